@@ -1,0 +1,73 @@
+# Every target creates what it needs; `make demo` and `make test` work in a fresh clone.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+GENERATED := csrc/records.c csrc/linalg.c csrc/sampler.c
+SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
+           $(filter-out $(GENERATED),$(wildcard csrc/*.pyx csrc/*.c csrc/*.h))
+BUILD_REQUIRES := import tomllib; \
+    print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
+
+.PHONY: help demo test test-all bench bench-quick lint format mutants clean
+
+help:
+	@echo "make demo      private wage regression on census microdata"
+	@echo "make test      the tests, without the slow ones"
+	@echo "make test-all  the tests, with the slow ones"
+	@echo "make bench     every benchmark suite (SUITE=kernels for one, ARGS=--quick)"
+	@echo "make lint      ruff and mypy"
+	@echo "make mutants   plant privacy bugs and check that the tests notice"
+	@echo "make clean     remove what was built"
+
+# The environment; the stamps say which extras are installed and follow the compiled sources.
+$(VENV)/.built: $(SOURCES)
+	$(PYTHON) -c 'import sys; sys.exit("dpfast needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet $$($(PYTHON) -c '$(BUILD_REQUIRES)')
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[test]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[bench]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[lint]'
+	@touch $@
+
+demo: $(VENV)/.built
+	$(BIN)/python -m dpfast demo
+
+test: $(VENV)/.built
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/.built
+	$(BIN)/python -m pytest
+
+SUITE ?= all
+ARGS ?=
+bench: $(VENV)/.bench
+	$(BIN)/python -m bench $(SUITE) $(ARGS)
+
+bench-quick: ARGS := --quick
+bench-quick: bench
+
+lint: $(VENV)/.lint
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+format: $(VENV)/.lint
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+mutants: $(VENV)/.built
+	$(BIN)/python -m tests.privacy.mutants
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
+	rm -f $(GENERATED) dpfast/kernels/*.so demo-*.png
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Benchmarks: ``python -m bench SUITE`` runs one suite and prints its table."""

@@ -1,0 +1,552 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Small symmetric matrices: eigenvalues, flooring, Newton directions, sandwiches.
+
+Everything here is post-processing of matrices that were already released with noise; it knows
+nothing of records or budgets.  It exists because p is small and the call overhead of
+``numpy.linalg`` then dominates.  ``reference_linalg.py`` holds the plain NumPy twins.
+
+Conventions of the file
+-----------------------
+* Only the symmetric part of a matrix argument counts.
+* Eigenvectors are stored inside as *rows* (vector k is contiguous); Python sees columns.
+* A matrix with a non-finite entry never reaches an iteration: its answer is NaN.
+"""
+
+cimport cython
+cimport numpy as cnp
+from libc.float cimport DBL_MAX
+from libc.math cimport NAN, fabs, frexp, ldexp, sqrt
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+from scipy.linalg.cython_blas cimport dgemm, dsyrk
+from scipy.linalg.cython_lapack cimport dsyevd
+
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from *:
+    """
+    #ifdef __FAST_MATH__
+    #error "-ffast-math deletes the NaN checks; build without it"
+    #endif
+    #define DPFAST_SQRT2 1.41421356237309504880
+    #define DPFAST_JACOBI_MAX_P 8      /* beyond this LAPACK is faster (bench/kernels) */
+    #define DPFAST_LOOP_MAX_P 16       /* beyond this BLAS products are faster */
+    #define DPFAST_MAX_SWEEPS 40       /* convergence takes 4 to 7; this is only a guard */
+    """
+    const double SQRT2 "DPFAST_SQRT2"
+    enum:
+        JACOBI_MAX_P "DPFAST_JACOBI_MAX_P"
+        LOOP_MAX_P "DPFAST_LOOP_MAX_P"
+        MAX_SWEEPS "DPFAST_MAX_SWEEPS"
+
+
+# ---------------------------------------------------------------------------------------------
+# Arguments
+
+cdef cnp.ndarray _float_array(object value, str name):
+    """`value` as an aligned C-contiguous float64 array; the usual case costs two comparisons."""
+    if (cnp.PyArray_CheckExact(value) and cnp.PyArray_TYPE(value) == cnp.NPY_FLOAT64
+            and cnp.PyArray_ISCARRAY_RO(value)):
+        return <cnp.ndarray> value
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{name} must hold real numbers, got dtype {array.dtype}; convert it to float64"
+        )
+    return np.require(array, np.float64, ["C", "A"])
+
+
+cdef cnp.ndarray _square(object value, str name):
+    cdef cnp.ndarray array = _float_array(value, name)
+    if (cnp.PyArray_NDIM(array) != 2 or cnp.PyArray_DIM(array, 0) != cnp.PyArray_DIM(array, 1)
+            or cnp.PyArray_DIM(array, 0) == 0):
+        raise ValueError(
+            f"{name} must be a square matrix with at least one row, got shape {np.shape(array)}"
+        )
+    return array
+
+
+cdef cnp.ndarray _vector(object value, str name, Py_ssize_t length):
+    cdef cnp.ndarray array = _float_array(value, name)
+    if cnp.PyArray_NDIM(array) != 1 or cnp.PyArray_DIM(array, 0) != length:
+        raise ValueError(f"{name} must have shape ({length},), got {np.shape(array)}")
+    return array
+
+
+cdef int _check_floor(double floor, bint strict) except -1:
+    if (floor > 0.0 or (floor == 0.0 and not strict)) and floor <= DBL_MAX:
+        return 0
+    allowed = "positive" if strict else "non-negative"
+    raise ValueError(f"floor must be finite and {allowed}, got {floor!r}")
+
+
+cdef inline cnp.ndarray _new_vector(Py_ssize_t p):
+    cdef cnp.npy_intp shape = p
+    return cnp.PyArray_SimpleNew(1, &shape, cnp.NPY_FLOAT64)
+
+
+cdef inline cnp.ndarray _new_matrix(Py_ssize_t p):
+    cdef cnp.npy_intp[2] shape
+    shape[0] = p
+    shape[1] = p
+    return cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
+
+
+cdef inline double *_data(cnp.ndarray array) noexcept:
+    return <double *> cnp.PyArray_DATA(array)
+
+
+# ---------------------------------------------------------------------------------------------
+# Eigenvalues
+
+cdef void _symmetric_part(const double *A, Py_ssize_t p, double *S) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef double a, b
+    for i in range(p):
+        S[i * p + i] = A[i * p + i]
+        for j in range(i + 1, p):
+            a = A[i * p + j]
+            b = A[j * p + i]
+            if a != b:                      # also avoids 0.5 * subnormal for symmetric input
+                a = 0.5 * a + 0.5 * b
+            S[i * p + j] = a
+            S[j * p + i] = a
+
+
+cdef double _largest(const double *A, Py_ssize_t size) noexcept nogil:
+    """Largest absolute entry, NaN if any entry is NaN or infinite."""
+    cdef Py_ssize_t i
+    cdef double largest = 0.0, value
+    for i in range(size):
+        value = fabs(A[i])
+        if not value <= DBL_MAX:
+            return NAN
+        if value > largest:
+            largest = value
+    return largest
+
+
+@cython.cdivision(True)
+cdef int _jacobi(double *A, Py_ssize_t p, double *values, double *vectors) noexcept nogil:
+    """Cyclic Jacobi rotations on the upper triangle of `A`, whose entries are at most 1.
+
+    Golub and Van Loan, section 8.5.  Quadratically convergent, so that the sweep after the
+    off-diagonal norm passes 1e-9 brings it below rounding.
+    """
+    cdef Py_ssize_t i, j, k, sweep
+    cdef double off, total, x, y, t, c, s
+    memset(vectors, 0, p * p * sizeof(double))
+    for i in range(p):
+        vectors[i * p + i] = 1.0
+    for sweep in range(MAX_SWEEPS):
+        off = 0.0
+        total = 0.0
+        for i in range(p):
+            total += A[i * p + i] * A[i * p + i]
+            for j in range(i + 1, p):
+                off += A[i * p + j] * A[i * p + j]
+        # A relative off-diagonal norm of 2^-60 moves no eigenvalue by more than 2^-60 ||A||_F.
+        if off <= 7.5231638452626401e-37 * (total + off):
+            for i in range(p):
+                values[i] = A[i * p + i]
+            return 0
+        for i in range(p - 1):
+            for j in range(i + 1, p):
+                x = A[i * p + j]
+                if x == 0.0:
+                    continue
+                # tan of the smaller rotation angle; an overflowing square means t = 0, rightly.
+                t = (A[j * p + j] - A[i * p + i]) / (2.0 * x)
+                t = (1.0 if t >= 0.0 else -1.0) / (fabs(t) + sqrt(t * t + 1.0))
+                c = 1.0 / sqrt(1.0 + t * t)
+                s = t * c
+                A[i * p + i] -= t * x
+                A[j * p + j] += t * x
+                A[i * p + j] = 0.0
+                for k in range(i):
+                    x = A[k * p + i]
+                    y = A[k * p + j]
+                    A[k * p + i] = c * x - s * y
+                    A[k * p + j] = s * x + c * y
+                for k in range(i + 1, j):
+                    x = A[i * p + k]
+                    y = A[k * p + j]
+                    A[i * p + k] = c * x - s * y
+                    A[k * p + j] = s * x + c * y
+                for k in range(j + 1, p):
+                    x = A[i * p + k]
+                    y = A[j * p + k]
+                    A[i * p + k] = c * x - s * y
+                    A[j * p + k] = s * x + c * y
+                for k in range(p):
+                    x = vectors[i * p + k]
+                    y = vectors[j * p + k]
+                    vectors[i * p + k] = c * x - s * y
+                    vectors[j * p + k] = s * x + c * y
+    return 1
+
+
+cdef void _sort_ascending(double *values, double *vectors, Py_ssize_t p) noexcept nogil:
+    cdef Py_ssize_t i, j, k, smallest
+    cdef double swap
+    for i in range(p - 1):
+        smallest = i
+        for j in range(i + 1, p):
+            if values[j] < values[smallest]:
+                smallest = j
+        if smallest != i:
+            swap = values[i]
+            values[i] = values[smallest]
+            values[smallest] = swap
+            for k in range(p):
+                swap = vectors[i * p + k]
+                vectors[i * p + k] = vectors[smallest * p + k]
+                vectors[smallest * p + k] = swap
+
+
+cdef int _lapack(double *vectors, Py_ssize_t p, double *values) noexcept nogil:
+    """dsyevd in place: `vectors` holds the matrix on entry."""
+    cdef int n = <int> p, info = 0
+    cdef int lwork = 1 + 6 * n + 2 * n * n, liwork = 3 + 5 * n
+    cdef double *work = <double *> malloc(lwork * sizeof(double) + liwork * sizeof(int))
+    if work == NULL:
+        return -1
+    dsyevd(b"V", b"L", &n, vectors, &n, values, work, &lwork, <int *> (work + lwork),
+           &liwork, &info)
+    free(work)
+    return info
+
+
+cdef int symmetric_eigen(const double *A, Py_ssize_t p, double *values, double *vectors,
+                         double *scratch) noexcept nogil:
+    """Eigenvalues of the symmetric part of `A`, ascending, and eigenvectors as rows.
+
+    `scratch` has room for p*p numbers and holds the symmetric part of `A` afterwards.
+    Returns 0, or 1 where `A` is not finite (values and vectors are then NaN), or -1 (no memory).
+    """
+    cdef Py_ssize_t i
+    cdef int exponent, info
+    cdef double largest = _largest(A, p * p), unit
+    cdef double[JACOBI_MAX_P * JACOBI_MAX_P] rotated
+    _symmetric_part(A, p, scratch)
+    if largest != largest:
+        for i in range(p):
+            values[i] = NAN
+        for i in range(p * p):
+            vectors[i] = NAN
+        return 1
+    if p <= JACOBI_MAX_P:
+        # A power of two brings the entries to at most 1: no square overflows, nothing rounds.
+        frexp(largest, &exponent)
+        if exponent < -1000:
+            exponent = -1000
+        unit = ldexp(1.0, -exponent)
+        for i in range(p * p):
+            rotated[i] = scratch[i] * unit
+        if _jacobi(rotated, p, values, vectors) == 0:
+            for i in range(p):
+                values[i] = ldexp(values[i], exponent)
+            _sort_ascending(values, vectors, p)
+            return 0
+    memcpy(vectors, scratch, p * p * sizeof(double))
+    info = _lapack(vectors, p, values)
+    if info > 0:                                    # LAPACK did not converge
+        for i in range(p):
+            values[i] = NAN
+        for i in range(p * p):
+            vectors[i] = NAN
+        return 1
+    return info
+
+
+# ---------------------------------------------------------------------------------------------
+# Products
+
+cdef void _sum_of_squares(double *rows, Py_ssize_t p, double *out) noexcept nogil:
+    """out = sum_k rows[k] rows[k]', exactly symmetric."""
+    cdef Py_ssize_t i, j, k
+    cdef double factor, one = 1.0, zero = 0.0
+    cdef int n = <int> p
+    if p <= LOOP_MAX_P:
+        memset(out, 0, p * p * sizeof(double))
+        for k in range(p):
+            for i in range(p):
+                factor = rows[k * p + i]
+                for j in range(i, p):
+                    out[i * p + j] += factor * rows[k * p + j]
+    else:
+        # Column-major: the columns of B are our rows; its lower triangle is our upper one.
+        dsyrk(b"L", b"N", &n, &n, &one, rows, &n, &zero, out, &n)
+    for i in range(p):
+        for j in range(i + 1, p):
+            out[j * p + i] = out[i * p + j]
+
+
+cdef Py_ssize_t _count_floored(const double *values, Py_ssize_t p, double floor) noexcept nogil:
+    """How many eigenvalues are not at least `floor`; NaN counts."""
+    cdef Py_ssize_t i, count = 0
+    for i in range(p):
+        if not values[i] >= floor:
+            count += 1
+    return count
+
+
+cdef inline double _floored(double value, double floor) noexcept nogil:
+    """max(value, floor), NaN kept."""
+    return floor if value < floor else value
+
+
+cdef double *_workspace(Py_ssize_t size) except NULL:
+    cdef double *memory = <double *> malloc(size * sizeof(double))
+    if memory == NULL:
+        raise MemoryError(f"no room for {size} float64 numbers of workspace")
+    return memory
+
+
+cdef int _check_memory(int status) except -1:
+    if status < 0:
+        raise MemoryError("no room for the LAPACK workspace")
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------
+# Python functions
+
+def symmetric_from_basis(z, Py_ssize_t p):
+    """Symmetric matrix with the given coordinates in the orthonormal basis.
+
+    Parameters
+    ----------
+    z : ndarray of shape (p * (p + 1) / 2,)
+        Coordinates, row-major upper triangle: a diagonal entry is `z`, an off-diagonal one
+        `z / sqrt(2)`, so that the Frobenius norm of the result is the Euclidean norm of `z`.
+    p : int
+        Dimension of the matrix.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+    """
+    if p < 1:
+        raise ValueError(f"p must be at least 1, got {p}")
+    cdef cnp.ndarray source = _vector(z, "z", p * (p + 1) // 2)
+    cdef cnp.ndarray out = _new_matrix(p)
+    cdef const double *coordinate = _data(source)
+    cdef double *A = _data(out)
+    cdef Py_ssize_t i, j
+    for i in range(p):
+        A[i * p + i] = coordinate[0]
+        coordinate += 1
+        for j in range(i + 1, p):
+            A[i * p + j] = coordinate[0] / SQRT2
+            A[j * p + i] = A[i * p + j]
+            coordinate += 1
+    return out
+
+
+def basis_from_symmetric(A):
+    """Coordinates of a symmetric matrix in the orthonormal basis.
+
+    The inverse of `symmetric_from_basis`: diagonal entries, and sqrt(2) times the off-diagonal
+    ones, in row-major upper-triangle order.
+    """
+    cdef cnp.ndarray source = _square(A, "A")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), i, j
+    cdef cnp.ndarray out = _new_vector(p * (p + 1) // 2)
+    cdef const double *a = _data(source)
+    cdef double *coordinate = _data(out)
+    cdef double x, y
+    for i in range(p):
+        coordinate[0] = a[i * p + i]
+        coordinate += 1
+        for j in range(i + 1, p):
+            x = a[i * p + j]
+            y = a[j * p + i]
+            coordinate[0] = SQRT2 * (x if x == y else 0.5 * x + 0.5 * y)
+            coordinate += 1
+    return out
+
+
+def eigh(A):
+    """Eigenvalues, ascending, and eigenvectors, as columns, of a symmetric matrix.
+
+    NaN where `A` has a non-finite entry.
+    """
+    cdef cnp.ndarray source = _square(A, "A")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), i, j
+    cdef cnp.ndarray values = _new_vector(p), vectors = _new_matrix(p)
+    cdef const double *a = _data(source)
+    cdef double *w = _data(values)
+    cdef double *v = _data(vectors)
+    cdef double *memory = _workspace(2 * p * p)
+    cdef int status
+    with nogil:
+        status = symmetric_eigen(a, p, w, memory, memory + p * p)
+        for i in range(p):
+            for j in range(p):
+                v[i * p + j] = memory[j * p + i]
+        free(memory)
+    _check_memory(status)
+    return values, vectors
+
+
+def floor_eigenvalues(A, double floor):
+    """Nearest symmetric matrix whose eigenvalues are at least `floor`.
+
+    Nearest in the Frobenius and in the operator norm.  Where no eigenvalue is below `floor` the
+    matrix comes back unchanged, without reconstruction error.
+
+    Parameters
+    ----------
+    A : ndarray of shape (p, p)
+    floor : float
+        Finite, at least zero.
+
+    Returns
+    -------
+    floored : ndarray of shape (p, p)
+        Exactly symmetric.
+    eigenvalues : ndarray of shape (p,)
+        Eigenvalues of `A` before flooring, ascending.
+    n_floored : int
+        How many were not at least `floor` (NaN counts).
+    """
+    _check_floor(floor, False)
+    cdef cnp.ndarray source = _square(A, "A")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), i, k, count
+    cdef cnp.ndarray values = _new_vector(p), out = _new_matrix(p)
+    cdef const double *a = _data(source)
+    cdef double *w = _data(values)
+    cdef double *result = _data(out)
+    cdef double *memory = _workspace(p * p)
+    cdef double root
+    cdef int status
+    with nogil:
+        status = symmetric_eigen(a, p, w, memory, result)   # result: the symmetric part
+        count = _count_floored(w, p, floor)
+        if status != 0:
+            for i in range(p * p):
+                result[i] = NAN
+        elif count > 0:
+            for k in range(p):
+                root = sqrt(_floored(w[k], floor))
+                for i in range(p):
+                    memory[k * p + i] *= root
+            _sum_of_squares(memory, p, result)
+        free(memory)
+    _check_memory(status)
+    return out, values, count
+
+
+def newton_direction(H, g, double floor):
+    """Solve with the floored matrix: ``floor_eigenvalues(H, floor)^-1 @ g``.
+
+    Parameters
+    ----------
+    H : ndarray of shape (p, p)
+    g : ndarray of shape (p,)
+    floor : float
+        Finite and positive.
+
+    Returns
+    -------
+    direction : ndarray of shape (p,)
+    eigenvalues : ndarray of shape (p,)
+        Eigenvalues of `H` before flooring, ascending.
+    n_floored : int
+        How many were not at least `floor` (NaN counts).
+    """
+    _check_floor(floor, True)
+    cdef cnp.ndarray source = _square(H, "H")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), i, k, count
+    cdef cnp.ndarray right = _vector(g, "g", p)
+    cdef cnp.ndarray values = _new_vector(p), out = _new_vector(p)
+    cdef const double *a = _data(source)
+    cdef const double *b = _data(right)
+    cdef double *w = _data(values)
+    cdef double *direction = _data(out)
+    cdef double *memory = _workspace(2 * p * p)
+    cdef double coefficient
+    cdef int status
+    with nogil:
+        status = symmetric_eigen(a, p, w, memory, memory + p * p)
+        count = _count_floored(w, p, floor)
+        memset(direction, 0, p * sizeof(double))
+        for k in range(p):
+            coefficient = 0.0
+            for i in range(p):
+                coefficient += memory[k * p + i] * b[i]
+            coefficient /= _floored(w[k], floor)
+            for i in range(p):
+                direction[i] += coefficient * memory[k * p + i]
+        free(memory)
+    _check_memory(status)
+    return out, values, count
+
+
+def sandwich(H, Q, double floor_h):
+    """Sandwich covariance ``Hf^-1 Qf Hf^-1`` of two symmetric matrices.
+
+    Parameters
+    ----------
+    H : ndarray of shape (p, p)
+        Bread; its eigenvalues are floored at `floor_h`.
+    Q : ndarray of shape (p, p)
+        Meat; its eigenvalues are floored at zero.
+    floor_h : float
+        Finite and positive.
+
+    Returns
+    -------
+    covariance : ndarray of shape (p, p)
+        Exactly symmetric and positive semidefinite up to rounding.
+    n_floored_h, n_floored_q : int
+        How many eigenvalues were floored in each (NaN counts).
+    """
+    _check_floor(floor_h, True)
+    cdef cnp.ndarray bread = _square(H, "H"), meat = _square(Q, "Q")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(bread, 0), i, k, count_h, count_q
+    if cnp.PyArray_DIM(meat, 0) != p:
+        raise ValueError(f"Q must have the shape of H, ({p}, {p}), got {np.shape(meat)}")
+    cdef cnp.ndarray out = _new_matrix(p)
+    cdef const double *h = _data(bread)
+    cdef const double *q = _data(meat)
+    cdef double *result = _data(out)
+    cdef double *memory = _workspace(4 * p * p + p)
+    cdef double *bread_vectors = memory
+    cdef double *meat_vectors = memory + p * p
+    cdef double *first = memory + 2 * p * p
+    cdef double *second = memory + 3 * p * p
+    cdef double *values = memory + 4 * p * p
+    cdef double root, one = 1.0, zero = 0.0
+    cdef int status_h, status_q, n = <int> p
+    with nogil:
+        # Rows of `first`: W' / lambda (bread); rows of `meat_vectors`: sqrt(q_k) u_k'.
+        status_h = symmetric_eigen(h, p, values, bread_vectors, first)
+        count_h = _count_floored(values, p, floor_h)
+        for k in range(p):
+            root = _floored(values[k], floor_h)
+            for i in range(p):
+                first[k * p + i] = bread_vectors[k * p + i] / root
+        status_q = symmetric_eigen(q, p, values, meat_vectors, second)
+        count_q = _count_floored(values, p, 0.0)
+        for k in range(p):
+            root = sqrt(_floored(values[k], 0.0))
+            for i in range(p):
+                meat_vectors[k * p + i] *= root
+        # In the column-major eyes of BLAS our row arrays are transposed:
+        # second = (sqrt(q) U') W, then result = second (W' / lambda) = sqrt(q) U' Hf^-1.
+        dgemm(b"T", b"N", &n, &n, &n, &one, bread_vectors, &n, meat_vectors, &n, &zero,
+              second, &n)
+        dgemm(b"N", b"N", &n, &n, &n, &one, first, &n, second, &n, &zero, meat_vectors, &n)
+        if status_h == 0 and status_q == 0:
+            _sum_of_squares(meat_vectors, p, result)
+        else:
+            for i in range(p * p):
+                result[i] = NAN
+        free(memory)
+    _check_memory(status_h)
+    _check_memory(status_q)
+    return out, count_h, count_q

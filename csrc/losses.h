@@ -1,0 +1,157 @@
+/* The losses, one vector of records at a time: psi, psi', rho and its bounded complement.
+ *
+ * Included by records_impl.h, which defines the vector types and vmin, vmax, vsqrt, vselect.
+ * No branches: infinities saturate, NaNs pass through and are masked by the caller.
+ */
+
+typedef struct {
+    vd c, inverse_scale, inverse_c, c2;
+} loss_constants;
+
+static INLINE loss_constants loss_prepare(const records_model *model)
+{
+    return (loss_constants){vset(model->c), vset(1.0 / model->scale), vset(1.0 / model->c),
+                            vset(model->c * model->c)};
+}
+
+static INLINE vd vabs(vd x) { return (vd)((vi)x & vseti(0x7fffffffffffffffLL)); }
+static INLINE vd vcopysign(vd size, vd sign)
+{
+    return (vd)(((vi)size & vseti(0x7fffffffffffffffLL)) | ((vi)sign & vseti(1LL << 63)));
+}
+
+/* exp(-a) and expm1(-a) for a >= 0 to about one unit in the last place.  Below 2^-1021 the
+ * exponential is returned as exactly zero.  Polynomial: Chebyshev interpolant of
+ * (expm1(r) - r) / r^2 on |r| <= ln(2)/2, relative error 4e-17. */
+static INLINE void exp_minus(vd a, vd *exponential, vd *minus_one)
+{
+    const vd magic = vset(0x1.8p52);
+    vd x = -vmin(a, vset(708.0));
+    vd shifted = x * vset(0x1.71547652b82fep+0) + magic;
+    vd k = shifted - magic;
+    vd r = x - k * vset(0x1.62e42fefa0000p-1);
+    r = r - k * vset(0x1.cf79abc9e3b3ap-40);
+    vd r2 = r * r, r4 = r2 * r2;
+    vd p01 = vset(0x1.0000000000001p-1) + r * vset(0x1.5555555555556p-3);
+    vd p23 = vset(0x1.5555555553d63p-5) + r * vset(0x1.11111111109b3p-7);
+    vd p45 = vset(0x1.6c16c1788bd90p-10) + r * vset(0x1.a01a01a7c41d5p-13);
+    vd p67 = vset(0x1.a019b90d2ae7ap-16) + r * vset(0x1.71de0dae63bb3p-19);
+    vd p89 = vset(0x1.289185613a3d6p-22) + r * vset(0x1.af38a9b0ec855p-26);
+    vd p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * p89);
+    vd q = r + r2 * p;
+    vd power = (vd)(((vi)shifted << 52) + vseti(0x3ff0000000000000LL));
+    *exponential = vselect(a > vset(708.0), vset(0.0), power + power * q);
+    *minus_one = power * q + (power - vset(1.0));
+}
+
+/* log(1 + z) for z in [-0.3, 1] through 2 atanh(s). */
+static INLINE vd log_one_plus(vd z)
+{
+    vi high = z > vset(0.41421356237309515);
+    vd f = vselect(high, vset(0.5) * (z - vset(1.0)), z);
+    vd s = f / (vset(2.0) + f);
+    vd w = s * s, w2 = w * w;
+    vd p = (vset(0x1.5555555555558p-1) + w * vset(0x1.99999999952bfp-2)) +
+           w2 * ((vset(0x1.2492492df5266p-2) + w * vset(0x1.c71c62e0922bcp-3)) +
+                 w2 * ((vset(0x1.7462b61242bb4p-3) + w * vset(0x1.39fe31c77715cp-3)) +
+                       w2 * vset(0x1.2b5a8aca255fdp-3)));
+    vd result = s * (vset(2.0) + w * p);
+    return result + vselect(high, vset(0x1.62e42fefa39efp-1), vset(0.0));
+}
+
+/* Records that count: t is a number, y finite (and 0 or 1 for the logistic loss). */
+static INLINE vi usable(int loss, vd t, vd y)
+{
+    vi ok = (t == t) & (vabs(y) <= vset(1.7976931348623157e308));
+    if (loss == LOSS_LOGISTIC)
+        ok &= (y == vset(0.0)) | (y == vset(1.0));
+    return ok;
+}
+
+/* The scaled residual r, or the margin (2y - 1) t of the logistic loss. */
+static INLINE vd residual(int loss, const loss_constants *k, vd t, vd y)
+{
+    if (loss == LOSS_LOGISTIC)
+        return (y + y - vset(1.0)) * t;
+    return (y - t) * k->inverse_scale;
+}
+
+/* psi(r) and its slope: psi'(r), or with `majorize` the chord psi(r)/r (logistic:
+ * tanh(t/2)/(2t)), whose parabola lies above the loss everywhere. */
+static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k, vd t, vd y,
+                                 vd *psi, vd *slope)
+{
+    vd r = residual(loss, k, t, y), size, bend;
+    const vd one = vset(1.0);
+    if (loss == LOSS_LOGISTIC) {
+        vd e, em1, a = vabs(r);
+        exp_minus(a, &e, &em1);
+        vd inverse = one / (one + e);
+        vd small = e * inverse;
+        size = vselect(r >= vset(0.0), small, inverse);
+        if (majorize)
+            bend = vselect(a > vset(0.0), vmin(-em1 * inverse / (a + a), vset(0.25)), vset(0.25));
+        else
+            bend = small * inverse;
+        r = y + y - one;
+    } else if (loss == LOSS_HUBER) {
+        size = vmin(vabs(r), k->c);
+        bend = majorize ? k->c / vmax(vabs(r), k->c)
+                        : vselect(vabs(r) <= k->c, one, vset(0.0));
+    } else if (loss == LOSS_LOG_COSH) {
+        vd e, em1, u = vabs(r) * k->inverse_c;
+        exp_minus(u + u, &e, &em1);
+        vd inverse = one / (vset(2.0) + em1);
+        vd tanh = vmin(-em1 * inverse, one);
+        size = k->c * tanh;
+        if (majorize)
+            bend = vselect(u > vset(0.0), vmin(tanh / u, one), one);
+        else
+            bend = vset(4.0) * e * inverse * inverse;
+    } else {
+        vd u = vmin(vabs(r) * k->inverse_c, vset(1e120));
+        vd inverse = one / vsqrt(one + u * u);
+        size = k->c * vmin(u * inverse, one);
+        bend = majorize ? inverse : inverse * inverse * inverse;
+    }
+    vi ok = usable(loss, t, y);
+    *psi = (vd)((vi)vcopysign(size, r) & ok);
+    *slope = (vd)((vi)bend & ok);
+}
+
+/* rho, and its complement: c |r| - rho (logistic: max(-margin, 0) - rho), which is bounded, so
+ * that differences of losses stay finite when the losses themselves do not. */
+static INLINE vd rho(int loss, const loss_constants *k, vd r, vd *complement)
+{
+    const vd one = vset(1.0);
+    vd a = vabs(r), u = a * k->inverse_c, value;
+    if (loss == LOSS_LOGISTIC) {
+        vd e, unused;
+        exp_minus(a, &e, &unused);
+        vd tail = log_one_plus(e);
+        *complement = -tail;
+        return vmax(-r, vset(0.0)) + tail;
+    }
+    if (loss == LOSS_HUBER) {
+        vi inside = a <= k->c;
+        vd half = vset(0.5) * vmin(a, k->c) * vmin(a, k->c);
+        *complement = vselect(inside, k->c * a - half, vset(0.5) * k->c2);
+        return vselect(inside, half, k->c * a - half);
+    }
+    if (loss == LOSS_LOG_COSH) {
+        vd e, em1;
+        exp_minus(u + u, &e, &em1);
+        vd tanh2 = em1 / (vset(2.0) + em1);
+        tanh2 = tanh2 * tanh2;
+        vi central = tanh2 < vset(0.29);
+        vd logarithm = log_one_plus(vselect(central, -tanh2, e));
+        vd rest = logarithm - vset(0x1.62e42fefa39efp-1);
+        value = k->c2 * vselect(central, vset(-0.5) * logarithm, u + rest);
+        *complement = vselect(central, k->c * a - value, k->c2 * -rest);
+        return value;
+    }
+    u = vmin(u, vset(1e120));
+    vd root = vsqrt(one + u * u);
+    *complement = k->c2 * (one - one / (root + u));
+    return k->c * a * (u / (one + root));
+}

@@ -1,0 +1,104 @@
+/* Sums over records: gradient, Hessian, meat, loss and loss difference of M-estimators.
+ *
+ * Nothing here knows of budgets or noise.  What the callers' proofs rely on:
+ *
+ * 1. Bounds.  For every float64 record the contribution that is summed has norm at most the
+ *    declared bound times (1 + 1e-12); a record that is not usable contributes exactly zero.
+ *
+ * 2. Summation.  The order of the additions depends on (n, p, want) only, never on the number of
+ *    threads.  A record's contribution to any entry of a result passes through at most
+ *    records_summation_depth(n, p, want) = d roundings: those of the products that form the
+ *    contribution, one per addition, and those of the final division.  Hence, entry by entry and
+ *    whether or not the compiler fuses a product with an addition,
+ *
+ *        |computed - exact| <= gamma_d * sum over records of |contribution|,
+ *        gamma_d = d u / (1 - d u),  u = 2^-53,
+ *
+ *    up to underflow, where "contribution" is the exact value formed from the record's computed
+ *    multiplier and its entries.  With the plan's B rows a block, b blocks a chunk and m chunks,
+ *        d = (B + 1) + b + m + 8:
+ *    at most B additions inside a block plus one to join the halves of a vector, one per block of
+ *    the chunk, one per chunk, and at most eight roundings outside the additions (projection of
+ *    two entries, their scaling, their product, the score scale sigma and the divisor).
+ */
+#ifndef DPFAST_RECORDS_H
+#define DPFAST_RECORDS_H
+
+#include <stddef.h>
+
+enum { LOSS_HUBER = 0, LOSS_LOG_COSH = 1, LOSS_PSEUDO_HUBER = 2, LOSS_LOGISTIC = 3 };
+enum { WEIGHT_BOUNDED = 0, WEIGHT_MALLOWS = 1, WEIGHT_CLIP = 2 };
+enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_DIFFERENCE = 16,
+       /* with WANT_HESSIAN: curvature psi(r)/r, which majorises the loss, in place of psi'(r) */
+       WANT_MAJORIZE = 32 };
+
+typedef struct {
+    int loss, weighting, intercept;
+    double c, scale, radius;
+} records_model;
+
+/* Strides are in bytes and may be anything, zero and negative included. */
+typedef struct {
+    const char *x;
+    ptrdiff_t x_row, x_column;
+    const char *y;
+    ptrdiff_t y_step;
+    size_t n, q;
+} records_data;
+
+/* Outputs: gradient p doubles; hessian and meat p * p doubles; any not wanted may be NULL.
+ * threads <= 0 means the CPUs this process may use.  Return 0, or -1 when out of memory. */
+int records_sums(const records_model *model, const records_data *data, const double *theta,
+                 int want, double divisor, int threads, double *gradient, double *hessian,
+                 double *meat);
+int records_loss(const records_model *model, const records_data *data, const double *theta,
+                 double divisor, int threads, double *result);
+int records_loss_difference(const records_model *model, const records_data *data,
+                            const double *theta_new, const double *theta_old, double divisor,
+                            int threads, double *result);
+
+size_t records_summation_depth(size_t n, size_t p, int want);
+int records_default_threads(void);
+
+/* For tests: names of the instruction sets this machine can run, best first, ending in NULL. */
+const char *const *records_isas(void);
+/* Use the named variant from now on ("" = the best one); -1 if this machine cannot run it. */
+int records_set_isa(const char *name);
+
+/* ---- Internal: shared by the driver and the variants compiled for each instruction set. ---- */
+
+/* How a problem is cut up; a function of (n, p, want) alone. */
+typedef struct {
+    size_t block_rows, n_blocks, blocks_per_chunk, n_chunks;
+    int columnar; /* small p: blocks are transposed into groups of columns */
+} records_plan;
+
+typedef struct {
+    records_model model;
+    records_data data;
+    records_plan plan;
+    int want;
+    size_t p;
+    size_t width;  /* p rounded up to a multiple of 8: leading dimension of the matrix sums */
+    /* Coefficients of x, zero-padded to `width`, and of the intercept. */
+    const double *theta, *theta_new, *theta_step;
+    double theta0, theta0_new, theta0_step;
+    /* Derived public constants. */
+    double room;           /* BOUNDED: radius left for the x part */
+    double norm2_lo, norm2_hi; /* squared norms outside [lo, hi) take the careful path */
+    int safe_exponent;     /* careful rows are rescaled to have max |x| in [2^e, 2^(e+1)) */
+    size_t scratch_doubles, sum_doubles, hessian_at, meat_at, loss_at;
+} records_task;
+
+/* Add the records of one chunk to `sums` (zeroed by the caller). */
+typedef void (*records_chunk)(const records_task *task, size_t first_row, size_t last_row,
+                              double *scratch, double *sums);
+
+void records_chunk_base(const records_task *, size_t, size_t, double *, double *);
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define DPFAST_X86 1
+void records_chunk_avx2(const records_task *, size_t, size_t, double *, double *);
+void records_chunk_avx512(const records_task *, size_t, size_t, double *, double *);
+#endif
+
+#endif

@@ -1,0 +1,268 @@
+"""Sums over records, compiled: gradient, Hessian, score covariance, loss, loss difference.
+
+The meaning of every code and the rounding guarantees are stated in records.h; a plain NumPy twin
+of each function is in dpfast.kernels.reference.
+"""
+
+cimport numpy as cnp
+from libc.math cimport isfinite
+
+cdef extern from "records.h" nogil:
+    int records_sums(const records_model *model, const records_data *data, const double *theta,
+                     int want, double divisor, int threads, double *gradient, double *hessian,
+                     double *meat)
+    int records_loss(const records_model *model, const records_data *data, const double *theta,
+                     double divisor, int threads, double *result)
+    int records_loss_difference(const records_model *model, const records_data *data,
+                                const double *theta_new, const double *theta_old, double divisor,
+                                int threads, double *result)
+    size_t records_summation_depth(size_t n, size_t p, int want)
+    int records_default_threads()
+    const char *const *records_isas()
+    int records_set_isa(const char *name)
+
+cnp.import_array()
+
+GRADIENT, HESSIAN, MEAT = WANT_GRADIENT, WANT_HESSIAN, WANT_MEAT
+# The Hessian with the majorising curvature psi(r)/r in place of psi'(r).
+MAJORIZER = WANT_HESSIAN | WANT_MAJORIZE
+
+cdef int MAJORIZER_ONLY = WANT_HESSIAN | WANT_MAJORIZE
+cdef int LOGISTIC = 3
+cdef int BOUNDED = 0
+cdef int CLIP = 2
+
+
+def default_threads():
+    """Return the number of CPUs this process may run on."""
+    return records_default_threads()
+
+
+def summation_depth(Py_ssize_t n, Py_ssize_t p, int want):
+    """Return the most roundings any record's contribution passes through in ``sums``.
+
+    With ``d`` this number and ``u = 2**-53``, every entry of a result differs from the exact sum
+    of the contributions, divided, by at most ``d u / (1 - d u)`` times the sum of their absolute
+    values (divided).  The statement and its constants are in ``csrc/records.h``.
+    """
+    if n < 0 or p < 0:
+        raise ValueError(f"n and p must not be negative; got n={n}, p={p}")
+    return records_summation_depth(n, p, want)
+
+
+def _available_isas():
+    """Names of the instruction sets this machine can run, best first (for tests)."""
+    cdef const char *const *names = records_isas()
+    found = []
+    while names[0] != NULL:
+        found.append(names[0].decode())
+        names += 1
+    return tuple(found)
+
+
+def _set_isa(str name):
+    """Use one variant of the loops from now on, "" for the best (for tests)."""
+    if records_set_isa(name.encode()) != 0:
+        raise ValueError(f"unknown instruction set {name!r}; this machine has {_available_isas()}")
+
+
+cdef int check_threads(int threads) except -1:
+    if threads < 0:
+        raise ValueError(f"threads must be 0 (all available CPUs) or positive; got {threads}")
+    return 0
+
+
+cdef int check_divisor(double divisor) except -1:
+    if not (divisor > 0.0 and isfinite(divisor)):
+        raise ValueError(f"divisor must be a positive finite number; got {divisor}")
+    return 0
+
+
+cdef int check_array(object array, int dimensions, str name) except -1:
+    if not cnp.PyArray_Check(array):
+        raise TypeError(f"{name} must be a NumPy array; got {type(array).__name__}")
+    if cnp.PyArray_TYPE(array) != cnp.NPY_DOUBLE or not cnp.PyArray_ISNOTSWAPPED(array):
+        raise TypeError(f"{name} must have dtype float64 in native byte order; got {array.dtype}")
+    if cnp.PyArray_NDIM(array) != dimensions:
+        raise ValueError(f"{name} must have {dimensions} dimension(s); got shape {array.shape}")
+    return 0
+
+
+cdef const double *coefficients(object theta, Py_ssize_t p, str name) except NULL:
+    """Data of a contiguous vector of p coefficients."""
+    check_array(theta, 1, name)
+    if cnp.PyArray_DIM(theta, 0) != p:
+        raise ValueError(f"{name} must have {p} entries, one per coefficient; "
+                         f"got {cnp.PyArray_DIM(theta, 0)}")
+    if not (cnp.PyArray_IS_C_CONTIGUOUS(theta) and cnp.PyArray_ISALIGNED(theta)):
+        raise ValueError(f"{name} must be contiguous and aligned")
+    return <const double *> cnp.PyArray_DATA(theta)
+
+
+cdef class RecordKernel:
+    """The sums over records of one objective (loss, scale and weights).
+
+    Parameters
+    ----------
+    loss : int
+        0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic.
+    c : float
+        Tuning constant of the Huber-type losses (ignored by the logistic loss).
+    scale : float
+        Public residual scale sigma (ignored by the logistic loss).
+    weighting : int
+        0 bounded (records are projected onto the declared ball), 1 Mallows, 2 per-record clipping
+        (gradient and meat only).
+    radius : float
+        R of the weighting, or the clipping norm C.
+    intercept : bool
+        Prepend a virtual column of ones, which becomes the first coefficient.
+
+    Notes
+    -----
+    A record with a non-finite entry, a non-finite y or, for the logistic loss, a y other than 0
+    and 1 contributes exactly zero.  Values never raise.  Results do not depend on ``threads``.
+    """
+
+    def __init__(self, int loss, double c, double scale, int weighting, double radius,
+                 bint intercept):
+        if not 0 <= loss <= 3:
+            raise ValueError(f"loss must be 0, 1, 2 or 3; got {loss}")
+        if not 0 <= weighting <= 2:
+            raise ValueError(f"weighting must be 0, 1 or 2; got {weighting}")
+        if loss == LOGISTIC:
+            c = scale = 1.0
+        for name, value in (("c", c), ("scale", scale), ("radius", radius)):
+            if not 1e-100 <= value <= 1e100:
+                raise ValueError(f"{name} must lie between 1e-100 and 1e100; got {value}")
+        if weighting != CLIP and not 1e-140 <= c * radius <= 1e140:
+            raise ValueError("c * radius, the bound on a record's score, must lie between 1e-140 "
+                             f"and 1e140 for its square to be representable; got {c * radius}")
+        if weighting == BOUNDED and intercept and not radius > 1.0:
+            raise ValueError("radius must exceed 1 with an intercept, whose own entry is 1; "
+                             f"got {radius}")
+        self.loss_code, self.weighting, self.intercept = loss, weighting, intercept
+        self.c, self.scale, self.radius = c, scale, radius
+        self.model.loss, self.model.weighting, self.model.intercept = loss, weighting, intercept
+        self.model.c, self.model.scale, self.model.radius = c, scale, radius
+
+    def __reduce__(self):
+        return RecordKernel, (self.loss_code, self.c, self.scale, self.weighting, self.radius,
+                              self.intercept)
+
+    cdef Py_ssize_t describe(self, X, y, records_data *data) except -1:
+        """Check shapes and types, fill `data` and return the number of coefficients."""
+        check_array(X, 2, "X")
+        check_array(y, 1, "y")
+        data.n, data.q = cnp.PyArray_DIM(X, 0), cnp.PyArray_DIM(X, 1)
+        if <size_t> cnp.PyArray_DIM(y, 0) != data.n:
+            raise ValueError(f"y must have one entry per row of X ({data.n}); "
+                             f"got {cnp.PyArray_DIM(y, 0)}")
+        if data.q + self.intercept == 0:
+            raise ValueError("X must have at least one column when there is no intercept")
+        data.x, data.y = <const char *> cnp.PyArray_DATA(X), <const char *> cnp.PyArray_DATA(y)
+        data.x_row, data.x_column = cnp.PyArray_STRIDE(X, 0), cnp.PyArray_STRIDE(X, 1)
+        data.y_step = cnp.PyArray_STRIDE(y, 0)
+        if data.q == 1:
+            data.x_column = 8  # never used as a distance
+        return data.q + self.intercept
+
+    def sums(self, X, y, theta, int want, double divisor, int threads=0):
+        """Sum gradient, Hessian and meat over the records in one pass; divide by ``divisor``.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (n, q)
+            Any strides, read-only or not.
+        y : ndarray of float64, shape (n,)
+        theta : ndarray of float64, shape (p,)
+            p = q, or q + 1 with an intercept; contiguous.
+        want : int
+            Any sum of GRADIENT, HESSIAN and MEAT.
+        divisor : float
+        threads : int, default 0
+            0 uses every CPU the process may run on; the result is the same bit for bit.
+
+        Returns
+        -------
+        tuple
+            (gradient (p,), Hessian (p, p), meat (p, p)); None for what was not wanted.
+        """
+        cdef records_data data
+        cdef Py_ssize_t p = self.describe(X, y, &data)
+        cdef const double *at = coefficients(theta, p, "theta")
+        cdef double *gradient = NULL
+        cdef double *hessian = NULL
+        cdef double *meat = NULL
+        cdef cnp.npy_intp shape[2]
+        cdef object g = None
+        cdef object h = None
+        cdef object m = None
+        cdef int failed
+        if not 1 <= (want & ~WANT_MAJORIZE) <= 7 or (want & MAJORIZER_ONLY) == WANT_MAJORIZE:
+            raise ValueError(
+                "want must be a sum of GRADIENT (1), HESSIAN (2) or MAJORIZER (34), MEAT (4); "
+                f"got {want}"
+            )
+        if want & WANT_HESSIAN and self.weighting == CLIP:
+            raise ValueError("per-record clipping has no Hessian; ask for GRADIENT or MEAT")
+        check_divisor(divisor)
+        check_threads(threads)
+        shape[0] = shape[1] = p
+        if want & WANT_GRADIENT:
+            g = cnp.PyArray_EMPTY(1, shape, cnp.NPY_DOUBLE, 0)
+            gradient = <double *> cnp.PyArray_DATA(g)
+        if want & WANT_HESSIAN:
+            h = cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
+            hessian = <double *> cnp.PyArray_DATA(h)
+        if want & WANT_MEAT:
+            m = cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
+            meat = <double *> cnp.PyArray_DATA(m)
+        with nogil:
+            failed = records_sums(&self.model, &data, at, want, divisor, threads, gradient,
+                                  hessian, meat)
+        if failed:
+            raise MemoryError("no memory for the partial sums")
+        return g, h, m
+
+    def loss(self, X, y, theta, double divisor, int threads=0):
+        """Sum the weighted losses over the records and divide by ``divisor``."""
+        cdef records_data data
+        cdef Py_ssize_t p = self.describe(X, y, &data)
+        cdef const double *at = coefficients(theta, p, "theta")
+        cdef double result = 0.0
+        cdef int failed
+        self.check_has_loss()
+        check_divisor(divisor)
+        check_threads(threads)
+        with nogil:
+            failed = records_loss(&self.model, &data, at, divisor, threads, &result)
+        if failed:
+            raise MemoryError("no memory for the partial sums")
+        return result
+
+    def loss_difference(self, X, y, theta_new, theta_old, double divisor, int threads=0):
+        """Sum L(theta_new) - L(theta_old) over the records and divide by ``divisor``.
+
+        Each record's difference is held to psi_max |w xi'(theta_new - theta_old)|.
+        """
+        cdef records_data data
+        cdef Py_ssize_t p = self.describe(X, y, &data)
+        cdef const double *new = coefficients(theta_new, p, "theta_new")
+        cdef const double *old = coefficients(theta_old, p, "theta_old")
+        cdef double result = 0.0
+        cdef int failed
+        self.check_has_loss()
+        check_divisor(divisor)
+        check_threads(threads)
+        with nogil:
+            failed = records_loss_difference(&self.model, &data, new, old, divisor, threads,
+                                             &result)
+        if failed:
+            raise MemoryError("no memory for the partial sums")
+        return result
+
+    cdef int check_has_loss(self) except -1:
+        if self.weighting == CLIP:
+            raise ValueError("per-record clipping has no loss; use bounded or Mallows weights")
+        return 0

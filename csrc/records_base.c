@@ -1,0 +1,315 @@
+/* The portable variant of the record loops, and the driver: planning, threads, final scaling. */
+#define _GNU_SOURCE
+#include "records.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pool.h"
+
+#define LANES 2
+#define CHUNK_NAME records_chunk_base
+#define COLUMN_ROWS 4
+#define COLUMN_COLUMNS 2
+#define PANEL_VECTORS 4
+#define PREFETCH_BYTES 4096
+#define PREFETCH_COLUMNS 64
+#include "records_impl.h"
+
+/* ------------------------------------------------------------------ instruction sets ------- */
+
+static _Atomic(records_chunk) chosen;
+
+const char *const *records_isas(void)
+{
+    static const char *names[4];
+    int count = 0;
+#ifdef DPFAST_X86
+    __builtin_cpu_init();
+    int fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        names[count++] = "avx512";
+    if (fma)
+        names[count++] = "avx2";
+#endif
+    names[count++] = "base";
+    names[count] = NULL;
+    return names;
+}
+
+int records_set_isa(const char *name)
+{
+    for (const char *const *known = records_isas(); *known; known++) {
+        if (*name && strcmp(name, *known) != 0)
+            continue;
+        records_chunk chunk = records_chunk_base;
+#ifdef DPFAST_X86
+        if (strcmp(*known, "avx512") == 0)
+            chunk = records_chunk_avx512;
+        else if (strcmp(*known, "avx2") == 0)
+            chunk = records_chunk_avx2;
+#endif
+        atomic_store(&chosen, chunk);
+        return 0;
+    }
+    return -1;
+}
+
+static records_chunk variant(void)
+{
+    records_chunk chunk = atomic_load(&chosen);
+    if (!chunk) {
+        records_set_isa("");
+        chunk = atomic_load(&chosen);
+    }
+    return chunk;
+}
+
+int records_default_threads(void)
+{
+#if defined(__linux__)
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+        int count = CPU_COUNT(&allowed);
+        return count > 0 ? count : 1;
+    }
+#endif
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (int)count : 1;
+}
+
+/* ------------------------------------------------------------------ plan ------------------- */
+
+enum {
+    COLUMNAR_GRADIENT = 12, /* widest p that is transposed: no matrix wanted */
+    COLUMNAR_MATRIX = 24,   /* and with matrices */
+    MOST_CHUNKS = 64,
+    MOST_SUMS = 1 << 23 /* doubles held by all chunks together, unless fewer than 4 chunks */
+};
+
+static size_t at_most(size_t value, size_t limit) { return value < limit ? value : limit; }
+static size_t at_least_1(size_t value) { return value ? value : 1; }
+
+static records_plan make_plan(size_t n, size_t p, int want)
+{
+    records_plan plan;
+    size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
+    plan.columnar = p <= (matrices ? COLUMNAR_MATRIX : COLUMNAR_GRADIENT);
+    if (plan.columnar)
+        plan.block_rows = p <= 12 ? 64 : 128;
+    else if (matrices)
+        plan.block_rows = p <= 256 ? 128 : p <= 1024 ? 64 : 32;
+    else
+        plan.block_rows = p <= 32 ? 128 : p <= 256 ? 64 : 32;
+    plan.n_blocks = at_least_1((n + plan.block_rows - 1) / plan.block_rows);
+
+    /* About the cycles of one row, and the least that is worth handing to another thread: some
+     * microseconds, and much more than zeroing and adding up the chunk's own sums. */
+    double row = 20.0 + (double)p + (double)matrices * (double)p * (double)p / 14.0;
+    double least = 20000.0 + 16.0 * (double)matrices * (double)p * (double)p;
+    double chunks = (double)n * row / least;
+    size_t sums = (1 + matrices * p) * p + 64;
+    size_t most = MOST_SUMS / sums;
+    most = most < 4 ? 4 : at_most(most, MOST_CHUNKS);
+    plan.n_chunks = at_least_1(chunks < (double)most ? (size_t)chunks : most);
+    plan.n_chunks = at_most(plan.n_chunks, plan.n_blocks);
+    plan.blocks_per_chunk = (plan.n_blocks + plan.n_chunks - 1) / plan.n_chunks;
+    plan.n_chunks = (plan.n_blocks + plan.blocks_per_chunk - 1) / plan.blocks_per_chunk;
+    return plan;
+}
+
+size_t records_summation_depth(size_t n, size_t p, int want)
+{
+    records_plan plan = make_plan(n, p, want);
+    return plan.block_rows + 1 + plan.blocks_per_chunk + plan.n_chunks + 8;
+}
+
+/* ------------------------------------------------------------------ task ------------------- */
+
+/* Which squared norms of x the fast path may see (records_impl.h, guards).  Inside [lo, hi) no
+ * weight underflows enough to matter; a rescaled row must be longer than any radius in force. */
+static void set_limits(records_task *task)
+{
+    const records_model *model = &task->model;
+    double radius2 = model->radius * model->radius;
+    task->norm2_lo = 0.0;
+    if (model->weighting == WEIGHT_CLIP) {
+        task->norm2_hi = radius2 < 1e-50 ? radius2 * 1e250 : 1e200;
+        if (!model->intercept)
+            task->norm2_lo = 1e-200;
+        task->safe_exponent = 0;
+    } else {
+        task->norm2_hi = radius2 < 1.0 ? radius2 * 1e200 : 1e200;
+        task->safe_exponent = ilogb(sqrt(task->norm2_hi)) + 2;
+    }
+    task->room = model->radius;
+    if (model->weighting == WEIGHT_BOUNDED && model->intercept)
+        task->room = sqrt((model->radius - 1.0) * (model->radius + 1.0));
+}
+
+typedef struct {
+    records_task task;
+    records_chunk chunk;
+    atomic_size_t next;
+    double *scratch; /* one piece per thread */
+    double *sums;    /* one piece per chunk */
+} records_job;
+
+static void work(void *context, int slot)
+{
+    records_job *job = context;
+    const records_plan *plan = &job->task.plan;
+    double *scratch = job->scratch + (size_t)slot * job->task.scratch_doubles;
+    size_t chunk_rows = plan->blocks_per_chunk * plan->block_rows, chunk;
+    while ((chunk = atomic_fetch_add(&job->next, 1)) < plan->n_chunks) {
+        double *sums = job->sums + chunk * job->task.sum_doubles;
+        size_t first = chunk * chunk_rows;
+        memset(sums, 0, job->task.sum_doubles * sizeof(double));
+        job->chunk(&job->task, first, at_most(first + chunk_rows, job->task.data.n), scratch,
+                   sums);
+    }
+}
+
+/* Put p coefficients (intercept first) into q zero-padded slots and *intercept. */
+static void split_theta(const records_task *task, const double *theta, double *slots,
+                        double *intercept)
+{
+    int shift = task->model.intercept;
+    *intercept = shift ? theta[0] : 0.0;
+    for (size_t j = 0; j < task->width; j++)
+        slots[j] = j < task->data.q ? theta[j + (size_t)shift] : 0.0;
+}
+
+/* Run the whole sum; the total is left in job->sums[0 .. sum_doubles).  Returns the allocation to
+ * free, or NULL when out of memory. */
+static void *run(records_job *job, const records_model *model, const records_data *data,
+                 const double *theta, const double *theta_new, int want, int threads)
+{
+    records_task *task = &job->task;
+    memset(job, 0, sizeof *job);
+    task->model = *model;
+    task->data = *data;
+    task->want = want;
+    task->p = data->q + (size_t)(model->intercept != 0);
+    task->width = (task->p + 7) / 8 * 8;
+    task->plan = make_plan(data->n, task->p, want);
+    set_limits(task);
+
+    size_t matrix = task->width * task->width, rows = task->plan.block_rows;
+    size_t at = task->width;
+    task->hessian_at = at;
+    at += want & WANT_HESSIAN ? matrix : 0;
+    task->meat_at = at;
+    at += want & WANT_MEAT ? matrix : 0;
+    task->loss_at = at;
+    task->sum_doubles = at + 8;
+    task->scratch_doubles =
+        rows * (VECTORS + 2 * task->width + (task->plan.columnar ? task->width : 8)) + 8;
+
+    if ((size_t)(threads > 0 ? threads : 1 << 30) > task->plan.n_chunks)
+        threads = task->plan.n_chunks == 1 ? 1 : 0;
+    if (threads <= 0)
+        threads = (int)at_most((size_t)records_default_threads(), task->plan.n_chunks);
+
+    size_t thetas = 3 * task->width;
+    size_t doubles = thetas + (size_t)threads * task->scratch_doubles +
+                     task->plan.n_chunks * task->sum_doubles;
+    void *memory = malloc((doubles + 8) * sizeof(double));
+    if (!memory)
+        return NULL;
+    double *at64 = (double *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    split_theta(task, theta, at64, &task->theta0);
+    task->theta = at64;
+    if (theta_new) {
+        double *slots = at64 + task->width, *step = at64 + 2 * task->width;
+        split_theta(task, theta_new, slots, &task->theta0_new);
+        task->theta_new = slots;
+        for (size_t j = 0; j < task->width; j++)
+            step[j] = slots[j] - at64[j];
+        task->theta_step = step;
+        task->theta0_step = task->theta0_new - task->theta0;
+    }
+    job->scratch = at64 + thetas;
+    job->sums = job->scratch + (size_t)threads * task->scratch_doubles;
+    job->chunk = variant();
+    atomic_store(&job->next, 0);
+    pool_run(work, job, threads);
+
+    /* In chunk order, whatever thread did which chunk. */
+    for (size_t k = 1; k < task->plan.n_chunks; k++) {
+        const double *from = job->sums + k * task->sum_doubles;
+        for (size_t i = 0; i < task->sum_doubles; i++)
+            job->sums[i] += from[i];
+    }
+    return memory;
+}
+
+/* ------------------------------------------------------------------ results ---------------- */
+
+/* Inside, the intercept is the last coefficient; outside it is the first. */
+static size_t outside(const records_task *task, size_t j)
+{
+    return !task->model.intercept ? j : j == task->data.q ? 0 : j + 1;
+}
+
+static void put_matrix(const records_task *task, const double *sums, double scale, double divisor,
+                       double *result)
+{
+    size_t p = task->p;
+    for (size_t i = 0; i < p; i++) {
+        size_t to_i = outside(task, i);
+        for (size_t j = 0; j <= i; j++) {
+            size_t to_j = outside(task, j);
+            double value = sums[i * task->width + j] / scale / divisor;
+            result[to_i * p + to_j] = result[to_j * p + to_i] = value;
+        }
+    }
+}
+
+int records_sums(const records_model *model, const records_data *data, const double *theta,
+                 int want, double divisor, int threads, double *gradient, double *hessian,
+                 double *meat)
+{
+    records_job job;
+    void *memory = run(&job, model, data, theta, NULL, want, threads);
+    if (!memory)
+        return -1;
+    const records_task *task = &job.task;
+    if (want & WANT_GRADIENT)
+        for (size_t j = 0; j < task->p; j++)
+            gradient[outside(task, j)] = job.sums[j] / divisor;
+    if (want & WANT_HESSIAN)
+        put_matrix(task, job.sums + task->hessian_at, model->scale, divisor, hessian);
+    if (want & WANT_MEAT)
+        put_matrix(task, job.sums + task->meat_at, 1.0, divisor, meat);
+    free(memory);
+    return 0;
+}
+
+int records_loss(const records_model *model, const records_data *data, const double *theta,
+                 double divisor, int threads, double *result)
+{
+    records_job job;
+    void *memory = run(&job, model, data, theta, NULL, WANT_LOSS, threads);
+    if (!memory)
+        return -1;
+    *result = job.sums[job.task.loss_at] * model->scale / divisor;
+    free(memory);
+    return 0;
+}
+
+int records_loss_difference(const records_model *model, const records_data *data,
+                            const double *theta_new, const double *theta_old, double divisor,
+                            int threads, double *result)
+{
+    records_job job;
+    void *memory = run(&job, model, data, theta_old, theta_new, WANT_DIFFERENCE, threads);
+    if (!memory)
+        return -1;
+    *result = job.sums[job.task.loss_at] / divisor;
+    free(memory);
+    return 0;
+}

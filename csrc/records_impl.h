@@ -1,0 +1,1099 @@
+/* The loop over one chunk of records, compiled once per instruction set.
+ *
+ * The including file defines LANES (doubles per vector) and CHUNK_NAME, and selects the
+ * instruction set before including this file.
+ *
+ * A chunk is worked through in blocks of rows that fit the cache.  Each block goes through
+ *   1. products: x'theta and ||x||^2, reading the rows from memory once;
+ *   2. guards: rows that are not finite are zeroed, rows whose squared norm overflows (or, for
+ *      clipping, underflows) are rescaled by a power of two that the weights then undo;
+ *   3. loss and weights: vectors of records, no branches, giving one multiplier per record and
+ *      wanted sum;
+ *   4. sums: the block's contribution to the gradient and, as rank-k updates of the lower
+ *      triangle with tiles of accumulators held in registers, to the Hessian and the meat.
+ *
+ * Small p ("columnar"): the block is transposed into groups of LANES rows, group g holding its
+ * p columns one after the other, so that every product runs over records and nothing is padded.
+ * Larger p: the rows are used where they are; Hessian and meat get a packed copy in panels of
+ * LANES columns.  The intercept is the LAST column inside this file.
+ */
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "records.h"
+
+#define INLINE inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 32")
+
+#define L ((size_t)LANES)
+
+typedef double vd __attribute__((vector_size(8 * LANES)));
+typedef long long vi __attribute__((vector_size(8 * LANES)));
+typedef double vd_anywhere __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
+
+static INLINE vd vload(const double *p) { return *(const vd_anywhere *)p; }
+static INLINE void vstore(double *p, vd x) { *(vd_anywhere *)p = x; }
+static INLINE vd vset(double x) { return x - (vd){0}; }
+static INLINE vi vseti(long long x) { return x - (vi){0}; }
+static INLINE vd vselect(vi mask, vd yes, vd no)
+{
+    return (vd)(((vi)yes & mask) | ((vi)no & ~mask));
+}
+
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
+#endif
+
+/* vmin(a, b) = a < b ? a : b, like the machine instruction: b when either is NaN. */
+#if LANES == 8
+static INLINE vd vmin(vd a, vd b) { return (vd)_mm512_min_pd((__m512d)a, (__m512d)b); }
+static INLINE vd vmax(vd a, vd b) { return (vd)_mm512_max_pd((__m512d)a, (__m512d)b); }
+static INLINE vd vsqrt(vd a) { return (vd)_mm512_sqrt_pd((__m512d)a); }
+static INLINE vd vload_part(const double *p, size_t count)
+{
+    return (vd)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1u), p);
+}
+#elif LANES == 4
+static INLINE vd vmin(vd a, vd b) { return (vd)_mm256_min_pd((__m256d)a, (__m256d)b); }
+static INLINE vd vmax(vd a, vd b) { return (vd)_mm256_max_pd((__m256d)a, (__m256d)b); }
+static INLINE vd vsqrt(vd a) { return (vd)_mm256_sqrt_pd((__m256d)a); }
+static INLINE vd vload_part(const double *p, size_t count)
+{
+    static const long long edge[8] = {-1, -1, -1, -1, 0, 0, 0, 0};
+    return (vd)_mm256_maskload_pd(p, _mm256_loadu_si256((const __m256i *)(edge + 4 - count)));
+}
+#else
+static INLINE vd vmin(vd a, vd b) { return vselect(a < b, a, b); }
+static INLINE vd vmax(vd a, vd b) { return vselect(a > b, a, b); }
+static INLINE vd vsqrt(vd a) { return (vd){sqrt(a[0]), sqrt(a[1])}; }
+static INLINE vd vload_part(const double *p, size_t count)
+{
+    return (vd){count > 0 ? p[0] : 0.0, 0.0};
+}
+#endif
+
+/* In: LANES vectors.  Out: vector whose lane i is the sum over the lanes of v[i]. */
+static INLINE vd sum_lanes(const vd *v)
+{
+#if LANES == 8
+    vd pair[4], quad[2];
+    UNROLL for (int i = 0; i < 4; i++) {
+        vd a = v[2 * i], b = v[2 * i + 1];
+        pair[i] = SHUFFLE(a, b, 0, 8, 2, 10, 4, 12, 6, 14) +
+                  SHUFFLE(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    UNROLL for (int i = 0; i < 2; i++) {
+        vd a = pair[2 * i], b = pair[2 * i + 1];
+        quad[i] = SHUFFLE(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+                  SHUFFLE(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    return SHUFFLE(quad[0], quad[1], 0, 1, 2, 3, 8, 9, 10, 11) +
+           SHUFFLE(quad[0], quad[1], 4, 5, 6, 7, 12, 13, 14, 15);
+#elif LANES == 4
+    vd low = SHUFFLE(v[0], v[1], 0, 4, 2, 6) + SHUFFLE(v[0], v[1], 1, 5, 3, 7);
+    vd high = SHUFFLE(v[2], v[3], 0, 4, 2, 6) + SHUFFLE(v[2], v[3], 1, 5, 3, 7);
+    return SHUFFLE(low, high, 0, 1, 4, 5) + SHUFFLE(low, high, 2, 3, 6, 7);
+#else
+    return SHUFFLE(v[0], v[1], 0, 2) + SHUFFLE(v[0], v[1], 1, 3);
+#endif
+}
+
+#include "losses.h"
+
+/* ------------------------------------------------------------------ scratch of one block --- */
+
+typedef struct {
+    const records_task *task;
+    size_t rows;   /* records in this block */
+    size_t padded; /* the same rounded up to whole vectors */
+    /* Rows in place (not columnar): first row and distance between rows, in doubles. */
+    const double *x;
+    ptrdiff_t step;
+    /* Per-record vectors, `padded` long. */
+    double *dot, *dot_new, *dot_step, *norm2, *y, *t, *psi, *slope;
+    double *g, *h, *m;
+    double *factor;     /* BOUNDED: shrinkage of the x part */
+    double *down, *up;  /* careful rows: stored row = down * x, up = 1/down; else 1 */
+    double *gathered;   /* rows copied here when they cannot be used in place */
+    double *columns;    /* groups of columns, or panels */
+    double *scaled;
+    int careful;        /* some row of this block was repaired or rescaled */
+    int shrunk;         /* some factor < 1 */
+    int down_dirty;     /* down and up are not all ones */
+} block;
+
+#define VECTORS 14
+
+static void block_init(block *b, const records_task *task, double *scratch)
+{
+    size_t rows = task->plan.block_rows;
+    double **slots[VECTORS] = {&b->dot, &b->dot_new, &b->dot_step, &b->norm2, &b->y,
+                               &b->t,   &b->psi,     &b->slope,    &b->g,     &b->h,
+                               &b->m,   &b->factor,  &b->down,     &b->up};
+    memset(b, 0, sizeof *b);
+    b->task = task;
+    for (int i = 0; i < VECTORS; i++, scratch += rows)
+        *slots[i] = scratch;
+    for (size_t i = 0; i < rows; i++)
+        b->down[i] = b->up[i] = b->factor[i] = 1.0;
+    b->gathered = scratch;
+    scratch += rows * task->width;
+    b->columns = scratch;
+    scratch += rows * task->width;
+    b->scaled = scratch;
+}
+
+/* ------------------------------------------------------------- columnar blocks: step 1 ----- */
+
+/* Transpose `count` columns of LANES rows, rows `step` doubles apart, into v[0..count). */
+#if LANES == 8
+static INLINE void transpose_8(const double *x, ptrdiff_t step, vd *v)
+{
+    vd s[8], u[8];
+    UNROLL for (int i = 0; i < 4; i++) {
+        vd a = vload(x + 2 * i * step), b = vload(x + (2 * i + 1) * step);
+        s[2 * i] = SHUFFLE(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
+        s[2 * i + 1] = SHUFFLE(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    UNROLL for (int half = 0; half < 2; half++) {
+        UNROLL for (int i = 0; i < 2; i++) {
+            vd a = s[4 * half + i], b = s[4 * half + 2 + i];
+            u[4 * half + i] = SHUFFLE(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+            u[4 * half + 2 + i] = SHUFFLE(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        v[i] = SHUFFLE(u[i], u[4 + i], 0, 1, 2, 3, 8, 9, 10, 11);
+        v[4 + i] = SHUFFLE(u[i], u[4 + i], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+static INLINE void transpose_4(const double *x, ptrdiff_t step, vd *v)
+{
+    vd z[4];
+    UNROLL for (int i = 0; i < 4; i++) {
+        z[i] = (vd)_mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(x + i * step)),
+                                      _mm256_loadu_pd(x + (i + 4) * step), 1);
+    }
+    vd a = SHUFFLE(z[0], z[1], 0, 8, 2, 10, 4, 12, 6, 14);
+    vd b = SHUFFLE(z[0], z[1], 1, 9, 3, 11, 5, 13, 7, 15);
+    vd c = SHUFFLE(z[2], z[3], 0, 8, 2, 10, 4, 12, 6, 14);
+    vd d = SHUFFLE(z[2], z[3], 1, 9, 3, 11, 5, 13, 7, 15);
+    v[0] = SHUFFLE(a, c, 0, 1, 8, 9, 4, 5, 12, 13);
+    v[1] = SHUFFLE(b, d, 0, 1, 8, 9, 4, 5, 12, 13);
+    v[2] = SHUFFLE(a, c, 2, 3, 10, 11, 6, 7, 14, 15);
+    v[3] = SHUFFLE(b, d, 2, 3, 10, 11, 6, 7, 14, 15);
+}
+
+static INLINE vd every_other_row(const double *x, ptrdiff_t step)
+{
+    __m256d low = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(x)),
+                                       _mm_loadu_pd(x + 2 * step), 1);
+    __m256d high = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(x + 4 * step)),
+                                        _mm_loadu_pd(x + 6 * step), 1);
+    return (vd)_mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1);
+}
+
+static INLINE void transpose_2(const double *x, ptrdiff_t step, vd *v)
+{
+    vd even = every_other_row(x, step), odd = every_other_row(x + step, step);
+    v[0] = SHUFFLE(even, odd, 0, 8, 2, 10, 4, 12, 6, 14);
+    v[1] = SHUFFLE(even, odd, 1, 9, 3, 11, 5, 13, 7, 15);
+}
+
+static INLINE void transpose_1(const double *x, ptrdiff_t s, vd *v)
+{
+    v[0] = (vd){x[0],     x[s],     x[2 * s], x[3 * s],
+                x[4 * s], x[5 * s], x[6 * s], x[7 * s]};
+}
+#elif LANES == 4
+static INLINE void transpose_4(const double *x, ptrdiff_t step, vd *v)
+{
+    vd a = vload(x), b = vload(x + step), c = vload(x + 2 * step), d = vload(x + 3 * step);
+    vd ab = SHUFFLE(a, b, 0, 4, 2, 6), AB = SHUFFLE(a, b, 1, 5, 3, 7);
+    vd cd = SHUFFLE(c, d, 0, 4, 2, 6), CD = SHUFFLE(c, d, 1, 5, 3, 7);
+    v[0] = SHUFFLE(ab, cd, 0, 1, 4, 5);
+    v[1] = SHUFFLE(AB, CD, 0, 1, 4, 5);
+    v[2] = SHUFFLE(ab, cd, 2, 3, 6, 7);
+    v[3] = SHUFFLE(AB, CD, 2, 3, 6, 7);
+}
+
+static INLINE void transpose_2(const double *x, ptrdiff_t step, vd *v)
+{
+    vd even = (vd)_mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(x)),
+                                       _mm_loadu_pd(x + 2 * step), 1);
+    vd odd = (vd)_mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(x + step)),
+                                      _mm_loadu_pd(x + 3 * step), 1);
+    v[0] = SHUFFLE(even, odd, 0, 4, 2, 6);
+    v[1] = SHUFFLE(even, odd, 1, 5, 3, 7);
+}
+
+static INLINE void transpose_1(const double *x, ptrdiff_t s, vd *v)
+{
+    v[0] = (vd){x[0], x[s], x[2 * s], x[3 * s]};
+}
+#else
+static INLINE void transpose_2(const double *x, ptrdiff_t step, vd *v)
+{
+    vd a = vload(x), b = vload(x + step);
+    v[0] = SHUFFLE(a, b, 0, 2);
+    v[1] = SHUFFLE(a, b, 1, 3);
+}
+
+static INLINE void transpose_1(const double *x, ptrdiff_t s, vd *v) { v[0] = (vd){x[0], x[s]}; }
+#endif
+
+/* Store the columns v[0..count) of a group and add them to the group's products. */
+static INLINE void take_columns(const vd *v, int count, const double *theta, double *out, vd *dot,
+                                vd *norm2)
+{
+    UNROLL for (int i = 0; i < count; i++) {
+        vstore(out + (size_t)i * L, v[i]);
+        *dot += v[i] * vset(theta[i]);
+        *norm2 += v[i] * v[i];
+    }
+}
+
+#define TAKE(count)                                                                             \
+    do {                                                                                        \
+        vd v[count];                                                                            \
+        transpose_##count(x + j, step, v);                                                      \
+        take_columns(v, count, theta + j, out + j * L, &dot, &norm2);                           \
+        j += count;                                                                             \
+    } while (0)
+
+/* Whole groups of rows lying contiguously (column stride one), `step` doubles apart. */
+static INLINE void transpose_groups(const double *x, ptrdiff_t step, size_t groups, size_t q,
+                                    size_t p, const double *theta, double *out, double *dots,
+                                    double *norms, ptrdiff_t ahead)
+{
+    for (size_t g = 0; g < groups; g++, x += (ptrdiff_t)L * step, out += p * L) {
+        vd dot = vset(0.0), norm2 = vset(0.0);
+        size_t j = 0;
+        if (ahead) {
+            for (size_t byte = 0; byte < 8 * L * q; byte += 64)
+                __builtin_prefetch((const char *)x + ahead + byte);
+        }
+#if LANES == 8
+        while (j + 8 <= q)
+            TAKE(8);
+#endif
+#if LANES >= 4
+        while (j + 4 <= q)
+            TAKE(4);
+#endif
+        while (j + 2 <= q)
+            TAKE(2);
+        if (j < q)
+            TAKE(1);
+        vstore(dots + g * L, dot);
+        vstore(norms + g * L, norm2);
+    }
+}
+
+/* x'theta of columnar groups, and the squared norms too unless `norms` is NULL. */
+static void column_products(const double *columns, size_t groups, size_t q, size_t p,
+                            const double *theta, double *dots, double *norms)
+{
+    for (size_t g = 0; g < groups; g++, columns += p * L) {
+        vd dot = vset(0.0), norm2 = vset(0.0);
+        for (size_t j = 0; j < q; j++) {
+            vd v = vload(columns + j * L);
+            dot += v * vset(theta[j]);
+            norm2 += v * v;
+        }
+        vstore(dots + g * L, dot);
+        if (norms)
+            vstore(norms + g * L, norm2);
+    }
+}
+
+static INLINE double element(const char *p)
+{
+    double value;
+    memcpy(&value, p, sizeof value);
+    return value;
+}
+
+/* Rows [first, first + count) of the data into groups, starting at group `group`; any strides. */
+static void copy_to_groups(const block *b, const char *x, size_t first, size_t count)
+{
+    const records_data *data = &b->task->data;
+    size_t q = data->q, p = b->task->p;
+    for (size_t j = 0; j < q; j++) {
+        const char *from = x + (ptrdiff_t)j * data->x_column + (ptrdiff_t)first * data->x_row;
+        for (size_t i = first; i < first + count; i++, from += data->x_row)
+            b->columns[(i / L) * p * L + j * L + i % L] = element(from);
+    }
+}
+
+static void columnar_load(block *b, const char *x)
+{
+    const records_task *task = b->task;
+    const records_data *data = &task->data;
+    size_t q = data->q, p = task->p, groups = b->padded / L, whole = 0;
+    int contiguous = data->x_column == 8 && data->x_row % 8 == 0 && (uintptr_t)x % 8 == 0;
+    if (contiguous) {
+        ptrdiff_t step = data->x_row / 8;
+        int dense = step == (ptrdiff_t)q;
+        whole = b->rows / L;
+        transpose_groups((const double *)x, step, whole, q, p, task->theta, b->columns, b->dot,
+                         b->norm2, dense ? PREFETCH_BYTES : 0);
+    }
+    if (whole < groups) {
+        size_t first = whole * L;
+        if (b->rows % L)
+            memset(b->columns + (groups - 1) * p * L, 0, p * L * sizeof(double));
+        copy_to_groups(b, x, first, b->rows - first);
+        column_products(b->columns + whole * p * L, groups - whole, q, p, task->theta,
+                        b->dot + first, b->norm2 + first);
+    }
+    if (task->want & WANT_DIFFERENCE) {
+        column_products(b->columns, groups, q, p, task->theta_new, b->dot_new, NULL);
+        column_products(b->columns, groups, q, p, task->theta_step, b->dot_step, NULL);
+    }
+}
+
+/* ------------------------------------------------------------ rows in place: step 1 -------- */
+
+/* Add up long rows in pieces so that the rounding of a norm stays far below 1e-12. */
+#define PIECE ((size_t)2048)
+
+/* Products of R = 4 rows with theta, and their squared norms, added to dots[0..4), norms[0..4).
+ * Row i starts at x[i]; rows beyond the last are given as a repetition of the last. */
+static INLINE void four_rows(const double *const *x, size_t q, const double *theta, double *dots,
+                             double *norms)
+{
+    vd acc[8] = {{0}};
+    size_t j = 0;
+    for (; j + L <= q; j += L) {
+        vd coefficient = vload(theta + j);
+        UNROLL for (int i = 0; i < 4; i++) {
+            vd v = vload(x[i] + j);
+            acc[i] += v * coefficient;
+            acc[4 + i] += v * v;
+        }
+    }
+    if (j < q) {
+        vd coefficient = vload(theta + j); /* theta is zero-padded */
+        UNROLL for (int i = 0; i < 4; i++) {
+            vd v = vload_part(x[i] + j, q - j);
+            acc[i] += v * coefficient;
+            acc[4 + i] += v * v;
+        }
+    }
+    double sums[8];
+    for (size_t i = 0; i < 8; i += L)
+        vstore(sums + i, sum_lanes(acc + i));
+    for (int i = 0; i < 4; i++) {
+        dots[i] += sums[i];
+        norms[i] += sums[4 + i];
+    }
+}
+
+static void row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
+                         const double *theta, double *dots, double *norms, ptrdiff_t ahead)
+{
+    for (size_t i = 0; i < rows; i += 4) {
+        double dot[4] = {0}, norm2[4] = {0};
+        const double *start[4];
+        for (size_t k = 0; k < 4; k++)
+            start[k] = x + (ptrdiff_t)(i + k < rows ? i + k : rows - 1) * step;
+        if (ahead) {
+            for (size_t byte = 0; byte < 32 * q; byte += 64)
+                __builtin_prefetch((const char *)start[0] + ahead + byte);
+        }
+        for (size_t j = 0; j < q; j += PIECE) {
+            const double *at[4] = {start[0] + j, start[1] + j, start[2] + j, start[3] + j};
+            four_rows(at, q - j < PIECE ? q - j : PIECE, theta + j, dot, norm2);
+        }
+        memcpy(dots + i, dot, sizeof dot);
+        memcpy(norms + i, norm2, sizeof norm2);
+    }
+}
+
+static void gather_rows(block *b, const char *x)
+{
+    const records_data *data = &b->task->data;
+    size_t q = data->q, rows = b->rows;
+    ptrdiff_t row = data->x_row, column = data->x_column;
+    if (row < 0 ? -row < (column < 0 ? -column : column) : row < (column < 0 ? -column : column)) {
+        for (size_t j = 0; j < q; j++)
+            for (size_t i = 0; i < rows; i++)
+                b->gathered[i * q + j] = element(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column);
+    } else {
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < q; j++)
+                b->gathered[i * q + j] = element(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column);
+    }
+    b->x = b->gathered;
+    b->step = (ptrdiff_t)q;
+}
+
+static void rows_load(block *b, const char *x)
+{
+    const records_task *task = b->task;
+    const records_data *data = &task->data;
+    size_t q = data->q;
+    ptrdiff_t ahead = 0;
+    if (data->x_column == 8 && data->x_row % 8 == 0 && (uintptr_t)x % 8 == 0) {
+        b->x = (const double *)x;
+        b->step = data->x_row / 8;
+        if (b->step == (ptrdiff_t)q && q <= PREFETCH_COLUMNS)
+            ahead = PREFETCH_BYTES;
+    } else {
+        gather_rows(b, x);
+    }
+    row_products(b->x, b->step, b->rows, q, task->theta, b->dot, b->norm2, ahead);
+    if (task->want & WANT_DIFFERENCE) {
+        double *unused = b->t; /* overwritten later */
+        row_products(b->x, b->step, b->rows, q, task->theta_new, b->dot_new, unused, 0);
+        row_products(b->x, b->step, b->rows, q, task->theta_step, b->dot_step, unused, 0);
+    }
+    for (size_t i = b->rows; i < b->padded; i++)
+        b->dot[i] = b->dot_new[i] = b->dot_step[i] = 0.0;
+}
+
+/* ----------------------------------------------------------------- step 2: guards ---------- */
+
+/* Row i of a block we own: entries x[0], x[gap], ...  Replace a row that is not finite by zeros
+ * with an undefined predictor; rescale any other by a power of two. */
+static void repair_row(block *b, size_t i, double *x, size_t gap)
+{
+    const records_task *task = b->task;
+    size_t q = task->data.q;
+    double largest = 0.0;
+    int finite = 1;
+    for (size_t j = 0; j < q; j++) {
+        double size = fabs(x[j * gap]);
+        finite &= size <= DBL_MAX;
+        largest = size > largest ? size : largest;
+    }
+    if (!finite) {
+        for (size_t j = 0; j < q; j++)
+            x[j * gap] = 0.0;
+        b->norm2[i] = 0.0;
+        b->dot[i] = b->dot_new[i] = NAN;
+        b->dot_step[i] = 0.0;
+        return;
+    }
+    if (largest == 0.0)
+        return;
+    int shift = ilogb(largest) - task->safe_exponent;
+    double norm2 = 0.0, dot = 0.0, dot_new = 0.0, dot_step = 0.0;
+    for (size_t j = 0; j < q; j++) {
+        double v = ldexp(x[j * gap], -shift);
+        x[j * gap] = v;
+        norm2 += v * v;
+        dot += v * task->theta[j];
+        if (task->want & WANT_DIFFERENCE) {
+            dot_new += v * task->theta_new[j];
+            dot_step += v * task->theta_step[j];
+        }
+    }
+    b->norm2[i] = norm2;
+    b->dot_step[i] = dot_step;
+    if (task->model.weighting == WEIGHT_BOUNDED) {
+        /* The projection does not depend on the row's length: nothing else to undo. */
+        b->dot[i] = dot;
+        b->dot_new[i] = dot_new;
+        return;
+    }
+    b->dot[i] = ldexp(dot, shift);
+    b->dot_new[i] = ldexp(dot_new, shift);
+    b->down[i] = ldexp(1.0, -shift);
+    b->up[i] = ldexp(1.0, shift);
+    b->down_dirty = 1;
+}
+
+static void guard(block *b)
+{
+    const records_task *task = b->task;
+    size_t q = task->data.q, p = task->p;
+    const vd lo = vset(task->norm2_lo), hi = vset(task->norm2_hi);
+    vi ordinary = vseti(-1);
+    if (b->down_dirty) {
+        for (size_t i = 0; i < task->plan.block_rows; i++)
+            b->down[i] = b->up[i] = 1.0;
+        b->down_dirty = 0;
+    }
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd norm2 = vload(b->norm2 + i);
+        ordinary &= (norm2 < hi) & (norm2 >= lo);
+    }
+    b->careful = 0;
+    for (size_t i = 0; i < L; i++)
+        b->careful |= !ordinary[i];
+    if (!b->careful)
+        return;
+    if (!task->plan.columnar && b->x != b->gathered) {
+        for (size_t i = 0; i < b->rows; i++)
+            memcpy(b->gathered + i * q, b->x + (ptrdiff_t)i * b->step, q * sizeof(double));
+        b->x = b->gathered;
+        b->step = (ptrdiff_t)q;
+    }
+    for (size_t i = 0; i < b->rows; i++) {
+        if (b->norm2[i] < task->norm2_hi && b->norm2[i] >= task->norm2_lo)
+            continue;
+        if (task->plan.columnar)
+            repair_row(b, i, b->columns + (i / L) * p * L + i % L, L);
+        else
+            repair_row(b, i, b->gathered + i * q, 1);
+    }
+}
+
+/* ----------------------------------------------------- step 3: loss and weights ------------ */
+
+/* BOUNDED: the factor that puts x back on the declared ball; 1 for rows inside. */
+static void shrink_factors(block *b)
+{
+    const vd room = vset(b->task->room), one = vset(1.0);
+    vi all_inside = vseti(-1);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd factor = vmin(room / vsqrt(vload(b->norm2 + i)), one);
+        all_inside &= factor == one;
+        vstore(b->factor + i, factor);
+    }
+    b->shrunk = 0;
+    for (size_t i = 0; i < L; i++)
+        b->shrunk |= !all_inside[i];
+}
+
+/* b->t = theta0 + factor * dot (factor 1 unless BOUNDED). */
+static void predictors(const block *b, double theta0, const double *dot, double *t)
+{
+    const vd offset = vset(theta0);
+    if (b->task->model.weighting == WEIGHT_BOUNDED) {
+        for (size_t i = 0; i < b->padded; i += L)
+            vstore(t + i, offset + vload(b->factor + i) * vload(dot + i));
+    } else {
+        for (size_t i = 0; i < b->padded; i += L)
+            vstore(t + i, offset + vload(dot + i));
+    }
+}
+
+static INLINE void derivatives_of(int loss, int majorize, block *b)
+{
+    const loss_constants k = loss_prepare(&b->task->model);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd psi, slope;
+        psi_and_slope(loss, majorize, &k, vload(b->t + i), vload(b->y + i), &psi, &slope);
+        vstore(b->psi + i, psi);
+        vstore(b->slope + i, slope);
+    }
+}
+
+static INLINE void derivatives_by_loss(int majorize, block *b)
+{
+    switch (b->task->model.loss) {
+    case LOSS_HUBER: derivatives_of(LOSS_HUBER, majorize, b); break;
+    case LOSS_LOG_COSH: derivatives_of(LOSS_LOG_COSH, majorize, b); break;
+    case LOSS_PSEUDO_HUBER: derivatives_of(LOSS_PSEUDO_HUBER, majorize, b); break;
+    default: derivatives_of(LOSS_LOGISTIC, majorize, b); break;
+    }
+}
+
+static void derivatives(block *b)
+{
+    if (b->task->want & WANT_MAJORIZE)
+        derivatives_by_loss(1, b);
+    else
+        derivatives_by_loss(0, b);
+}
+
+/* Squared length of the stored design row: ||x||^2 plus the intercept's entry squared. */
+static INLINE vd stored_norm2(const block *b, size_t i)
+{
+    vd norm2 = vload(b->norm2 + i);
+    if (b->task->model.intercept) {
+        vd entry = vload(b->down + i);
+        norm2 += entry * entry;
+    }
+    return norm2;
+}
+
+/* Multipliers of the stored row (x part times factor): g for the score, h and m for the matrix
+ * xi xi'.  The sign of g is that of the gradient of the loss. */
+static void multipliers(block *b)
+{
+    const records_model *model = &b->task->model;
+    const vd one = vset(1.0), radius = vset(model->radius);
+    const vd radius2 = vset(model->radius * model->radius);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd psi = vload(b->psi + i), g, h = vload(b->slope + i);
+        if (model->weighting == WEIGHT_BOUNDED) {
+            g = -psi;
+        } else if (model->weighting == WEIGHT_MALLOWS) {
+            vd weight = vmin(radius2 / stored_norm2(b, i), one);
+            g = -psi * weight;
+            if (b->careful)
+                g = g * vload(b->down + i);
+            h = h * weight;
+        } else {
+            vd cap = radius / vsqrt(stored_norm2(b, i));
+            vd size = vabs(psi);
+            if (b->careful)
+                size = size * vload(b->up + i);
+            g = vcopysign(vmin(size, cap), -psi);
+        }
+        vstore(b->g + i, g);
+        vstore(b->h + i, h);
+        vstore(b->m + i, g * g);
+    }
+}
+
+/* ------------------------------------------------------------- step 4: gradient ------------ */
+
+/* out[0..count) += sum over groups of g * column, for `count` <= LANES columns. */
+static INLINE void column_gradient(const double *columns, size_t groups, size_t p, const double *g,
+                                   int count, double *out)
+{
+    vd acc[LANES] = {{0}};
+    for (size_t k = 0; k < groups; k++, columns += p * L) {
+        vd multiplier = vload(g + k * L);
+        UNROLL for (int i = 0; i < count; i++)
+            acc[i] += multiplier * vload(columns + (size_t)i * L);
+    }
+    vstore(out, vload(out) + sum_lanes(acc));
+}
+
+static void columnar_gradient(const block *b, double *out)
+{
+    size_t p = b->task->p, groups = b->padded / L, j = 0;
+    for (; j + L <= p; j += L)
+        column_gradient(b->columns + j * L, groups, p, b->g, LANES, out + j);
+    switch (p - j) {
+#if LANES == 8
+    case 7: column_gradient(b->columns + j * L, groups, p, b->g, 7, out + j); break;
+    case 6: column_gradient(b->columns + j * L, groups, p, b->g, 6, out + j); break;
+    case 5: column_gradient(b->columns + j * L, groups, p, b->g, 5, out + j); break;
+    case 4: column_gradient(b->columns + j * L, groups, p, b->g, 4, out + j); break;
+#endif
+#if LANES >= 4
+    case 3: column_gradient(b->columns + j * L, groups, p, b->g, 3, out + j); break;
+    case 2: column_gradient(b->columns + j * L, groups, p, b->g, 2, out + j); break;
+#endif
+    case 1: column_gradient(b->columns + j * L, groups, p, b->g, 1, out + j); break;
+    default: break;
+    }
+}
+
+/* out += sum over rows of g[i] * (columns of x), `vectors` vectors wide, the last one holding
+ * `tail` columns; `chains` accumulators per vector hide the latency of narrow tiles. */
+static INLINE void row_gradient(const double *x, ptrdiff_t step, size_t rows, const double *g,
+                                int vectors, size_t tail, int chains, double *out)
+{
+    vd acc[8] = {{0}};
+    size_t i = 0;
+    for (; i + (size_t)chains <= rows; i += (size_t)chains) {
+        UNROLL for (int c = 0; c < chains; c++) {
+            vd multiplier = vset(g[i + (size_t)c]);
+            UNROLL for (int v = 0; v < vectors; v++) {
+                const double *from = x + (size_t)v * L;
+                vd value = v + 1 < vectors || tail == L ? vload(from) : vload_part(from, tail);
+                acc[c * vectors + v] += multiplier * value;
+            }
+            x += step;
+        }
+    }
+    for (; i < rows; i++, x += step) {
+        vd multiplier = vset(g[i]);
+        UNROLL for (int v = 0; v < vectors; v++) {
+            const double *from = x + (size_t)v * L;
+            vd value = v + 1 < vectors || tail == L ? vload(from) : vload_part(from, tail);
+            acc[v] += multiplier * value;
+        }
+    }
+    UNROLL for (int c = chains - 1; c > 0; c--) {
+        UNROLL for (int v = 0; v < vectors; v++)
+            acc[(c - 1) * vectors + v] += acc[c * vectors + v];
+    }
+    UNROLL for (int v = 0; v < vectors; v++)
+        vstore(out + (size_t)v * L, vload(out + (size_t)v * L) + acc[v]);
+}
+
+#define ROW_GRADIENT(vectors, chains)                                                           \
+    case vectors:                                                                               \
+        if (tail == L)                                                                          \
+            row_gradient(x, b->step, b->rows, b->g, vectors, L, chains, out);                   \
+        else                                                                                    \
+            row_gradient(x, b->step, b->rows, b->g, vectors, tail, chains, out);                \
+        break
+
+static void rows_gradient(const block *b, double *out)
+{
+    size_t q = b->task->data.q, total = (q + L - 1) / L, tiles = (total + 7) / 8;
+    const double *x = b->x;
+    for (size_t tile = 0; tile < tiles; tile++) {
+        size_t first = tile * total / tiles, next = (tile + 1) * total / tiles;
+        size_t tail = next == total && q % L ? q % L : L;
+        switch (next - first) {
+            ROW_GRADIENT(1, 4);
+            ROW_GRADIENT(2, 4);
+            ROW_GRADIENT(3, 2);
+            ROW_GRADIENT(4, 2);
+            ROW_GRADIENT(5, 1);
+            ROW_GRADIENT(6, 1);
+            ROW_GRADIENT(7, 1);
+            ROW_GRADIENT(8, 1);
+        default: break;
+        }
+        x += (next - first) * L;
+        out += (next - first) * L;
+    }
+}
+
+/* ------------------------------------------------------------- step 4: matrices ------------ */
+
+/* Columnar tile: c[i][j] += sum over groups of a_i * b_j, ni rows by nj columns; `triangle`
+ * takes j <= i only (then ni == nj). */
+static INLINE void column_tile(const double *a, const double *b, size_t groups, size_t p, int ni,
+                               int nj, int triangle, double *c, size_t width)
+{
+    enum { MOST = 24 };
+    vd acc[MOST + LANES] = {{0}};
+    for (size_t k = 0; k < groups; k++, a += p * L, b += p * L) {
+        vd right[6];
+        UNROLL for (int j = 0; j < nj; j++)
+            right[j] = vload(b + (size_t)j * L);
+        UNROLL for (int i = 0; i < ni; i++) {
+            vd left = vload(a + (size_t)i * L);
+            UNROLL for (int j = 0; j < nj; j++)
+                if (!triangle || j <= i)
+                    acc[triangle ? i * (i + 1) / 2 + j : i * nj + j] += left * right[j];
+        }
+    }
+    double sums[MOST + LANES];
+    int count = triangle ? ni * (ni + 1) / 2 : ni * nj, n = 0;
+    UNROLL for (int i = 0; i < count; i += LANES)
+        vstore(sums + i, sum_lanes(acc + i));
+    for (int i = 0; i < ni; i++)
+        for (int j = 0; j < (triangle ? i + 1 : nj); j++)
+            c[(size_t)i * width + (size_t)j] += sums[n++];
+}
+
+#define COLUMN_TILE(ni, nj)                                                                     \
+    case (ni) * 8 + (nj):                                                                       \
+        column_tile(a, x, groups, p, ni, nj, 0, out, width);                                    \
+        break
+#define COLUMN_TRIANGLE(n)                                                                      \
+    case n:                                                                                     \
+        column_tile(a, x, groups, p, n, n, 1, out, width);                                      \
+        break
+
+/* Lower triangle of sum d xi xi' over a columnar block. */
+static void columnar_matrix(const block *b, const double *d, double *c)
+{
+    size_t p = b->task->p, width = b->task->width, groups = b->padded / L;
+    for (size_t k = 0; k < groups; k++) {
+        vd multiplier = vload(d + k * L);
+        for (size_t j = 0; j < p; j++)
+            vstore(b->scaled + (k * p + j) * L, multiplier * vload(b->columns + (k * p + j) * L));
+    }
+    for (size_t i = 0, ni; i < p; i += ni) {
+        ni = p - i < COLUMN_ROWS ? p - i : COLUMN_ROWS;
+        const double *a = b->scaled + i * L;
+        for (size_t j = 0, nj; j < i; j += nj) {
+            nj = i - j < COLUMN_COLUMNS ? i - j : COLUMN_COLUMNS;
+            const double *x = b->columns + j * L;
+            double *out = c + i * width + j;
+            switch (ni * 8 + nj) {
+                COLUMN_TILE(1, 1); COLUMN_TILE(1, 2); COLUMN_TILE(2, 1); COLUMN_TILE(2, 2);
+#if COLUMN_ROWS > 2
+                COLUMN_TILE(3, 1); COLUMN_TILE(3, 2); COLUMN_TILE(4, 1); COLUMN_TILE(4, 2);
+#endif
+#if COLUMN_COLUMNS > 2
+                COLUMN_TILE(1, 3); COLUMN_TILE(2, 3); COLUMN_TILE(3, 3); COLUMN_TILE(4, 3);
+                COLUMN_TILE(1, 4); COLUMN_TILE(2, 4); COLUMN_TILE(3, 4); COLUMN_TILE(4, 4);
+                COLUMN_TILE(1, 5); COLUMN_TILE(2, 5); COLUMN_TILE(3, 5); COLUMN_TILE(4, 5);
+                COLUMN_TILE(1, 6); COLUMN_TILE(2, 6); COLUMN_TILE(3, 6); COLUMN_TILE(4, 6);
+#endif
+            default: break;
+            }
+        }
+        const double *x = b->columns + i * L;
+        double *out = c + i * width + i;
+        switch (ni) {
+            COLUMN_TRIANGLE(1); COLUMN_TRIANGLE(2); COLUMN_TRIANGLE(3); COLUMN_TRIANGLE(4);
+        default: break;
+        }
+    }
+}
+
+/* Pack the rows of a block into panels of LANES columns: panel v is `rows` vectors.  The x part
+ * is multiplied by its factor; the intercept's entry follows it; the rest is zero. */
+static void pack_panels(const block *b)
+{
+    const records_task *task = b->task;
+    size_t q = task->data.q, rows = b->rows, whole = q / L, panels = (task->p + L - 1) / L;
+    for (size_t v = 0; v < panels; v++) {
+        double *out = b->columns + v * rows * L;
+        const double *x = b->x + v * L;
+        for (size_t i = 0; i < rows; i++, out += L, x += b->step) {
+            vd value = v < whole       ? vload(x)
+                       : v * L < q     ? vload_part(x, q - v * L)
+                                       : vset(0.0);
+            if (b->shrunk)
+                value = value * vset(b->factor[i]);
+            vstore(out, value);
+            if (v == q / L && task->model.intercept)
+                out[q % L] = b->down[i];
+        }
+    }
+}
+
+/* c[LANES rows][nv vectors] += sum over rows of a[row][i] * panel[row]. */
+static INLINE void panel_tile(const double *a, const double *x, size_t rows, int nv, double *c,
+                              size_t width)
+{
+    vd acc[LANES][PANEL_VECTORS];
+    UNROLL for (int i = 0; i < LANES; i++)
+        UNROLL for (int v = 0; v < nv; v++)
+            acc[i][v] = vset(0.0);
+    for (size_t k = 0; k < rows; k++, a += L, x += L) {
+        vd right[PANEL_VECTORS];
+        UNROLL for (int v = 0; v < nv; v++)
+            right[v] = vload(x + (size_t)v * rows * L);
+        UNROLL for (int i = 0; i < LANES; i++) {
+            vd left = vset(a[i]);
+            UNROLL for (int v = 0; v < nv; v++)
+                acc[i][v] += left * right[v];
+        }
+    }
+    UNROLL for (int i = 0; i < LANES; i++) {
+        UNROLL for (int v = 0; v < nv; v++) {
+            double *out = c + (size_t)i * width + (size_t)v * L;
+            vstore(out, vload(out) + acc[i][v]);
+        }
+    }
+}
+
+/* Lower triangle (in whole tiles) of sum d xi xi' over packed panels. */
+static void panel_matrix(const block *b, const double *d, double *c)
+{
+    size_t width = b->task->width, rows = b->rows, panels = (b->task->p + L - 1) / L;
+    for (size_t i = 0; i < panels; i++) {
+        const double *panel = b->columns + i * rows * L;
+        for (size_t k = 0; k < rows; k++)
+            vstore(b->scaled + k * L, vset(d[k]) * vload(panel + k * L));
+        for (size_t j = 0, nv; j <= i; j += nv) {
+            const double *x = b->columns + j * rows * L;
+            double *out = c + i * L * width + j * L;
+            nv = i + 1 - j < PANEL_VECTORS ? i + 1 - j : PANEL_VECTORS;
+            switch (nv) {
+            case 1: panel_tile(b->scaled, x, rows, 1, out, width); break;
+            case 2: panel_tile(b->scaled, x, rows, 2, out, width); break;
+            case 3: panel_tile(b->scaled, x, rows, 3, out, width); break;
+#if PANEL_VECTORS > 3
+            case 4: panel_tile(b->scaled, x, rows, 4, out, width); break;
+#endif
+            default: break;
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ losses ----------------- */
+
+static INLINE vd weight_of(const block *b, size_t i)
+{
+    const records_model *model = &b->task->model;
+    if (model->weighting == WEIGHT_BOUNDED)
+        return vset(1.0);
+    return vmin(vset(model->radius * model->radius) / stored_norm2(b, i), vset(1.0));
+}
+
+static INLINE vd sum_block(vd total)
+{
+    vd parts[LANES] = {total};
+    return sum_lanes(parts);
+}
+
+static INLINE void losses_of(int loss, const block *b, double *sums)
+{
+    const records_task *task = b->task;
+    const loss_constants k = loss_prepare(&task->model);
+    vd total = vset(0.0);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd t = vload(b->t + i), y = vload(b->y + i), down = vload(b->down + i), unused;
+        vd value = rho(loss, &k, residual(loss, &k, t, y), &unused);
+        /* The stored row of a careful record is down * x, its true weight weight_of * down^2. */
+        value = value * down * weight_of(b, i) * down;
+        total += (vd)((vi)value & usable(loss, t, y));
+    }
+    sums[task->loss_at] += sum_block(total)[0];
+}
+
+/* Per record, with delta = xi'(theta_new - theta_old): the part linear in |r| changes by exactly
+ * -sign(r) psi_max delta / sigma where r keeps its sign, so that huge losses cancel on paper and
+ * not in floating point; the result is held to the proved bound psi_max |w delta|.  The sum is in
+ * units of the score (sigma cancels). */
+static INLINE void loss_differences_of(int loss, const block *b, double *sums)
+{
+    const records_task *task = b->task;
+    const loss_constants k = loss_prepare(&task->model);
+    const vd zero = vset(0.0), scale = vset(task->model.scale);
+    const vd steepest = loss == LOSS_LOGISTIC ? vset(1.0) : k.c;
+    vd total = zero;
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd y = vload(b->y + i), down = vload(b->down + i), old_t = vload(b->t + i);
+        vd new_t = vload(b->dot_new + i);
+        vd step = vload(b->dot_step + i); /* of the stored row */
+        vd weight = weight_of(b, i) * down;
+        vd weighted_step = weight * step;
+        vd old_rest, new_rest;
+        vd old_r = residual(loss, &k, old_t, y), new_r = residual(loss, &k, new_t, y);
+        vd old_rho = rho(loss, &k, old_r, &old_rest), new_rho = rho(loss, &k, new_r, &new_rest);
+        vd direct = scale * weight * down * (new_rho - old_rho);
+        vd linear, rest = scale * weight * down * (old_rest - new_rest);
+        vi same, central;
+        if (loss == LOSS_LOGISTIC) {
+            same = ((old_r >= zero) & (new_r >= zero)) | ((old_r < zero) & (new_r < zero));
+            linear = vselect(old_r < zero, (vset(1.0) - y - y) * weighted_step, zero);
+            central = vseti(0);
+        } else {
+            same = ((old_r >= zero) & (new_r >= zero)) | ((old_r <= zero) & (new_r <= zero));
+            linear = k.c * vselect(old_r + new_r < zero, weighted_step, -weighted_step);
+            central = (vabs(old_r) <= k.c) & (vabs(new_r) <= k.c);
+        }
+        vd value = vselect(same & ~central, linear + rest, direct);
+        vd limit = steepest * vabs(weighted_step);
+        value = vmin(vmax(value, -limit), limit);
+        vi ok = usable(loss, old_t, y) & usable(loss, new_t, y) & (value == value) &
+                (limit <= vset(DBL_MAX));
+        total += (vd)((vi)value & ok);
+    }
+    sums[task->loss_at] += sum_block(total)[0];
+}
+
+static void losses(block *b, double *sums)
+{
+    int difference = b->task->want & WANT_DIFFERENCE;
+    switch (b->task->model.loss) {
+#define LOSS_CASE(code)                                                                         \
+    case code:                                                                                  \
+        if (difference)                                                                         \
+            loss_differences_of(code, b, sums);                                                 \
+        else                                                                                    \
+            losses_of(code, b, sums);                                                           \
+        break
+        LOSS_CASE(LOSS_HUBER);
+        LOSS_CASE(LOSS_LOG_COSH);
+        LOSS_CASE(LOSS_PSEUDO_HUBER);
+        LOSS_CASE(LOSS_LOGISTIC);
+    default: break;
+    }
+}
+
+/* ------------------------------------------------------------------ the chunk -------------- */
+
+/* Columnar blocks hold xi itself: the projected x and the intercept's entry as last column. */
+static void finish_columns(block *b)
+{
+    const records_task *task = b->task;
+    size_t q = task->data.q, p = task->p;
+    for (size_t k = 0; k < b->padded / L; k++) {
+        double *group = b->columns + k * p * L;
+        if (b->shrunk) {
+            vd factor = vload(b->factor + k * L);
+            for (size_t j = 0; j < q; j++)
+                vstore(group + j * L, factor * vload(group + j * L));
+        }
+        if (task->model.intercept)
+            vstore(group + q * L, vload(b->down + k * L));
+    }
+}
+
+static void run_block(block *b, size_t first, double *sums)
+{
+    const records_task *task = b->task;
+    const records_data *data = &task->data;
+    const char *x = data->x + (ptrdiff_t)first * data->x_row;
+    const char *y = data->y + (ptrdiff_t)first * data->y_step;
+    int columnar = task->plan.columnar, bounded = task->model.weighting == WEIGHT_BOUNDED;
+
+    if (columnar)
+        columnar_load(b, x);
+    else
+        rows_load(b, x);
+    if (data->y_step == 8)
+        memcpy(b->y, y, b->rows * sizeof(double));
+    else
+        for (size_t i = 0; i < b->rows; i++)
+            b->y[i] = element(y + (ptrdiff_t)i * data->y_step);
+    for (size_t i = b->rows; i < b->padded; i++) {
+        b->y[i] = NAN; /* lanes beyond the last record count for nothing */
+        b->norm2[i] = task->norm2_lo;
+    }
+
+    guard(b);
+    if (bounded)
+        shrink_factors(b);
+    predictors(b, task->theta0, b->dot, b->t);
+
+    if (task->want & (WANT_LOSS | WANT_DIFFERENCE)) {
+        if (task->want & WANT_DIFFERENCE) {
+            predictors(b, task->theta0_new, b->dot_new, b->dot_new);
+            for (size_t i = 0; i < b->padded; i += L) {
+                vd step = vload(b->dot_step + i);
+                if (bounded)
+                    step = step * vload(b->factor + i);
+                step += vset(task->theta0_step) * vload(b->down + i);
+                vstore(b->dot_step + i, step);
+            }
+        }
+        losses(b, sums);
+        return;
+    }
+
+    derivatives(b);
+    multipliers(b);
+    if (columnar) {
+        finish_columns(b);
+        if (task->want & WANT_GRADIENT)
+            columnar_gradient(b, sums);
+        if (task->want & WANT_HESSIAN)
+            columnar_matrix(b, b->h, sums + task->hessian_at);
+        if (task->want & WANT_MEAT)
+            columnar_matrix(b, b->m, sums + task->meat_at);
+        return;
+    }
+    if (task->want & (WANT_HESSIAN | WANT_MEAT)) {
+        pack_panels(b);
+        if (task->want & WANT_HESSIAN)
+            panel_matrix(b, b->h, sums + task->hessian_at);
+        if (task->want & WANT_MEAT)
+            panel_matrix(b, b->m, sums + task->meat_at);
+    }
+    if (task->want & WANT_GRADIENT) {
+        if (task->model.intercept) {
+            vd total = vset(0.0);
+            for (size_t i = 0; i < b->padded; i += L)
+                total += vload(b->g + i) * vload(b->down + i);
+            sums[data->q] += sum_block(total)[0];
+        }
+        if (bounded && b->shrunk) {
+            for (size_t i = 0; i < b->padded; i += L)
+                vstore(b->g + i, vload(b->g + i) * vload(b->factor + i));
+        }
+        rows_gradient(b, sums);
+    }
+}
+
+void CHUNK_NAME(const records_task *task, size_t first_row, size_t last_row, double *scratch,
+                double *sums)
+{
+    block b;
+    block_init(&b, task, scratch);
+    for (size_t first = first_row; first < last_row; first += task->plan.block_rows) {
+        size_t left = last_row - first;
+        b.rows = left < task->plan.block_rows ? left : task->plan.block_rows;
+        b.padded = (b.rows + L - 1) / L * L;
+        run_block(&b, first, sums);
+    }
+}

@@ -1,0 +1,53 @@
+/* Exact samplers on a stream of random bytes, and the addition of noise on a public grid.
+ *
+ * Nothing here knows about Python or about where the bytes come from.  The proofs of exactness
+ * are claims C15 (normal), C22 (discrete Laplace) and C16 (grid) of dpfast/privacy/PROOFS.md.
+ */
+#ifndef DPFAST_SAMPLER_CORE_H
+#define DPFAST_SAMPLER_CORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reasons why a draw stops.  Both are independent of any record: they concern bytes only. */
+enum {
+    DPF_OK = 0,
+    DPF_REFILL_FAILED = -1, /* the supplier of bytes raised an error */
+    DPF_NOT_RANDOM = -2     /* an event of probability below 2^-1000 under uniform bytes */
+};
+
+/* Bytes not yet used are buffer[position .. length).  refill() puts fresh bytes into buffer and
+ * sets position and length, or returns a non-zero value; it never returns part of a draw's past,
+ * so a draw interrupted by an empty buffer simply goes on: nothing is restarted, no bias. */
+typedef struct dpf_stream {
+    unsigned char *buffer;
+    size_t position;
+    size_t length;
+    int status;
+    int (*refill)(struct dpf_stream *stream);
+    void *owner;
+    uint64_t consumed; /* bytes used so far, for tests and benchmarks */
+} dpf_stream;
+
+/* out[i] = floor(2^bits * Z_i) with Z_i exactly standard normal; 1 <= bits <= 44. */
+int dpf_normals(dpf_stream *stream, int64_t *out, size_t size, int bits);
+
+/* P(out[i] = j) proportional to exp(-|j| * numerator / denominator), exactly;
+ * 0 < numerator, denominator < 2^62 and numerator/denominator >= 2^-40. */
+int dpf_discrete_laplace(dpf_stream *stream, int64_t *out, size_t size, uint64_t numerator,
+                         uint64_t denominator);
+
+/* The integer nearest to value/grid (exactly, up to a relative 2^-52 at the midpoints), clamped
+ * to [-2^51, 2^51]; NaN gives 0. */
+int64_t dpf_nearest(double value, double grid);
+
+/* out[i] = grid * (nearest(value[i]/grid) + noise[i]). */
+void dpf_release(const double *value, const int64_t *noise, double *out, size_t size,
+                 double grid);
+
+/* The same for the upper triangle (row-major, i <= j) of a p x p row-major matrix: grid for the
+ * diagonal, grid_off for the entries above it, mirrored below it.  noise has p(p+1)/2 entries. */
+void dpf_release_symmetric(const double *matrix, const int64_t *noise, double *out, size_t p,
+                           double grid, double grid_off);
+
+#endif

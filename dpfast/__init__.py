@@ -1,0 +1,65 @@
+"""dpfast: fast, private M-estimation with honest confidence intervals.
+
+Importing this package loads neither NumPy nor SciPy; each public name is loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ApproxDP": "dpfast.privacy.budget",
+    "Bounded": "dpfast.models",
+    "BudgetExceeded": "dpfast.errors",
+    "Clip": "dpfast.models",
+    "DpfastError": "dpfast.errors",
+    "EntropyNoise": "dpfast.privacy.noise",
+    "Fit": "dpfast.inference",
+    "GDP": "dpfast.privacy.budget",
+    "Geometric": "dpfast.optimize",
+    "GradientDescent": "dpfast.optimize",
+    "Huber": "dpfast.models",
+    "InvalidBudget": "dpfast.errors",
+    "InvalidInput": "dpfast.errors",
+    "Ledger": "dpfast.privacy.ledger",
+    "LogCosh": "dpfast.models",
+    "Logistic": "dpfast.models",
+    "Mallows": "dpfast.models",
+    "Newton": "dpfast.optimize",
+    "PseudoHuber": "dpfast.models",
+    "PureDP": "dpfast.privacy.budget",
+    "SeededNoise": "dpfast.privacy.noise",
+    "Uniform": "dpfast.optimize",
+    "ZCDP": "dpfast.privacy.budget",
+    "fit": "dpfast.regression",
+    "nonprivate_fit": "dpfast.nonprivate",
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+if TYPE_CHECKING:
+    from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
+    from dpfast.inference import Fit
+    from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, PseudoHuber
+    from dpfast.nonprivate import nonprivate_fit
+    from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
+    from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, PureDP
+    from dpfast.privacy.ledger import Ledger
+    from dpfast.privacy.noise import EntropyNoise, SeededNoise
+    from dpfast.regression import fit
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        if name in {"datasets"}:
+            return import_module(f"dpfast.{name}")
+        raise AttributeError(f"module 'dpfast' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,63 @@
+"""What a Curator answers with: public or released numbers, nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Answer", "JointAnswer", "Receipt", "StepBudget"]
+
+
+class Receipt(NamedTuple):
+    """How one released quantity was privatised.
+
+    Attributes
+    ----------
+    query : str
+        ``"gradient"``, ``"hessian"``, ``"majorizer"`` or ``"meat"``.
+    claim : str
+        Number of the claim in ``dpfast/privacy/PROOFS.md`` that bounds its sensitivity.
+    mu : float
+        Gaussian-DP parameter of this quantity on its own.
+    l2_sensitivity : float
+        Replacement sensitivity, in the norm the noise is calibrated for.
+    noise_scale : float
+        Standard deviation of the noise per orthonormal coordinate.
+    """
+
+    query: str
+    claim: str
+    mu: float
+    l2_sensitivity: float
+    noise_scale: float
+
+
+class Answer(NamedTuple):
+    """A released array and its receipt."""
+
+    value: NDArray[np.float64]
+    noise_scale: float
+    receipt: Receipt
+
+
+class JointAnswer(NamedTuple):
+    """Quantities released together at one parameter.
+
+    ``mu`` is what the release cost as a whole (formulas page, section 4.3); it is at most the
+    composition of the receipts' own ``mu``.
+    """
+
+    gradient: Answer
+    hessian: Answer
+    meat: Answer
+    mu: float
+
+
+class StepBudget(NamedTuple):
+    """Gaussian-DP parameters of the quantities of one step; 0 means: not released."""
+
+    gradient: float
+    hessian: float = 0.0
+    meat: float = 0.0

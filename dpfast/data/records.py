@@ -1,0 +1,126 @@
+"""Validation of a pair (X, y).  Shapes and dtypes may raise; values never do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["Records", "as_records"]
+
+
+class Records:
+    """n records: covariates (n, q) and responses (n,), both float64.
+
+    Held by the Curator only.  Layout and strides are kept as the caller gave them.
+    """
+
+    __slots__ = ("X", "n", "n_covariates", "names", "y")
+
+    def __init__(
+        self, X: NDArray[np.float64], y: NDArray[np.float64], names: tuple[str, ...] | None
+    ) -> None:
+        self.X = X
+        self.y = y
+        self.n = X.shape[0]
+        self.n_covariates = X.shape[1]
+        self.names = names
+
+    def blocks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """The records as consecutive blocks; arrays in memory are one block."""
+        yield self.X, self.y
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "Records hold private data and are not picklable; pickle the fitted result instead."
+        )
+
+    def __repr__(self) -> str:
+        return f"Records(n={self.n}, n_covariates={self.n_covariates})"
+
+
+def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
+    """Check shapes and dtypes of a regression data set and wrap it without copying.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+        Floats, integers or booleans; float64 in any layout is used in place.
+    y : array-like of shape (n,)
+    names : sequence of str, optional
+        Public names of the q columns; a table's own column names by default.
+
+    Raises
+    ------
+    InvalidInput
+        On a wrong shape or dtype.  Never on a value.
+    """
+    column_names = _column_names(X)
+    covariates = _as_float64(X, "X", 2)
+    response = _as_float64(y, "y", 1)
+    if response.shape[0] != covariates.shape[0]:
+        raise InvalidInput(
+            f"X has {covariates.shape[0]} rows and y has {response.shape[0]} entries; each record "
+            "needs one of both."
+        )
+    if covariates.shape[0] == 0:
+        raise InvalidInput("X has no rows; at least one record is needed.")
+    if names is None:
+        names = column_names
+    elif len(names) != covariates.shape[1] or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(
+            f"names must be {covariates.shape[1]} strings, one for each column of X; received "
+            f"{list(names)!r}."
+        )
+    return Records(covariates, response, tuple(names) if names is not None else None)
+
+
+def _column_names(X: Any) -> Sequence[str] | None:
+    columns = getattr(X, "columns", None)
+    if columns is None or not getattr(X, "shape", None):
+        return None
+    names = list(columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
+    if type(values) is np.ndarray:
+        array = values
+    else:
+        if isinstance(values, np.ma.MaskedArray):
+            raise InvalidInput(
+                f"{argument} is a masked array, and its mask would be lost. Fill it first: a "
+                "record with a NaN contributes exactly zero and still counts in n."
+            )
+        if hasattr(values, "toarray") and hasattr(values, "nnz"):
+            raise InvalidInput(
+                f"{argument} is a sparse matrix, which is not supported. Pass {argument}.toarray()."
+            )
+        try:
+            array = np.asarray(values)
+        except ValueError as error:  # ragged nested lists
+            raise InvalidInput(
+                f"{argument} could not be read as an array: rows of different lengths? Pass a "
+                f"{ndim}-dimensional array of numbers."
+            ) from error
+    if array.ndim != ndim:
+        shape = "(n records, q columns)" if ndim == 2 else "(n records,)"
+        raise InvalidInput(
+            f"{argument} must have {ndim} dimension{'s' if ndim > 1 else ''}, {shape}; received "
+            f"shape {array.shape}."
+            + (" Reshape a single column with X.reshape(-1, 1)." if ndim == 2 else "")
+        )
+    dtype = array.dtype
+    if dtype == np.float64 and dtype.isnative:
+        return array
+    if dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8):
+        with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
+            return array.astype(np.float64)
+    raise InvalidInput(
+        f"{argument} has dtype {dtype}; allowed are floats of at most 64 bits, integers and "
+        "booleans. Convert it to float64 first."
+    )

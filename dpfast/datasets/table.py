@@ -1,0 +1,47 @@
+"""What a dataset loader returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """Columns of equal length with their description, provenance and licence.
+
+    Attributes
+    ----------
+    name : str
+    data : mapping of str to ndarray
+        Read-only columns.  ``table["education"]`` is short for ``table.data["education"]``.
+    labels : mapping of str to str
+        What each column holds, in words.
+    description, provenance, licence : str
+    """
+
+    name: str
+    data: Mapping[str, NDArray[Any]]
+    labels: Mapping[str, str]
+    description: str
+    provenance: str
+    licence: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names."""
+        return tuple(self.data)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.data.values())))
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self.data:
+            raise KeyError(f"{self.name} has no column {name!r}; it has {', '.join(self.names)}")
+        return self.data[name]
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {len(self)} rows: {', '.join(self.names)})"

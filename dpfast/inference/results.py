@@ -1,0 +1,225 @@
+"""The result of a fit: released numbers, their standard errors, and what they cost."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.inference.sandwich import Covariance
+
+__all__ = ["Fit", "Guarantee"]
+
+
+class Guarantee(NamedTuple):
+    """What was spent, on what, and what it promises.
+
+    Attributes
+    ----------
+    guarantee : str
+        ``"GDP"``; ``"none (simulation)"`` for seeded noise; ``"none (not private)"`` for a
+        comparison fit.
+    mu : float
+        Total Gaussian-DP parameter, inference included; ``inf`` for a fit that is not private.
+    relation : str
+        Neighbouring relation the guarantee is under.
+    n : int
+        Number of records, public.
+    entries : tuple of (str, float)
+        Each charge: what it was for, and its ``mu``.  Their squares add up to at most ``mu^2``.
+    """
+
+    guarantee: str
+    mu: float
+    relation: str
+    n: int
+    entries: tuple[tuple[str, float], ...]
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon with (epsilon, delta)-DP, rounded up."""
+        if self.mu == np.inf:
+            return float("inf")
+        from dpfast.privacy.budget import gdp_epsilon
+
+        return gdp_epsilon(self.mu, delta)
+
+    def equivalents(self) -> list[tuple[float, float]]:
+        """``(epsilon, delta)`` at ``delta = 1/n^2`` and ``1e-6``."""
+        deltas = [1e-6] if self.n < 2 else [1.0 / self.n**2, 1e-6]
+        return [(self.epsilon(delta), delta) for delta in deltas]
+
+    def __str__(self) -> str:
+        if self.mu == np.inf:
+            return "Privacy: NONE. This fit is not private and could not be published."
+        lines = []
+        if self.guarantee != "GDP":
+            lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
+        lines.append(f"Privacy: {self.mu:.6g}-GDP in total; {self.relation}")
+        lines.append(
+            "  equivalent to "
+            + " and ".join(f"(epsilon={e:.4g}, delta={d:.3g})-DP" for e, d in self.equivalents())
+        )
+        for label, mu in self.entries:
+            lines.append(f"  spent mu = {mu:.5f} on {label}")
+        return "\n".join(lines)
+
+
+class Fit:
+    """A fitted model.  Holds no records and nothing about them that was not paid for.
+
+    Attributes
+    ----------
+    params : ndarray of shape (p,)
+        Estimated coefficients, the intercept first.
+    names : tuple of str
+        Names of the coefficients.
+    privacy : Guarantee
+    model : str
+        Loss, weighting and scale, as text.
+    method : str
+        Optimiser, its settings and why it was chosen, as text.
+    n_records : int
+    iterates : ndarray of shape (K + 1, p)
+        Released path of the optimiser, the start first.
+    warnings : tuple of str
+        What makes the intervals unreliable, from released numbers only.
+    """
+
+    def __init__(
+        self,
+        *,
+        params: NDArray[np.float64],
+        names: tuple[str, ...],
+        n_records: int,
+        model: str,
+        method: str,
+        privacy: Guarantee,
+        covariance: Covariance | None,
+        iterates: NDArray[np.float64],
+        binary_response: bool = False,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.params = params
+        self.names = names
+        self.n_records = n_records
+        self.model = model
+        self.method = method
+        self.privacy = privacy
+        self.iterates = iterates
+        self._covariance = covariance
+        self._binary_response = binary_response
+        self._fit_intercept = fit_intercept
+
+    def cov_params(self) -> NDArray[np.float64]:
+        """Covariance of the coefficients, sampling and privacy noise together, shape (p, p)."""
+        if self._covariance is None:
+            raise InferenceUnavailable(
+                "this fit was made with inference=False, so no covariance was released and its "
+                "budget went to the estimate. Fit again with inference=True to buy one."
+            )
+        return self._covariance.matrix
+
+    @property
+    def bse(self) -> NDArray[np.float64]:
+        """Standard errors, shape (p,); they include the privacy noise."""
+        return np.sqrt(np.diag(self.cov_params()))
+
+    @property
+    def zvalues(self) -> NDArray[np.float64]:
+        """``params / bse``."""
+        with np.errstate(all="ignore"):
+            return self.params / self.bse
+
+    @property
+    def pvalues(self) -> NDArray[np.float64]:
+        """Two-sided p values of each coefficient being zero (normal approximation)."""
+        from scipy.special import ndtr
+
+        return np.asarray(2.0 * ndtr(-np.abs(self.zvalues)))
+
+    def conf_int(self, level: float = 0.95) -> NDArray[np.float64]:
+        """Confidence intervals, shape (p, 2).
+
+        Parameters
+        ----------
+        level : float in (0, 1)
+            Nominal coverage.
+        """
+        from scipy.special import ndtri
+
+        if not 0.0 < level < 1.0:
+            raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+        half = ndtri(0.5 + level / 2.0) * self.bse
+        return np.column_stack([self.params - half, self.params + half])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        covariance = self._covariance
+        if covariance is None:
+            return ()
+        found = []
+        if covariance.n_floored:
+            found.append(
+                f"{covariance.n_floored} of {len(self.params)} curvature directions are hidden "
+                "by the privacy noise; intervals along them are not reliable. Use more records, "
+                "a larger budget, or fewer or better scaled covariates."
+            )
+        with np.errstate(all="ignore"):
+            ratio = float(np.max(covariance.unfinished / (1.96 * self.bse)))
+        if not ratio <= 0.5:
+            found.append(
+                f"the optimiser had not finished: an estimated {ratio:.2g} half-widths of error "
+                "remain. Use more steps, a larger budget, or a start nearer the solution."
+            )
+        return tuple(found)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Linear predictor (logistic: probability) for new rows; X is (m, q), result (m,)."""
+        X = np.asarray(X, dtype=float)
+        q = len(self.params) - int(self._fit_intercept)
+        if X.ndim != 2 or X.shape[1] != q:
+            raise InvalidInput(f"X must have shape (m, {q}); received {X.shape}.")
+        if self._fit_intercept:
+            t = self.params[0] + X @ self.params[1:]
+        else:
+            t = X @ self.params
+        if self._binary_response:
+            from scipy.special import expit
+
+            return np.asarray(expit(t))
+        return t
+
+    def summary(self) -> str:
+        """Coefficient table with a privacy block, as text."""
+        from dpfast.inference.summary import summary_text
+
+        return summary_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything published by this fit, as plain Python values (for JSON)."""
+        table: dict[str, Any] = {
+            "names": list(self.names),
+            "params": self.params.tolist(),
+            "n_records": self.n_records,
+            "model": self.model,
+            "method": self.method,
+            "warnings": list(self.warnings),
+            "privacy": {
+                "guarantee": self.privacy.guarantee,
+                "mu": self.privacy.mu,
+                "relation": self.privacy.relation,
+                "entries": [list(entry) for entry in self.privacy.entries],
+            },
+        }
+        if self._covariance is not None:
+            table["bse"] = self.bse.tolist()
+            table["cov_params"] = self.cov_params().tolist()
+        return table
+
+    def __repr__(self) -> str:
+        terms = ", ".join(
+            f"{name}={value:.4g}" for name, value in zip(self.names, self.params, strict=True)
+        )
+        return f"<Fit {terms}; {self.privacy.guarantee}, mu={self.privacy.mu:g}>"

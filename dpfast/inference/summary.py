@@ -1,0 +1,57 @@
+"""The text table of a fit, in the layout statsmodels users know."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpfast.inference.results import Fit
+
+__all__ = ["summary_text"]
+
+WIDTH = 79
+
+
+def summary_text(fit: Fit) -> str:
+    """Format ``fit`` as a table of at most 79 columns."""
+    private = fit.privacy.mu != float("inf")
+    title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
+    lines = [title.center(WIDTH).rstrip(), "=" * WIDTH]
+    lines += _wrapped("Model:   ", fit.model)
+    lines += _wrapped("Method:  ", fit.method)
+    lines.append(f"Records: {fit.n_records}")
+    lines.append("=" * WIDTH)
+    lines += _coefficient_table(fit)
+    lines.append("=" * WIDTH)
+    for line in str(fit.privacy).splitlines():
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
+    for warning in fit.warnings:
+        lines += _wrapped("Warning: ", warning)
+    return "\n".join(lines)
+
+
+def _coefficient_table(fit: Fit) -> list[str]:
+    width = max(12, min(16, max(len(name) for name in fit.names)))
+    if fit._covariance is None:
+        lines = [f"{'':<{width}}{'coef':>12}", "-" * WIDTH]
+        for name, value in zip(fit.names, fit.params, strict=True):
+            lines.append(f"{name[:width]:<{width}}{value:>12.4f}")
+        return [*lines, "No standard errors were bought (inference=False)."]
+    header = f"{'':<{width}}{'coef':>11}{'std err':>11}{'z':>10}{'P>|z|':>9}"
+    lines = [header + f"{'[0.025':>11}{'0.975]':>11}", "-" * WIDTH]
+    rows = zip(
+        fit.names, fit.params, fit.bse, fit.zvalues, fit.pvalues, fit.conf_int(), strict=True
+    )
+    for name, value, error, z, p, (low, high) in rows:
+        lines.append(
+            f"{name[:width]:<{width}}{value:>11.4f}{error:>11.4f}{z:>10.3f}{p:>9.3f}"
+            f"{low:>11.4f}{high:>11.4f}"
+        )
+    return lines
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label)
+    ) or [label]

@@ -1,0 +1,38 @@
+"""C-level declarations of the compiled record kernels, for `cimport`."""
+
+cdef extern from "records.h" nogil:
+    enum:
+        WANT_GRADIENT
+        WANT_HESSIAN
+        WANT_MEAT
+        WANT_MAJORIZE
+
+    ctypedef struct records_model:
+        int loss
+        int weighting
+        int intercept
+        double c
+        double scale
+        double radius
+
+    ctypedef struct records_data:
+        const char *x
+        Py_ssize_t x_row
+        Py_ssize_t x_column
+        const char *y
+        Py_ssize_t y_step
+        size_t n
+        size_t q
+
+
+cdef class RecordKernel:
+    cdef readonly int loss_code
+    cdef readonly int weighting
+    cdef readonly bint intercept
+    cdef readonly double c
+    cdef readonly double scale
+    cdef readonly double radius
+    cdef records_model model
+
+    cdef Py_ssize_t describe(self, X, y, records_data *data) except -1
+    cdef int check_has_loss(self) except -1

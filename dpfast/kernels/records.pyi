@@ -1,0 +1,53 @@
+"""Type information of the compiled record kernels; the docstrings are in csrc/records.pyx."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRADIENT: int
+HESSIAN: int
+MEAT: int
+MAJORIZER: int
+
+class RecordKernel:
+    def __init__(
+        self,
+        loss: int,
+        c: float,
+        scale: float,
+        weighting: int,
+        radius: float,
+        intercept: bool,
+    ) -> None: ...
+    def sums(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.float64],
+        theta: NDArray[np.float64],
+        want: int,
+        divisor: float,
+        threads: int = 0,
+    ) -> tuple[
+        NDArray[np.float64] | None, NDArray[np.float64] | None, NDArray[np.float64] | None
+    ]: ...
+    def loss(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.float64],
+        theta: NDArray[np.float64],
+        divisor: float,
+        threads: int = 0,
+    ) -> float: ...
+    def loss_difference(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.float64],
+        theta_new: NDArray[np.float64],
+        theta_old: NDArray[np.float64],
+        divisor: float,
+        threads: int = 0,
+    ) -> float: ...
+
+def default_threads() -> int: ...
+def summation_depth(n: int, p: int, want: int) -> int: ...
+def _set_isa(name: str) -> None: ...
+def _available_isas() -> tuple[str, ...]: ...

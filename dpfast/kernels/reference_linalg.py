@@ -1,0 +1,84 @@
+"""The functions of `linalg` in plain NumPy, written differently on purpose.
+
+Slow, short and obvious: the tests compare the compiled functions with these.  Eigenvalues come
+from ``numpy.linalg.eigh``; flooring is written as a correction of the input, inverses as solves,
+and the orthonormal basis as an explicit list of basis matrices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def orthonormal_basis(p: int) -> Array:
+    """Basis matrices E_1, E_2, ... of the symmetric p x p matrices, orthonormal in <A, B> = tr AB.
+
+    Order: row-major upper triangle.
+    """
+    basis = []
+    for i in range(p):
+        for j in range(i, p):
+            element = np.zeros((p, p))
+            element[i, j] = element[j, i] = 1.0
+            basis.append(element / np.linalg.norm(element))
+    return np.array(basis)
+
+
+def symmetric_from_basis(z: ArrayLike, p: int) -> Array:
+    """Sum of coordinate times basis matrix."""
+    return np.tensordot(np.asarray(z, dtype=np.float64), orthonormal_basis(p), axes=1)
+
+
+def basis_from_symmetric(A: ArrayLike) -> Array:
+    """Inner product with every basis matrix."""
+    matrix = np.asarray(A, dtype=np.float64)
+    return np.einsum("kij,ij->k", orthonormal_basis(len(matrix)), matrix)
+
+
+def eigh(A: ArrayLike) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and eigenvectors as columns; NaN for a non-finite matrix."""
+    matrix = np.asarray(A, dtype=np.float64)
+    if not np.isfinite(matrix).all():
+        return np.full(len(matrix), np.nan), np.full(matrix.shape, np.nan)
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return values, vectors
+
+
+def floor_eigenvalues(A: ArrayLike, floor: float) -> tuple[Array, Array, int]:
+    """Lift every eigenvalue below `floor` by adding its own multiple of v v'."""
+    matrix = np.asarray(A, dtype=np.float64)
+    values, vectors = eigh(matrix)
+    lift = np.maximum(floor - values, 0.0)
+    floored = (matrix + matrix.T) / 2 + sum(
+        amount * np.outer(v, v) for amount, v in zip(lift, vectors.T, strict=True)
+    )
+    return (
+        np.where(np.isfinite(values).all(), floored, np.nan),
+        values,
+        _not_at_least(values, floor),
+    )
+
+
+def newton_direction(H: ArrayLike, g: ArrayLike, floor: float) -> tuple[Array, Array, int]:
+    """Solve the linear system with the floored matrix."""
+    floored, values, count = floor_eigenvalues(H, floor)
+    if not np.isfinite(floored).all():
+        return np.full(len(values), np.nan), values, count
+    return np.linalg.solve(floored, np.asarray(g, dtype=np.float64)), values, count
+
+
+def sandwich(H: ArrayLike, Q: ArrayLike, floor_h: float) -> tuple[Array, int, int]:
+    """Two solves around the floored meat."""
+    bread, _, count_h = floor_eigenvalues(H, floor_h)
+    meat, _, count_q = floor_eigenvalues(Q, 0.0)
+    if not (np.isfinite(bread).all() and np.isfinite(meat).all()):
+        return np.full(bread.shape, np.nan), count_h, count_q
+    half = np.linalg.solve(bread, meat)
+    return np.linalg.solve(bread, half.T), count_h, count_q
+
+
+def _not_at_least(values: Array, floor: float) -> int:
+    return int(np.count_nonzero(~(values >= floor)))

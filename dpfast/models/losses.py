@@ -1,0 +1,264 @@
+"""Losses of one residual (or one linear predictor) and the public constants privacy needs.
+
+A loss is ``sigma * rho(r)`` with ``r = (y - x'theta) / sigma`` for the Huber family, and the
+cross-entropy of a Bernoulli response for :class:`Logistic`.  The scaling by ``sigma`` keeps the
+score bound at ``c * R`` whatever ``sigma`` is (formulas page, section 2b).
+
+Every constant here is public: it follows from the formula of the loss, never from data.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["Huber", "LogCosh", "Logistic", "Loss", "PseudoHuber", "resolve_loss"]
+
+#: 95% efficiency of the Huber estimator at the normal model.
+DEFAULT_CORNER = 1.345
+
+#: Residual, in units of the corner, beyond which exp(-2 u) is zero.
+FAR = 400.0
+
+#: Range in which a declared public constant keeps every kernel free of overflow.
+CONSTANT_RANGE = (1e-100, 1e100)
+
+
+def check_constant(value: object, name: str, meaning: str) -> float:
+    """Return a public positive constant as a float, or say what is wrong with it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidInput(
+            f"{name} must be a number ({meaning}); received {value!r} of type "
+            f"{type(value).__name__}. Pass a positive public number."
+        )
+    number = float(value)
+    low, high = CONSTANT_RANGE
+    if not low <= number <= high:
+        raise InvalidInput(
+            f"{name} must lie in [{low:g}, {high:g}] ({meaning}); received {value!r}. "
+            "Pass a positive, finite public number."
+        )
+    return number
+
+
+class Loss:
+    """Base of the built-in losses.
+
+    Attributes
+    ----------
+    name : str
+        Name accepted by :func:`dpfast.fit`.
+    code : int
+        Number by which the compiled kernels know the loss.
+    c : float
+        Corner (tuning constant) in units of the scale; 1 for losses without one.
+    needs_scale : bool
+        Whether the loss is a function of a residual in units of a public scale.
+    psi_bound : float
+        ``sup |psi|``.
+    psi_prime_bound : float
+        ``sup psi'``.
+    coupling : str
+        Relation between ``|psi|/sup|psi|`` and ``psi'/sup psi'`` that decides how a gradient and
+        a Hessian released together are accounted (formulas page, section 4.3).
+    majorizer_coupling : str
+        The same for the majorising curvature ``psi(r)/r``, whose full Newton-like steps decrease
+        the loss from any start.
+    self_concordance : float
+        Smallest known ``g`` with ``|rho'''| <= g * rho''``, ``inf`` where there is none.
+    """
+
+    name: ClassVar[str]
+    code: ClassVar[int]
+    needs_scale: ClassVar[bool] = True
+    coupling: ClassVar[str] = "independent"
+    majorizer_coupling: ClassVar[str] = "independent"
+    binary_response: ClassVar[bool] = False
+
+    def __init__(self, c: float = DEFAULT_CORNER) -> None:
+        self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
+
+    @property
+    def psi_bound(self) -> float:
+        return self.c
+
+    @property
+    def psi_prime_bound(self) -> float:
+        return 1.0
+
+    @property
+    def self_concordance(self) -> float:
+        return math.inf
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        """``rho(r)``, elementwise; ``r`` in units of the scale."""
+        raise NotImplementedError
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        """``rho'(r)``, elementwise."""
+        raise NotImplementedError
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        """``rho''(r)``, elementwise."""
+        raise NotImplementedError
+
+    def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
+        """Majorising curvature ``psi(r)/r``, elementwise; ``psi'(0)`` at zero."""
+        r = np.asarray(r, dtype=float)
+        with np.errstate(all="ignore"):
+            ratio = self.psi(r) / r
+        return np.where(r == 0.0, self.psi_prime_bound, np.where(np.isinf(r), 0.0, ratio))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(c={self.c:g})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.c == other.c  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.c))
+
+
+class Huber(Loss):
+    """Huber's loss: quadratic up to ``c``, linear beyond (Huber 1964)."""
+
+    name = "huber"
+    code = 0
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        a = np.abs(np.asarray(r, dtype=float))
+        m = np.minimum(a, self.c)
+        return np.asarray(m * (a - 0.5 * m))
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        return np.clip(np.asarray(r, dtype=float), -self.c, self.c)
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        return (np.abs(np.asarray(r, dtype=float)) <= self.c).astype(float)
+
+
+class LogCosh(Loss):
+    """``c^2 log cosh(r/c)``: smooth, and its Hessian comes free with the gradient."""
+
+    name = "log-cosh"
+    code = 1
+    coupling = "one-minus-square"
+    majorizer_coupling = "log-cosh-majorizer"
+
+    @property
+    def self_concordance(self) -> float:
+        return 2.0 / self.c
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        a = np.abs(np.asarray(r, dtype=float)) / self.c
+        tail = np.log1p(np.exp(-2.0 * np.minimum(a, FAR)))
+        return np.asarray(self.c**2 * (a + tail - math.log(2.0)))
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        return np.asarray(self.c * np.tanh(np.asarray(r, dtype=float) / self.c))
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        e = np.exp(-2.0 * np.minimum(np.abs(np.asarray(r, dtype=float)) / self.c, FAR))
+        return np.asarray(4.0 * e / (1.0 + e) ** 2)
+
+
+class PseudoHuber(Loss):
+    """``c^2 (sqrt(1 + (r/c)^2) - 1)`` (Charbonnier)."""
+
+    name = "pseudo-huber"
+    code = 2
+    coupling = "one-minus-square"
+    majorizer_coupling = "circle"
+
+    @property
+    def self_concordance(self) -> float:
+        return 1.5 / self.c
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        u = np.asarray(r, dtype=float) / self.c
+        # hypot(1, u) - 1 without cancellation: u^2 / (1 + hypot(1, u)), evaluated without
+        # squaring a large u.
+        return np.asarray(self.c**2 * u * (u / (1.0 + np.hypot(1.0, u))))
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        u = np.clip(np.asarray(r, dtype=float) / self.c, -1e150, 1e150)  # inf/inf is NaN
+        return np.asarray(self.c * (u / np.hypot(1.0, u)))
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        return np.asarray((1.0 / np.hypot(1.0, np.asarray(r, dtype=float) / self.c)) ** 3)
+
+
+class Logistic(Loss):
+    """Cross-entropy of a response in {0, 1} as a function of the linear predictor.
+
+    ``psi(t)`` here is the mean ``1 / (1 + exp(-t))``; the score of a record is
+    ``(psi(x'theta) - y) x`` (formulas page, section 9: the sign and labels of eq. (7) of
+    Avella-Medina et al. are wrong in the paper).
+    """
+
+    name = "logistic"
+    code = 3
+    needs_scale = False
+    coupling = "logistic"
+    majorizer_coupling = "logistic-majorizer"
+    binary_response = True
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+
+    @property
+    def psi_bound(self) -> float:
+        return 1.0
+
+    @property
+    def psi_prime_bound(self) -> float:
+        return 0.25
+
+    @property
+    def self_concordance(self) -> float:
+        return 1.0
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        return np.logaddexp(0.0, np.asarray(r, dtype=float))
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        t = np.asarray(r, dtype=float)
+        e = np.exp(-np.abs(t))
+        return np.where(t >= 0, 1.0, e) / (1.0 + e)
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        e = np.exp(-np.abs(np.asarray(r, dtype=float)))
+        return np.asarray(e / (1.0 + e) ** 2)
+
+    def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
+        """Majorising curvature ``(psi(t) - 1/2)/t = tanh(t/2)/(2t)``; 1/4 at zero."""
+        t = np.asarray(r, dtype=float)
+        with np.errstate(all="ignore"):
+            ratio = 0.5 * np.tanh(0.5 * t) / t
+        return np.where(t == 0.0, 0.25, ratio)
+
+    def __repr__(self) -> str:
+        return "Logistic()"
+
+
+LOSSES: dict[str, type[Loss]] = {
+    cls.name: cls  # type: ignore[misc]
+    for cls in (Huber, LogCosh, PseudoHuber, Logistic)
+}
+
+
+def resolve_loss(loss: str | Loss) -> Loss:
+    """Turn a name or a :class:`Loss` into a :class:`Loss`."""
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]()
+    raise InvalidInput(
+        f"loss must be one of {sorted(LOSSES)} or a dpfast loss object such as "
+        f"dpfast.LogCosh(c=1.345); received {loss!r}."
+    )

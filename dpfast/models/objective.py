@@ -1,0 +1,143 @@
+"""Objective = loss x weighting (+ public ridge): what is minimised, and its public constants."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidInput
+from dpfast.models.losses import Loss, check_constant
+from dpfast.models.weighting import Bounded, Clip, Weighting
+
+__all__ = ["Objective"]
+
+
+class Objective:
+    """A weighted M-estimation objective ``mean_i L_i(theta) + ridge/2 ||theta||^2``.
+
+    Parameters
+    ----------
+    loss : Loss
+    weighting : Weighting
+    n_covariates : int
+        Columns of X, without the intercept.
+    fit_intercept : bool
+    scale : float or None
+        Public residual scale ``sigma``; required by the Huber family, refused by the logistic.
+    ridge : float
+        Public penalty; it is added outside the private sums and costs nothing.
+
+    Attributes
+    ----------
+    dimension : int
+        Number of parameters p.
+    score_bound : float
+        ``B``: bound on the norm of one record's score (formulas page, section 2b).
+    score_diameter : float
+        Diameter of the set of scores, the quantity that replacing a record can move.
+    curvature_bound : float
+        ``Bbar``: bound on the Frobenius norm of one record's Hessian.
+    meat_bound : float
+        Bound on the Frobenius norm of one record's score outer product, ``B^2``.
+    coupling, majorizer_coupling : str
+        Accounting rule for a gradient and a Hessian (or majorising curvature) released at one
+        parameter (formulas page, section 4.3).
+    smoothness : float
+        Largest eigenvalue the mean Hessian can have, ridge included.
+    self_concordance : float
+        ``g`` with ``|D^3 L[v,v,v]| <= g ||v|| D^2 L[v,v]`` per record; ``inf`` if there is none.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        weighting: Weighting,
+        n_covariates: int,
+        *,
+        fit_intercept: bool = True,
+        scale: float | None = None,
+        ridge: float = 0.0,
+    ) -> None:
+        self.loss = loss
+        self.weighting = weighting
+        self.n_covariates = n_covariates
+        self.fit_intercept = fit_intercept
+        self.dimension = n_covariates + int(fit_intercept)
+        self.scale = _resolve_scale(loss, scale)
+        self.ridge = _resolve_ridge(ridge)
+        if isinstance(weighting, Bounded) and fit_intercept and weighting.radius <= 1.0:
+            raise InvalidInput(
+                f"Bounded(radius={weighting.radius:g}) leaves no room for covariates beside the "
+                "intercept, whose value 1 counts in the norm of a row. Pass a radius above 1."
+            )
+        radius = weighting.radius
+        self.score_bound = radius if isinstance(weighting, Clip) else loss.psi_bound * radius
+        self.score_diameter = 2.0 * self.score_bound
+        self.meat_bound = self.score_bound**2
+        if weighting.has_curvature:
+            self.curvature_bound = loss.psi_prime_bound * radius**2 / self.scale
+            self.coupling = loss.coupling
+            self.majorizer_coupling = loss.majorizer_coupling
+        else:
+            self.curvature_bound = math.inf
+            self.coupling = "independent"
+            self.majorizer_coupling = "independent"
+        self.smoothness = self.curvature_bound + self.ridge
+        # Only a declared ball bounds ||x|| itself; Mallows weights bound ||x||^2 w alone.
+        if isinstance(weighting, Bounded):
+            self.self_concordance = loss.self_concordance * radius / self.scale
+        else:
+            self.self_concordance = math.inf
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each answer a curator can give about this objective."""
+        p = self.dimension
+        return {"gradient": (p,), "hessian": (p, p), "meat": (p, p)}
+
+    def ridge_gradient(self, theta: NDArray[np.float64]) -> NDArray[np.float64] | float:
+        """Gradient of the public penalty."""
+        return self.ridge * theta if self.ridge else 0.0
+
+    def kernel_arguments(self) -> tuple[int, float, float, int, float, bool]:
+        """``(loss, c, scale, weighting, radius, intercept)`` as the compiled kernels take them."""
+        return (
+            self.loss.code,
+            self.loss.c,
+            self.scale,
+            self.weighting.code,
+            self.weighting.radius,
+            self.fit_intercept,
+        )
+
+    def __repr__(self) -> str:
+        parts = [repr(self.loss), repr(self.weighting)]
+        if self.loss.needs_scale:
+            parts.append(f"scale={self.scale:g}")
+        if self.ridge:
+            parts.append(f"ridge={self.ridge:g}")
+        return f"Objective({', '.join(parts)}, dimension={self.dimension})"
+
+
+def _resolve_scale(loss: Loss, scale: float | None) -> float:
+    if not loss.needs_scale:
+        if scale is not None:
+            raise InvalidInput(
+                f"scale is not a parameter of the {loss.name} loss; received {scale!r}. Omit it."
+            )
+        return 1.0
+    if scale is None:
+        raise InvalidInput(
+            f"the {loss.name} loss needs scale=..., a public number: the typical size of a "
+            "residual in the units of y. It was not given, and dpfast never estimates a bound "
+            "from the data behind your back. Pass a value known from outside these data."
+        )
+    return check_constant(scale, "scale", "public residual scale, in the units of y")
+
+
+def _resolve_ridge(ridge: float) -> float:
+    if isinstance(ridge, (int, float)) and not isinstance(ridge, bool) and ridge == 0:
+        return 0.0
+    return check_constant(ridge, "ridge", "public ridge penalty")

@@ -1,0 +1,103 @@
+"""Noisy gradient descent (eq. (4), Avella-Medina et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator, JointAnswer, StepBudget
+from dpfast.errors import InvalidInput
+from dpfast.models import Objective
+from dpfast.optimize.schedules import Geometric, Schedule
+from dpfast.optimize.trajectory import Trajectory
+
+__all__ = ["GradientDescent"]
+
+
+class GradientDescent:
+    """Settings of noisy gradient descent; all public.
+
+    Parameters
+    ----------
+    step_size : float, optional
+        Default ``1 / smoothness``, with the public smoothness of the objective.  The constant
+        the authors use, the Lipschitz constant of the gradient on the data at hand, is not
+        public (formulas page, table of section 0, item 5).
+    average : float in [0, 1)
+        Share of the iterates, from the end, that are averaged; 0 returns the last iterate.
+        Averaging is free post-processing.
+    """
+
+    name = "gradient-descent"
+
+    def __init__(self, *, step_size: float | None = None, average: float = 0.0) -> None:
+        if step_size is not None and not 0.0 < step_size < float("inf"):
+            raise InvalidInput(f"step_size must be positive and finite; received {step_size!r}.")
+        if not 0.0 <= average < 1.0:
+            raise InvalidInput(f"average must lie in [0, 1); received {average!r}.")
+        self.step_size = step_size
+        self.average = average
+
+    def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
+        """Number of steps and schedule, from public constants only."""
+        return 100, Geometric(ratio=1.1, uniform_share=0.3)
+
+    def resolve_step_size(self, objective: Objective) -> float:
+        """The public step size."""
+        if self.step_size is not None:
+            return self.step_size
+        smoothness = objective.smoothness
+        if smoothness == float("inf"):
+            # Clipped scores have no smoothness constant; a step moves by at most one scale.
+            return objective.scale / objective.score_bound
+        return 1.0 / smoothness
+
+    def run(
+        self,
+        curator: Curator,
+        start: NDArray[np.float64],
+        budgets: list[StepBudget],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Trajectory:
+        """Take one step per budget; the last budget may include the Hessian and the meat.
+
+        Privacy
+        -------
+        Post-processing of the curator's answers, which charge their own ledger.
+        """
+        objective = curator.objective
+        step_size = self.resolve_step_size(objective)
+        theta = start
+        iterates = [theta]
+        scales = []
+        n_steps = len(budgets)
+        answer: JointAnswer | None = None
+        for k, budget in enumerate(budgets):
+            answer = curator.joint(theta, budget)
+            gradient = answer.gradient.value + objective.ridge_gradient(theta)
+            theta = theta - step_size * gradient
+            iterates.append(theta)
+            scales.append(answer.gradient.noise_scale)
+            if progress is not None:
+                progress(k + 1, n_steps)
+        assert answer is not None
+        weights = None
+        if self.average:
+            count = max(1, round(self.average * n_steps))
+            weights = [0.0] * (n_steps + 1 - count) + [1.0 / count] * count
+            theta = np.mean(iterates[-count:], axis=0)
+        return Trajectory(
+            method=self.name,
+            theta=theta,
+            iterates=iterates,
+            step_size=step_size,
+            gradient_scales=scales,
+            weights=weights,
+            final=answer,
+            curvature_change=0.0,
+        )
+
+    def __repr__(self) -> str:
+        return f"GradientDescent(step_size={self.step_size}, average={self.average:g})"

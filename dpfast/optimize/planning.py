@@ -1,0 +1,98 @@
+"""From one total budget to the budget of every step; choice of method from public facts."""
+
+from __future__ import annotations
+
+from dpfast.curator import StepBudget
+from dpfast.errors import InvalidInput
+from dpfast.models import Objective
+from dpfast.optimize.gradient_descent import GradientDescent
+from dpfast.optimize.newton import Newton, curvature_noise
+from dpfast.optimize.schedules import ROUNDING_MARGIN, Schedule
+from dpfast.privacy.sensitivity import joint_mu
+
+__all__ = ["choose_method", "plan_steps"]
+
+#: Share of the total ``mu^2`` that buys the covariance of the scores for intervals.
+MEAT_SHARE = 0.08
+
+#: Hessian's ``mu_H^2`` relative to the gradient's, by coupling: as large as it is free, or the
+#: best trade found where it is not (formulas page, section 4.3; claims C4 to C6).
+CURVATURE_RATIO = {
+    "independent": 0.5,
+    "one-minus-square": 1.0,
+    "circle": 1.0,
+    "log-cosh-majorizer": 1.0,
+    "logistic": 0.693,
+    "logistic-majorizer": 0.4,
+}
+
+
+def choose_method(
+    method: str | Newton | GradientDescent, objective: Objective, n: int, mu: float
+) -> tuple[Newton | GradientDescent, str]:
+    """Pick the optimiser, and say why, from n, p, the objective's constants and mu only."""
+    if isinstance(method, (Newton, GradientDescent)):
+        chosen, reason = method, "as given"
+    elif method == "newton":
+        chosen, reason = Newton(), "as requested"
+    elif method == "gradient-descent":
+        chosen, reason = GradientDescent(), "as requested"
+    elif method == "auto":
+        chosen, reason = _automatic(objective, n, mu)
+    else:
+        raise InvalidInput(
+            'method must be "auto", "newton", "gradient-descent", dpfast.Newton(...) or '
+            f"dpfast.GradientDescent(...); received {method!r}."
+        )
+    if isinstance(chosen, Newton) and not objective.weighting.has_curvature:
+        raise InvalidInput(
+            f"{objective.weighting!r} has no Hessian, which Newton's method needs. Use "
+            'method="gradient-descent" or weights=dpfast.Mallows(radius).'
+        )
+    return chosen, reason
+
+
+def _automatic(objective: Objective, n: int, mu: float) -> tuple[Newton | GradientDescent, str]:
+    if not objective.weighting.has_curvature:
+        return GradientDescent(), "auto: clipped scores have no Hessian"
+    noise_level = curvature_noise(objective, n, mu)
+    if noise_level <= 0.5 or objective.ridge >= noise_level * objective.curvature_bound:
+        return Newton(), f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} is at most 0.5"
+    return GradientDescent(), (
+        f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} exceeds 0.5"
+    )
+
+
+def plan_steps(
+    method: Newton | GradientDescent,
+    objective: Objective,
+    mu: float,
+    schedule: Schedule,
+    n_steps: int,
+    inference: bool,
+) -> list[StepBudget]:
+    """Budgets of every step; their joint costs' exact squares add up to at most ``mu^2``."""
+    newton_steps = method.newton_steps if isinstance(method, Newton) else n_steps
+    uses_curvature = isinstance(method, Newton)
+    reserved = 0.0
+    if inference:
+        reserved = MEAT_SHARE
+        if not uses_curvature and objective.coupling == "independent":
+            reserved *= 2.0  # gradient descent buys its only Hessian here
+    mus = schedule.step_mus(mu * (1.0 - reserved) ** 0.5, n_steps)
+    budgets = []
+    for k, gradient in enumerate(mus):
+        majorize = k < n_steps - newton_steps
+        coupling = objective.majorizer_coupling if majorize else objective.coupling
+        release_inference = inference and k == n_steps - 1
+        meat = MEAT_SHARE**0.5 * mu if release_inference else 0.0
+        total = gradient
+        if release_inference:
+            total = (gradient**2 + reserved * mu**2) ** 0.5 * (1.0 - ROUNDING_MARGIN)
+        hessian = 0.0
+        if uses_curvature or release_inference:
+            hessian = (CURVATURE_RATIO[coupling] * (gradient**2 + meat**2)) ** 0.5
+        # The joint cost is homogeneous of degree one: scale the pattern to cost `total`.
+        factor = total / joint_mu(coupling, gradient, hessian, meat)
+        budgets.append(StepBudget(gradient * factor, hessian * factor, meat * factor))
+    return budgets

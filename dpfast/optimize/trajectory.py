@@ -1,0 +1,45 @@
+"""What an optimiser hands to inference: released numbers and public settings only."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import JointAnswer
+
+__all__ = ["Trajectory"]
+
+
+class Trajectory(NamedTuple):
+    """The path of an optimiser; everything in it was paid for.
+
+    Attributes
+    ----------
+    method : str
+    theta : ndarray of shape (p,)
+        The estimate: last iterate or weighted average of the iterates.
+    iterates : list of ndarray of shape (p,)
+        Start and the K iterates after it.
+    step_size : float
+    gradient_scales : list of float
+        Noise standard deviation of each step's gradient.
+    weights : list of float or None
+        Weight of each iterate (start included) in ``theta``; None for the last iterate.
+    final : JointAnswer
+        Answers at the parameter of the last step, the second-last iterate.
+    curvature_change : float
+        Operator norm of the difference of the last two noisy Hessians relative to the smallest
+        eigenvalue of the last: the part of an error that one more Newton step leaves (0 if
+        unknown).
+    """
+
+    method: str
+    theta: NDArray[np.float64]
+    iterates: list[NDArray[np.float64]]
+    step_size: float
+    gradient_scales: list[float]
+    weights: list[float] | None
+    final: JointAnswer
+    curvature_change: float

@@ -1,0 +1,196 @@
+"""Adding noise: Gaussian vectors, Gaussian symmetric matrices, discrete Laplace integers.
+
+A release is ``g * (nearest(value / g) + floor(2^k Z))`` with a public grid ``g = noise_scale/2^k``
+and ``Z`` exactly normal: the integer released is a function of the real number
+``nearest(value/g) + 2^k Z``, so it is exactly as private as the ideal Gaussian mechanism, and no
+bit of a floating-point sum can betray the value (claims C15 and C16 of PROOFS.md).
+
+Values never raise: NaN is released as if it were 0 and infinities as if they were ``2^51 g``.
+Kernels give neither (every record's contribution is finite and bounded).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.kernels.sampler import release
+from dpfast.kernels.sampler import release_symmetric as _release_symmetric
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = [
+    "GRID_COST",
+    "check_grid_range",
+    "gaussian_scale",
+    "grid_bits",
+    "laplace_rate",
+    "release_integer",
+    "release_symmetric",
+    "release_vector",
+]
+
+MIN_GRID_BITS = 20
+
+#: What rounding to the grid can add to mu: each release is rounded by at most
+#: ``sqrt(d) 2^-k <= 2^-20`` of its noise scale, and up to three are released together
+#: (claims C16 and C19), hence the square root of three.
+GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + 2.0**-40)
+
+#: |value / grid| beyond which a value is clamped.
+CLAMP = 2.0**51
+
+_SCALE_RANGE = (1e-250, 1e250)
+
+
+def grid_bits(dimension: int) -> int:
+    """Bits k of the grid: at least 20, and enough that ``sqrt(dimension) 2^-k <= 2^-20``."""
+    return MIN_GRID_BITS + ((dimension - 1).bit_length() + 1) // 2
+
+
+def gaussian_scale(sensitivity: float, mu: float, dimension: int) -> float:
+    """Standard deviation per coordinate that makes a release on the grid mu-GDP, rounded up.
+
+    Parameters
+    ----------
+    sensitivity : float
+        l2 (Frobenius) sensitivity, from :mod:`dpfast.privacy.sensitivity`.
+    mu : float
+    dimension : int
+        Number of coordinates: p for a vector, p(p+1)/2 for a symmetric matrix.
+
+    Returns
+    -------
+    float
+        ``sensitivity / (mu - GRID_COST)``; up to three releases scaled like this at one parameter
+        are covered by :func:`~dpfast.privacy.sensitivity.joint_mu` of their mu (claim C19).
+
+    Raises
+    ------
+    InvalidBudget
+        If mu is not above ``GRID_COST``, about 1.7e-6.
+    """
+    if dimension < 1:
+        raise InvalidInput(f"dimension must be a positive integer; received {dimension!r}.")
+    if not GRID_COST < mu < math.inf:
+        raise InvalidBudget(
+            f"mu = {mu!r} is too small for a release on the grid: it must be above "
+            f"{GRID_COST:.3g}. Use fewer steps or a larger budget."
+        )
+    scale = sensitivity / (mu - GRID_COST) * (1.0 + 2.0**-48)
+    _check_scale(scale)
+    return scale
+
+
+def _check_scale(noise_scale: float) -> None:
+    if not _SCALE_RANGE[0] <= noise_scale <= _SCALE_RANGE[1]:
+        raise InvalidInput(
+            f"the noise scale must lie in [{_SCALE_RANGE[0]:g}, {_SCALE_RANGE[1]:g}]; received "
+            f"{noise_scale!r}. Rescale the data by a public constant."
+        )
+
+
+def check_grid_range(bound: float, noise_scale: float, dimension: int) -> None:
+    """Refuse, from public numbers only, a release whose values could reach the clamp.
+
+    Parameters
+    ----------
+    bound : float
+        Public bound on the absolute value of every coordinate.
+    """
+    if bound * 2.0 ** grid_bits(dimension) > 0.5 * CLAMP * noise_scale:
+        raise InvalidBudget(
+            f"the noise scale {noise_scale:.3g} is too small for values up to {bound:.3g}: they "
+            "would exceed 2^50 steps of the release grid, finer than floating point resolves. "
+            "Use a smaller mu."
+        )
+
+
+@lru_cache(maxsize=256)
+def _vector_grid(noise_scale: float, dimension: int) -> tuple[int, float]:
+    _check_scale(noise_scale)
+    bits = grid_bits(dimension)
+    return bits, noise_scale * 2.0**-bits
+
+
+def release_vector(
+    value: NDArray[np.float64], noise_scale: float, source: NoiseSource
+) -> NDArray[np.float64]:
+    """Release a vector with independent normal noise (claim C16).
+
+    Parameters
+    ----------
+    value : ndarray of shape (p,)
+    noise_scale : float
+        From :func:`gaussian_scale` with ``dimension = p``.
+    source : NoiseSource
+    """
+    size = value.size
+    bits, grid = _vector_grid(noise_scale, size)
+    return release(value, source.normals(size, bits), grid)
+
+
+@lru_cache(maxsize=256)
+def _symmetric_grid(noise_scale: float, p: int) -> tuple[int, int, float, float]:
+    coordinates = p * (p + 1) // 2
+    bits, grid = _vector_grid(noise_scale, coordinates)
+    # rounded up, so that 1/grid_off^2 <= 2/grid^2: off-diagonal entries count twice in the
+    # Frobenius norm (claim C16)
+    grid_off = grid * math.sqrt(0.5) * (1.0 + 2.0**-50)
+    return coordinates, bits, grid, grid_off
+
+
+def release_symmetric(
+    matrix: NDArray[np.float64], noise_scale: float, source: NoiseSource
+) -> NDArray[np.float64]:
+    """Release a symmetric matrix with normal noise in the orthonormal basis (claim C16).
+
+    The noise on the diagonal has standard deviation ``noise_scale``, off it ``noise_scale/sqrt 2``.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p, p)
+        Its upper triangle is read.
+    noise_scale : float
+        From :func:`gaussian_scale` with ``dimension = p (p + 1) / 2``.
+    source : NoiseSource
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Exactly symmetric.
+    """
+    coordinates, bits, grid, grid_off = _symmetric_grid(noise_scale, matrix.shape[0])
+    return _release_symmetric(matrix, source.normals(coordinates, bits), grid, grid_off)
+
+
+def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:
+    """Rate of a discrete Laplace release as an exact ratio, rounded down (claim C22).
+
+    Parameters
+    ----------
+    sensitivity : int
+        By how much one record can change the integer.
+    epsilon : float
+    """
+    if sensitivity < 1 or not 0.0 < epsilon < math.inf:
+        raise InvalidBudget(
+            "sensitivity must be a positive integer and epsilon positive and finite; received "
+            f"{sensitivity!r} and {epsilon!r}."
+        )
+    numerator, denominator = epsilon.as_integer_ratio()
+    bits = 50
+    rate = (numerator << bits) // (denominator * sensitivity)
+    if not 2**10 <= rate < 2**62:
+        raise InvalidBudget(
+            f"epsilon/sensitivity must lie in [2^-40, 2^12); received {epsilon!r}/{sensitivity!r}."
+        )
+    return rate, 1 << bits
+
+
+def release_integer(value: int, rate: tuple[int, int], source: NoiseSource) -> int:
+    """Release an integer with discrete Laplace noise (claim C22)."""
+    return int(value) + int(source.discrete_laplace(1, *rate)[0])

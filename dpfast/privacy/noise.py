@@ -1,0 +1,103 @@
+"""Where randomness comes from: the only module of dpfast that draws any.
+
+Noise is drawn as integers, ``floor(2^bits * Z)`` with ``Z`` standard normal, and meets the data
+on a public grid in :mod:`dpfast.privacy.mechanisms` (claims C15, C16, C22 and C23 of PROOFS.md).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidInput
+from dpfast.kernels.sampler import ExactSampler, scaled_floor
+
+__all__ = ["EntropyNoise", "NoiseSource", "SeededNoise"]
+
+
+class NoiseSource:
+    """Base of the noise sources.
+
+    Attributes
+    ----------
+    guarantee : str
+        ``"GDP"`` if results carry the privacy guarantee, ``"none (simulation)"`` if not.
+    """
+
+    guarantee: str = "none (simulation)"
+
+    def normals(self, size: int, bits: int) -> NDArray[np.int64]:
+        """``floor(2**bits * Z)`` for ``size`` independent standard normals."""
+        raise NotImplementedError
+
+    def discrete_laplace(
+        self, size: int, numerator: int, denominator: int
+    ) -> NDArray[np.int64]:
+        """Integers ``j`` with probability proportional to ``exp(-|j| numerator/denominator)``."""
+        raise NotImplementedError
+
+
+class EntropyNoise(NoiseSource):
+    """Exact noise from the operating system's entropy: the default, and private.
+
+    Normals are drawn by Karney's exact algorithm, so no floating-point artefact can betray a
+    value.  Bytes are fetched a page at a time, erased as they are used, and never survive a fork.
+    """
+
+    guarantee = "GDP"
+
+    def __init__(self) -> None:
+        self._sampler = ExactSampler(os.urandom)
+        # bound methods: one attribute lookup per call instead of two calls
+        self.normals = self._sampler.normals  # type: ignore[method-assign]
+        self.discrete_laplace = self._sampler.discrete_laplace  # type: ignore[method-assign]
+
+    def __reduce__(self) -> tuple[type[EntropyNoise], tuple[()]]:
+        return EntropyNoise, ()  # a copy fetches bytes of its own
+
+    def __repr__(self) -> str:
+        return "EntropyNoise()"
+
+
+class SeededNoise(NoiseSource):
+    """Reproducible noise for simulations.  Carries **no** privacy guarantee.
+
+    Parameters
+    ----------
+    seed : int or numpy.random.SeedSequence
+        Any non-negative integer, of any size; all of it is used.
+    """
+
+    guarantee = "none (simulation)"
+
+    def __init__(self, seed: int | np.random.SeedSequence) -> None:
+        if isinstance(seed, np.random.SeedSequence):
+            sequence = seed
+        elif isinstance(seed, Integral) and not isinstance(seed, bool) and seed >= 0:
+            sequence = np.random.SeedSequence(int(seed))
+        else:
+            raise InvalidInput(
+                "seed must be a non-negative integer or a numpy.random.SeedSequence; received "
+                f"{seed!r}. For private noise use EntropyNoise(), which has no seed."
+            )
+        self._generator = np.random.Generator(np.random.PCG64(sequence))
+        self._draw = self._generator.standard_normal
+        self._entropy = sequence.entropy
+
+    def normals(self, size: int, bits: int) -> NDArray[np.int64]:
+        return scaled_floor(self._draw(size), bits)
+
+    def discrete_laplace(
+        self, size: int, numerator: int, denominator: int
+    ) -> NDArray[np.int64]:
+        success = -math.expm1(-numerator / denominator)
+        draw: Any = self._generator.geometric
+        return np.asarray(draw(success, size) - draw(success, size), dtype=np.int64)
+
+    def __repr__(self) -> str:
+        return f"SeededNoise({self._entropy!r})"

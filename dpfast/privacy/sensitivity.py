@@ -1,0 +1,253 @@
+"""How far one record can move each query: numbered claims as functions of public constants.
+
+Replacement of one record, ``n`` public, everywhere.  Every constant includes what rounding can
+add to it (claims C11 and C12 of PROOFS.md): the kernels compute each record's contribution to
+within ``RECORD_ERROR`` of its bound, and add contributions with at most ``depth`` sequential
+roundings.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpfast.errors import InvalidInput
+
+__all__ = [
+    "COUPLINGS",
+    "extreme_eigenvalue",
+    "joint_mu",
+    "loss_difference",
+    "mean_rank_one",
+    "mean_score",
+]
+
+#: A record's computed contribution differs from an ideal one by at most this part of the bound.
+RECORD_ERROR = 1e-12
+
+#: Margin on the relative slack, so that up to three quantities released together at one
+#: parameter are covered whatever joint rule they are charged by (claim C19).
+JOINT_MARGIN = 3.0
+
+UNIT_ROUNDOFF = 2.0**-53
+_UP = 1.0 + 2.0**-48  # more than the rounding of the few operations in each formula here
+
+
+def _relative_slack(n: int, depth: int) -> float:
+    """Relative amount by which rounding can raise a sensitivity of at least ``bound / n``.
+
+    Each of two neighbouring sums is computed to within ``gamma * bound`` (claim C11), which is
+    ``gamma * n`` relative to ``bound / n``.
+    """
+    if not 0 <= depth < 2**50:
+        raise InvalidInput(f"depth must be an integer in [0, 2^50); received {depth!r}.")
+    roundings = depth * UNIT_ROUNDOFF
+    gamma = roundings / (1.0 - roundings)
+    return JOINT_MARGIN * (RECORD_ERROR + gamma * n * (1.0 + RECORD_ERROR)) * _UP
+
+
+def _check(n: int, **positive: float) -> None:
+    if n < 1:
+        raise InvalidInput(f"n must be a positive integer; received {n!r}.")
+    for name, value in positive.items():
+        if not 0.0 < value < math.inf:
+            raise InvalidInput(
+                f"{name} must be a positive, finite public constant; received {value!r}."
+            )
+
+
+def mean_score(diameter: float, n: int, *, depth: int = 0) -> float:
+    """l2 sensitivity of the mean of n vectors from a set with this diameter (claim C13).
+
+    Parameters
+    ----------
+    diameter : float
+        Largest distance between two records' contributions, at most twice the score bound.
+    n : int
+    depth : int
+        Largest number of sequential roundings of the summation.
+    """
+    _check(n, diameter=diameter)
+    return diameter / n * (1.0 + _relative_slack(n, depth)) * _UP
+
+
+def mean_rank_one(
+    bound: float, n: int, dimension: int, *, depth: int = 0, alone: bool = False
+) -> float:
+    """Frobenius sensitivity of the mean of n matrices ``h a a'``, ``h >= 0`` (claim C14).
+
+    ``sqrt(2) * bound / n``, the distance of two orthogonal rank-one matrices.
+
+    Parameters
+    ----------
+    bound : float
+        Largest Frobenius norm of one record's matrix.
+    n, dimension : int
+    depth : int
+        Largest number of sequential roundings of the summation.
+    alone : bool
+        For ``dimension == 1``, where ``bound / n`` is exact for a release on its own but not for
+        one charged by :func:`joint_mu`.
+    """
+    _check(n, bound=bound)
+    if dimension < 1:
+        raise InvalidInput(f"dimension must be a positive integer; received {dimension!r}.")
+    factor = 1.0 if alone and dimension == 1 else math.sqrt(2.0)
+    return factor * bound / n * (1.0 + _relative_slack(n, depth)) * _UP
+
+
+def extreme_eigenvalue(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
+    """Sensitivity of the smallest or largest eigenvalue of such a mean (claim C20).
+
+    ``bound / n`` by Weyl's inequality, plus the backward error of a LAPACK eigenvalue, taken as
+    ``64 * dimension`` units of rounding.
+    """
+    _check(n, bound=bound)
+    solver = 2.0 * 64.0 * dimension * UNIT_ROUNDOFF * n
+    return bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP
+
+
+def loss_difference(
+    score_bound: float, distance: float, n: int, *, depth: int = 0
+) -> float:
+    """Sensitivity of the mean loss at one parameter minus that at another (claim C21).
+
+    ``2 * score_bound * distance / n`` with the distance of the two parameters.
+    """
+    _check(n, score_bound=score_bound, distance=distance)
+    return 2.0 * score_bound * distance / n * (1.0 + _relative_slack(n, depth)) * _UP
+
+
+# ---- several quantities at one parameter: claims C17 to C19 --------------------------------------
+
+#: What ties a record's curvature h (relative to its bound) to its score tau (likewise).
+COUPLINGS = (
+    "independent",  # any loss; gradient and curvature collinear
+    "one-minus-square",  # h <= 1 - tau^2: log-cosh, pseudo-Huber
+    "circle",  # h^2 <= 1 - tau^2: pseudo-Huber with its majorising curvature
+    "logistic",  # h = 4 tau (1 - tau)
+    "log-cosh-majorizer",  # tau = tanh s, h = tanh(s)/s
+    "logistic-majorizer",  # tau <= (1 + tanh s)/2, h = tanh(s)/s
+    "none",  # gradient and curvature need not be collinear
+)
+
+
+def joint_mu(
+    coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float = 0.0
+) -> float:
+    """What releasing gradient, Hessian and meat at one parameter costs together, rounded up.
+
+    Parameters
+    ----------
+    coupling : str
+        One of :data:`COUPLINGS`.
+    mu_gradient, mu_hessian, mu_meat : float
+        What each costs on its own, with noise for the sensitivities ``2 B / n`` (gradient) and
+        ``sqrt(2) * bound / n`` (matrices, :func:`mean_rank_one` with ``alone=False``); 0 leaves a
+        quantity out.
+
+    Returns
+    -------
+    float
+        At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)``.
+    """
+    return _joint_mu(coupling, mu_gradient, mu_hessian, mu_meat)
+
+
+@lru_cache(maxsize=1024)
+def _joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float) -> float:
+    scale = max(mu_gradient, mu_hessian, mu_meat)
+    if coupling not in COUPLINGS:
+        raise InvalidInput(f"coupling must be one of {COUPLINGS}; received {coupling!r}.")
+    if not (0.0 < scale < math.inf and min(mu_gradient, mu_hessian, mu_meat) >= 0.0):
+        raise InvalidInput(
+            "the mu of each quantity must be finite and at least 0, one of them positive; received "
+            f"gradient {mu_gradient!r}, hessian {mu_hessian!r}, meat {mu_meat!r}."
+        )
+    g, h, q = (mu_gradient / scale) ** 2, (mu_hessian / scale) ** 2, (mu_meat / scale) ** 2
+    squared = g + h + q
+    if coupling != "none":
+        squared = min(squared, _collinear(g, h, q))
+    if coupling == "one-minus-square" and 4.0 * q <= g:
+        squared = min(squared, _one_minus_square(g, h, q))
+    elif coupling in ("one-minus-square", "circle"):
+        squared = min(squared, max(h, g + q))
+    elif coupling == "logistic":
+        squared = min(squared, _logistic(g, h, q))
+    elif coupling.endswith("-majorizer"):
+        squared = min(squared, _majorizer(coupling, g, h, q))
+    return scale * math.sqrt(squared) * _UP
+
+
+def _collinear(g: float, h: float, q: float) -> float:
+    """Claim C17: the largest of the corner cases, whatever the loss."""
+    return max(
+        _peak(0.5 * g, h + q),
+        _peak(0.5 * g, q) + 0.5 * h,
+        _peak(0.25 * g, h) + 0.5 * q,
+        0.5 * (g + h + q),
+    )
+
+
+def _peak(slope: float, bend: float) -> float:
+    """Maximum over t in [0, 1] of ``slope (1 + t) + bend (1 - t^2)``."""
+    if slope >= 2.0 * bend:
+        return 2.0 * slope
+    return slope + bend + slope * slope / (4.0 * bend)
+
+
+def _one_minus_square(g: float, h: float, q: float) -> float:
+    """Claim C18 for h <= 1 - tau^2 and ``q <= g/4``: often the meat, too, is free.
+
+    ``max(g, h)``, or the maximum over v in [0, 1] of ``(1+v)^2 (g/4 + (h+q)/2 (1-v)^2)``.
+    """
+    k = 0.5 * (h + q)
+    if g >= 2.0 * k:
+        return max(g, h)
+    v = 0.5 * (1.0 - math.sqrt(1.0 - g / (2.0 * k)))  # the smaller stationary point
+    return max(g, h, (1.0 + v) ** 2 * (0.25 * g + k * (1.0 - v) ** 2))
+
+
+def _logistic(g: float, h: float, q: float) -> float:
+    """Claim C18 for h = 4 tau (1 - tau): maximum of a quartic in tau over [0, 1]."""
+
+    def value(tau: float) -> float:
+        return tau * tau * (g + 16.0 * h * (1.0 - tau) ** 2 + q * tau * tau)
+
+    # derivative: 2 tau ((32 h + 2 q) tau^2 - 48 h tau + g + 16 h); its smaller root is a maximum
+    a, b, c = 32.0 * h + 2.0 * q, 24.0 * h, g + 16.0 * h
+    discriminant = b * b - a * c
+    inner = value(min(1.0, c / (b + math.sqrt(discriminant)))) if discriminant > 0.0 else 0.0
+    return max(value(1.0), inner)
+
+
+_STEP = 1.0 / 256.0
+_REACH = 32.0
+
+
+def _majorizer(coupling: str, g: float, h: float, q: float) -> float:
+    """Claim C18 for h = tanh(s)/s: a maximum over s that is bounded, not just searched for.
+
+    Between two points of the grid the function exceeds the larger of its values there by at most
+    ``step^2/8`` times a bound on its negative second derivative; beyond the grid tau <= 1 and
+    h <= 1/s.
+    """
+    tau2, h2, tau4 = _majorizer_table(coupling)
+    inside = float(np.max(g * tau2 + h * h2 + q * tau4))
+    between = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)
+    beyond = g + q + h / (_REACH * _REACH)
+    return max(inside + between, beyond)
+
+
+@lru_cache(maxsize=2)
+def _majorizer_table(coupling: str) -> tuple[Any, Any, Any]:
+    s = np.arange(1, round(_REACH / _STEP) + 1) * _STEP
+    tanh = np.tanh(s)
+    tau = tanh if coupling == "log-cosh-majorizer" else 0.5 * (1.0 + tanh)
+    at_zero = 0.0 if coupling == "log-cosh-majorizer" else 0.5
+    tau = np.concatenate(([at_zero], tau))
+    h = np.concatenate(([1.0], tanh / s))
+    return tau**2, h**2, tau**4

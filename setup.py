@@ -1,0 +1,64 @@
+"""The list of compiled extensions; everything else about the package is in pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+# -fno-math-errno and -fno-trapping-math only drop errno and floating-point *traps*; they keep
+# IEEE values, NaN comparisons and evaluation order.  -ffast-math would delete the NaN guards
+# that privacy rests on, so it never appears here (tests/packaging checks the built flags).
+COMPILE_ARGS = ["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-pthread"]
+LINK_ARGS = ["-pthread"]
+# The environment may add flags of its own; these would break the guarantee without a word.
+UNSAFE_FLAGS = {"-ffast-math", "-Ofast", "-ffinite-math-only", "-funsafe-math-optimizations"}
+MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
+
+
+for variable in ("CFLAGS", "CPPFLAGS", "LDFLAGS", "CC"):
+    unsafe = UNSAFE_FLAGS.intersection(os.environ.get(variable, "").split())
+    if unsafe:
+        raise SystemExit(
+            f"{variable} contains {' '.join(sorted(unsafe))}, which deletes the NaN checks that "
+            f"privacy rests on. Unset it and build again."
+        )
+
+
+def extension(name: str, sources: list[str], depends: list[str]) -> Extension:
+    return Extension(
+        f"dpfast.kernels.{name}",
+        sources=[f"csrc/{source}" for source in sources],
+        depends=[f"csrc/{header}" for header in depends],
+        include_dirs=["csrc", numpy.get_include()],
+        define_macros=MACROS,
+        extra_compile_args=COMPILE_ARGS,
+        extra_link_args=LINK_ARGS,
+    )
+
+
+EXTENSIONS = [
+    extension(
+        "records",
+        ["records.pyx", "records_base.c", "records_avx2.c", "records_avx512.c", "pool.c"],
+        ["records.h", "records_impl.h", "losses.h", "pool.h"],
+    ),
+    extension("linalg", ["linalg.pyx"], []),
+    extension("sampler", ["sampler.pyx", "sampler_core.c"], ["sampler_core.h"]),
+]
+
+setup(
+    ext_modules=cythonize(
+        EXTENSIONS,
+        include_path=["."],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": False,
+        },
+    )
+)

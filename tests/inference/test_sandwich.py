@@ -1,0 +1,61 @@
+"""Finite-K noise variance: closed forms against the exact linear recursion."""
+
+import numpy as np
+import pytest
+
+from dpfast.inference.sandwich import gradient_descent_noise, newton_noise
+
+
+def recursion_covariance(H, scales, eta, weights, precondition=None):
+    """Covariance of sum_k w_k e_k where e_{k+1} = e_k - eta P (H e_k + s_k z_k), e_0 = 0.
+
+    Propagates the joint dependence on every z_j explicitly (a (K p) x p linear map).
+    """
+    p, n_steps = len(H), len(scales)
+    P = np.eye(p) if precondition is None else precondition
+    state = np.zeros((p, n_steps * p))
+    output = weights[0] * state
+    for k in range(n_steps):
+        noise = np.zeros_like(state)
+        noise[:, k * p : (k + 1) * p] = scales[k] * np.eye(p)
+        state = state - eta * P @ (H @ state + noise)
+        output = output + weights[k + 1] * state
+    return output @ output.T
+
+
+@pytest.fixture
+def hessian():
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(4, 4))
+    return A @ A.T / 8 + 0.05 * np.eye(4)
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 7, 40])
+@pytest.mark.parametrize("kind", ["last", "tail", "arbitrary"])
+@pytest.mark.parametrize("scales", ["uniform", "geometric"])
+def test_gradient_descent_noise_is_exact(hessian, n_steps, kind, scales):
+    rng = np.random.default_rng(n_steps)
+    s = np.full(n_steps, 0.3) if scales == "uniform" else 0.3 * 0.9 ** np.arange(n_steps)
+    weights = {
+        "last": np.r_[np.zeros(n_steps), 1.0],
+        "tail": np.r_[np.zeros(n_steps + 1 - (n_steps + 1) // 2), np.ones((n_steps + 1) // 2)],
+        "arbitrary": rng.random(n_steps + 1),
+    }[kind]
+    weights = weights / weights.sum()
+    eta = 0.9
+    exact = recursion_covariance(hessian, s, eta, weights)
+    values, vectors = np.linalg.eigh(hessian)
+    variance = gradient_descent_noise(
+        values, list(s), eta, None if kind == "last" else list(weights)
+    )
+    np.testing.assert_allclose((vectors * variance) @ vectors.T, exact, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("eta", [1.0, 0.3])
+@pytest.mark.parametrize("n_steps", [1, 5, 20])
+def test_newton_noise_is_exact_for_a_quadratic(hessian, eta, n_steps):
+    s = list(0.5 * 0.8 ** np.arange(n_steps))
+    weights = np.r_[np.zeros(n_steps), 1.0]
+    inverse = np.linalg.inv(hessian)
+    exact = recursion_covariance(hessian, s, eta, weights, inverse)
+    np.testing.assert_allclose(newton_noise(s, inverse @ inverse, eta), exact, rtol=1e-9)

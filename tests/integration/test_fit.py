@@ -1,0 +1,271 @@
+"""``dpfast.fit`` from arrays to table: options, refusals, hostile values, determinism."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpfast
+from dpfast.errors import InferenceUnavailable
+
+LOSSES = ["huber", "log-cosh", "pseudo-huber", "logistic"]
+
+
+def simulate(loss, n=2000, q=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, q))
+    t = 0.5 + X @ np.linspace(1.0, -0.5, q)
+    if loss == "logistic":
+        return X, (rng.random(n) < 1 / (1 + np.exp(-t))).astype(float)
+    return X, t + rng.normal(size=n)
+
+
+def options(loss):
+    return {} if loss == "logistic" else {"scale": 1.0}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("method", ["newton", "gradient-descent"])
+def test_large_budget_recovers_the_exact_fit(loss, method):
+    X, y = simulate(loss)
+    exact = dpfast.nonprivate_fit(X, y, loss, **options(loss))
+    steps = 400 if method == "gradient-descent" else 30
+    fit = dpfast.fit(
+        X, y, loss, privacy=1e5, method=method, steps=steps, noise=dpfast.SeededNoise(1),
+        **options(loss),
+    )
+    np.testing.assert_allclose(fit.params, exact.params, atol=2e-3)
+    np.testing.assert_allclose(fit.bse, exact.bse, rtol=2e-2)
+    assert fit.warnings == ()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_nonprivate_fit_is_stationary(loss):
+    X, y = simulate(loss)
+    fit = dpfast.nonprivate_fit(X, y, loss, **options(loss), weights=dpfast.Mallows(100.0))
+    A = np.column_stack([np.ones(len(X)), X])
+    model = dpfast.Logistic() if loss == "logistic" else dpfast.models.resolve_loss(loss)
+    t = A @ fit.params
+    score = model.psi(t) - y if loss == "logistic" else -model.psi(y - t)
+    np.testing.assert_allclose(A.T @ score / len(y), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("averaged", [0.0, 0.5])
+def test_gradient_descent_settings(averaged):
+    X, y = simulate("huber")
+    method = dpfast.GradientDescent(step_size=0.2, average=averaged)
+    fit = dpfast.fit(
+        X, y, "huber", privacy=2.0, scale=1.0, method=method, noise=dpfast.SeededNoise(0)
+    )
+    assert fit.iterates.shape == (101, 4)
+    if averaged:
+        np.testing.assert_allclose(fit.params, fit.iterates[-50:].mean(axis=0))
+    else:
+        np.testing.assert_array_equal(fit.params, fit.iterates[-1])
+
+
+def test_clipping_is_available_without_inference_only():
+    X, y = simulate("logistic")
+    arguments = {"privacy": 1.0, "weights": dpfast.Clip(1.0), "noise": dpfast.SeededNoise(0)}
+    with pytest.raises(dpfast.InvalidInput, match="no sandwich"):
+        dpfast.fit(X, y, "logistic", **arguments)
+    fit = dpfast.fit(X, y, "logistic", inference=False, **arguments)
+    with pytest.raises(InferenceUnavailable, match="inference=False"):
+        fit.bse  # noqa: B018
+    assert not hasattr(fit, "bse")
+    assert "inference=False" in fit.summary()
+
+
+@pytest.mark.parametrize("inference", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_total_is_the_total(loss, inference):
+    X, y = simulate(loss)
+    fit = dpfast.fit(
+        X, y, loss, privacy=1.5, inference=inference, noise=dpfast.SeededNoise(0), **options(loss)
+    )
+    assert fit.privacy.mu == 1.5
+    spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
+    assert 1.5**2 * (1 - 1e-7) <= spent <= 1.5**2
+    assert any("meat" in label for label, _ in fit.privacy.entries) == inference
+
+
+def test_budget_types_and_equivalents():
+    X, y = simulate("logistic")
+    fit = dpfast.fit(X, y, "logistic", privacy=dpfast.ApproxDP(1.0, 1e-5))
+    assert fit.privacy.guarantee == "GDP"
+    assert fit.privacy.mu == pytest.approx(0.268051, rel=1e-5)
+    assert fit.privacy.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    (_, first), (_, second) = fit.privacy.equivalents()
+    assert first == 1 / 2000**2 and second == 1e-6
+
+
+def test_seeded_noise_carries_no_guarantee():
+    X, y = simulate("logistic")
+    fit = dpfast.fit(X, y, "logistic", privacy=1.0, noise=dpfast.SeededNoise(0))
+    assert fit.privacy.guarantee == "none (simulation)"
+    assert "none (simulation)" in fit.summary()
+    again = dpfast.fit(X, y, "logistic", privacy=1.0, noise=dpfast.SeededNoise(0))
+    np.testing.assert_array_equal(fit.params, again.params)
+    genuine = dpfast.fit(X, y, "logistic", privacy=1.0)
+    assert not np.array_equal(genuine.params, fit.params)
+
+
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, "1", None, True])
+def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
+    with pytest.raises(dpfast.InvalidBudget):
+        dpfast.fit(object(), object(), "logistic", privacy=bad)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scale": None}, "needs scale"),
+        ({"steps": 0}, "steps"),
+        ({"steps": 2.5}, "steps"),
+        ({"schedule": "linear"}, "schedule"),
+        ({"method": "adam"}, "method"),
+        ({"threads": 0}, "threads"),
+        ({"noise": np.random.default_rng(0)}, "noise"),
+        ({"start": [0.0]}, "start"),
+        ({"start": [np.nan] * 4}, "start"),
+        ({"ridge": -1.0}, "ridge"),
+        ({"weights": "mallows"}, "weights"),
+        ({"names": ["a"]}, "names"),
+    ],
+)
+def test_bad_options_are_refused_before_any_spend(change, message):
+    X, y = simulate("huber")
+    ledger = dpfast.Ledger(1.0)
+    arguments = {"privacy": 1.0, "scale": 1.0, "ledger": ledger, **change}
+    with pytest.raises(dpfast.InvalidInput, match=message):
+        dpfast.fit(X, y, "huber", **arguments)
+    assert not ledger.entries
+
+
+def test_more_coefficients_than_records_needs_a_ridge():
+    X, y = simulate("huber", n=5, q=6)
+    with pytest.raises(dpfast.InvalidInput, match="ridge"):
+        dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
+    fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, ridge=1.0)
+    assert np.isfinite(fit.params).all()
+
+
+def test_shared_ledger_is_charged_once_and_refuses():
+    X, y = simulate("logistic")
+    ledger = dpfast.Ledger(dpfast.GDP(1.0))
+    dpfast.fit(X, y, "logistic", privacy=0.6, ledger=ledger)
+    dpfast.fit(X, y, "logistic", privacy=0.79, ledger=ledger)
+    assert len(ledger.entries) == 2
+    with pytest.raises(dpfast.BudgetExceeded):
+        dpfast.fit(X, y, "logistic", privacy=0.2, ledger=ledger)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_threads_and_layout(loss, order):
+    X, y = simulate(loss, n=30_000)
+    fits = [
+        dpfast.fit(
+            np.array(X, order=order), y, loss, privacy=1.0, threads=threads,
+            noise=dpfast.SeededNoise(5), **options(loss),
+        )
+        for threads in (1, 2, None)
+    ]
+    for other in fits[1:]:
+        np.testing.assert_array_equal(other.params, fits[0].params)
+        np.testing.assert_array_equal(other.bse, fits[0].bse)
+
+
+def test_pickle_size_does_not_depend_on_n():
+    sizes = []
+    for n in (1000, 20_000):
+        X, y = simulate("huber", n=n)
+        fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
+        payload = pickle.dumps(fit)
+        sizes.append(len(payload))
+        copy = pickle.loads(payload)
+        np.testing.assert_array_equal(copy.params, fit.params)
+        assert copy.summary() == fit.summary()
+    assert abs(sizes[0] - sizes[1]) < 64  # the decimal length of n in a label
+
+
+HOSTILE = st.sampled_from([0.0, -0.0, 1.0, 5e-324, 1e-200, 1e160, -1e308, np.inf, -np.inf, np.nan])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=3, max_size=30),
+    loss=st.sampled_from(LOSSES),
+    method=st.sampled_from(["newton", "gradient-descent"]),
+)
+def test_no_value_raises_or_warns(rows, loss, method):
+    data = np.array(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = dpfast.fit(
+            data[:, :2], data[:, 2], loss, privacy=1.0, method=method, steps=5,
+            noise=dpfast.SeededNoise(0), **options(loss),
+        )
+        assert np.isfinite(fit.params).all()
+        assert np.isfinite(fit.cov_params()).all()
+        fit.summary()
+
+
+def test_names_reach_the_summary():
+    X, y = simulate("huber")
+    fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, names=["age", "dose", "sex"])
+    assert fit.names == ("intercept", "age", "dose", "sex")
+    for name in fit.names:
+        assert name in fit.summary()
+    assert max(map(len, fit.summary().splitlines())) <= 79
+
+
+def test_conf_int_and_p_values():
+    X, y = simulate("huber")
+    fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
+    interval = fit.conf_int(0.9)
+    assert interval.shape == (4, 2)
+    np.testing.assert_allclose(interval.mean(axis=1), fit.params)
+    np.testing.assert_allclose(np.diff(interval)[:, 0] / 2, 1.6448536269514722 * fit.bse)
+    np.testing.assert_allclose(fit.bse**2, np.diag(fit.cov_params()))
+    assert ((fit.pvalues >= 0) & (fit.pvalues <= 1)).all()
+    with pytest.raises(dpfast.InvalidInput, match="level"):
+        fit.conf_int(1.0)
+
+
+def test_unfinished_optimisation_is_reported():
+    X, y = simulate("huber")
+    slow = dpfast.GradientDescent(step_size=1e-3)
+    fit = dpfast.fit(
+        X, y + 5.0, "huber", privacy=5.0, scale=1.0, method=slow, noise=dpfast.SeededNoise(0)
+    )
+    assert any("had not finished" in warning for warning in fit.warnings)
+
+
+def test_hidden_curvature_is_reported():
+    X, y = simulate("huber", n=50)
+    fit = dpfast.fit(X, y, "huber", privacy=0.05, scale=1.0, noise=dpfast.SeededNoise(0))
+    assert any("hidden" in warning for warning in fit.warnings)
+
+
+def test_progress_is_called_once_per_step():
+    X, y = simulate("huber")
+    seen = []
+    dpfast.fit(
+        X, y, "huber", privacy=1.0, scale=1.0, progress=lambda *step: seen.append(step)
+    )
+    assert seen == [(k, 10) for k in range(1, 11)]
+
+
+def test_predict():
+    X, y = simulate("logistic")
+    fit = dpfast.fit(X, y, "logistic", privacy=1.0, noise=dpfast.SeededNoise(0))
+    probability = fit.predict(X[:5])
+    expected = 1 / (1 + np.exp(-(fit.params[0] + X[:5] @ fit.params[1:])))
+    np.testing.assert_allclose(probability, expected)
+    with pytest.raises(dpfast.InvalidInput, match="shape"):
+        fit.predict(X[:5, :2])

@@ -1,0 +1,311 @@
+"""The compiled small-matrix functions against their NumPy twins and against their own algebra."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dpfast.kernels import linalg
+from dpfast.kernels import reference_linalg as reference
+
+SIZES = [1, 2, 3, 4, 5, 8, 9, 10, 16, 17, 20, 50]  # either side of every algorithm change
+
+
+def random_symmetric(p: int, seed: int, spread: float = 1.0) -> np.ndarray:
+    """Random eigenvectors, eigenvalues of both signs over `spread` orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    vectors, _ = np.linalg.qr(rng.normal(size=(p, p)))
+    values = rng.choice([-1.0, 1.0], size=p) * 10.0 ** rng.uniform(-spread, 0, size=p)
+    matrix = (vectors * values) @ vectors.T
+    return (matrix + matrix.T) / 2
+
+
+def positive_definite(p: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=(2 * p + 2, p))
+    return factor.T @ factor / len(factor)
+
+
+# --- the orthonormal basis -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_basis_matches_twin_and_is_an_isometry(p):
+    z = np.random.default_rng(p).normal(size=p * (p + 1) // 2)
+    matrix = linalg.symmetric_from_basis(z, p)
+    assert np.array_equal(matrix, matrix.T)
+    np.testing.assert_allclose(matrix, reference.symmetric_from_basis(z, p), rtol=1e-15)
+    assert np.linalg.norm(matrix) == pytest.approx(np.linalg.norm(z), rel=1e-14)
+    back = linalg.basis_from_symmetric(matrix)
+    np.testing.assert_allclose(back, z, rtol=4e-16)
+    np.testing.assert_allclose(back, reference.basis_from_symmetric(matrix), rtol=1e-14)
+
+
+def test_basis_order_is_the_documented_one():
+    root = np.sqrt(2.0)
+    expected = [[1, 2 / root, 3 / root], [2 / root, 4, 5 / root], [3 / root, 5 / root, 6]]
+    np.testing.assert_allclose(
+        linalg.symmetric_from_basis([1, 2, 3, 4, 5, 6], 3), expected, rtol=1e-15
+    )
+
+
+# --- eigenvalues -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", SIZES)
+@pytest.mark.parametrize("spread", [0.0, 1.0, 12.0])
+def test_eigh_reconstructs(p, spread):
+    matrix = random_symmetric(p, seed=p, spread=spread)
+    values, vectors = linalg.eigh(matrix)
+    size = np.linalg.norm(matrix)
+    assert (np.diff(values) >= 0).all()
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix), rtol=0, atol=2e-15 * p * size)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(p), rtol=0, atol=2e-15 * p)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=2e-15 * p * size)
+
+
+@pytest.mark.parametrize("p", [1, 2, 4, 8, 9, 20])
+@pytest.mark.parametrize("unit", [5e-324, 1e-310, 1e-200, 1.0, 1e150, 1e300])
+def test_eigenvalues_at_every_scale(p, unit):
+    """Squares of the entries overflow or vanish; the eigenvalues must not."""
+    matrix = positive_definite(p, seed=3)
+    expected = np.linalg.eigvalsh(matrix)
+    values, _ = linalg.eigh(matrix * unit)
+    np.testing.assert_allclose(values, expected * unit, rtol=1e-12, atol=p * 1e-323)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.zeros((4, 4)),
+        np.eye(5),
+        np.ones((6, 6)),
+        np.diag([1.0, 0.0, -1.0, 1e-200]),
+        np.array([[0, 1e-200, 0.5], [1e-200, 0, 0], [0.5, 0, 1.0]]),  # tiny entry, zero gap
+        np.array([[1.0, 1e-170], [1e-170, 1.0]]),
+        np.full((3, 3), np.finfo(float).max),
+        np.full((9, 9), 1e-320),
+    ],
+)
+def test_degenerate_matrices(matrix):
+    values, vectors = linalg.eigh(matrix)
+    exponent = int(np.frexp(np.abs(matrix).max())[1])
+    with np.errstate(over="ignore"):
+        expected = np.ldexp(np.linalg.eigvalsh(np.ldexp(matrix, -exponent)), exponent)
+    np.testing.assert_allclose(values, expected, rtol=1e-13, atol=1e-15 * np.abs(matrix).max())
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(matrix)), atol=1e-14)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 10).flatmap(
+        lambda p: arrays(np.float64, (p, p), elements=st.floats(-1e100, 1e100))
+    )
+)
+def test_any_finite_matrix_has_finite_answers(matrix):
+    symmetric = (matrix + matrix.T) / 2
+    size = np.abs(symmetric).max()
+    values, vectors = linalg.eigh(symmetric)
+    assert np.isfinite(values).all()
+    assert np.isfinite(vectors).all()
+    residual = symmetric @ vectors - vectors * values
+    assert np.abs(residual).max() <= 1e-13 * size + 1e-320
+
+
+# --- flooring --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", SIZES)
+@pytest.mark.parametrize("floor", [0.0, 0.2, 10.0])
+def test_floor_matches_twin(p, floor):
+    matrix = random_symmetric(p, seed=100 + p)
+    floored, values, count = linalg.floor_eigenvalues(matrix, floor)
+    expected, expected_values, expected_count = reference.floor_eigenvalues(matrix, floor)
+    assert np.array_equal(floored, floored.T)
+    np.testing.assert_allclose(floored, expected, rtol=0, atol=1e-13 * max(1.0, floor))
+    np.testing.assert_allclose(values, expected_values, rtol=0, atol=1e-13)
+    assert count == expected_count
+    assert np.linalg.eigvalsh(floored).min() >= floor - 1e-13 * max(1.0, floor)
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_floor_below_the_spectrum_changes_no_bit(p):
+    matrix = positive_definite(p, seed=p) + np.eye(p)
+    matrix = (matrix + matrix.T) / 2
+    floored, _, count = linalg.floor_eigenvalues(matrix, 0.5)
+    assert count == 0
+    assert np.array_equal(floored, matrix)
+
+
+@pytest.mark.parametrize("p", [2, 4, 10])
+def test_a_huge_negative_eigenvalue_leaves_the_floor_accurate(p):
+    """Adding a lift to the input would cancel 1e12 and lose the floor; reconstruction does not."""
+    rng = np.random.default_rng(p)
+    vectors, _ = np.linalg.qr(rng.normal(size=(p, p)))
+    matrix = (vectors * np.r_[-1e12, np.ones(p - 1)]) @ vectors.T
+    floored, _, _ = linalg.floor_eigenvalues(matrix, 1e-3)
+    # the unit eigenvalues themselves are only known to 1e12 * epsilon = 2e-4
+    assert np.linalg.eigvalsh(floored).min() > 0.5e-3
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_newton_direction_matches_twin(p):
+    matrix = random_symmetric(p, seed=200 + p)
+    g = np.random.default_rng(p).normal(size=p)
+    direction, values, count = linalg.newton_direction(matrix, g, 0.05)
+    expected, expected_values, expected_count = reference.newton_direction(matrix, g, 0.05)
+    np.testing.assert_allclose(direction, expected, rtol=0, atol=1e-11 * np.linalg.norm(g))
+    np.testing.assert_allclose(values, expected_values, rtol=0, atol=1e-13)
+    assert count == expected_count
+    assert np.linalg.norm(direction) <= np.linalg.norm(g) / 0.05 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_sandwich_matches_twin(p):
+    bread = random_symmetric(p, seed=300 + p)
+    meat = random_symmetric(p, seed=400 + p)
+    covariance, count_h, count_q = linalg.sandwich(bread, meat, 0.1)
+    expected, expected_h, expected_q = reference.sandwich(bread, meat, 0.1)
+    assert np.array_equal(covariance, covariance.T)
+    np.testing.assert_allclose(
+        covariance, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max())
+    )
+    assert (count_h, count_q) == (expected_h, expected_q)
+    assert np.linalg.eigvalsh(covariance).min() >= -1e-13 * max(1.0, np.abs(covariance).max())
+
+
+def test_only_the_symmetric_part_counts():
+    rng = np.random.default_rng(0)
+    matrix, g = rng.normal(size=(6, 6)), rng.normal(size=6)
+    symmetric = 0.5 * matrix + 0.5 * matrix.T
+    assert np.array_equal(linalg.eigh(matrix)[0], linalg.eigh(symmetric)[0])
+    assert np.array_equal(
+        linalg.floor_eigenvalues(matrix, 0.3)[0], linalg.floor_eigenvalues(symmetric, 0.3)[0]
+    )
+    assert np.array_equal(
+        linalg.newton_direction(matrix, g, 0.3)[0], linalg.newton_direction(symmetric, g, 0.3)[0]
+    )
+
+
+# --- bad values give NaN, bad arguments give errors ------------------------------------------
+
+
+@pytest.mark.parametrize("p", SIZES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["diagonal", "corner", "everywhere"])
+def test_non_finite_matrices_give_nan(p, bad, where):
+    matrix = positive_definite(p, seed=1)
+    if where == "diagonal":
+        matrix[p // 2, p // 2] = bad
+    elif where == "corner":
+        matrix[0, p - 1] = matrix[p - 1, 0] = bad
+    else:
+        matrix[:] = bad
+    fine, g = positive_definite(p, seed=2), np.ones(p)
+
+    values, vectors = linalg.eigh(matrix)
+    assert np.isnan(values).all()
+    assert np.isnan(vectors).all()
+    for module in (linalg, reference):
+        floored, values, count = module.floor_eigenvalues(matrix, 0.1)
+        assert np.isnan(floored).all()
+        assert np.isnan(values).all()
+        assert count == p
+        direction, values, count = module.newton_direction(matrix, g, 0.1)
+        assert np.isnan(direction).all()
+        assert np.isnan(values).all()
+        assert count == p
+        covariance, count_h, count_q = module.sandwich(matrix, fine, 1e-9)
+        assert np.isnan(covariance).all()
+        assert (count_h, count_q) == (p, 0)
+        covariance, count_h, count_q = module.sandwich(fine, matrix, 1e-9)
+        assert np.isnan(covariance).all()
+        assert (count_h, count_q) == (0, p)
+
+
+def test_infinity_in_one_triangle_only_is_noticed():
+    matrix = np.eye(3)
+    matrix[2, 0] = np.inf
+    assert np.isnan(linalg.eigh(matrix)[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: linalg.eigh(np.ones(3)), ValueError, "square matrix"),
+        (lambda: linalg.eigh(np.ones((2, 3))), ValueError, r"\(2, 3\)"),
+        (lambda: linalg.eigh(np.ones((0, 0))), ValueError, "at least one row"),
+        (lambda: linalg.eigh(np.eye(2) * 1j), TypeError, "complex128"),
+        (lambda: linalg.eigh([["a"]]), TypeError, "real numbers"),
+        (lambda: linalg.floor_eigenvalues(np.eye(2), -1.0), ValueError, "non-negative"),
+        (lambda: linalg.floor_eigenvalues(np.eye(2), np.nan), ValueError, "floor"),
+        (lambda: linalg.floor_eigenvalues(np.eye(2), np.inf), ValueError, "floor"),
+        (lambda: linalg.newton_direction(np.eye(2), np.ones(2), 0.0), ValueError, "positive"),
+        (lambda: linalg.newton_direction(np.eye(2), np.ones(3), 1.0), ValueError, r"\(2,\)"),
+        (lambda: linalg.sandwich(np.eye(2), np.eye(3), 1.0), ValueError, r"\(2, 2\)"),
+        (lambda: linalg.sandwich(np.eye(2), np.eye(2), 0.0), ValueError, "positive"),
+        (lambda: linalg.symmetric_from_basis(np.ones(4), 2), ValueError, r"\(3,\)"),
+        (lambda: linalg.symmetric_from_basis(np.ones(0), 0), ValueError, "at least 1"),
+        (lambda: linalg.basis_from_symmetric(np.ones((2, 3))), ValueError, "square"),
+    ],
+)
+def test_bad_arguments_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+@pytest.mark.parametrize("p", [4, 12])
+def test_layouts_and_dtypes_agree(p):
+    matrix = np.round(8 * positive_definite(p, seed=5))
+    matrix = (matrix + matrix.T) / 2
+    expected = linalg.floor_eigenvalues(matrix, 0.5)
+    read_only = matrix.copy()
+    read_only.flags.writeable = False
+    strided = np.zeros((2 * p, 3 * p))
+    strided[::2, ::3] = matrix
+    for variant in (
+        np.asfortranarray(matrix),
+        read_only,
+        strided[::2, ::3],
+        matrix.astype(">f8"),
+        matrix.tolist(),
+    ):
+        for got, want in zip(linalg.floor_eigenvalues(variant, 0.5), expected, strict=True):
+            assert np.array_equal(got, want)
+    integers = np.array([[2, 1], [1, 3]])
+    assert np.array_equal(linalg.eigh(integers)[0], linalg.eigh(integers.astype(float))[0])
+
+
+def test_arguments_are_not_written_to():
+    matrix, g = random_symmetric(6, seed=9), np.arange(6.0)
+    before, g_before = matrix.copy(), g.copy()
+    linalg.eigh(matrix)
+    linalg.floor_eigenvalues(matrix, 0.1)
+    linalg.newton_direction(matrix, g, 0.1)
+    linalg.sandwich(matrix, matrix, 0.1)
+    assert np.array_equal(matrix, before)
+    assert np.array_equal(g, g_before)
+
+
+def test_safe_from_several_threads():
+    """The functions release the GIL; each call must own its workspace."""
+    matrices = [random_symmetric(p, seed=p) for p in (4, 6, 10, 20)] * 10
+    expected = [linalg.floor_eigenvalues(matrix, 0.2)[0] for matrix in matrices]
+    wrong = []
+
+    def work() -> None:
+        for matrix, want in zip(matrices, expected, strict=True):
+            if not np.array_equal(linalg.floor_eigenvalues(matrix, 0.2)[0], want):
+                wrong.append(len(matrix))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -1,0 +1,83 @@
+"""The bench command: its table, its measurements, its suites."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.__main__ import main, suites
+from bench.harness import compare, interleaved
+from bench.table import rows_of, seconds_text, table
+
+
+def test_suites_are_discovered():
+    assert {"kernels", "fits", "imports"} <= set(suites())
+
+
+def test_an_unknown_suite_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["no-such-suite"])
+    assert "kernels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(12.345, "12.3 s"), (0.0123, "12.3 ms"), (4.5e-6, "4.5 us"), (7e-9, "7 ns"), (1.0, "1 s")],
+)
+def test_durations_have_units(seconds, text):
+    assert seconds_text(seconds) == text
+
+
+def test_table_shows_every_column_and_dashes():
+    report = {
+        "benchmarks": [
+            {"name": "test_a", "stats": {"median": 0.002}, "extra_info": {}},
+            {
+                "name": "test_b",
+                "stats": {"median": 1.0},
+                "extra_info": {
+                    "case": "gradient",
+                    "n": 1_000_000,
+                    "p": 10,
+                    "seconds": 0.5,
+                    "reference_seconds": 2.0,
+                    "speedup": 4.0,
+                    "limit": "34 GB/s",
+                    "fraction": 0.85,
+                    "accuracy": 1e-15,
+                },
+            },
+        ]
+    }
+    heading, _, first, second = table(rows_of(report)).splitlines()
+    assert heading.split() == [
+        "case", "n", "p", "seconds", "reference", "s", "speedup", "limit", "fraction", "accuracy",
+    ]  # fmt: skip
+    assert first.split() == ["test_a", "-", "-", "2", "ms", "-", "-", "-", "-", "-"]
+    assert second.split() == [
+        "gradient", "1,000,000", "10", "500", "ms", "2", "s", "4.0x", "34", "GB/s", "0.85",
+        "1.0e-15",
+    ]  # fmt: skip
+
+
+def test_interleaving_alternates():
+    order = []
+    calls = {name: (lambda name=name: order.append(name)) for name in "ab"}
+    medians = interleaved(calls, rounds=5, budget=0.0)
+    assert set(medians) == {"a", "b"}
+    assert "".join(order[-10:]) == "ab" * 5
+
+
+def test_compare_fills_the_row(benchmark):
+    compare(
+        benchmark,
+        lambda: sum(range(100)),
+        case="sum",
+        n=100,
+        reference=lambda: 0,
+        rounds=2,
+        limit="x",
+    )
+    info = benchmark.extra_info
+    assert (info["case"], info["n"], info["limit"]) == ("sum", 100, "x")
+    assert info["speedup"] == info["reference_seconds"] / info["seconds"]
+    assert "p" not in info

@@ -1,0 +1,64 @@
+"""What importing and fitting loads.  Modules are counted here; `python -m bench imports` times."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import dpfast
+
+FIT = """
+import numpy as np
+import dpfast
+X = np.linspace(-1.0, 1.0, 400).reshape(200, 2)
+y = X[:, 0] + 0.5
+fit = dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0)
+fit.summary()
+"""
+
+
+def loaded_by(code: str) -> set[str]:
+    """Modules a fresh interpreter holds after `code`."""
+    output = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return set(output.splitlines()[-1].split())
+
+
+def test_import_loads_neither_numpy_nor_scipy():
+    extra = loaded_by("import dpfast") - loaded_by("pass")
+    # typing alone costs 8 ms, more than the whole target
+    assert not {"numpy", "scipy", "typing", "inspect", "dataclasses", "re"} & extra
+    assert {name for name in extra if name.startswith("dpfast")} == {"dpfast"}
+    assert len(extra) <= 30, sorted(extra)
+
+
+def test_fitting_loads_nothing_heavy():
+    loaded = loaded_by(FIT)
+    heavy = {"scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "numba", "matplotlib",
+             "pandas", "sklearn", "statsmodels"}  # fmt: skip
+    assert not heavy & loaded
+
+
+def test_command_line_help_needs_no_numpy():
+    loaded = loaded_by("import dpfast.cli; dpfast.cli._parser().format_help()")
+    assert "numpy" not in loaded
+
+
+@pytest.mark.parametrize("name", dpfast.__all__)
+def test_every_public_name_loads(name):
+    assert getattr(dpfast, name) is not None
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = dpfast.no_such_thing
+
+
+def test_public_names_are_listed():
+    assert set(dpfast.__all__) <= set(dir(dpfast))

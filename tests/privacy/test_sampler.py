@@ -1,0 +1,450 @@
+"""The exact samplers: claims C15 (normal) and C22 (discrete Laplace) of PROOFS.md.
+
+Three independent lines of evidence.  (1) A Python twin of each algorithm, written over an abstract
+source of randomness, agrees with the C code on every sample and every byte.  (2) The same twin,
+driven by a source that enumerates *all* outcomes with exact rational probabilities, brackets every
+acceptance probability around the value the proof needs.  (3) Goodness-of-fit tests of the output.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from dpfast.errors import EntropyFailure, InvalidInput
+from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler, scaled_floor
+
+# ---- the twin ----------------------------------------------------------------------------------
+
+
+class Bytes:
+    """Random choices read from a byte string the way the C code reads them (16-bit digits)."""
+
+    def __init__(self, data):
+        self.data, self.position = data, 0
+
+    def digit(self):
+        low, high = self.data[self.position : self.position + 2]
+        self.position += 2
+        return low | high << 8
+
+    def below(self, m):
+        while True:
+            product = self.digit() * m
+            if product % 65536 >= 65536 % m:
+                return product >> 16
+
+    def below_large(self, m):
+        digits = (max(m - 1, 0).bit_length() + 15) // 16
+        while True:
+            candidate = 0
+            for _ in range(digits):
+                candidate = candidate << 16 | self.digit()
+            candidate &= (1 << (m - 1).bit_length()) - 1
+            if candidate < m:
+                return candidate
+
+
+class Uniform:
+    """A number in (0, 1) of which only the digits that were asked for exist."""
+
+    def __init__(self, source):
+        self.source, self.digits = source, []
+
+    def digit(self, i):
+        while len(self.digits) <= i:
+            self.digits.append(self.source.digit())
+        return self.digits[i]
+
+    def __lt__(self, other):
+        i = 0
+        while self.digit(i) == other.digit(i):
+            i += 1
+        return self.digit(i) < other.digit(i)
+
+
+def exp_minus_half(source, half=32768):
+    last = Uniform(source)
+    if last.digit(0) >= half:
+        return True
+    n = 1
+    while True:
+        following = Uniform(source)
+        if not following < last:
+            return n % 2 == 0
+        last, n = following, n + 1
+
+
+def exp_step(source, k, x):
+    last, n = x, 0
+    while True:
+        choice = source.below(2 * k + 2)
+        if choice == 2 * k + 1:
+            return n % 2 == 0
+        following = Uniform(source)
+        if not following < last:
+            return n % 2 == 0
+        if choice == 2 * k and not Uniform(source) < x:
+            return n % 2 == 0
+        last, n = following, n + 1
+
+
+def normal(source, bits):
+    while True:
+        k = 0
+        while exp_minus_half(source):
+            k += 1
+        if not all(exp_minus_half(source) for _ in range(k * (k - 1))):
+            continue
+        x = Uniform(source)
+        if not all(exp_step(source, k, x) for _ in range(k + 1)):
+            continue
+        digits = (bits + 15) // 16
+        fraction = 0
+        for i in range(digits):
+            fraction = fraction << 16 | x.digit(i)
+        magnitude = (k << bits) + (fraction >> (16 * digits - bits))
+        return magnitude if source.below(2) else -magnitude - 1
+
+
+def exp_minus_ratio(source, u, t):
+    k = 1
+    while source.below(k) == 0 and source.below_large(t) < u:
+        k += 1
+    return k % 2 == 1
+
+
+def discrete_laplace(source, s, t):
+    while True:
+        u = source.below_large(t)
+        if not exp_minus_ratio(source, u, t):
+            continue
+        v = 0
+        while exp_minus_ratio(source, 1, 1):
+            v += 1
+        magnitude = (u + t * v) // s
+        if source.below(2):
+            if magnitude == 0:
+                continue
+            return -magnitude
+        return magnitude
+
+
+class Replay:
+    """A supplier of bytes that remembers what it handed over."""
+
+    def __init__(self, seed):
+        self.generator, self.data = np.random.default_rng(seed), b""
+
+    def __call__(self, size):
+        fresh = self.generator.bytes(size)
+        self.data += fresh
+        return bytes(bytearray(fresh))
+
+
+@pytest.mark.parametrize("bits", [1, 16, 20, 33, 44])
+def test_c_and_twin_agree_on_every_normal_and_every_byte(bits):
+    supply = Replay(bits)
+    sampler = ExactSampler(supply)
+    # about 38 bytes each: many draws straddle the end of a buffer, so a draw that was restarted
+    # or that lost bytes at a refill would show here
+    found = np.concatenate([sampler.normals(size, bits) for size in (1, 0, 7, 1000, 492)])
+    source = Bytes(supply.data)
+    assert found.tolist() == [normal(source, bits) for _ in found]
+    assert source.position == sampler.consumed > 3 * BUFFER_BYTES
+
+
+@pytest.mark.parametrize(
+    ("s", "t"), [(1, 1), (1, 3), (7, 2), (2**40 + 1, 2**50), (2**61 + 7, 2**61 - 1), (1, 2**40)]
+)
+def test_c_and_twin_agree_on_every_laplace_and_every_byte(s, t):
+    supply = Replay(7)
+    sampler = ExactSampler(supply)
+    found = np.concatenate([sampler.discrete_laplace(size, s, t) for size in (1, 300)])
+    source = Bytes(supply.data)
+    assert found.tolist() == [discrete_laplace(source, s, t) for _ in found]
+    assert source.position == sampler.consumed
+
+
+class Ties(Replay):
+    """Bytes from {0, 1}: equal digits are common, so the long comparisons are exercised."""
+
+    def __call__(self, size):
+        fresh = self.generator.integers(0, 2, size, dtype=np.uint8).tobytes()
+        self.data += fresh
+        return fresh
+
+
+def test_c_and_twin_agree_on_the_tie_breaking_paths():
+    class LessBiased(Ties):
+        def __call__(self, size):
+            values = np.array([0, 0x7F, 0x80, 0xFF], dtype=np.uint8)
+            fresh = values[self.generator.integers(0, 4, size)].tobytes()
+            self.data += fresh
+            return fresh
+
+    supply = LessBiased(11)
+    sampler = ExactSampler(supply)
+    found = sampler.normals(2000, 30)
+    source = Bytes(supply.data)
+    assert found.tolist() == [normal(source, 30) for _ in found]
+    assert source.position == sampler.consumed
+
+
+# ---- exact probabilities by enumeration -----------------------------------------------------------
+
+
+class OutOfDepth(Exception):
+    pass
+
+
+class Enumerated:
+    """Replays a list of choices; asks for one more outcome when the list runs out."""
+
+    def __init__(self, choices, digit_size):
+        self.choices, self.digit_size = list(choices), digit_size
+        self.position, self.wanted = 0, None
+
+    def choose(self, m):
+        if self.position == len(self.choices):
+            self.wanted = m
+            raise OutOfDepth
+        choice = self.choices[self.position]
+        self.position += 1
+        return choice
+
+    def digit(self):
+        return self.choose(self.digit_size)
+
+    def below(self, m):
+        return self.choose(m) if m > 1 else 0
+
+    below_large = below
+
+
+def probabilities(function, digit_size, smallest):
+    """Exact probability of each outcome over all branches more likely than ``smallest``.
+
+    The mass that is not resolved bounds the distance to the true probabilities.
+    """
+    resolved, unresolved = {}, Fraction(0)
+    pending = [((), Fraction(1))]
+    while pending:
+        choices, weight = pending.pop()
+        source = Enumerated(choices, digit_size)
+        try:
+            outcome = function(source)
+        except OutOfDepth:
+            if weight < smallest:
+                unresolved += weight
+            else:
+                share = weight / source.wanted
+                pending.extend(((*choices, i), share) for i in range(source.wanted))
+        else:
+            resolved[outcome] = resolved.get(outcome, 0) + weight
+    return resolved, unresolved
+
+
+def assert_bracketed(function, truth, digit_size, smallest, width):
+    """P(True) in exact arithmetic brackets ``truth`` to within ``width``."""
+    resolved, unresolved = probabilities(function, digit_size, smallest)
+    assert unresolved < width
+    low = resolved.get(True, Fraction(0))
+    assert low <= truth <= low + unresolved
+    assert sum(resolved.values()) + unresolved == 1
+
+
+def test_exp_minus_half_has_exactly_that_probability():
+    assert_bracketed(
+        lambda source: exp_minus_half(source, half=2), math.exp(-0.5), 4, Fraction(1, 4**9), 0.004
+    )
+    assert_bracketed(
+        lambda source: exp_minus_half(source, half=1), math.exp(-0.5), 2, Fraction(1, 2**16), 0.02
+    )
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+def test_exp_step_has_exactly_the_probability_the_proof_needs(k):
+    """E over x of exp(-x (2k + x)/(2k + 2)), by enumerating x's digits, too."""
+    truth = _integral(lambda x: math.exp(-x * (2 * k + x) / (2 * k + 2)))
+    assert_bracketed(
+        lambda source: exp_step(source, k, Uniform(source)), truth, 2, Fraction(1, 2**17), 0.1
+    )
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_exp_step_given_x_is_exact_for_every_prefix(k):
+    """For x whose first digits are fixed, the acceptance lies between those at the two ends."""
+    for prefix in range(4):
+
+        def step(source, prefix=prefix):
+            x = Uniform(source)
+            x.digits = [prefix]
+            return exp_step(source, k, x)
+
+        resolved, unresolved = probabilities(step, 4, Fraction(1, 4**8))
+        ends = [
+            math.exp(-x * (2 * k + x) / (2 * k + 2)) for x in ((prefix + 1) / 4, prefix / 4)
+        ]
+        assert unresolved < 0.08
+        assert resolved[True] <= ends[1]
+        assert resolved[True] + unresolved >= ends[0]
+
+
+def _integral(function, cells=20000):
+    x = (np.arange(cells) + 0.5) / cells
+    return float(np.mean([function(value) for value in x]))
+
+
+@pytest.mark.parametrize(("u", "t"), [(0, 3), (1, 3), (2, 3), (3, 4), (1, 1)])
+def test_exp_minus_ratio_has_exactly_that_probability(u, t):
+    assert_bracketed(
+        lambda source: exp_minus_ratio(source, u, t),
+        math.exp(-u / t),
+        2,
+        Fraction(1, 20000),
+        0.003,
+    )
+
+
+def test_discrete_laplace_has_exactly_its_law():
+    s, t = 2, 3
+    resolved, unresolved = probabilities(
+        lambda source: discrete_laplace(source, s, t), 2, Fraction(1, 300000)
+    )
+    assert unresolved < 0.25
+    total = 1 - float(unresolved)
+    ratio = math.exp(-s / t)
+    for j in range(-3, 4):
+        truth = (1 - ratio) / (1 + ratio) * ratio ** abs(j)
+        assert resolved[j] <= truth <= resolved[j] + unresolved
+        assert float(resolved[j]) / total == pytest.approx(truth, abs=0.02)
+
+
+def test_uniform_integers_are_exactly_uniform():
+    """All 65,536 digits: each result of ``below`` comes from equally many accepted ones."""
+    digits = np.arange(65536, dtype=np.int64)
+    for m in (1, 2, 3, 4, 6, 7, 10, 512, 8194, 65535, 65536):
+        product = digits * m
+        accepted = product[product % 65536 >= 65536 % m] >> 16
+        counts = np.bincount(accepted, minlength=m)
+        assert counts.min() == counts.max() == 65536 // m
+
+
+# ---- distribution of the output -------------------------------------------------------------------
+# Each test fails falsely with probability at most 1e-6.  Power, by simulation: the chi-square and
+# Kolmogorov-Smirnov tests below reject noise whose scale is wrong by 1% with probability > 0.999.
+
+FALSE_FAILURE = 1e-6
+
+
+def test_normals_follow_the_normal_law():
+    z = ExactSampler(os.urandom).normals(1_000_000, 20)
+    uniform = special.ndtr((z + 0.5) / 2**20)
+    assert stats.kstest(uniform, "uniform").pvalue > FALSE_FAILURE
+    assert stats.kstest(special.ndtr((1.01 * z) / 2**20), "uniform").pvalue < FALSE_FAILURE
+    cells = np.clip((z >> 17) + 40, 0, 79)  # cells of width 1/8 over [-5, 5)
+    edges = (np.arange(-39, 40)) / 8
+    expected = np.diff(np.concatenate(([0], special.ndtr(edges), [1]))) * z.size
+    counts = np.bincount(cells, minlength=80)
+    keep = expected > 20
+    assert _chi_square(counts[keep], expected[keep]) > FALSE_FAILURE
+
+
+def test_low_bits_of_normals_are_uniform_and_independent_of_the_rest():
+    z = ExactSampler(os.urandom).normals(400_000, 44)
+    for shift in (0, 12, 24):
+        low = (z >> shift) & 63
+        counts = np.bincount(low, minlength=64)
+        assert _chi_square(counts, np.full(64, z.size / 64)) > FALSE_FAILURE
+        table = np.zeros((2, 64))
+        np.add.at(table, ((z >= 0).astype(int), low), 1)
+        assert stats.chi2_contingency(table).pvalue > FALSE_FAILURE
+
+
+def test_successive_normals_are_uncorrelated():
+    z = ExactSampler(os.urandom).normals(1_000_000, 20) / 2**20
+    for lag in (1, 2, 3):
+        correlation = np.mean(z[:-lag] * z[lag:]) * math.sqrt(z.size - lag)
+        assert abs(correlation) < 5.0  # P < 6e-7 for each
+        squares = np.mean((z[:-lag] ** 2 - 1) * (z[lag:] ** 2 - 1)) / 2 * math.sqrt(z.size - lag)
+        assert abs(squares) < 5.3
+
+
+@pytest.mark.parametrize(("s", "t"), [(1, 1), (1, 5), (3, 2)])
+def test_discrete_laplace_follows_its_law(s, t):
+    j = ExactSampler(os.urandom).discrete_laplace(100_000, s, t)
+    ratio = math.exp(-s / t)
+    support = np.arange(-60, 61)
+    expected = (1 - ratio) / (1 + ratio) * ratio ** np.abs(support) * j.size
+    counts = np.array([(j == value).sum() for value in support])
+    keep = expected > 10
+    assert _chi_square(counts[keep], expected[keep], total=j.size) > FALSE_FAILURE
+
+
+def _chi_square(counts, expected, total=None):
+    statistic = float(np.sum((counts - expected) ** 2 / expected))
+    return float(stats.chi2.sf(statistic, len(counts) - (total is None)))
+
+
+# ---- bad suppliers and bad arguments ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("byte", [b"\x00", b"\xff", b"\x80", b"\x7f", b"\x01"])
+@pytest.mark.parametrize("method", ["normals", "discrete_laplace"])
+def test_constant_bytes_are_reported_not_used(byte, method):
+    """A broken source must neither hang nor give noise that is always the same."""
+    sampler = ExactSampler(lambda size: byte * size)
+    arguments = (1000, 20) if method == "normals" else (1000, 1, 3)
+    with pytest.raises(EntropyFailure, match="not random"):
+        getattr(sampler, method)(*arguments)
+
+
+def test_a_failing_supplier_is_an_error_each_time_and_recovers():
+    healthy = [True]
+
+    def supply(size):
+        if not healthy[0]:
+            raise OSError("no entropy")
+        return os.urandom(size)
+
+    sampler = ExactSampler(supply)
+    sampler.normals(10, 20)
+    healthy[0] = False
+    for _ in range(3):
+        with pytest.raises(OSError, match="no entropy"):
+            sampler.normals(1000, 20)
+    healthy[0] = True
+    assert sampler.normals(1000, 20).shape == (1000,)
+
+
+@pytest.mark.parametrize("wrong", [b"short", bytearray(BUFFER_BYTES), None, "x" * BUFFER_BYTES])
+def test_a_supplier_of_the_wrong_thing_is_an_error(wrong):
+    with pytest.raises((EntropyFailure, TypeError)):
+        ExactSampler(lambda size: wrong).normals(1, 20)
+
+
+@pytest.mark.parametrize(("size", "bits"), [(-1, 20), (1, 0), (1, 45), (1, -3)])
+def test_bad_arguments_of_normals(size, bits):
+    with pytest.raises(InvalidInput):
+        ExactSampler(os.urandom).normals(size, bits)
+
+
+@pytest.mark.parametrize(
+    ("s", "t"), [(0, 1), (-1, 1), (1, 0), (2**62, 1), (1, 2**62), (1, 2**41)]
+)
+def test_bad_arguments_of_discrete_laplace(s, t):
+    with pytest.raises(InvalidInput):
+        ExactSampler(os.urandom).discrete_laplace(1, s, t)
+
+
+def test_scaled_floor_rounds_down():
+    z = np.array([0.0, -0.0, 1.0, -1.0, 0.75, -0.75, 1e-300, -1e-300, 5.5])
+    assert scaled_floor(z, 1).tolist() == [0, 0, 2, -2, 1, -2, 0, -1, 11]
+    with pytest.raises(InvalidInput):
+        scaled_floor(np.zeros(4, dtype=np.float32), 20)

@@ -1,0 +1,253 @@
+"""The rules of the house that can be read off the source: who imports whom, who draws noise."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "dpfast"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+RECORD_KERNELS = ("dpfast.kernels.records", "dpfast.kernels.reference")
+ADAPTERS = {"estimators", "plots", "cli", "demo", "__main__"}
+AFTER_CURATOR = {"optimize", "inference", "release", "bayesopt", "baselines"}
+BASE = {"errors", "kernels", "models", "data", "privacy", "curator"}
+
+# What each room may import from dpfast besides itself.  A room or top-level module that is not
+# listed may import every room, but no adapter.
+ALLOWED = {
+    "errors": set(),
+    "kernels": {"errors"},
+    "models": {"errors", "kernels"},
+    "data": {"errors", "kernels"},
+    "datasets": {"errors"},
+    "privacy": {"errors", "kernels"},
+    "curator": BASE - {"curator"},
+} | {room: (BASE | AFTER_CURATOR) - {room} for room in AFTER_CURATOR}
+
+
+def name_of(path: Path) -> str:
+    """Dotted module name."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str:
+    """First name below `dpfast`; "" for the package itself."""
+    return [*module.split("."), ""][1]
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+@cache
+def imports_of(path: Path) -> frozenset[str]:
+    """Every module imported anywhere in the file; ``from a import b`` counts as a and a.b."""
+    package = name_of(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*start, *((node.module or "").split(".") if node.module else [])])
+            found.add(base)
+            found.update(f"{base}.{alias.name}" for alias in node.names)
+    return frozenset(found)
+
+
+def module_of(imported: str) -> str:
+    """The part of a dotted import that is a module, without the names taken from it."""
+    parts = imported.split(".")
+    while len(parts) > 1:
+        path = ROOT.joinpath(*parts)
+        if path.is_dir() or list(path.parent.glob(f"{path.name}.py*")):
+            break
+        parts.pop()
+    return ".".join(parts)
+
+
+def dpfast_imports(path: Path) -> set[str]:
+    return {
+        module_of(name) for name in imports_of(path) if name == "dpfast" or name[:7] == "dpfast."
+    }
+
+
+def by_room(room: str) -> list[Path]:
+    return [path for path in FILES if room_of(name_of(path)) == room]
+
+
+def is_or_is_in(module: str, parents: tuple[str, ...]) -> bool:
+    return any(module == parent or module.startswith(f"{parent}.") for parent in parents)
+
+
+def test_there_is_something_to_check():
+    assert len(FILES) > 20
+    assert {"kernels", "models", "data", "privacy", "curator", "optimize", "inference"} <= {
+        room_of(name_of(path)) for path in FILES
+    }
+
+
+def test_the_parser_sees_every_form_of_import():
+    path = PACKAGE / "regression.py"
+    assert "dpfast.curator" in dpfast_imports(path)
+    assert module_of("dpfast.privacy.budget.GDP") == "dpfast.privacy.budget"
+    assert module_of("dpfast.curator.Curator") == "dpfast.curator"
+    assert module_of("dpfast.kernels.records") == "dpfast.kernels.records"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_dependency_direction(path):
+    room = room_of(name_of(path))
+    used = {room_of(module) for module in dpfast_imports(path) if module != "dpfast"} - {room}
+    if room in ADAPTERS:
+        return
+    if room in ALLOWED:
+        assert used <= ALLOWED[room], f"{name_of(path)} imports {used - ALLOWED[room]}"
+        # the top-level package is lazy: importing a public name from it would hide a dependency
+        assert "dpfast" not in imports_of(path)
+    else:
+        assert not used & ADAPTERS, f"{name_of(path)} imports the adapter {used & ADAPTERS}"
+
+
+def test_the_rooms_form_no_circle():
+    graph: dict[str, set[str]] = {}
+    for path in FILES:
+        room = room_of(name_of(path))
+        if room and room not in ADAPTERS:
+            graph.setdefault(room, set()).update(
+                room_of(module) for module in dpfast_imports(path) if room_of(module)
+            )
+    for room, used in graph.items():
+        used.discard(room)
+    list(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_only_the_curator_touches_records(path):
+    if room_of(name_of(path)) in {"curator", "kernels"}:
+        return
+    touching = {m for m in dpfast_imports(path) if is_or_is_in(m, RECORD_KERNELS)}
+    assert not touching, f"{name_of(path)} imports {touching}"
+
+
+@pytest.mark.parametrize("path", by_room("privacy"), ids=name_of)
+def test_privacy_imports_little(path):
+    for imported in imports_of(path):
+        top = imported.split(".")[0]
+        if top == "dpfast":
+            module = module_of(imported)
+            assert (
+                room_of(module) in {"", "privacy", "errors"}
+                or is_or_is_in(module, ("dpfast.kernels.sampler",))
+                or imported == "dpfast.kernels"
+            ), f"{name_of(path)} imports {imported}"
+        elif top == "scipy":
+            assert imported == "scipy" or is_or_is_in(imported, ("scipy.special",)), imported
+        else:
+            assert top == "numpy" or top in sys.stdlib_module_names, imported
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_only_the_noise_module_draws_random_numbers(path):
+    if name_of(path) == "dpfast.privacy.noise":
+        return
+    sources = ("random", "secrets", "numpy.random", "scipy.stats", "uuid", "os.urandom")
+    drawn = {name for name in imports_of(path) if is_or_is_in(name, sources)}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            dotted = f"{node.value.id}.{node.attr}"
+            if dotted in {"np.random", "numpy.random", "os.urandom", "os.getrandom"}:
+                drawn.add(dotted)
+    assert not drawn, f"{name_of(path)} draws from {drawn}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_have_no_process_wide_side_effects(path):
+    """Warning filters, thread settings and environment variables belong to the caller."""
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        assert called not in {
+            "warnings.filterwarnings", "warnings.simplefilter", "np.seterr", "numpy.seterr",
+            "os.putenv", "os.environ.setdefault", "os.environ.update", "os.sched_setaffinity",
+        }, f"{name_of(path)} calls {called}"  # fmt: skip
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                assert not ast.unparse(target).startswith("os.environ["), name_of(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_modules_are_nouns_of_readable_length(path):
+    assert path.stem not in {"utils", "util", "helpers", "misc", "common"}
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 700, "a file that needs a split"
+
+
+def strings_in(path: Path) -> set[str]:
+    """String literals that are not docstrings."""
+    return {
+        node.value
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_build_flags_keep_ieee_semantics_and_run_anywhere():
+    values = {
+        target.id: ast.literal_eval(node.value)
+        for node in ast.walk(tree_of(ROOT / "setup.py"))
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id.endswith("_ARGS")
+    }
+    flags = [flag for arguments in values.values() for flag in arguments]
+    assert "-O3" in flags
+    allowed = {"-O3", "-std=gnu11", "-pthread", "-fno-math-errno", "-fno-trapping-math"}
+    assert set(flags) <= allowed, f"explain {set(flags) - allowed} here before shipping it"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "csrc").glob("*.[ch]")) + sorted((ROOT / "csrc").glob("*.pyx")), ids=str
+)
+def test_sources_ask_for_no_unsafe_optimisation(path):
+    text = path.read_text(encoding="utf-8")
+    if text.startswith("/* Generated by Cython"):
+        return
+    assert "#pragma omp" not in text
+    assert "<omp.h>" not in text
+    assert "prange" not in text
+    for line in text.splitlines():
+        if "fast-math" in line or "Ofast" in line:
+            assert "#error" in line or ("#pragma" not in line and "optimize" not in line), line
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_numba_fastmath(path):
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.keyword) and node.arg == "fastmath":
+            assert isinstance(node.value, ast.Constant)
+            assert node.value.value is False
+
+
+def test_a_nonprivate_result_says_so():
+    """What is not paid for is called `nonprivate_...`; the comparison fit is the only door."""
+    tree = tree_of(PACKAGE / "nonprivate.py")
+    public = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
+    assert public
+    assert all(name.startswith("nonprivate_") for name in public)
