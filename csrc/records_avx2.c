@@ -14,8 +14,6 @@
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 2
 #define PANEL_VECTORS 3
-#define PREFETCH_BYTES 4096
-#define PREFETCH_COLUMNS 64
 #include "records_impl.h"
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -15,8 +15,6 @@
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 6
 #define PANEL_VECTORS 3
-#define PREFETCH_BYTES 0
-#define PREFETCH_COLUMNS 64
 #include "records_impl.h"
 #if defined(__clang__)
 #pragma clang attribute pop

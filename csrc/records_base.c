@@ -14,8 +14,6 @@
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 2
 #define PANEL_VECTORS 4
-#define PREFETCH_BYTES 4096
-#define PREFETCH_COLUMNS 64
 #include "records_impl.h"
 
 /* ------------------------------------------------------------------ instruction sets ------- */

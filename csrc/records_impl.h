@@ -115,8 +115,10 @@ typedef struct {
     const double *x;
     ptrdiff_t step;
     /* Per-record vectors, `padded` long. */
-    double *dot, *dot_new, *dot_step, *norm2, *y, *t, *psi, *slope;
+    double *dot, *dot_new, *dot_step, *norm2;
     double *g, *h, *m;
+    double *y_copy;
+    const double *y;    /* in place, or y_copy */
     double *factor;     /* BOUNDED: shrinkage of the x part */
     double *down, *up;  /* careful rows: stored row = down * x, up = 1/down; else 1 */
     double *gathered;   /* rows copied here when they cannot be used in place */
@@ -127,14 +129,14 @@ typedef struct {
     int down_dirty;     /* down and up are not all ones */
 } block;
 
-#define VECTORS 14
+#define VECTORS 11
 
 static void block_init(block *b, const records_task *task, double *scratch)
 {
     size_t rows = task->plan.block_rows;
-    double **slots[VECTORS] = {&b->dot, &b->dot_new, &b->dot_step, &b->norm2, &b->y,
-                               &b->t,   &b->psi,     &b->slope,    &b->g,     &b->h,
-                               &b->m,   &b->factor,  &b->down,     &b->up};
+    double **slots[VECTORS] = {&b->dot, &b->dot_new, &b->dot_step, &b->norm2,
+                               &b->g,   &b->h,       &b->m,        &b->y_copy,
+                               &b->factor, &b->down, &b->up};
     memset(b, 0, sizeof *b);
     b->task = task;
     for (int i = 0; i < VECTORS; i++, scratch += rows)
@@ -270,15 +272,11 @@ static INLINE void take_columns(const vd *v, int count, const double *theta, dou
 /* Whole groups of rows lying contiguously (column stride one), `step` doubles apart. */
 static INLINE void transpose_groups(const double *x, ptrdiff_t step, size_t groups, size_t q,
                                     size_t p, const double *theta, double *out, double *dots,
-                                    double *norms, ptrdiff_t ahead)
+                                    double *norms)
 {
     for (size_t g = 0; g < groups; g++, x += (ptrdiff_t)L * step, out += p * L) {
         vd dot = vset(0.0), norm2 = vset(0.0);
         size_t j = 0;
-        if (ahead) {
-            for (size_t byte = 0; byte < 8 * L * q; byte += 64)
-                __builtin_prefetch((const char *)x + ahead + byte);
-        }
 #if LANES == 8
         while (j + 8 <= q)
             TAKE(8);
@@ -340,10 +338,19 @@ static void columnar_load(block *b, const char *x)
     int contiguous = data->x_column == 8 && data->x_row % 8 == 0 && (uintptr_t)x % 8 == 0;
     if (contiguous) {
         ptrdiff_t step = data->x_row / 8;
-        int dense = step == (ptrdiff_t)q;
         whole = b->rows / L;
-        transpose_groups((const double *)x, step, whole, q, p, task->theta, b->columns, b->dot,
-                         b->norm2, dense ? PREFETCH_BYTES : 0);
+        switch (q) {
+#define TRANSPOSE(count)                                                                        \
+    case count:                                                                                 \
+        transpose_groups((const double *)x, step, whole, count, p, task->theta, b->columns,     \
+                         b->dot, b->norm2);                                                     \
+        break
+            TRANSPOSE(1); TRANSPOSE(2); TRANSPOSE(3); TRANSPOSE(4); TRANSPOSE(5); TRANSPOSE(6);
+            TRANSPOSE(7); TRANSPOSE(8); TRANSPOSE(9); TRANSPOSE(10); TRANSPOSE(11); TRANSPOSE(12);
+        default:
+            transpose_groups((const double *)x, step, whole, q, p, task->theta, b->columns,
+                             b->dot, b->norm2);
+        }
     }
     if (whole < groups) {
         size_t first = whole * L;
@@ -397,17 +404,13 @@ static INLINE void four_rows(const double *const *x, size_t q, const double *the
 }
 
 static void row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
-                         const double *theta, double *dots, double *norms, ptrdiff_t ahead)
+                         const double *theta, double *dots, double *norms)
 {
     for (size_t i = 0; i < rows; i += 4) {
         double dot[4] = {0}, norm2[4] = {0};
         const double *start[4];
         for (size_t k = 0; k < 4; k++)
             start[k] = x + (ptrdiff_t)(i + k < rows ? i + k : rows - 1) * step;
-        if (ahead) {
-            for (size_t byte = 0; byte < 32 * q; byte += 64)
-                __builtin_prefetch((const char *)start[0] + ahead + byte);
-        }
         for (size_t j = 0; j < q; j += PIECE) {
             const double *at[4] = {start[0] + j, start[1] + j, start[2] + j, start[3] + j};
             four_rows(at, q - j < PIECE ? q - j : PIECE, theta + j, dot, norm2);
@@ -440,20 +443,17 @@ static void rows_load(block *b, const char *x)
     const records_task *task = b->task;
     const records_data *data = &task->data;
     size_t q = data->q;
-    ptrdiff_t ahead = 0;
     if (data->x_column == 8 && data->x_row % 8 == 0 && (uintptr_t)x % 8 == 0) {
         b->x = (const double *)x;
         b->step = data->x_row / 8;
-        if (b->step == (ptrdiff_t)q && q <= PREFETCH_COLUMNS)
-            ahead = PREFETCH_BYTES;
     } else {
         gather_rows(b, x);
     }
-    row_products(b->x, b->step, b->rows, q, task->theta, b->dot, b->norm2, ahead);
+    row_products(b->x, b->step, b->rows, q, task->theta, b->dot, b->norm2);
     if (task->want & WANT_DIFFERENCE) {
-        double *unused = b->t; /* overwritten later */
-        row_products(b->x, b->step, b->rows, q, task->theta_new, b->dot_new, unused, 0);
-        row_products(b->x, b->step, b->rows, q, task->theta_step, b->dot_step, unused, 0);
+        double *unused = b->g; /* overwritten later */
+        row_products(b->x, b->step, b->rows, q, task->theta_new, b->dot_new, unused);
+        row_products(b->x, b->step, b->rows, q, task->theta_step, b->dot_step, unused);
     }
     for (size_t i = b->rows; i < b->padded; i++)
         b->dot[i] = b->dot_new[i] = b->dot_step[i] = 0.0;
@@ -564,121 +564,134 @@ static void shrink_factors(block *b)
         b->shrunk |= !all_inside[i];
 }
 
-/* b->t = theta0 + factor * dot (factor 1 unless BOUNDED). */
-static void predictors(const block *b, double theta0, const double *dot, double *t)
+/* theta0 + factor * dot (factor 1 unless BOUNDED). */
+static INLINE vd predictor(const block *b, int weighting, vd theta0, const double *dot, size_t i)
 {
-    const vd offset = vset(theta0);
-    if (b->task->model.weighting == WEIGHT_BOUNDED) {
-        for (size_t i = 0; i < b->padded; i += L)
-            vstore(t + i, offset + vload(b->factor + i) * vload(dot + i));
-    } else {
-        for (size_t i = 0; i < b->padded; i += L)
-            vstore(t + i, offset + vload(dot + i));
-    }
+    vd t = vload(dot + i);
+    return weighting == WEIGHT_BOUNDED ? theta0 + vload(b->factor + i) * t : theta0 + t;
 }
 
-static INLINE void derivatives_of(int loss, int majorize, block *b)
+/* Squared length of the stored design row: ||x||^2 plus the intercept's entry squared (`ones` for
+ * ordinary rows). */
+static INLINE vd stored_norm2(const block *b, size_t i, int careful, vd ones)
 {
-    const loss_constants k = loss_prepare(&b->task->model);
-    for (size_t i = 0; i < b->padded; i += L) {
-        vd psi, slope;
-        psi_and_slope(loss, majorize, &k, vload(b->t + i), vload(b->y + i), &psi, &slope);
-        vstore(b->psi + i, psi);
-        vstore(b->slope + i, slope);
-    }
-}
-
-static INLINE void derivatives_by_loss(int majorize, block *b)
-{
-    switch (b->task->model.loss) {
-    case LOSS_HUBER: derivatives_of(LOSS_HUBER, majorize, b); break;
-    case LOSS_LOG_COSH: derivatives_of(LOSS_LOG_COSH, majorize, b); break;
-    case LOSS_PSEUDO_HUBER: derivatives_of(LOSS_PSEUDO_HUBER, majorize, b); break;
-    default: derivatives_of(LOSS_LOGISTIC, majorize, b); break;
-    }
-}
-
-static void derivatives(block *b)
-{
-    if (b->task->want & WANT_MAJORIZE)
-        derivatives_by_loss(1, b);
-    else
-        derivatives_by_loss(0, b);
-}
-
-/* Squared length of the stored design row: ||x||^2 plus the intercept's entry squared. */
-static INLINE vd stored_norm2(const block *b, size_t i)
-{
-    vd norm2 = vload(b->norm2 + i);
-    if (b->task->model.intercept) {
+    if (careful && b->task->model.intercept) {
         vd entry = vload(b->down + i);
-        norm2 += entry * entry;
+        return vload(b->norm2 + i) + entry * entry;
     }
-    return norm2;
+    return vload(b->norm2 + i) + ones;
 }
 
-/* Multipliers of the stored row (x part times factor): g for the score, h and m for the matrix
- * xi xi'.  The sign of g is that of the gradient of the loss. */
-static void multipliers(block *b)
+enum { NO_MATRIX, CURVATURE, CHORD }; /* is h wanted, and is it psi' or the majorizer's chord */
+
+/* Multipliers of the stored row (x part times factor): g for the score, with the sign of the
+ * gradient of the loss; h and m, if there are `matrices`, for xi xi'. */
+static INLINE void multipliers_of(int loss, int weighting, int careful, int matrices,
+                                  const block *b)
 {
-    const records_model *model = &b->task->model;
-    const vd one = vset(1.0), radius = vset(model->radius);
-    const vd radius2 = vset(model->radius * model->radius);
+    const records_task *task = b->task;
+    const records_model *model = &task->model;
+    const loss_constants k = loss_prepare(model);
+    const vd one = vset(1.0), radius = vset(model->radius), theta0 = vset(task->theta0);
+    const vd radius2 = vset(model->radius * model->radius), ones = vset((double)model->intercept);
     for (size_t i = 0; i < b->padded; i += L) {
-        vd psi = vload(b->psi + i), g, h = vload(b->slope + i);
-        if (model->weighting == WEIGHT_BOUNDED) {
+        vd psi, slope, g;
+        psi_and_slope(loss, matrices == CHORD, &k, predictor(b, weighting, theta0, b->dot, i),
+                      vload(b->y + i), &psi, &slope);
+        if (weighting == WEIGHT_BOUNDED) {
             g = -psi;
-        } else if (model->weighting == WEIGHT_MALLOWS) {
-            vd weight = vmin(radius2 / stored_norm2(b, i), one);
+        } else if (weighting == WEIGHT_MALLOWS) {
+            vd weight = vmin(radius2 / stored_norm2(b, i, careful, ones), one);
             g = -psi * weight;
-            if (b->careful)
+            if (careful)
                 g = g * vload(b->down + i);
-            h = h * weight;
+            slope = slope * weight;
         } else {
-            vd cap = radius / vsqrt(stored_norm2(b, i));
+            vd cap = radius / vsqrt(stored_norm2(b, i, careful, ones));
             vd size = vabs(psi);
-            if (b->careful)
+            if (careful)
                 size = size * vload(b->up + i);
             g = vcopysign(vmin(size, cap), -psi);
         }
         vstore(b->g + i, g);
-        vstore(b->h + i, h);
-        vstore(b->m + i, g * g);
+        if (matrices) {
+            vstore(b->h + i, slope);
+            vstore(b->m + i, g * g);
+        }
+    }
+}
+
+static INLINE void multipliers_for_loss(int loss, const block *b)
+{
+    int want = b->task->want, weighting = b->task->model.weighting;
+    int matrices = want & WANT_MAJORIZE                 ? CHORD
+                   : want & (WANT_HESSIAN | WANT_MEAT) ? CURVATURE
+                                                        : NO_MATRIX;
+    /* Careful blocks are rare: one variant serves whether or not matrices are wanted.  The
+     * projection of a bounded record needs no further care. */
+    int careful = b->careful && weighting != WEIGHT_BOUNDED;
+    if (careful && matrices == NO_MATRIX)
+        matrices = CURVATURE;
+    switch (weighting * 8 + careful * 4 + matrices) {
+#define MULTIPLIERS(weighting, careful, matrices)                                               \
+    case (weighting) * 8 + (careful) * 4 + (matrices):                                          \
+        multipliers_of(loss, weighting, careful, matrices, b);                                  \
+        break
+        MULTIPLIERS(WEIGHT_BOUNDED, 0, NO_MATRIX);
+        MULTIPLIERS(WEIGHT_BOUNDED, 0, CURVATURE);
+        MULTIPLIERS(WEIGHT_BOUNDED, 0, CHORD);
+        MULTIPLIERS(WEIGHT_MALLOWS, 0, NO_MATRIX);
+        MULTIPLIERS(WEIGHT_MALLOWS, 0, CURVATURE);
+        MULTIPLIERS(WEIGHT_MALLOWS, 0, CHORD);
+        MULTIPLIERS(WEIGHT_MALLOWS, 1, CURVATURE);
+        MULTIPLIERS(WEIGHT_MALLOWS, 1, CHORD);
+        MULTIPLIERS(WEIGHT_CLIP, 0, NO_MATRIX);
+        MULTIPLIERS(WEIGHT_CLIP, 0, CURVATURE);
+        MULTIPLIERS(WEIGHT_CLIP, 1, CURVATURE);
+    default: break;
+    }
+}
+
+static void multipliers(const block *b)
+{
+    switch (b->task->model.loss) {
+    case LOSS_HUBER: multipliers_for_loss(LOSS_HUBER, b); break;
+    case LOSS_LOG_COSH: multipliers_for_loss(LOSS_LOG_COSH, b); break;
+    case LOSS_PSEUDO_HUBER: multipliers_for_loss(LOSS_PSEUDO_HUBER, b); break;
+    default: multipliers_for_loss(LOSS_LOGISTIC, b); break;
     }
 }
 
 /* ------------------------------------------------------------- step 4: gradient ------------ */
 
-/* out[0..count) += sum over groups of g * column, for `count` <= LANES columns. */
+/* out[0..count) += sum over groups of g * column. */
 static INLINE void column_gradient(const double *columns, size_t groups, size_t p, const double *g,
                                    int count, double *out)
 {
-    vd acc[LANES] = {{0}};
+    vd acc[12 + LANES] = {{0}};
     for (size_t k = 0; k < groups; k++, columns += p * L) {
         vd multiplier = vload(g + k * L);
         UNROLL for (int i = 0; i < count; i++)
             acc[i] += multiplier * vload(columns + (size_t)i * L);
     }
-    vstore(out, vload(out) + sum_lanes(acc));
+    UNROLL for (int i = 0; i < count; i += LANES)
+        vstore(out + i, vload(out + i) + sum_lanes(acc + i));
 }
 
 static void columnar_gradient(const block *b, double *out)
 {
-    size_t p = b->task->p, groups = b->padded / L, j = 0;
-    for (; j + L <= p; j += L)
-        column_gradient(b->columns + j * L, groups, p, b->g, LANES, out + j);
-    switch (p - j) {
-#if LANES == 8
-    case 7: column_gradient(b->columns + j * L, groups, p, b->g, 7, out + j); break;
-    case 6: column_gradient(b->columns + j * L, groups, p, b->g, 6, out + j); break;
-    case 5: column_gradient(b->columns + j * L, groups, p, b->g, 5, out + j); break;
-    case 4: column_gradient(b->columns + j * L, groups, p, b->g, 4, out + j); break;
-#endif
-#if LANES >= 4
-    case 3: column_gradient(b->columns + j * L, groups, p, b->g, 3, out + j); break;
-    case 2: column_gradient(b->columns + j * L, groups, p, b->g, 2, out + j); break;
-#endif
-    case 1: column_gradient(b->columns + j * L, groups, p, b->g, 1, out + j); break;
+    size_t q = b->task->data.q, p = b->task->p, groups = b->padded / L;
+    const double *x = b->columns;
+    for (; q > 12; q -= 8, x += 8 * L, out += 8)
+        column_gradient(x, groups, p, b->g, 8, out);
+    switch (q) {
+#define COLUMN_GRADIENT(count)                                                                  \
+    case count:                                                                                 \
+        column_gradient(x, groups, p, b->g, count, out);                                        \
+        break
+        COLUMN_GRADIENT(1); COLUMN_GRADIENT(2); COLUMN_GRADIENT(3); COLUMN_GRADIENT(4);
+        COLUMN_GRADIENT(5); COLUMN_GRADIENT(6); COLUMN_GRADIENT(7); COLUMN_GRADIENT(8);
+        COLUMN_GRADIENT(9); COLUMN_GRADIENT(10); COLUMN_GRADIENT(11); COLUMN_GRADIENT(12);
     default: break;
     }
 }
@@ -898,6 +911,14 @@ static void panel_matrix(const block *b, const double *d, double *c)
     }
 }
 
+static void matrix(const block *b, const double *d, double *c)
+{
+    if (b->task->plan.columnar)
+        columnar_matrix(b, d, c);
+    else
+        panel_matrix(b, d, c);
+}
+
 /* ------------------------------------------------------------------ losses ----------------- */
 
 static INLINE vd weight_of(const block *b, size_t i)
@@ -905,7 +926,7 @@ static INLINE vd weight_of(const block *b, size_t i)
     const records_model *model = &b->task->model;
     if (model->weighting == WEIGHT_BOUNDED)
         return vset(1.0);
-    return vmin(vset(model->radius * model->radius) / stored_norm2(b, i), vset(1.0));
+    return vmin(vset(model->radius * model->radius) / stored_norm2(b, i, 1, vset(0.0)), vset(1.0));
 }
 
 static INLINE vd sum_block(vd total)
@@ -920,7 +941,8 @@ static INLINE void losses_of(int loss, const block *b, double *sums)
     const loss_constants k = loss_prepare(&task->model);
     vd total = vset(0.0);
     for (size_t i = 0; i < b->padded; i += L) {
-        vd t = vload(b->t + i), y = vload(b->y + i), down = vload(b->down + i), unused;
+        vd t = predictor(b, task->model.weighting, vset(task->theta0), b->dot, i);
+        vd y = vload(b->y + i), down = vload(b->down + i), unused;
         vd value = rho(loss, &k, residual(loss, &k, t, y), &unused);
         /* The stored row of a careful record is down * x, its true weight weight_of * down^2. */
         value = value * down * weight_of(b, i) * down;
@@ -941,9 +963,12 @@ static INLINE void loss_differences_of(int loss, const block *b, double *sums)
     const vd steepest = loss == LOSS_LOGISTIC ? vset(1.0) : k.c;
     vd total = zero;
     for (size_t i = 0; i < b->padded; i += L) {
-        vd y = vload(b->y + i), down = vload(b->down + i), old_t = vload(b->t + i);
-        vd new_t = vload(b->dot_new + i);
-        vd step = vload(b->dot_step + i); /* of the stored row */
+        int weighting = task->model.weighting;
+        vd y = vload(b->y + i), down = vload(b->down + i);
+        vd old_t = predictor(b, weighting, vset(task->theta0), b->dot, i);
+        vd new_t = predictor(b, weighting, vset(task->theta0_new), b->dot_new, i);
+        /* xi'(theta_new - theta_old) of the stored row */
+        vd step = predictor(b, weighting, vset(task->theta0_step) * down, b->dot_step, i);
         vd weight = weight_of(b, i) * down;
         vd weighted_step = weight * step;
         vd old_rest, new_rest;
@@ -992,8 +1017,8 @@ static void losses(block *b, double *sums)
 
 /* ------------------------------------------------------------------ the chunk -------------- */
 
-/* Columnar blocks hold xi itself: the projected x and the intercept's entry as last column. */
-static void finish_columns(block *b)
+/* For the matrices columnar blocks hold xi itself: the projected x, then the intercept's entry. */
+static void finish_columns(const block *b)
 {
     const records_task *task = b->task;
     size_t q = task->data.q, p = task->p;
@@ -1009,80 +1034,77 @@ static void finish_columns(block *b)
     }
 }
 
+static void load_y(block *b, const char *y)
+{
+    ptrdiff_t step = b->task->data.y_step;
+    if (step == 8 && b->rows == b->padded && (uintptr_t)y % 8 == 0) {
+        b->y = (const double *)y;
+        return;
+    }
+    for (size_t i = 0; i < b->rows; i++)
+        b->y_copy[i] = element(y + (ptrdiff_t)i * step);
+    for (size_t i = b->rows; i < b->padded; i++) {
+        b->y_copy[i] = NAN; /* lanes beyond the last record count for nothing */
+        b->norm2[i] = b->task->norm2_lo;
+    }
+    b->y = b->y_copy;
+}
+
+/* Must come last: it folds the projection into g. */
+static void gradient(const block *b, double *sums)
+{
+    const records_task *task = b->task;
+    if (task->model.intercept) {
+        vd total = vset(0.0);
+        for (size_t i = 0; i < b->padded; i += L)
+            total += vload(b->g + i) * vload(b->down + i);
+        sums[task->data.q] += sum_block(total)[0];
+    }
+    if (task->plan.columnar && task->want & (WANT_HESSIAN | WANT_MEAT)) {
+        columnar_gradient(b, sums); /* the columns are projected already */
+        return;
+    }
+    if (b->shrunk) {
+        for (size_t i = 0; i < b->padded; i += L)
+            vstore(b->g + i, vload(b->g + i) * vload(b->factor + i));
+    }
+    if (task->plan.columnar)
+        columnar_gradient(b, sums);
+    else
+        rows_gradient(b, sums);
+}
+
 static void run_block(block *b, size_t first, double *sums)
 {
     const records_task *task = b->task;
     const records_data *data = &task->data;
     const char *x = data->x + (ptrdiff_t)first * data->x_row;
-    const char *y = data->y + (ptrdiff_t)first * data->y_step;
-    int columnar = task->plan.columnar, bounded = task->model.weighting == WEIGHT_BOUNDED;
 
-    if (columnar)
+    if (task->plan.columnar)
         columnar_load(b, x);
     else
         rows_load(b, x);
-    if (data->y_step == 8)
-        memcpy(b->y, y, b->rows * sizeof(double));
-    else
-        for (size_t i = 0; i < b->rows; i++)
-            b->y[i] = element(y + (ptrdiff_t)i * data->y_step);
-    for (size_t i = b->rows; i < b->padded; i++) {
-        b->y[i] = NAN; /* lanes beyond the last record count for nothing */
-        b->norm2[i] = task->norm2_lo;
-    }
-
+    load_y(b, data->y + (ptrdiff_t)first * data->y_step);
     guard(b);
-    if (bounded)
+    if (task->model.weighting == WEIGHT_BOUNDED)
         shrink_factors(b);
-    predictors(b, task->theta0, b->dot, b->t);
-
     if (task->want & (WANT_LOSS | WANT_DIFFERENCE)) {
-        if (task->want & WANT_DIFFERENCE) {
-            predictors(b, task->theta0_new, b->dot_new, b->dot_new);
-            for (size_t i = 0; i < b->padded; i += L) {
-                vd step = vload(b->dot_step + i);
-                if (bounded)
-                    step = step * vload(b->factor + i);
-                step += vset(task->theta0_step) * vload(b->down + i);
-                vstore(b->dot_step + i, step);
-            }
-        }
         losses(b, sums);
         return;
     }
-
-    derivatives(b);
     multipliers(b);
-    if (columnar) {
-        finish_columns(b);
-        if (task->want & WANT_GRADIENT)
-            columnar_gradient(b, sums);
-        if (task->want & WANT_HESSIAN)
-            columnar_matrix(b, b->h, sums + task->hessian_at);
-        if (task->want & WANT_MEAT)
-            columnar_matrix(b, b->m, sums + task->meat_at);
-        return;
-    }
     if (task->want & (WANT_HESSIAN | WANT_MEAT)) {
-        pack_panels(b);
-        if (task->want & WANT_HESSIAN)
-            panel_matrix(b, b->h, sums + task->hessian_at);
-        if (task->want & WANT_MEAT)
-            panel_matrix(b, b->m, sums + task->meat_at);
+        if (task->plan.columnar)
+            finish_columns(b);
+        else
+            pack_panels(b);
     }
-    if (task->want & WANT_GRADIENT) {
-        if (task->model.intercept) {
-            vd total = vset(0.0);
-            for (size_t i = 0; i < b->padded; i += L)
-                total += vload(b->g + i) * vload(b->down + i);
-            sums[data->q] += sum_block(total)[0];
-        }
-        if (bounded && b->shrunk) {
-            for (size_t i = 0; i < b->padded; i += L)
-                vstore(b->g + i, vload(b->g + i) * vload(b->factor + i));
-        }
-        rows_gradient(b, sums);
-    }
+    if (task->want & WANT_HESSIAN)
+        matrix(b, b->h, sums + task->hessian_at);
+    if (task->want & WANT_MEAT)
+        matrix(b, b->m, sums + task->meat_at);
+    if (task->want & WANT_GRADIENT)
+        gradient(b, sums);
 }
 
 void CHUNK_NAME(const records_task *task, size_t first_row, size_t last_row, double *scratch,

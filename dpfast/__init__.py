@@ -38,6 +38,7 @@ _HOMES = {
 
 __all__ = [*_HOMES, "__version__"]
 
+# ruff: noqa: F401  -- the imports below tell type checkers what __getattr__ finds
 if TYPE_CHECKING:
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
     from dpfast.inference import Fit

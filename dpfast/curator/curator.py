@@ -32,6 +32,8 @@ from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
 
 __all__ = ["Curator"]
 
+Array = NDArray[np.float64]
+
 
 class Curator:
     """Answers typed queries about one objective on one data set.
@@ -73,7 +75,7 @@ class Curator:
         self._noise = noise
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
-        self._sensitivities: dict[int, float] = {}
+        self._sensitivities: dict[tuple[str, int], float] = {}
 
     @property
     def guarantee(self) -> str:
@@ -81,7 +83,7 @@ class Curator:
         return self._noise.guarantee
 
     def joint(
-        self, theta: NDArray[np.float64], budget: StepBudget, *, majorize: bool = False
+        self, theta: Array, budget: StepBudget, *, majorize: bool = False
     ) -> JointAnswer:
         """Release mean score, mean Hessian and mean score covariance at one parameter.
 
@@ -96,103 +98,96 @@ class Curator:
 
         Privacy
         -------
-        Charges ``joint_mu`` (claims C17 to C19 of PROOFS.md): at most, and often below, the composition
-        of the three budgets.  Replacement of one record, n public.
+        Charges ``joint_mu`` (claims C17 to C19 of PROOFS.md): at most, and often below, the
+        composition of the three budgets.  Replacement of one record, n public.
         """
         objective = self.objective
         coupling = objective.majorizer_coupling if majorize else objective.coupling
         mu = joint_mu(coupling, budget.gradient, budget.hessian, budget.meat)
-        curvature = MAJORIZER if majorize else HESSIAN
-        curvature_name = "majorizer" if majorize else "hessian"
-        want = (
-            GRADIENT
-            | (curvature if budget.hessian else 0)
-            | (MEAT if budget.meat else 0)
-        )
-        label = "gradient"
-        if budget.hessian:
-            label += " + " + curvature_name
-        if budget.meat:
-            label += " + meat"
+        curvature = "majorizer" if majorize else "hessian"
+        queries = ["gradient"]
+        queries += [curvature] if budget.hessian else []
+        queries += ["meat"] if budget.meat else []
+        label = " + ".join(queries)
         self.ledger.charge(GDP(mu), label)
-        gradient, hessian, meat = self._sums(theta, want)
-        question = (label, mu, theta)
-        answers = [self._release(question, "gradient", GRADIENT, gradient, budget.gradient)]
-        for query, quantity, value, part in (
-            (curvature_name, HESSIAN, hessian, budget.hessian),
-            ("meat", MEAT, meat, budget.meat),
-        ):
-            answers.append(self._release(question, query, quantity, value, part) if part else NONE)
-        return JointAnswer(*answers, mu)
+        want = sum(WANTED[query] for query in queries)
+        depth = summation_depth(self.n, objective.dimension, want) + self._records.n_blocks - 1
+        sums = self._sums(theta, want)
+
+        def answer(query: str, value: Array, part: float) -> Answer:
+            return self._release((label, mu, theta), query, value, part, depth)
+
+        return JointAnswer(
+            gradient=answer("gradient", sums[0], budget.gradient),
+            hessian=answer(curvature, sums[1], budget.hessian) if budget.hessian else NONE,
+            meat=answer("meat", sums[2], budget.meat) if budget.meat else NONE,
+            mu=mu,
+        )
 
     def _release(
-        self,
-        question: tuple[Any, ...],
-        query: str,
-        quantity: int,
-        value: NDArray[np.float64],
-        mu: float,
+        self, question: tuple[Any, ...], query: str, value: Array, mu: float, depth: int
     ) -> Answer:
         """Add noise to one mean and write its receipt.  Every answer goes through here."""
         p = self.objective.dimension
-        draw = release_vector if quantity == GRADIENT else release_symmetric
-        coordinates = p if quantity == GRADIENT else p * (p + 1) // 2
-        sensitivity = self._sensitivity(quantity)
+        draw = release_vector if value.ndim == 1 else release_symmetric
+        coordinates = p if value.ndim == 1 else p * (p + 1) // 2
+        sensitivity = self._sensitivity(query, depth)
         scale = gaussian_scale(sensitivity, mu, coordinates)
-        claim = CLAIMS[quantity]
         observer = OBSERVER.get()
         if observer is None:
             noisy = draw(value, scale, self._noise)
         else:
-            release = Release(query, claim, value, mu, sensitivity, scale)
+            release = Release(query, CLAIMS[query], value, mu, sensitivity, scale)
             noisy = observer.release(question, release, lambda: draw(value, scale, self._noise))
-        return Answer(noisy, scale, Receipt(query, claim, mu, sensitivity, scale))
+        return Answer(noisy, scale, Receipt(query, CLAIMS[query], mu, sensitivity, scale))
 
     def nonprivate_sums(
-        self, theta: NDArray[np.float64], *, majorize: bool = False
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        self, theta: Array, *, majorize: bool = False
+    ) -> tuple[Array, Array, Array]:
         """Exact mean score, Hessian and score covariance: not private, for comparison only."""
         return self._sums(theta, GRADIENT | (MAJORIZER if majorize else HESSIAN) | MEAT)
 
-    def nonprivate_loss(self, theta: NDArray[np.float64]) -> float:
+    def nonprivate_loss(self, theta: Array) -> float:
         """Exact mean loss: not private, for comparison only."""
         total = 0.0
         for X, y in self._records.blocks():
             total += self._kernel.loss(X, y, theta, float(self.n), self._threads)
         return total
 
-    def _sums(
-        self, theta: NDArray[np.float64], want: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        parts = [
-            self._kernel.sums(X, y, theta, want, float(self.n), self._threads)
-            for X, y in self._records.blocks()
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        totals = [
-            None if first is None else sum((part[i] for part in parts[1:]), first)
-            for i, first in enumerate(parts[0])
-        ]
-        return totals[0], totals[1], totals[2]
+    def _sums(self, theta: Array, want: int) -> tuple[Array, Array, Array]:
+        """Exact means of the wanted quantities; what is not wanted is an empty array."""
+        blocks = self._records.blocks()
+        n, threads = float(self.n), self._threads
+        X, y = next(blocks)
+        totals = self._kernel.sums(X, y, theta, want, n, threads)
+        for X, y in blocks:
+            parts = self._kernel.sums(X, y, theta, want, n, threads)
+            for total, part in zip(totals, parts, strict=True):
+                if total is not None and part is not None:
+                    total += part
+        gradient, curvature, meat = (EMPTY if total is None else total for total in totals)
+        return gradient, curvature, meat
 
-    def _sensitivity(self, quantity: int) -> float:
+    def _sensitivity(self, query: str, depth: int) -> float:
         """Replacement sensitivity of one mean, the rounding of its summation included."""
-        known = self._sensitivities.get(quantity)
+        known = self._sensitivities.get((query, depth))
         if known is None:
             objective, n, p = self.objective, self.n, self.objective.dimension
-            depth = summation_depth(n, p, quantity)
-            if quantity == GRADIENT:
+            if query == "gradient":
                 known = mean_score(objective.score_diameter, n, depth=depth)
-            elif quantity == HESSIAN:
-                known = mean_rank_one(objective.curvature_bound, n, p, depth=depth)
-            else:
+            elif query == "meat":
                 known = mean_rank_one(objective.meat_bound, n, p, depth=depth)
-            self._sensitivities[quantity] = known
+            else:
+                known = mean_rank_one(objective.curvature_bound, n, p, depth=depth)
+            self._sensitivities[query, depth] = known
         return known
 
 
-#: Claims of PROOFS.md that bound the sensitivity of each mean.
-CLAIMS = {GRADIENT: "C13", HESSIAN: "C14", MEAT: "C14"}
+#: What the kernels call each query.
+WANTED = {"gradient": GRADIENT, "hessian": HESSIAN, "majorizer": MAJORIZER, "meat": MEAT}
 
-NONE = Answer(np.empty(0), 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))
+#: Claims of PROOFS.md that bound the sensitivity of each mean.
+CLAIMS = {"gradient": "C13", "hessian": "C14", "majorizer": "C14", "meat": "C14"}
+
+EMPTY = np.empty(0)
+NONE = Answer(EMPTY, 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))

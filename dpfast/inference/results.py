@@ -168,7 +168,7 @@ class Fit:
             )
         with np.errstate(all="ignore"):
             ratio = float(np.max(covariance.unfinished / (1.96 * self.bse)))
-        if not ratio <= 0.5:
+        if not ratio <= 1.0:
             found.append(
                 f"the optimiser had not finished: an estimated {ratio:.2g} half-widths of error "
                 "remain. Use more steps, a larger budget, or a start nearer the solution."

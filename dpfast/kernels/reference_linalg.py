@@ -29,13 +29,13 @@ def orthonormal_basis(p: int) -> Array:
 
 def symmetric_from_basis(z: ArrayLike, p: int) -> Array:
     """Sum of coordinate times basis matrix."""
-    return np.tensordot(np.asarray(z, dtype=np.float64), orthonormal_basis(p), axes=1)
+    return np.asarray(np.tensordot(np.asarray(z, dtype=np.float64), orthonormal_basis(p), axes=1))
 
 
 def basis_from_symmetric(A: ArrayLike) -> Array:
     """Inner product with every basis matrix."""
     matrix = np.asarray(A, dtype=np.float64)
-    return np.einsum("kij,ij->k", orthonormal_basis(len(matrix)), matrix)
+    return np.asarray(np.einsum("kij,ij->k", orthonormal_basis(len(matrix)), matrix))
 
 
 def eigh(A: ArrayLike) -> tuple[Array, Array]:
@@ -51,15 +51,13 @@ def floor_eigenvalues(A: ArrayLike, floor: float) -> tuple[Array, Array, int]:
     """Lift every eigenvalue below `floor` by adding its own multiple of v v'."""
     matrix = np.asarray(A, dtype=np.float64)
     values, vectors = eigh(matrix)
-    lift = np.maximum(floor - values, 0.0)
-    floored = (matrix + matrix.T) / 2 + sum(
-        amount * np.outer(v, v) for amount, v in zip(lift, vectors.T, strict=True)
-    )
-    return (
-        np.where(np.isfinite(values).all(), floored, np.nan),
-        values,
-        _not_at_least(values, floor),
-    )
+    if not np.isfinite(values).all():
+        return np.full(matrix.shape, np.nan), values, _not_at_least(values, floor)
+    floored: Array = (matrix + matrix.T) / 2
+    for value, v in zip(values, vectors.T, strict=True):
+        if value < floor:
+            floored = floored + (floor - value) * np.outer(v, v)
+    return floored, values, _not_at_least(values, floor)
 
 
 def newton_direction(H: ArrayLike, g: ArrayLike, floor: float) -> tuple[Array, Array, int]:

@@ -10,6 +10,7 @@ Every constant here is public: it follows from the formula of the loss, never fr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -118,7 +119,7 @@ class Loss:
         return f"{type(self).__name__}(c={self.c:g})"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.c == other.c  # type: ignore[attr-defined]
+        return isinstance(other, Loss) and type(self) is type(other) and self.c == other.c
 
     def __hash__(self) -> int:
         return hash((type(self), self.c))
@@ -136,10 +137,10 @@ class Huber(Loss):
         return np.asarray(m * (a - 0.5 * m))
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.clip(np.asarray(r, dtype=float), -self.c, self.c)
+        return np.asarray(np.clip(np.asarray(r, dtype=float), -self.c, self.c))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
-        return (np.abs(np.asarray(r, dtype=float)) <= self.c).astype(float)
+        return np.asarray(np.abs(np.asarray(r, dtype=float)) <= self.c, dtype=float)
 
 
 class LogCosh(Loss):
@@ -224,12 +225,12 @@ class Logistic(Loss):
         return 1.0
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.logaddexp(0.0, np.asarray(r, dtype=float))
+        return np.asarray(np.logaddexp(0.0, np.asarray(r, dtype=float)))
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
         t = np.asarray(r, dtype=float)
         e = np.exp(-np.abs(t))
-        return np.where(t >= 0, 1.0, e) / (1.0 + e)
+        return np.asarray(np.where(t >= 0, 1.0, e) / (1.0 + e))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
         e = np.exp(-np.abs(np.asarray(r, dtype=float)))
@@ -246,9 +247,8 @@ class Logistic(Loss):
         return "Logistic()"
 
 
-LOSSES: dict[str, type[Loss]] = {
-    cls.name: cls  # type: ignore[misc]
-    for cls in (Huber, LogCosh, PseudoHuber, Logistic)
+LOSSES: dict[str, Callable[[], Loss]] = {
+    cls.name: cls for cls in (Huber, LogCosh, PseudoHuber, Logistic)
 }
 
 

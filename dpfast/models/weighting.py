@@ -40,7 +40,9 @@ class Weighting:
         return f"{type(self).__name__}(radius={self.radius:g})"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.radius == other.radius  # type: ignore[attr-defined]
+        if not isinstance(other, Weighting):
+            return False
+        return type(self) is type(other) and self.radius == other.radius
 
     def __hash__(self) -> int:
         return hash((type(self), self.radius))

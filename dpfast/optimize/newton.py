@@ -49,7 +49,7 @@ class Newton:
     name = "newton"
 
     def __init__(
-        self, *, newton_steps: int = 3, floor: float = 0.0, max_step: float | None = None
+        self, *, newton_steps: int = 2, floor: float = 0.0, max_step: float | None = None
     ) -> None:
         self.newton_steps = newton_steps
         self.floor = floor

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -124,9 +125,9 @@ class Ledger:
     Examples
     --------
     >>> ledger = Ledger(GDP(1.0))
-    >>> ledger.charge(GDP(0.6), "gradient")
+    >>> ledger.charge(GDP(0.5), "gradient")
     >>> ledger.remaining
-    GDP(mu=0.8)
+    GDP(mu=0.8660254037844386)
     """
 
     def __init__(self, total: Budget | float) -> None:
@@ -303,7 +304,6 @@ class _FileLedger(Ledger):
         self._path = os.path.abspath(path)
         descriptor = self._lock_file(create=True)
         try:
-            self._identity = _identity(descriptor)
             content, end = self._read(descriptor, 0)
             if content:
                 found = self._header(content[0])
@@ -319,10 +319,16 @@ class _FileLedger(Ledger):
                     "Ledger.open(path, GDP(1.0))."
                 )
             else:
-                header = {"dpfast ledger": 1, "total": _encode(total)}
+                header = {
+                    "dpfast ledger": 1,
+                    "total": _encode(total),
+                    "created": time.time_ns(),  # tells this ledger from a later one at its path
+                }
                 end = self._append(descriptor, header)
+                content = [os.pread(descriptor, end, 0)]
                 _sync_directory(self._path)
             super().__init__(total)
+            self._first_line = content[0].rstrip(b"\n") + b"\n"
             self._offset = end
             self._take(content[1:])
         finally:
@@ -382,7 +388,7 @@ class _FileLedger(Ledger):
         return descriptor
 
     def _catch_up(self, descriptor: int) -> None:
-        if _identity(descriptor) != self._identity:
+        if os.pread(descriptor, len(self._first_line), 0) != self._first_line:
             raise self._corrupted("it was replaced by another file")
         lines, self._offset = self._read(descriptor, self._offset)
         self._take(lines)
@@ -448,11 +454,6 @@ class _FileLedger(Ledger):
             "cannot be known, so nothing more may be spent. Restore the file from a backup that "
             "is not older than the last release."
         )
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino
 
 
 def _sync_directory(path: str) -> None:

@@ -1,0 +1,195 @@
+"""The noise sources: claim C23 of PROOFS.md (bytes are used once, and never by two processes)."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import ctypes
+import os
+import pickle
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.errors import InvalidInput
+from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler
+from dpfast.privacy import EntropyNoise, NoiseSource, SeededNoise
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+
+
+def in_child(function):
+    """Run ``function`` in a forked child and return the bytes it returns."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.write(write, function())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    parts = []
+    while part := os.read(read, 65536):
+        parts.append(part)
+    os.close(read)
+    assert os.waitpid(child, 0)[1] == 0
+    return b"".join(parts)
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_does_not_repeat_its_parents_noise():
+    noise = EntropyNoise()
+    noise.normals(3, 40)  # the buffer now holds bytes that parent and child would share
+    child = in_child(lambda: noise.normals(20, 40).tobytes())
+    assert noise.normals(20, 40).tobytes() != child
+    children = {in_child(lambda: noise.normals(4, 40).tobytes()) for _ in range(8)}
+    assert len(children) == 8
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_the_kernel_wipes_the_buffer_of_a_child_even_if_the_process_id_does_not_betray_it():
+    """A child made behind Python's back, which could even have the parent's process id."""
+    calls = []
+
+    def supply(size):
+        calls.append(size)
+        return os.urandom(size)
+
+    sampler = ExactSampler(supply)
+    sampler.normals(1, 20)
+    assert len(calls) == 1
+    libc = ctypes.CDLL(None)
+    child = libc.fork()
+    if child == 0:
+        sampler.normals(1, 20)
+        os._exit(len(calls))  # 2: it asked for bytes of its own
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    sampler.normals(1, 20)
+    assert len(calls) == 1  # the parent goes on with its buffer
+
+
+def test_used_bytes_are_erased_and_the_suppliers_copy_too():
+    handed_over = []
+
+    def supply(size):
+        data = os.urandom(size)
+        handed_over.append((id(data), size))
+        return data
+
+    sampler = ExactSampler(supply)
+    sampler.normals(20, 20)
+    address, size = handed_over[0]
+    # the bytes object is gone; its memory (if not reused) was zeroed before it was freed
+    header = bytes.__basicsize__ - 1
+    remains = ctypes.string_at(address + header, size)
+    assert remains.count(0) > 0.9 * size
+
+
+def test_discarding_forgets_the_buffer():
+    calls = []
+
+    def supply(size):
+        calls.append(size)
+        return os.urandom(size)
+
+    sampler = ExactSampler(supply)
+    sampler.normals(1, 20)
+    sampler.discard()
+    sampler.normals(1, 20)
+    assert calls == [BUFFER_BYTES, BUFFER_BYTES]
+
+
+def test_threads_never_share_bytes():
+    """Bytes used twice would give two equal runs of samples (two in a row: P < 1e-17 if not)."""
+    noise = EntropyNoise()
+    found, barrier = [], threading.Barrier(4)
+
+    def draw():
+        barrier.wait()
+        found.extend(noise.normals(8, 44).tobytes() for _ in range(3000))
+
+    threads = [threading.Thread(target=draw) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 12000
+    rows = np.frombuffer(b"".join(found), dtype=np.int64).reshape(-1, 8)
+    pairs = np.stack([rows[:, :-1].ravel(), rows[:, 1:].ravel()], axis=1)
+    assert len(np.unique(pairs, axis=0)) == len(pairs)
+
+
+def test_entropy_noise_copies_share_nothing():
+    noise = EntropyNoise()
+    for twin in (copy.copy(noise), copy.deepcopy(noise), pickle.loads(pickle.dumps(noise))):
+        assert isinstance(twin, EntropyNoise)
+        assert twin.normals(10, 40).tolist() != noise.normals(10, 40).tolist()
+    with pytest.raises(TypeError, match="not copied"):
+        pickle.dumps(ExactSampler(os.urandom))
+
+
+def test_guarantees():
+    assert EntropyNoise().guarantee == "GDP"
+    assert SeededNoise(0).guarantee == "none (simulation)"
+    assert NoiseSource().guarantee == "none (simulation)"  # a subclass must claim it explicitly
+    for method in ("normals", "discrete_laplace"):
+        with pytest.raises(NotImplementedError):
+            getattr(NoiseSource(), method)(*((1, 20) if method == "normals" else (1, 1, 2)))
+
+
+def test_seeds_are_reproducible_and_used_in_full():
+    assert SeededNoise(5).normals(9, 30).tolist() == SeededNoise(5).normals(9, 30).tolist()
+    seeds = [0, 1, 255, 256, 2**31, 2**32, 2**32 + 1, 2**63, 2**64, 2**64 + 1, 2**128, 2**200 + 3]
+    draws = {SeededNoise(seed).normals(4, 40).tobytes() for seed in seeds}
+    assert len(draws) == len(seeds)
+    sequence = np.random.SeedSequence(3).spawn(2)
+    assert (
+        SeededNoise(sequence[0]).normals(4, 40).tolist()
+        != SeededNoise(sequence[1]).normals(4, 40).tolist()
+    )
+    assert SeededNoise(np.int64(7)).normals(3, 20).tolist() == SeededNoise(7).normals(3, 20).tolist()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.0, "1", None, True, [1, 2]])
+def test_bad_seeds(seed):
+    with pytest.raises(InvalidInput, match="seed must be"):
+        SeededNoise(seed)
+
+
+def test_seeded_noise_has_the_same_law_on_the_same_grid():
+    z = SeededNoise(1).normals(200_000, 20) / 2**20
+    assert abs(z.mean()) < 0.012  # 5.4 standard deviations
+    assert abs(z.std() - 1) < 0.0085
+    j = SeededNoise(2).discrete_laplace(200_000, 1, 2)
+    ratio = np.exp(-0.5)
+    assert abs((j == 0).mean() - (1 - ratio) / (1 + ratio)) < 0.006
+    assert abs(j.mean()) < 0.035
+
+
+def test_only_the_noise_module_draws_randomness():
+    """Rule 1 of the house, by reading every module of the package."""
+    package = Path(dpfast.__file__).parent
+    banned = {"random", "secrets", "uuid"}
+    offenders = []
+    for path in sorted(package.rglob("*.py")):
+        if path == package / "privacy" / "noise.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name.split(".")[0] for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [(node.module or "").split(".")[0]]
+                if node.module == "numpy" and any(a.name == "random" for a in node.names):
+                    names.append("random")
+            elif isinstance(node, ast.Attribute) and node.attr in {"random", "urandom"}:
+                names = ["random"]
+            offenders += [f"{path.name}:{node.lineno}" for name in names if name in banned]
+    assert offenders == []
