@@ -149,13 +149,15 @@ def fit(
             "noise must be a dpfast noise source such as dpfast.SeededNoise(0); received "
             f"{noise!r}."
         )
+    own_ledger = Ledger(total)
+    curator = Curator(records, objective, own_ledger, noise, n_threads)
+    for budget in budgets:
+        curator.receipts(budget)  # refuses an impossible budget while nothing is spent
     label = f"fit({objective.loss.name}, n={n}, p={p})"
     if ledger is not None:
         # In the ledger's own currency if the request was made in it, as mu otherwise.
         same = isinstance(privacy, Budget) and type(privacy) is type(ledger.total)
         ledger.charge(privacy if same else total, label)
-    own_ledger = Ledger(total)
-    curator = Curator(records, objective, own_ledger, noise, n_threads)
     trajectory = optimiser.run(curator, theta, budgets, progress)
     covariance = sandwich_covariance(trajectory, n, objective.ridge) if inference else None
     return Fit(

@@ -26,7 +26,12 @@ from dpfast.kernels.records import (
 from dpfast.models import Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import gaussian_scale, release_symmetric, release_vector
+from dpfast.privacy.mechanisms import (
+    check_grid_range,
+    gaussian_scale,
+    release_symmetric,
+    release_vector,
+)
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
 
@@ -75,7 +80,7 @@ class Curator:
         self._noise = noise
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
-        self._sensitivities: dict[tuple[str, int], float] = {}
+        self._receipts: dict[tuple[str, float, int], Receipt] = {}
 
     @property
     def guarantee(self) -> str:
@@ -101,45 +106,67 @@ class Curator:
         Charges ``joint_mu`` (claims C17 to C19 of PROOFS.md): at most, and often below, the
         composition of the three budgets.  Replacement of one record, n public.
         """
-        objective = self.objective
-        coupling = objective.majorizer_coupling if majorize else objective.coupling
+        coupling = self.objective.majorizer_coupling if majorize else self.objective.coupling
         mu = joint_mu(coupling, budget.gradient, budget.hessian, budget.meat)
-        curvature = "majorizer" if majorize else "hessian"
-        queries = ["gradient"]
-        queries += [curvature] if budget.hessian else []
-        queries += ["meat"] if budget.meat else []
-        label = " + ".join(queries)
+        receipts = self.receipts(budget, majorize=majorize)
+        label = " + ".join([receipt.query for receipt in receipts])
         self.ledger.charge(GDP(mu), label)
-        want = sum(WANTED[query] for query in queries)
-        depth = summation_depth(self.n, objective.dimension, want) + self._records.n_blocks - 1
-        sums = self._sums(theta, want)
+        sums = self._sums(theta, sum([WANTED[receipt.query] for receipt in receipts]))
+        question = (label, mu, theta)
+        answers = {"gradient": NONE, "hessian": NONE, "meat": NONE}
+        for receipt in receipts:
+            slot = "hessian" if receipt.query == "majorizer" else receipt.query
+            answers[slot] = self._release(question, receipt, sums[SLOTS.index(slot)])
+        return JointAnswer(**answers, mu=mu)
 
-        def answer(query: str, value: Array, part: float) -> Answer:
-            return self._release((label, mu, theta), query, value, part, depth)
+    def receipts(self, budget: StepBudget, *, majorize: bool = False) -> list[Receipt]:
+        """What :meth:`joint` would release and with which noise; touches nothing, costs nothing.
 
-        return JointAnswer(
-            gradient=answer("gradient", sums[0], budget.gradient),
-            hessian=answer(curvature, sums[1], budget.hessian) if budget.hessian else NONE,
-            meat=answer("meat", sums[2], budget.meat) if budget.meat else NONE,
-            mu=mu,
-        )
+        Raises
+        ------
+        InvalidBudget
+            If a part of the budget is too small, or so large that the release grid would be finer
+            than floating point resolves.
+        """
+        wanted = [("gradient", budget.gradient)]
+        if budget.hessian:
+            wanted.append(("majorizer" if majorize else "hessian", budget.hessian))
+        if budget.meat:
+            wanted.append(("meat", budget.meat))
+        want = sum([WANTED[query] for query, _ in wanted])
+        return [self._receipt(query, mu, want) for query, mu in wanted]
 
-    def _release(
-        self, question: tuple[Any, ...], query: str, value: Array, mu: float, depth: int
-    ) -> Answer:
-        """Add noise to one mean and write its receipt.  Every answer goes through here."""
-        p = self.objective.dimension
+    def _receipt(self, query: str, mu: float, want: int) -> Receipt:
+        known = self._receipts.get((query, mu, want))
+        if known is None:
+            objective, n, p = self.objective, self.n, self.objective.dimension
+            depth = summation_depth(n, p, want) + self._records.n_blocks - 1
+            if query == "gradient":
+                bound, coordinates = objective.score_bound, p
+                sensitivity = mean_score(objective.score_diameter, n, depth=depth)
+            else:
+                meat = query == "meat"
+                bound = objective.meat_bound if meat else objective.curvature_bound
+                coordinates = p * (p + 1) // 2
+                sensitivity = mean_rank_one(bound, n, p, depth=depth)
+            scale = gaussian_scale(sensitivity, mu, coordinates)
+            check_grid_range(bound, scale, coordinates)
+            known = Receipt(query, CLAIMS[query], mu, sensitivity, scale)
+            self._receipts[query, mu, want] = known
+        return known
+
+    def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
+        """Add noise to one mean.  Every answer goes through here."""
         draw = release_vector if value.ndim == 1 else release_symmetric
-        coordinates = p if value.ndim == 1 else p * (p + 1) // 2
-        sensitivity = self._sensitivity(query, depth)
-        scale = gaussian_scale(sensitivity, mu, coordinates)
+        scale = receipt.noise_scale
         observer = OBSERVER.get()
         if observer is None:
             noisy = draw(value, scale, self._noise)
         else:
-            release = Release(query, CLAIMS[query], value, mu, sensitivity, scale)
+            query, claim, mu, sensitivity, _ = receipt
+            release = Release(query, claim, value, mu, sensitivity, scale)
             noisy = observer.release(question, release, lambda: draw(value, scale, self._noise))
-        return Answer(noisy, scale, Receipt(query, CLAIMS[query], mu, sensitivity, scale))
+        return Answer(noisy, scale, receipt)
 
     def nonprivate_sums(
         self, theta: Array, *, majorize: bool = False
@@ -168,20 +195,9 @@ class Curator:
         gradient, curvature, meat = (EMPTY if total is None else total for total in totals)
         return gradient, curvature, meat
 
-    def _sensitivity(self, query: str, depth: int) -> float:
-        """Replacement sensitivity of one mean, the rounding of its summation included."""
-        known = self._sensitivities.get((query, depth))
-        if known is None:
-            objective, n, p = self.objective, self.n, self.objective.dimension
-            if query == "gradient":
-                known = mean_score(objective.score_diameter, n, depth=depth)
-            elif query == "meat":
-                known = mean_rank_one(objective.meat_bound, n, p, depth=depth)
-            else:
-                known = mean_rank_one(objective.curvature_bound, n, p, depth=depth)
-            self._sensitivities[query, depth] = known
-        return known
 
+#: Order of the kernels' answers.
+SLOTS = ("gradient", "hessian", "meat")
 
 #: What the kernels call each query.
 WANTED = {"gradient": GRADIENT, "hessian": HESSIAN, "majorizer": MAJORIZER, "meat": MEAT}

@@ -145,6 +145,15 @@ def test_bad_options_are_refused_before_any_spend(change, message):
     assert not ledger.entries
 
 
+@pytest.mark.parametrize("mu", [1e-7, 1e12])
+def test_impossible_budgets_are_refused_before_any_spend(mu):
+    X, y = simulate("huber")
+    ledger = dpfast.Ledger(1e13)
+    with pytest.raises(dpfast.InvalidBudget):
+        dpfast.fit(X, y, "huber", privacy=mu, scale=1.0, ledger=ledger)
+    assert not ledger.entries
+
+
 def test_more_coefficients_than_records_needs_a_ridge():
     X, y = simulate("huber", n=5, q=6)
     with pytest.raises(dpfast.InvalidInput, match="ridge"):
