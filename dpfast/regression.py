@@ -75,7 +75,7 @@ def fit(
     method : {"auto", "newton", "gradient-descent"} or Newton or GradientDescent
         "auto" chooses from n, p, the loss and the budget, all public.
     steps : int, optional
-        Number of steps, fixed in advance; default 8 or 10 (Newton) or 100 (gradient descent).
+        Number of steps, fixed in advance; default 8 (Newton) or 100 (gradient descent).
     schedule : {"geometric", "uniform"} or Schedule, optional
         How the budget is divided among the steps; default geometric, most of it last.
     start : sequence of float, optional
@@ -218,8 +218,10 @@ def coefficient_names(
 def _resolve_steps(steps: int | None, default: int) -> int:
     if steps is None:
         return default
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or not (
-        1 <= steps <= 100_000
+    if (
+        isinstance(steps, bool)
+        or not isinstance(steps, (int, np.integer))
+        or not (1 <= steps <= 100_000)
     ):
         raise InvalidInput(f"steps must be a whole number from 1 to 100000; received {steps!r}.")
     return int(steps)

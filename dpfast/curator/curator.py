@@ -87,9 +87,7 @@ class Curator:
         """What the noise source promises: "GDP" or "none (simulation)"."""
         return self._noise.guarantee
 
-    def joint(
-        self, theta: Array, budget: StepBudget, *, majorize: bool = False
-    ) -> JointAnswer:
+    def joint(self, theta: Array, budget: StepBudget, *, majorize: bool = False) -> JointAnswer:
         """Release mean score, mean Hessian and mean score covariance at one parameter.
 
         Parameters

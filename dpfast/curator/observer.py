@@ -31,9 +31,7 @@ class Release(NamedTuple):
 class Observer(Protocol):
     """Receives every release of every curator created in its context."""
 
-    def release(
-        self, question: tuple[Any, ...], release: Release, draw: Callable[[], Any]
-    ) -> Any:
+    def release(self, question: tuple[Any, ...], release: Release, draw: Callable[[], Any]) -> Any:
         """Return the answer to hand out: ``draw()``, or one recorded earlier.
 
         ``question`` is everything the answer may depend on besides the records: the label of the

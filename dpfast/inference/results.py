@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,8 +63,10 @@ class Guarantee(NamedTuple):
             "  equivalent to "
             + " and ".join(f"(epsilon={e:.4g}, delta={d:.3g})-DP" for e, d in self.equivalents())
         )
-        for label, mu in self.entries:
-            lines.append(f"  spent mu = {mu:.5f} on {label}")
+        for label, group in itertools.groupby(self.entries, key=lambda entry: entry[0]):
+            mus = [mu for _, mu in group]
+            times = f" ({len(mus)} times)" if len(mus) > 1 else ""
+            lines.append(f"  spent mu = {math.hypot(*mus):.4f} on {label}{times}")
         return "\n".join(lines)
 
 

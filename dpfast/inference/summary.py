@@ -52,6 +52,6 @@ def _coefficient_table(fit: Fit) -> list[str]:
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label)
-    ) or [label]
+    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label)) or [
+        label
+    ]

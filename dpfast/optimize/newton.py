@@ -65,7 +65,7 @@ class Newton:
         if objective.loss.binary_response:
             level *= 2.0  # p(1 - p) is well below its bound of 1/4 almost everywhere
         ratio = min(10.0, max(2.0, 0.16 / level))
-        return (10 if level <= 0.02 else 8), Geometric(ratio=ratio, uniform_share=0.1)
+        return 8, Geometric(ratio=ratio, uniform_share=0.1)
 
     def run(
         self,
