@@ -15,6 +15,7 @@ from dpfast.inference.sandwich import sandwich_covariance
 from dpfast.models import Bounded, Clip, Loss, Mallows, Objective, resolve_loss, resolve_weighting
 from dpfast.optimize import GradientDescent, Newton, Schedule, resolve_schedule
 from dpfast.optimize.planning import choose_method, plan_steps
+from dpfast.optimize.schedules import ROUNDING_MARGIN
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
@@ -158,7 +159,8 @@ def fit(
         # In the ledger's own currency if the request was made in it, as mu otherwise.
         same = isinstance(privacy, Budget) and type(privacy) is type(ledger.total)
         ledger.charge(privacy if same else total, label)
-    trajectory = optimiser.run(curator, theta, budgets, progress)
+    steering_mu = total.mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN)
+    trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)
     covariance = sandwich_covariance(trajectory, n, objective.ridge) if inference else None
     return Fit(
         params=trajectory.theta,

@@ -56,8 +56,13 @@ class JointAnswer(NamedTuple):
 
 
 class StepBudget(NamedTuple):
-    """Gaussian-DP parameters of the quantities of one step; 0 means: not released."""
+    """Gaussian-DP parameters of the quantities of one step; 0 means: not released.
+
+    With ``majorize``, the curvature released is the majorising ``psi(r)/r`` instead of the
+    Hessian's ``psi'(r)``.
+    """
 
     gradient: float
     hessian: float = 0.0
     meat: float = 0.0
+    majorize: bool = False

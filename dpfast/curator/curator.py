@@ -87,7 +87,7 @@ class Curator:
         """What the noise source promises: "GDP" or "none (simulation)"."""
         return self._noise.guarantee
 
-    def joint(self, theta: Array, budget: StepBudget, *, majorize: bool = False) -> JointAnswer:
+    def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
         """Release mean score, mean Hessian and mean score covariance at one parameter.
 
         Parameters
@@ -96,17 +96,16 @@ class Curator:
             Public (or released) parameter.
         budget : StepBudget
             Gaussian-DP parameter of each quantity; 0 leaves it out.
-        majorize : bool
-            Release the majorising curvature ``psi(r)/r`` instead of the Hessian ``psi'(r)``.
 
         Privacy
         -------
         Charges ``joint_mu`` (claims C17 to C19 of PROOFS.md): at most, and often below, the
         composition of the three budgets.  Replacement of one record, n public.
         """
-        coupling = self.objective.majorizer_coupling if majorize else self.objective.coupling
+        objective = self.objective
+        coupling = objective.majorizer_coupling if budget.majorize else objective.coupling
         mu = joint_mu(coupling, budget.gradient, budget.hessian, budget.meat)
-        receipts = self.receipts(budget, majorize=majorize)
+        receipts = self.receipts(budget)
         label = " + ".join([receipt.query for receipt in receipts])
         self.ledger.charge(GDP(mu), label)
         sums = self._sums(theta, sum([WANTED[receipt.query] for receipt in receipts]))
@@ -117,7 +116,7 @@ class Curator:
             answers[slot] = self._release(question, receipt, sums[SLOTS.index(slot)])
         return JointAnswer(**answers, mu=mu)
 
-    def receipts(self, budget: StepBudget, *, majorize: bool = False) -> list[Receipt]:
+    def receipts(self, budget: StepBudget) -> list[Receipt]:
         """What :meth:`joint` would release and with which noise; touches nothing, costs nothing.
 
         Raises
@@ -128,7 +127,7 @@ class Curator:
         """
         wanted = [("gradient", budget.gradient)]
         if budget.hessian:
-            wanted.append(("majorizer" if majorize else "hessian", budget.hessian))
+            wanted.append(("majorizer" if budget.majorize else "hessian", budget.hessian))
         if budget.meat:
             wanted.append(("meat", budget.meat))
         want = sum([WANTED[query] for query, _ in wanted])

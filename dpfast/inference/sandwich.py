@@ -37,18 +37,17 @@ class Covariance(NamedTuple):
 
 
 def newton_noise(
-    gradient_scales: list[float], inverse_squared: Matrix, step_size: float = 1.0
+    gradient_scales: list[float], step_sizes: list[float], inverse_squared: Matrix
 ) -> Matrix:
     """Covariance of the privacy noise in a noisy Newton iterate.
 
-    ``sum_k eta^2 (1 - eta)^(2 (K-1-k)) s_k^2 H^-2`` for any schedule of gradient noise scales
-    ``s_k`` (formulas page, section 6): at full steps only the last gradient's noise remains.
+    ``sum_k eta_k^2 prod_{j>k} (1 - eta_j)^2 s_k^2 H^-2`` for any schedule of gradient noise
+    scales ``s_k`` (formulas page, section 6): after a full step only its own noise remains.
     """
-    n_steps = len(gradient_scales)
-    factor = sum(
-        step_size**2 * (1.0 - step_size) ** (2 * (n_steps - 1 - k)) * scale**2
-        for k, scale in enumerate(gradient_scales)
-    )
+    factor, remaining = 0.0, 1.0
+    for scale, step_size in zip(reversed(gradient_scales), reversed(step_sizes), strict=True):
+        factor += (step_size * scale) ** 2 * remaining
+        remaining *= (1.0 - step_size) ** 2
     return factor * inverse_squared
 
 
@@ -116,11 +115,15 @@ def sandwich_covariance(trajectory: Trajectory, n: int, ridge: float = 0.0) -> C
     middle = half.T @ meat @ half / n
     start_error = trajectory.iterates[0] - trajectory.theta
     if trajectory.method == "newton":
-        diagonal = newton_noise(trajectory.gradient_scales, floored**-2.0, trajectory.step_size)
-        last_step = np.abs(trajectory.iterates[-1] - trajectory.iterates[-2])
-        unfinished = min(1.0, trajectory.curvature_change) * last_step
+        diagonal = newton_noise(
+            trajectory.gradient_scales, trajectory.step_sizes, floored**-2.0
+        )
+        # A full step leaves the relative error of its Hessian, a damped one the rest of the way.
+        eta = trajectory.step_sizes[-1]
+        left = min(1.0, trajectory.curvature_change + (1.0 - eta)) / eta
+        unfinished = left * np.abs(trajectory.iterates[-1] - trajectory.iterates[-2])
     else:
-        eta = trajectory.step_size
+        eta = trajectory.step_sizes[-1]
         diagonal = gradient_descent_noise(
             floored, trajectory.gradient_scales, eta, trajectory.weights
         )

@@ -40,6 +40,15 @@ class GradientDescent:
         self.step_size = step_size
         self.average = average
 
+    @property
+    def steering_share(self) -> float:
+        """Part of the total ``mu^2`` spent on queries that only steer: none."""
+        return 0.0
+
+    def curvature_at(self, k: int, n_steps: int) -> str:
+        """What step k releases beside the gradient: nothing."""
+        return "none"
+
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only."""
         return 100, Geometric(ratio=1.1, uniform_share=0.3)
@@ -60,6 +69,7 @@ class GradientDescent:
         start: NDArray[np.float64],
         budgets: list[StepBudget],
         progress: Callable[[int, int], None] | None = None,
+        steering_mu: float = 0.0,
     ) -> Trajectory:
         """Take one step per budget; the last budget may include the Hessian and the meat.
 
@@ -92,7 +102,7 @@ class GradientDescent:
             method=self.name,
             theta=theta,
             iterates=iterates,
-            step_size=step_size,
+            step_sizes=[step_size] * n_steps,
             gradient_scales=scales,
             weights=weights,
             final=answer,

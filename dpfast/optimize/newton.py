@@ -13,13 +13,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Curator, JointAnswer, StepBudget
+from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
+from dpfast.errors import InvalidInput
 from dpfast.kernels.linalg import newton_direction
 from dpfast.models import Objective
+from dpfast.optimize.damping import FullSteps, Situation, StepRule
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory
 
 __all__ = ["Newton", "curvature_noise"]
+
+Array = NDArray[np.float64]
 
 
 def curvature_noise(objective: Objective, n: int, mu: float) -> float:
@@ -37,23 +41,61 @@ class Newton:
     Parameters
     ----------
     newton_steps : int
-        How many of the last steps use the Hessian itself; the earlier ones majorise.
-    floor : float, optional
+        How many of the last steps use the Hessian itself.  The paper's method uses it in all.
+    gradient_steps : int
+        How many of the first steps are gradient descent with step size ``1 / smoothness``
+        (Remark 7 of the paper).  The steps in between majorise.
+    step : StepRule, optional
+        How far to go along each direction; full steps by default.
+    floor : float
         Public floor on the eigenvalues of the noisy Hessian.  The floor actually used is never
         below the noise level ``2 * noise_scale * sqrt(p)``.
     max_step : float, optional
         Public cap on the length of a step (trust region).  Default: ``1e3 * scale``, which
         only keeps iterates finite.
+    early_ridge : float
+        Public ridge penalty of every step but the ``newton_steps`` last (two-phase method).
     """
 
     name = "newton"
 
     def __init__(
-        self, *, newton_steps: int = 2, floor: float = 0.0, max_step: float | None = None
+        self,
+        *,
+        newton_steps: int = 2,
+        gradient_steps: int = 0,
+        step: StepRule | None = None,
+        floor: float = 0.0,
+        max_step: float | None = None,
+        early_ridge: float = 0.0,
     ) -> None:
+        if min(newton_steps, gradient_steps) < 0:
+            raise InvalidInput(
+                "newton_steps and gradient_steps must be at least 0; received "
+                f"{newton_steps!r} and {gradient_steps!r}."
+            )
+        if not (floor >= 0.0 and early_ridge >= 0.0 and (max_step is None or max_step > 0.0)):
+            raise InvalidInput(
+                "floor and early_ridge must be at least 0 and max_step positive; received "
+                f"{floor!r}, {early_ridge!r} and {max_step!r}."
+            )
         self.newton_steps = newton_steps
+        self.gradient_steps = gradient_steps
+        self.step = FullSteps() if step is None else step
         self.floor = floor
         self.max_step = max_step
+        self.early_ridge = early_ridge
+
+    @property
+    def steering_share(self) -> float:
+        """Part of the total ``mu^2`` that the step rule spends on queries of its own."""
+        return self.step.share
+
+    def curvature_at(self, k: int, n_steps: int) -> str:
+        """What step k releases beside the gradient: "none", "majorizer" or "hessian"."""
+        if k >= n_steps - self.newton_steps:
+            return "hessian"
+        return "none" if k < self.gradient_steps else "majorizer"
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only.
@@ -65,14 +107,15 @@ class Newton:
         if objective.loss.binary_response:
             level *= 2.0  # p(1 - p) is well below its bound of 1/4 almost everywhere
         ratio = min(10.0, max(2.0, 0.16 / level))
-        return 8, Geometric(ratio=ratio, uniform_share=0.1)
+        return 8 + self.gradient_steps, Geometric(ratio=ratio, uniform_share=0.1)
 
     def run(
         self,
         curator: Curator,
-        start: NDArray[np.float64],
+        start: Array,
         budgets: list[StepBudget],
         progress: Callable[[int, int], None] | None = None,
+        steering_mu: float = 0.0,
     ) -> Trajectory:
         """Take one step per budget; the last budget may include the meat.
 
@@ -81,34 +124,46 @@ class Newton:
         Post-processing of the curator's answers, which charge their own ledger.
         """
         objective: Objective = curator.objective
-        ridge = objective.ridge
+        rule = self.step.start(objective, steering_mu)
         max_step = self.max_step if self.max_step is not None else 1e3 * objective.scale
-        root_p = objective.dimension**0.5
         theta = start
-        iterates = [theta]
-        scales = []
+        iterates, scales, step_sizes = [theta], [], []
         smallest = 1.0
         answer: JointAnswer | None = None
         previous: JointAnswer | None = None
         n_steps = len(budgets)
         for k, budget in enumerate(budgets):
             previous = answer
-            answer = curator.joint(theta, budget, majorize=k < n_steps - self.newton_steps)
-            hessian = answer.hessian.value
+            answer = curator.joint(theta, budget)
+            early = 0.0 if k >= n_steps - self.newton_steps else self.early_ridge
+            ridge = objective.ridge + early
             gradient = answer.gradient.value
             if ridge:
-                hessian = hessian + ridge * np.eye(len(theta))
                 gradient = gradient + ridge * theta
-            floor = max(self.floor, 2.0 * answer.hessian.noise_scale * root_p)
-            direction, eigenvalues, _ = newton_direction(hessian, gradient, floor)
+            if not budget.hessian:
+                step_size = 1.0
+                direction = gradient / (objective.smoothness + early)
+            else:
+                direction, eigenvalues = self._direction(answer.hessian, gradient, ridge)
+                smallest = float(eigenvalues[0])
+                step_size = rule.step_size(
+                    Situation(
+                        curator,
+                        theta,
+                        gradient,
+                        direction,
+                        eigenvalues,
+                        answer.gradient.noise_scale,
+                    )
+                )
             length = float(direction @ direction) ** 0.5
             if not length <= max_step:
                 # A direction that is not finite carries no information: stay.
                 direction = direction * (max_step / length) if length < np.inf else 0.0 * theta
-            theta = theta - direction
+            theta = theta - step_size * direction
             iterates.append(theta)
             scales.append(answer.gradient.noise_scale)
-            smallest = max(float(eigenvalues[0]), floor)
+            step_sizes.append(step_size)
             if progress is not None:
                 progress(k + 1, n_steps)
         assert answer is not None
@@ -116,15 +171,31 @@ class Newton:
             method=self.name,
             theta=theta,
             iterates=iterates,
-            step_size=1.0,
+            step_sizes=step_sizes,
             gradient_scales=scales,
             weights=None,
             final=answer,
             curvature_change=_curvature_change(answer, previous, smallest),
         )
 
+    def _direction(self, hessian: Answer, gradient: Array, ridge: float) -> tuple[Array, Array]:
+        """``H^-1 G`` with the noisy Hessian's eigenvalues floored, and those eigenvalues."""
+        matrix = hessian.value
+        if ridge:
+            matrix = matrix + ridge * np.eye(len(gradient))
+        floor = max(self.floor, 2.0 * hessian.noise_scale * len(gradient) ** 0.5)
+        direction, eigenvalues, _ = newton_direction(matrix, gradient, floor)
+        return direction, np.maximum(eigenvalues, floor)
+
     def __repr__(self) -> str:
-        return f"Newton(newton_steps={self.newton_steps})"
+        parts = [f"newton_steps={self.newton_steps}"]
+        if self.gradient_steps:
+            parts.append(f"gradient_steps={self.gradient_steps}")
+        if not isinstance(self.step, FullSteps):
+            parts.append(f"step={self.step!r}")
+        if self.early_ridge:
+            parts.append(f"early_ridge={self.early_ridge:g}")
+        return f"Newton({', '.join(parts)})"
 
 
 def _curvature_change(last: JointAnswer, previous: JointAnswer | None, smallest: float) -> float:
@@ -133,7 +204,7 @@ def _curvature_change(last: JointAnswer, previous: JointAnswer | None, smallest:
     The change of the Hessian over the last step, with the noise it is known to contain taken
     out of the previous Hessian but not out of the last, which the step suffered from.
     """
-    if previous is None:
+    if previous is None or previous.hessian.noise_scale == 0.0:
         return 1.0
     difference = last.hessian.value - previous.hessian.value
     p = difference.shape[0]

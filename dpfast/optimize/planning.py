@@ -72,27 +72,29 @@ def plan_steps(
     inference: bool,
 ) -> list[StepBudget]:
     """Budgets of every step; their joint costs' exact squares add up to at most ``mu^2``."""
-    newton_steps = method.newton_steps if isinstance(method, Newton) else n_steps
-    uses_curvature = isinstance(method, Newton)
-    reserved = 0.0
+    last = n_steps - 1
+    reserved = method.steering_share
+    inference_share = 0.0
     if inference:
-        reserved = MEAT_SHARE
-        if not uses_curvature and objective.coupling == "independent":
-            reserved *= 2.0  # gradient descent buys its only Hessian here
-    mus = schedule.step_mus(mu * (1.0 - reserved) ** 0.5, n_steps)
+        inference_share = MEAT_SHARE
+        if method.curvature_at(last, n_steps) != "hessian" and objective.coupling == "independent":
+            inference_share *= 2.0  # its only Hessian is bought here
+    mus = schedule.step_mus(mu * (1.0 - reserved - inference_share) ** 0.5, n_steps)
     budgets = []
     for k, gradient in enumerate(mus):
-        majorize = k < n_steps - newton_steps
-        coupling = objective.majorizer_coupling if majorize else objective.coupling
-        release_inference = inference and k == n_steps - 1
-        meat = MEAT_SHARE**0.5 * mu if release_inference else 0.0
-        total = gradient
-        if release_inference:
-            total = (gradient**2 + reserved * mu**2) ** 0.5 * (1.0 - ROUNDING_MARGIN)
-        hessian = 0.0
-        if uses_curvature or release_inference:
+        curvature = method.curvature_at(k, n_steps)
+        total, meat = gradient, 0.0
+        if inference and k == last:
+            curvature = "hessian"
+            meat = MEAT_SHARE**0.5 * mu
+            total = (gradient**2 + inference_share * mu**2) ** 0.5 * (1.0 - ROUNDING_MARGIN)
+        coupling, hessian = objective.coupling, 0.0
+        if curvature != "none":
+            if curvature == "majorizer":
+                coupling = objective.majorizer_coupling
             hessian = (CURVATURE_RATIO[coupling] * (gradient**2 + meat**2)) ** 0.5
         # The joint cost is homogeneous of degree one: scale the pattern to cost `total`.
         factor = total / joint_mu(coupling, gradient, hessian, meat)
-        budgets.append(StepBudget(gradient * factor, hessian * factor, meat * factor))
+        parts = (gradient * factor, hessian * factor, meat * factor)
+        budgets.append(StepBudget(*parts, majorize=curvature == "majorizer"))
     return budgets

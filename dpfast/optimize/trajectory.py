@@ -22,7 +22,7 @@ class Trajectory(NamedTuple):
         The estimate: last iterate or weighted average of the iterates.
     iterates : list of ndarray of shape (p,)
         Start and the K iterates after it.
-    step_size : float
+    step_sizes : list of float
     gradient_scales : list of float
         Noise standard deviation of each step's gradient.
     weights : list of float or None
@@ -38,7 +38,7 @@ class Trajectory(NamedTuple):
     method: str
     theta: NDArray[np.float64]
     iterates: list[NDArray[np.float64]]
-    step_size: float
+    step_sizes: list[float]
     gradient_scales: list[float]
     weights: list[float] | None
     final: JointAnswer

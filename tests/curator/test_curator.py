@@ -62,12 +62,12 @@ def test_the_charge_stays_when_the_query_fails():
 )
 def test_joint_release_is_charged_its_joint_cost(loss, majorize, budget):
     keeper = curator(loss=loss)
-    answer = keeper.joint(THETA, budget, majorize=majorize)
+    answer = keeper.joint(THETA, budget._replace(majorize=majorize))
     coupling = keeper.objective.majorizer_coupling if majorize else keeper.objective.coupling
-    assert answer.mu == joint_mu(coupling, *budget)
+    assert answer.mu == joint_mu(coupling, *budget[:3])
     (entry,) = keeper.ledger.entries
     assert entry.spend.mu == answer.mu
-    for name, mu in zip(("gradient", "hessian", "meat"), budget, strict=True):
+    for name, mu in zip(("gradient", "hessian", "meat"), budget[:3], strict=True):
         part = getattr(answer, name)
         assert part.receipt.mu == mu
         if mu:

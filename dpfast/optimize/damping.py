@@ -1,0 +1,202 @@
+"""How far to go along a noisy Newton direction: rules that see released numbers only."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+from dpfast.errors import InvalidInput
+from dpfast.models import Objective
+
+__all__ = [
+    "Backtracking",
+    "Damped",
+    "DecrementSwitch",
+    "FullSteps",
+    "SelfConcordant",
+    "Situation",
+    "StepRule",
+]
+
+
+class Situation(NamedTuple):
+    """What a rule may look at: all of it released or public.
+
+    ``eigenvalues`` are those of the noisy Hessian, floored; ``gradient_scale`` is the noise
+    standard deviation of ``gradient``.
+    """
+
+    curator: Curator
+    theta: NDArray[np.float64]
+    gradient: NDArray[np.float64]
+    direction: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+    gradient_scale: float
+
+
+class StepRule:
+    """Base of the rules.  One object describes the rule; :meth:`start` begins a run of it."""
+
+    #: Part of the total ``mu^2`` the rule spends on queries of its own.
+    share: float = 0.0
+
+    def start(self, objective: Objective, mu: float) -> StepRule:
+        """A fresh copy for one run with ``mu`` to spend on this rule's own queries."""
+        return self
+
+    def step_size(self, situation: Situation) -> float:
+        """Step size in (0, 1]."""
+        return 1.0
+
+
+class FullSteps(StepRule):
+    """Pure Newton: every step has size one."""
+
+    def __repr__(self) -> str:
+        return "FullSteps()"
+
+
+class Damped(StepRule):
+    """A fixed step size."""
+
+    def __init__(self, step_size: float) -> None:
+        if not 0.0 < step_size <= 1.0:
+            raise InvalidInput(f"step_size must lie in (0, 1]; received {step_size!r}.")
+        self._step_size = step_size
+
+    def step_size(self, situation: Situation) -> float:
+        return self._step_size
+
+    def __repr__(self) -> str:
+        return f"Damped({self._step_size:g})"
+
+
+def _self_concordance(objective: Objective) -> float:
+    gamma = objective.self_concordance
+    if gamma == math.inf:
+        raise InvalidInput(
+            f"{objective!r} has no public self-concordance constant: Mallows weights bound "
+            "||x||^2 w, not ||x||. Use weights=dpfast.Bounded(radius) or "
+            "dpfast.Schweppe(radius), and a loss with third derivatives."
+        )
+    return gamma
+
+
+class SelfConcordant(StepRule):
+    """Adaptive damping ``log(1 + b)/b`` with ``b = gamma ||H^-1 G||`` (paper 1, section 4.4.2)."""
+
+    def __init__(self) -> None:
+        self._gamma = math.inf
+
+    def start(self, objective: Objective, mu: float) -> StepRule:
+        run = SelfConcordant()
+        run._gamma = _self_concordance(objective)
+        return run
+
+    def step_size(self, situation: Situation) -> float:
+        b = self._gamma * float(np.linalg.norm(situation.direction))
+        return math.log1p(b) / b if b > 1e-8 else 1.0
+
+    def __repr__(self) -> str:
+        return "SelfConcordant()"
+
+
+class DecrementSwitch(StepRule):
+    """Damped steps until the noisy Newton decrement says the pure phase is safe.
+
+    The decrement of a noisy gradient is inflated by ``s^2 tr(H^-1)``; that public amount is taken
+    out before ``lambda_min^(-1/2) * decrement <= 1 / (16 gamma)`` is tested (formulas page,
+    section 8).
+    """
+
+    def __init__(self, step_size: float = 0.5) -> None:
+        self._damped = Damped(step_size)
+        self._gamma = math.inf
+        self._pure = False
+
+    def start(self, objective: Objective, mu: float) -> StepRule:
+        run = DecrementSwitch(self._damped._step_size)
+        run._gamma = _self_concordance(objective)
+        return run
+
+    def step_size(self, situation: Situation) -> float:
+        if not self._pure:
+            inflation = situation.gradient_scale**2 * float((1.0 / situation.eigenvalues).sum())
+            squared = float(situation.gradient @ situation.direction) - inflation
+            smallest = float(situation.eigenvalues[0])
+            self._pure = math.sqrt(max(squared, 0.0) / smallest) <= 1.0 / (16.0 * self._gamma)
+        return 1.0 if self._pure else self._damped.step_size(situation)
+
+    def __repr__(self) -> str:
+        return f"DecrementSwitch({self._damped._step_size:g})"
+
+
+class Backtracking(StepRule):
+    """Private line search (paper 1, Appendix G): ``evaluations`` tests over all iterations.
+
+    Each test asks for one difference of losses with fresh noise.  When the evaluations are used
+    up, or once a full step has been accepted, the step size stays as it is.
+
+    Parameters
+    ----------
+    evaluations : int
+    share : float in (0, 1)
+        Part of the total ``mu^2`` for all evaluations together.
+    slope : float in (0, 1/2)
+        Required decrease relative to ``step_size * G'H^-1 G``.  (The paper prints the range
+        (1, 1/2).)
+    shrink : float in (0, 1)
+    """
+
+    def __init__(
+        self,
+        evaluations: int = 10,
+        *,
+        share: float = 0.2,
+        slope: float = 0.25,
+        shrink: float = 0.5,
+    ) -> None:
+        if not 1 <= evaluations <= 10_000:
+            raise InvalidInput(f"evaluations must lie in [1, 10000]; received {evaluations!r}.")
+        for name, value, high in (("share", share, 1.0), ("slope", slope, 0.5), ("shrink", shrink, 1.0)):
+            if not 0.0 < value < high:
+                raise InvalidInput(f"{name} must lie in (0, {high:g}); received {value!r}.")
+        self.evaluations = evaluations
+        self.share = share
+        self.slope = slope
+        self.shrink = shrink
+        self._mu = 0.0
+        self._left = 0
+        self._current = 1.0
+        self._settled = False
+
+    def start(self, objective: Objective, mu: float) -> StepRule:
+        run = Backtracking(
+            self.evaluations, share=self.share, slope=self.slope, shrink=self.shrink
+        )
+        run._mu = mu / self.evaluations**0.5
+        run._left = self.evaluations
+        return run
+
+    def step_size(self, situation: Situation) -> float:
+        if self._settled:
+            return self._current
+        self._current = 1.0
+        decrease = self.slope * float(situation.gradient @ situation.direction)
+        while self._left:
+            self._left -= 1
+            new = situation.theta - self._current * situation.direction
+            change = situation.curator.loss_difference(new, situation.theta, self._mu)
+            if float(change.value[0]) <= -self._current * decrease:
+                self._settled = self._current == 1.0
+                return self._current
+            self._current *= self.shrink
+        self._settled = True
+        return self._current
+
+    def __repr__(self) -> str:
+        return f"Backtracking({self.evaluations}, share={self.share:g})"
