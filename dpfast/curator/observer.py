@@ -14,7 +14,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OBSERVER", "Observer", "Release", "observed"]
+from dpfast.kernels.records import RecordKernel
+from dpfast.models import Objective
+
+__all__ = ["OBSERVER", "Observer", "Release", "nonprivate_contributions", "observed"]
 
 
 class Release(NamedTuple):
@@ -50,3 +53,31 @@ def observed(observer: Observer) -> Iterator[None]:
         yield
     finally:
         OBSERVER.reset(token)
+
+
+def nonprivate_contributions(
+    objective: Objective,
+    X: NDArray[np.float64],
+    y: NDArray[np.float64],
+    theta: NDArray[np.float64],
+    want: int,
+) -> tuple[NDArray[np.float64] | None, ...]:
+    """Exact gradient, curvature and meat of each record on its own, by the compiled kernels.
+
+    For attacks on sensitivities; nothing about it is private.
+
+    Parameters
+    ----------
+    want : int
+        Any sum of GRADIENT, HESSIAN or MAJORIZER, and MEAT.
+
+    Returns
+    -------
+    tuple of ndarray or None
+        Shapes (n, p), (n, p, p) and (n, p, p); None for what was not wanted.
+    """
+    sums = RecordKernel(*objective.kernel_arguments()).sums
+    parts = [sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0, 1) for i in range(len(y))]
+    return tuple(
+        None if column[0] is None else np.array(column) for column in zip(*parts, strict=True)
+    )

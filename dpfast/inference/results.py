@@ -10,6 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.inference.hypotheses import (
+    Contrast,
+    WaldTest,
+    confidence_ellipse,
+    t_test,
+    wald_test,
+)
 from dpfast.inference.sandwich import Covariance
 
 __all__ = ["Fit", "Guarantee"]
@@ -158,6 +165,46 @@ class Fit:
         half = ndtri(0.5 + level / 2.0) * self.bse
         return np.column_stack([self.params - half, self.params + half])
 
+    def t_test(self, contrast: ArrayLike, value: ArrayLike = 0.0) -> Contrast:
+        """Estimate, standard error and p value of linear combinations of the coefficients.
+
+        Parameters
+        ----------
+        contrast : array-like of shape (p,) or (k, p)
+        value : array-like, broadcast to shape (k,)
+            Hypothesised values.
+        """
+        return t_test(self.params, self.cov_params(), contrast, value)
+
+    def wald_test(self, restriction: ArrayLike, value: ArrayLike = 0.0) -> WaldTest:
+        """Wald test that ``restriction @ params == value``, all rows together.
+
+        Parameters
+        ----------
+        restriction : array-like of shape (k, p) or (p,)
+            Linearly independent rows.
+        value : array-like, broadcast to shape (k,)
+        """
+        return wald_test(self.params, self.cov_params(), restriction, value)
+
+    def confidence_ellipse(
+        self, first: int | str, second: int | str, level: float = 0.95, n_points: int = 200
+    ) -> NDArray[np.float64]:
+        """Boundary of the joint confidence region of two coefficients, shape (n_points, 2)."""
+        chosen = [self._index(first), self._index(second)]
+        covariance = self.cov_params()[np.ix_(chosen, chosen)]
+        return confidence_ellipse(self.params[chosen], covariance, level, n_points)
+
+    def _index(self, name: int | str) -> int:
+        if isinstance(name, str):
+            if name in self.names:
+                return self.names.index(name)
+        elif isinstance(name, (int, np.integer)) and 0 <= name < len(self.params):
+            return int(name)
+        raise InvalidInput(
+            f"a coefficient is one of {list(self.names)} or its position; received {name!r}."
+        )
+
     @property
     def warnings(self) -> tuple[str, ...]:
         covariance = self._covariance
@@ -180,20 +227,41 @@ class Fit:
         return tuple(found)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Linear predictor (logistic: probability) for new rows; X is (m, q), result (m,)."""
+        """Mean response (logistic: probability) for new rows; X is (m, q), result (m,)."""
+        return self._response(self._design(X) @ self.params)
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.95) -> NDArray[np.float64]:
+        """Confidence interval of the mean response for new rows, shape (m, 2).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+        level : float in (0, 1)
+            Nominal coverage, one row at a time.
+        """
+        from scipy.special import ndtri
+
+        if not 0.0 < level < 1.0:
+            raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+        rows = self._design(X)
+        variance = np.einsum("ij,jk,ik->i", rows, self.cov_params(), rows)
+        half = ndtri(0.5 + level / 2.0) * np.sqrt(variance)
+        t = rows @ self.params
+        return self._response(np.column_stack([t - half, t + half]))
+
+    def _design(self, X: ArrayLike) -> NDArray[np.float64]:
         X = np.asarray(X, dtype=float)
         q = len(self.params) - int(self._fit_intercept)
         if X.ndim != 2 or X.shape[1] != q:
             raise InvalidInput(f"X must have shape (m, {q}); received {X.shape}.")
-        if self._fit_intercept:
-            t = self.params[0] + X @ self.params[1:]
-        else:
-            t = X @ self.params
-        if self._binary_response:
-            from scipy.special import expit
+        return np.column_stack([np.ones(len(X)), X]) if self._fit_intercept else X
 
-            return np.asarray(expit(t))
-        return t
+    def _response(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not self._binary_response:
+            return t
+        from scipy.special import expit
+
+        return np.asarray(expit(t))
 
     def summary(self) -> str:
         """Coefficient table with a privacy block, as text."""

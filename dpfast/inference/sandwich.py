@@ -115,9 +115,7 @@ def sandwich_covariance(trajectory: Trajectory, n: int, ridge: float = 0.0) -> C
     middle = half.T @ meat @ half / n
     start_error = trajectory.iterates[0] - trajectory.theta
     if trajectory.method == "newton":
-        diagonal = newton_noise(
-            trajectory.gradient_scales, trajectory.step_sizes, floored**-2.0
-        )
+        diagonal = newton_noise(trajectory.gradient_scales, trajectory.step_sizes, floored**-2.0)
         # A full step leaves the relative error of its Hessian, a damped one the rest of the way.
         eta = trajectory.step_sizes[-1]
         left = min(1.0, trajectory.curvature_change + (1.0 - eta)) / eta

@@ -58,4 +58,6 @@ def test_newton_noise_is_exact_for_a_quadratic(hessian, eta, n_steps):
     weights = np.r_[np.zeros(n_steps), 1.0]
     inverse = np.linalg.inv(hessian)
     exact = recursion_covariance(hessian, s, eta, weights, inverse)
-    np.testing.assert_allclose(newton_noise(s, [eta] * n_steps, inverse @ inverse), exact, rtol=1e-9)
+    np.testing.assert_allclose(
+        newton_noise(s, [eta] * n_steps, inverse @ inverse), exact, rtol=1e-9
+    )

@@ -1,0 +1,88 @@
+"""Tests of linear hypotheses and joint confidence regions: post-processing of a released fit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["Contrast", "WaldTest", "confidence_ellipse", "t_test", "wald_test"]
+
+
+class Contrast(NamedTuple):
+    """Linear combinations of coefficients; each field has shape (k,)."""
+
+    estimate: NDArray[np.float64]
+    bse: NDArray[np.float64]
+    zvalues: NDArray[np.float64]
+    pvalues: NDArray[np.float64]
+
+
+class WaldTest(NamedTuple):
+    """A joint test: chi-squared statistic, its degrees of freedom and p value."""
+
+    statistic: float
+    df: int
+    pvalue: float
+
+
+def _rows(restriction: ArrayLike, p: int) -> NDArray[np.float64]:
+    rows = np.atleast_2d(np.asarray(restriction, dtype=float))
+    if rows.ndim != 2 or rows.shape[1] != p or not np.isfinite(rows).all():
+        raise InvalidInput(
+            f"a restriction must be finite and have shape ({p},) or (k, {p}); received shape "
+            f"{rows.shape}."
+        )
+    return rows
+
+
+def t_test(
+    params: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    contrast: ArrayLike,
+    value: ArrayLike,
+) -> Contrast:
+    """One test for each row of ``contrast``."""
+    from scipy.special import ndtr
+
+    rows = _rows(contrast, len(params))
+    estimate = rows @ params
+    bse = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
+    with np.errstate(all="ignore"):
+        z = (estimate - np.asarray(value, dtype=float)) / bse
+    return Contrast(estimate, bse, z, np.asarray(2.0 * ndtr(-np.abs(z))))
+
+
+def wald_test(
+    params: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    restriction: ArrayLike,
+    value: ArrayLike,
+) -> WaldTest:
+    """One test for all rows of ``restriction`` together."""
+    from scipy.special import chdtrc
+
+    rows = _rows(restriction, len(params))
+    df = rows.shape[0]
+    if np.linalg.matrix_rank(rows) < df:
+        raise InvalidInput("the rows of a restriction must be linearly independent.")
+    difference = rows @ params - np.broadcast_to(np.asarray(value, dtype=float), df)
+    middle = rows @ covariance @ rows.T
+    statistic = float(difference @ np.linalg.pinv(middle, hermitian=True) @ difference)
+    return WaldTest(statistic, df, float(chdtrc(df, statistic)))
+
+
+def confidence_ellipse(
+    centre: NDArray[np.float64], covariance: NDArray[np.float64], level: float, n_points: int
+) -> NDArray[np.float64]:
+    """Points on the boundary of the joint confidence region of two coefficients."""
+    if not 0.0 < level < 1.0:
+        raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+    radius = np.sqrt(-2.0 * np.log1p(-level))  # the chi-squared quantile with two degrees
+    values, vectors = np.linalg.eigh(covariance)
+    angle = np.linspace(0.0, 2.0 * np.pi, n_points)
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    return centre + radius * (circle * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

@@ -1,0 +1,64 @@
+"""Contrasts, joint tests, ellipses and prediction intervals against their definitions."""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+import dpfast
+
+
+@pytest.fixture(scope="module")
+def fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = 0.3 + X @ [1.0, 0.0, -0.5] + rng.normal(size=3000)
+    noise = dpfast.SeededNoise(0)
+    return dpfast.fit(X, y, "log-cosh", privacy=1.0, scale=1.0, noise=noise, names=list("abc"))
+
+
+def test_contrast_of_one_coefficient_is_its_row_of_the_table(fit):
+    contrast = fit.t_test(np.eye(4))
+    np.testing.assert_allclose(contrast.estimate, fit.params)
+    np.testing.assert_allclose(contrast.bse, fit.bse)
+    np.testing.assert_allclose(contrast.pvalues, fit.pvalues)
+    shifted = fit.t_test([0, 1, 0, 1], value=0.5)
+    expected = np.sqrt(np.array([0, 1, 0, 1]) @ fit.cov_params() @ np.array([0, 1, 0, 1]))
+    np.testing.assert_allclose(shifted.bse, expected)
+    np.testing.assert_allclose(shifted.zvalues, (fit.params[1] + fit.params[3] - 0.5) / expected)
+
+
+def test_wald_test(fit):
+    single = fit.wald_test([0, 1, 0, 0])
+    assert single.df == 1
+    assert single.statistic == pytest.approx(fit.zvalues[1] ** 2)
+    assert single.pvalue == pytest.approx(fit.pvalues[1], rel=1e-9)
+    joint = fit.wald_test(np.eye(4)[1:], value=[1.0, 0.0, -0.5])
+    difference = fit.params[1:] - [1.0, 0.0, -0.5]
+    expected = difference @ np.linalg.solve(fit.cov_params()[1:, 1:], difference)
+    assert joint.statistic == pytest.approx(expected)
+    assert joint.pvalue == pytest.approx(chi2.sf(expected, 3))
+
+
+@pytest.mark.parametrize("bad", [np.eye(3), [[1, 0, 0, 0], [2, 0, 0, 0]], [np.nan, 0, 0, 0]])
+def test_bad_restrictions(fit, bad):
+    with pytest.raises(dpfast.InvalidInput):
+        fit.wald_test(bad)
+
+
+def test_ellipse_is_the_level_set_of_the_wald_statistic(fit):
+    points = fit.confidence_ellipse("a", 3, level=0.9)
+    centre = fit.params[[1, 3]]
+    precision = np.linalg.inv(fit.cov_params()[np.ix_([1, 3], [1, 3])])
+    distance = np.einsum("ij,jk,ik->i", points - centre, precision, points - centre)
+    np.testing.assert_allclose(distance, chi2.ppf(0.9, 2))
+    with pytest.raises(dpfast.InvalidInput, match="a coefficient is one of"):
+        fit.confidence_ellipse("z", 0)
+
+
+def test_prediction_interval(fit):
+    rows = np.random.default_rng(1).normal(size=(5, 3))
+    interval = fit.predict_interval(rows, 0.8)
+    A = np.column_stack([np.ones(5), rows])
+    half = norm.ppf(0.9) * np.sqrt(np.diag(A @ fit.cov_params() @ A.T))
+    np.testing.assert_allclose(interval.mean(axis=1), fit.predict(rows))
+    np.testing.assert_allclose((interval[:, 1] - interval[:, 0]) / 2, half)
