@@ -68,6 +68,8 @@ def _quanta(x: float, power: int = 1) -> int:
 
 def _cost(charged: Budget) -> tuple[int, ...]:
     """Additive cost of a charge that is already in the ledger's currency."""
+    if min(charged.values()) < 0.0:  # impossible for a Budget that was constructed normally
+        raise InvalidBudget(f"a charge cannot be negative; received {charged!r}.")
     if isinstance(charged, GDP):
         return (_quanta(charged.mu, 2),)
     return tuple(_quanta(value) for value in charged.values())
@@ -277,11 +279,9 @@ def _copy_of(total: Budget, spent: tuple[int, ...], entries: tuple[Entry, ...]) 
     return ledger
 
 
-# ---- a ledger in a file --------------------------------------------------------------------------
+# ---- a ledger in a file -------------------------------------------------------------------------
 
-_KINDS: dict[str, type[Budget]] = {
-    kind.__name__: kind for kind in (GDP, ZCDP, PureDP, ApproxDP)
-}
+_KINDS: dict[str, type[Budget]] = {kind.__name__: kind for kind in (GDP, ZCDP, PureDP, ApproxDP)}
 
 
 def _encode(budget: Budget) -> list[str]:
@@ -441,8 +441,6 @@ class _FileLedger(Ledger):
                 if type(charged) is not self._currency or not isinstance(label, str):
                     raise ValueError
                 cost = _cost(charged)
-                if min(cost) < 0:
-                    raise ValueError
             except (ValueError, KeyError, TypeError, IndexError, OverflowError):
                 raise self._corrupted(f"line {line[:80]!r} is not a charge") from None
             self._spent = tuple(map(int.__add__, self._spent, cost))

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidBudget, InvalidInput
-from dpfast.kernels.sampler import release
-from dpfast.kernels.sampler import release_symmetric as _release_symmetric
+from dpfast.kernels.sampler import release, release_symmetric as _release_symmetric
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = [

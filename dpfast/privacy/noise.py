@@ -35,9 +35,7 @@ class NoiseSource:
         """``floor(2**bits * Z)`` for ``size`` independent standard normals."""
         raise NotImplementedError
 
-    def discrete_laplace(
-        self, size: int, numerator: int, denominator: int
-    ) -> NDArray[np.int64]:
+    def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
         """Integers ``j`` with probability proportional to ``exp(-|j| numerator/denominator)``."""
         raise NotImplementedError
 
@@ -53,9 +51,12 @@ class EntropyNoise(NoiseSource):
 
     def __init__(self) -> None:
         self._sampler = ExactSampler(os.urandom)
-        # bound methods: one attribute lookup per call instead of two calls
-        self.normals = self._sampler.normals  # type: ignore[method-assign]
-        self.discrete_laplace = self._sampler.discrete_laplace  # type: ignore[method-assign]
+
+    def normals(self, size: int, bits: int) -> NDArray[np.int64]:
+        return self._sampler.normals(size, bits)
+
+    def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
+        return self._sampler.discrete_laplace(size, numerator, denominator)
 
     def __reduce__(self) -> tuple[type[EntropyNoise], tuple[()]]:
         return EntropyNoise, ()  # a copy fetches bytes of its own
@@ -92,9 +93,7 @@ class SeededNoise(NoiseSource):
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
         return scaled_floor(self._draw(size), bits)
 
-    def discrete_laplace(
-        self, size: int, numerator: int, denominator: int
-    ) -> NDArray[np.int64]:
+    def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
         success = -math.expm1(-numerator / denominator)
         draw: Any = self._generator.geometric
         return np.asarray(draw(success, size) - draw(success, size), dtype=np.int64)

@@ -110,9 +110,7 @@ def extreme_eigenvalue(bound: float, n: int, dimension: int, *, depth: int = 0) 
     return bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP
 
 
-def loss_difference(
-    score_bound: float, distance: float, n: int, *, depth: int = 0
-) -> float:
+def loss_difference(score_bound: float, distance: float, n: int, *, depth: int = 0) -> float:
     """Sensitivity of the mean loss at one parameter minus that at another (claim C21).
 
     ``2 * score_bound * distance / n`` with the distance of the two parameters.
@@ -121,7 +119,7 @@ def loss_difference(
     return 2.0 * score_bound * distance / n * (1.0 + _relative_slack(n, depth)) * _UP
 
 
-# ---- several quantities at one parameter: claims C17 to C19 --------------------------------------
+# ---- several quantities at one parameter: claims C17 to C19 -------------------------------------
 
 #: What ties a record's curvature h (relative to its bound) to its score tau (likewise).
 COUPLINGS = (
@@ -135,9 +133,7 @@ COUPLINGS = (
 )
 
 
-def joint_mu(
-    coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float = 0.0
-) -> float:
+def joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float = 0.0) -> float:
     """What releasing gradient, Hessian and meat at one parameter costs together, rounded up.
 
     Parameters

@@ -201,8 +201,24 @@ def test_pure_to_approximate():
 @pytest.mark.parametrize("kind", [GDP, ZCDP, PureDP])
 @pytest.mark.parametrize(
     "bad",
-    [0, 0.0, -1, -0.0, math.nan, math.inf, -math.inf, True, False, "1", None, 1j, [1.0],
-     10**400, Decimal("1"), np.array([1.0, 2.0])],
+    [
+        0,
+        0.0,
+        -1,
+        -0.0,
+        math.nan,
+        math.inf,
+        -math.inf,
+        True,
+        False,
+        "1",
+        None,
+        1j,
+        [1.0],
+        10**400,
+        Decimal("1"),
+        np.array([1.0, 2.0]),
+    ],
     ids=repr,
 )
 def test_invalid_parameters_are_refused(kind, bad):
@@ -271,9 +287,7 @@ def test_against_dp_accounting():
 
     for mu in (0.1, 0.5, 1.0, 3.0):
         for epsilon in (0.0, 0.1, 1.0, 4.0):
-            theirs = float(
-                mp.mpf(_gaussian_delta_from_dp_accounting(common, 1.0 / mu, epsilon))
-            )
+            theirs = float(mp.mpf(_gaussian_delta_from_dp_accounting(common, 1.0 / mu, epsilon)))
             assert gdp_delta(mu, epsilon) == pytest.approx(theirs, rel=1e-7, abs=1e-15)
     orders = [1 + 0.001 * i for i in range(1, 60000)]
     for rho in (0.01, 0.5):

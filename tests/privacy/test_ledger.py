@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpfast.errors import (
     BudgetExceeded,
@@ -29,13 +28,14 @@ from dpfast.errors import (
     UnsupportedConversion,
 )
 from dpfast.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP
+from dpfast.privacy.budget import amount
 from dpfast.privacy.ledger import QUANTUM_BITS
 
 ROOT = Path(__file__).resolve().parents[2]
 positive = st.floats(min_value=5e-324, max_value=1e150, allow_nan=False)
 
 
-# ---- exact arithmetic ------------------------------------------------------------------------------
+# ---- exact arithmetic ---------------------------------------------------------------------------
 
 
 @given(st.lists(positive, min_size=1, max_size=8))
@@ -108,8 +108,15 @@ def test_refusal_names_everything_and_changes_nothing():
     with pytest.raises(BudgetExceeded) as refusal:
         ledger.charge(0.5, "second look")
     message = str(refusal.value)
-    for part in ("second look", "total GDP(mu=1.0)", "spent GDP(mu=0.9)", "requested GDP(mu=0.5)",
-                 "remaining GDP(mu=0.43588", "Nothing was spent", "Ask for at most"):
+    for part in (
+        "second look",
+        "total GDP(mu=1.0)",
+        "spent GDP(mu=0.9)",
+        "requested GDP(mu=0.5)",
+        "remaining GDP(mu=0.43588",
+        "Nothing was spent",
+        "Ask for at most",
+    ):
         assert part in message
     assert [entry.label for entry in ledger.entries] == ["first look"]
     ledger.charge(ledger.remaining, "the rest")
@@ -184,7 +191,21 @@ def test_bad_input():
     assert ledger.entries == ()
 
 
-# ---- children ----------------------------------------------------------------------------------------
+def test_a_negative_charge_is_no_refund():
+    """Not even with a value made behind the constructor's back."""
+    for currency in (GDP, ZCDP, PureDP):
+        ledger = Ledger(currency(1.0))
+        ledger.charge(currency(0.5), "a")
+        spent = ledger.spent
+        with pytest.raises(InvalidBudget, match="negative"):
+            ledger.charge(amount(currency, -0.25), "refund")
+        for value in (math.nan, math.inf):
+            with pytest.raises((ValueError, OverflowError)):
+                ledger.charge(amount(currency, value), "x")
+        assert ledger.spent == spent
+
+
+# ---- children -----------------------------------------------------------------------------------
 
 
 def test_a_child_costs_its_parent_everything_at_once_and_refunds_nothing():
@@ -219,7 +240,8 @@ def test_grandchildren_and_mixed_children_never_exceed_the_root():
 
         def grow(ledger, depth, leaves=leaves):
             for _ in range(4):
-                spend = GDP(rng.uniform(0.05, 0.9)) if rng.random() < 0.5 else ZCDP(rng.random() / 3)
+                size = rng.uniform(0.05, 0.9)
+                spend = GDP(size) if rng.random() < 0.5 else ZCDP(size / 3)
                 try:
                     if depth and rng.random() < 0.6:
                         grow(ledger.child(spend, "part"), depth - 1)
@@ -236,7 +258,7 @@ def test_grandchildren_and_mixed_children_never_exceed_the_root():
         assert exact <= 1
 
 
-# ---- threads, copies, forks ------------------------------------------------------------------------
+# ---- threads, copies, forks ---------------------------------------------------------------------
 
 
 def test_threads_cannot_overspend():
@@ -261,7 +283,11 @@ def test_threads_cannot_overspend():
     assert len(successes) == len(ledger.entries) == fit
 
 
-@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def pickled(ledger):
+    return pickle.loads(pickle.dumps(ledger))
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickled])
 def test_copies_remember_and_cannot_spend(make):
     ledger = Ledger(GDP(1.0))
     ledger.charge(0.5, "a")
@@ -292,7 +318,7 @@ def test_a_forked_child_cannot_spend_its_parents_budget():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-# ---- a ledger in a file -----------------------------------------------------------------------------
+# ---- a ledger in a file -------------------------------------------------------------------------
 
 fcntl = pytest.importorskip("fcntl")
 

@@ -19,7 +19,7 @@ from scipy import special, stats
 from dpfast.errors import EntropyFailure, InvalidInput
 from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler, scaled_floor
 
-# ---- the twin ----------------------------------------------------------------------------------
+# ---- the twin -----------------------------------------------------------------------------------
 
 
 class Bytes:
@@ -196,7 +196,7 @@ def test_c_and_twin_agree_on_the_tie_breaking_paths():
     assert source.position == sampler.consumed
 
 
-# ---- exact probabilities by enumeration -----------------------------------------------------------
+# ---- exact probabilities by enumeration ---------------------------------------------------------
 
 
 class OutOfDepth(Exception):
@@ -288,9 +288,7 @@ def test_exp_step_given_x_is_exact_for_every_prefix(k):
             return exp_step(source, k, x)
 
         resolved, unresolved = probabilities(step, 4, Fraction(1, 4**8))
-        ends = [
-            math.exp(-x * (2 * k + x) / (2 * k + 2)) for x in ((prefix + 1) / 4, prefix / 4)
-        ]
+        ends = [math.exp(-x * (2 * k + x) / (2 * k + 2)) for x in ((prefix + 1) / 4, prefix / 4)]
         assert unresolved < 0.25
         assert resolved[True] <= ends[1]
         assert resolved[True] + unresolved >= ends[0]
@@ -334,7 +332,7 @@ def test_uniform_integers_are_exactly_uniform():
         assert counts.min() == counts.max() == 65536 // m
 
 
-# ---- distribution of the output -------------------------------------------------------------------
+# ---- distribution of the output -----------------------------------------------------------------
 # Each test fails falsely with probability at most 1e-6.  Power: a scale that is wrong by 1% moves
 # the second moment of 1e6 draws by 14 of its standard deviations (power > 1 - 1e-15 at a threshold
 # of 5), a mean that is off by 0.01 moves it by 10 (power > 0.999999).
@@ -393,7 +391,7 @@ def _chi_square(counts, expected, total=None):
     return float(stats.chi2.sf(statistic, len(counts) - (total is None)))
 
 
-# ---- bad suppliers and bad arguments ---------------------------------------------------------------
+# ---- bad suppliers and bad arguments ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("byte", [b"\x00", b"\xff", b"\x80", b"\x7f", b"\x01"])
@@ -436,9 +434,7 @@ def test_bad_arguments_of_normals(size, bits):
         ExactSampler(os.urandom).normals(size, bits)
 
 
-@pytest.mark.parametrize(
-    ("s", "t"), [(0, 1), (-1, 1), (1, 0), (2**62, 1), (1, 2**62), (1, 2**41)]
-)
+@pytest.mark.parametrize(("s", "t"), [(0, 1), (-1, 1), (1, 0), (2**62, 1), (1, 2**62), (1, 2**41)])
 def test_bad_arguments_of_discrete_laplace(s, t):
     with pytest.raises(InvalidInput):
         ExactSampler(os.urandom).discrete_laplace(1, s, t)

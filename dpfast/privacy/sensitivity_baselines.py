@@ -1,0 +1,137 @@
+"""Constants of the comparison methods: claims B1 to B8 of PROOFS-baselines.md.
+
+Replacement of one record, ``n`` public, everywhere; functions of public constants only.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpfast.errors import InvalidInput
+from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF
+
+__all__ = [
+    "descent_steps",
+    "gradient_error",
+    "ridge_minimiser",
+    "sampled_mean",
+    "statistics_mu",
+    "symmetric_noise_bound",
+]
+
+_UP = 1.0 + 2.0**-48  # more than the rounding of the few operations in each formula here
+
+
+def _check(**positive: float) -> None:
+    for name, value in positive.items():
+        if not 0.0 < value < math.inf:
+            raise InvalidInput(
+                f"{name} must be a positive, finite public constant; received {value!r}."
+            )
+
+
+def statistics_mu(mu_gram: float, mu_moment: float) -> float:
+    """What ``mean xx'`` and ``mean xy`` cost together, rounded up (claims B1 and B2).
+
+    Parameters
+    ----------
+    mu_gram, mu_moment : float
+        What each costs on its own, with noise for the sensitivities ``sqrt(2) x^2 / n`` and
+        ``2 x y / n`` of the bounds on ``||x||`` and ``|y|``.
+
+    Returns
+    -------
+    float
+        With ``a, b`` the squares of the two: ``sqrt(b)`` if ``b >= 4 a``, else
+        ``sqrt(a + b/2 + b^2/(16 a))``; below the composition ``sqrt(a + b)``.
+    """
+    _check(mu_gram=mu_gram, mu_moment=mu_moment)
+    scale = max(mu_gram, mu_moment)
+    a, b = (mu_gram / scale) ** 2, (mu_moment / scale) ** 2
+    squared = b if b >= 4.0 * a else a + 0.5 * b + b * b / (16.0 * a)
+    return scale * math.sqrt(squared) * _UP
+
+
+def symmetric_noise_bound(noise_scale: float, dimension: int, failure: float) -> float:
+    """Level the spectral norm of one side of symmetric noise stays below (claim B3).
+
+    ``P(lambda_max(W) > noise_scale * (sqrt(2 p) + sqrt(2 log(1/failure)))) <= failure`` for ``W``
+    with independent normal coordinates in the orthonormal basis; ``-W`` has the same law.
+    """
+    _check(noise_scale=noise_scale, dimension=dimension)
+    if not 0.0 < failure < 1.0:
+        raise InvalidInput(f"failure must lie in (0, 1); received {failure!r}.")
+    return noise_scale * (math.sqrt(2.0 * dimension) + math.sqrt(-2.0 * math.log(failure)))
+
+
+def ridge_minimiser(diameter: float, ridge: float, n: int, *, tolerance: float) -> float:
+    """l2 sensitivity of an approximate minimiser of a ridge-penalised mean (claim B4).
+
+    ``diameter / (n ridge)`` for the minimiser itself, plus ``2 * tolerance`` if what is released
+    is within ``tolerance`` of it, whatever the data.
+
+    Parameters
+    ----------
+    diameter : float
+        Largest distance between two records' scores.
+    ridge : float
+        The penalty is ``ridge/2 ||theta||^2``; the records' losses are convex.
+    n : int
+    tolerance : float
+    """
+    _check(diameter=diameter, ridge=ridge, n=n, tolerance=tolerance)
+    return (diameter * (1.0 + RECORD_ERROR) / (n * ridge) + 2.0 * tolerance) * _UP
+
+
+def gradient_error(
+    score_bound: float, smoothness: float, reach: float, dimension: int, depth: int
+) -> float:
+    """How far a computed penalised gradient can be from the exact one (claim B5).
+
+    Parameters
+    ----------
+    score_bound : float
+    smoothness : float
+        Bound on the curvature, ridge included.
+    reach : float
+        Bound on the norm of the parameter.
+    dimension, depth : int
+        Number of parameters, and of sequential roundings of the summation.
+    """
+    _check(score_bound=score_bound, smoothness=smoothness, reach=reach, dimension=dimension)
+    gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
+    products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF
+    return (score_bound * (2.0 * RECORD_ERROR + gamma) + products * smoothness * reach) * _UP
+
+
+def descent_steps(smoothness: float, ridge: float, distance: float, tolerance: float) -> int:
+    """Gradient steps of size ``2/(smoothness + ridge)`` that bring ``distance`` to ``tolerance``.
+
+    Each step multiplies the distance from the minimiser by at most
+    ``(smoothness - ridge)/(smoothness + ridge)`` (claim B5), whatever the data.
+    """
+    _check(smoothness=smoothness, ridge=ridge, distance=distance, tolerance=tolerance)
+    if tolerance >= distance:
+        return 0
+    # log of the inverse factor is 2 atanh(ridge/smoothness), at least twice the ratio
+    return math.ceil(math.log(distance / tolerance) * smoothness / (2.0 * ridge) * (1.0 + 1e-9))
+
+
+def sampled_mean(bound: float, divisor: float, n: int, *, depth: int = 0) -> float:
+    """How far one record's presence in a sample moves the sum over it / ``divisor`` (claim B8).
+
+    Parameters
+    ----------
+    bound : float
+        Largest norm of one record's contribution.
+    divisor : float
+        Public; the expected size of the sample.
+    n : int
+        Number of records, the largest size of the sample.
+    depth : int
+        Largest number of sequential roundings of the summation.
+    """
+    _check(bound=bound, divisor=divisor, n=n)
+    gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
+    slack = RECORD_ERROR + 2.0 * gamma * n * (1.0 + RECORD_ERROR)
+    return bound / divisor * (1.0 + slack) * _UP
