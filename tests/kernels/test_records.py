@@ -1,0 +1,308 @@
+"""The compiled record kernels against their NumPy twins, and what the proofs need of them."""
+
+import itertools
+import os
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpfast.kernels import records, reference
+
+HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = range(4)
+BOUNDED, MALLOWS, CLIP = range(3)
+LOSSES = [HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC]
+WANTS = [1, 2, 3, 4, 5, 6, 7, 34, 35, 39]
+
+
+@pytest.fixture(params=records._available_isas(), autouse=True)
+def isa(request):
+    records._set_isa(request.param)
+    yield request.param
+    records._set_isa("")
+
+
+def model(loss, weighting, intercept, radius=1.7, c=1.345, scale=1.3):
+    logistic = loss == LOGISTIC
+    return {
+        "loss": loss,
+        "c": 1.0 if logistic else c,
+        "scale": 1.0 if logistic else scale,
+        "weighting": weighting,
+        "radius": radius,
+        "intercept": intercept,
+    }
+
+
+def bounds(m):
+    """Declared bounds on one record's gradient, Hessian and meat."""
+    logistic = m["loss"] == LOGISTIC
+    score = m["radius"] if m["weighting"] == CLIP else m["c"] * m["radius"]
+    return score, (0.25 if logistic else 1.0) * m["radius"] ** 2 / m["scale"], score**2
+
+
+def draw(n, q, loss, seed=0):
+    rng = np.random.default_rng([seed, n, q])
+    X = rng.normal(size=(n, q)) * rng.choice([0.3, 1.0, 4.0], size=(n, 1))
+    y = (rng.random(n) < 0.5).astype(float) if loss == LOGISTIC else 3.0 * rng.normal(size=n)
+    return X, y
+
+
+def wants(weighting):
+    return [want for want in WANTS if weighting != CLIP or not want & 2]
+
+
+def assert_agree(m, X, y, theta, want, threads=1):
+    """To 1e-12 of the mean absolute contribution, plus the rounding of the linear predictor.
+
+    Two correct ways to round x'theta differ by up to 2 (p + 2) u |x|'|theta|, which moves psi and
+    psi' by at most that over the scale (their derivatives are at most 1, and 2/c for psi').  At
+    a jump of Huber's psi' there is no such bound; the data avoid it.
+    """
+    kernel = records.RecordKernel(*m.values())
+    n = len(y)
+    ours = kernel.sums(X, y, theta, want, float(n), threads)
+    twin = reference.record_sums(X, y, theta, want=want, divisor=float(n), **m)
+    singles = [
+        reference.record_sums(X[i : i + 1], y[i : i + 1], theta, want=want, divisor=float(n), **m)
+        for i in range(n)
+    ]
+    q = X.shape[1]
+    with np.errstate(all="ignore"):
+        size = np.where(np.isfinite(X).all(axis=1), np.abs(X) @ np.abs(theta[-q:] if q else []), 0)
+        size = np.nan_to_num(size + np.abs(theta[0]), posinf=0.0)
+    predictor = 2.0 * (q + 3) * 2.0**-53 * float(size.max(initial=0.0))
+    for ours_part, twin_part, bound, k in zip(ours, twin, bounds(m), range(3), strict=True):
+        assert (ours_part is None) == (twin_part is None)
+        if twin_part is None:
+            continue
+        absolute = sum(np.abs(single[k]) for single in singles)
+        allowed = 1e-12 * absolute + 8.0 * bound * predictor / min(1.0, m["scale"]) + 1e-300
+        assert (np.abs(ours_part - twin_part) <= allowed).all()
+        if k:
+            np.testing.assert_array_equal(ours_part, ours_part.T)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS, CLIP])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_agrees_with_the_twin(loss, weighting, intercept):
+    m = model(loss, weighting, intercept)
+    for (n, q), want in itertools.product(
+        [(1, 1), (2, 3), (37, 5), (129, 11), (70, 24), (40, 57)], wants(weighting)
+    ):
+        X, y = draw(n, q, loss)
+        theta = np.random.default_rng(q).normal(size=q + intercept) / q**0.5
+        assert_agree(m, X, y, theta, want)
+
+
+HOSTILE = st.sampled_from(
+    [0.0, -0.0, 1.0, -2.5, 5e-324, -1e-310, 1e-200, 1e150, -1e160, 1e200, 1e308, -1.7e308]
+    + [np.inf, -np.inf, np.nan]
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    rows=st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=1, max_size=12),
+    theta=st.lists(st.sampled_from([0.0, 1.0, -0.5, 1e-3, 1e10]), min_size=3, max_size=3),
+    loss=st.sampled_from(LOSSES),
+    weighting=st.sampled_from([BOUNDED, MALLOWS, CLIP]),
+    intercept=st.booleans(),
+    radius=st.sampled_from([1.5, 40.0]),
+)
+def test_hostile_records_keep_their_bounds(rows, theta, loss, weighting, intercept, radius):
+    m = model(loss, weighting, intercept, radius)
+    kernel = records.RecordKernel(*m.values())
+    data = np.array(rows)
+    X, y = data[:, :2], data[:, 2]
+    theta = np.array(theta[: 2 + intercept])
+    want = 5 if weighting == CLIP else 7
+    for i in range(len(y)):
+        single = kernel.sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0)
+        usable = np.isfinite(X[i]).all() and np.isfinite(y[i])
+        usable = usable and (loss != LOGISTIC or y[i] in (0.0, 1.0))
+        for part, bound in zip(single, bounds(m), strict=True):
+            if part is not None:
+                assert np.linalg.norm(part) <= bound * (1 + 1e-12)
+                assert usable or not part.any()
+    # together with ordinary neighbours: a bad record must not spoil its block
+    X_clean, y_clean = draw(20, 2, loss)
+    whole = kernel.sums(np.vstack([X, X_clean]), np.r_[y, y_clean], theta, want, 1.0)
+    apart = kernel.sums(X, y, theta, want, 1.0), kernel.sums(X_clean, y_clean, theta, want, 1.0)
+    for part, a, b, bound in zip(whole, *apart, bounds(m), strict=True):
+        if part is not None:
+            np.testing.assert_allclose(part, a + b, rtol=0, atol=1e-12 * bound * len(rows) + 1e-11)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS])
+def test_extreme_finite_rows_are_not_zeroed(loss, weighting):
+    """x = 1e200 u with theta orthogonal to u: the Hessian tends to psi'(0) R^2 u u' / scale."""
+    m = model(loss, weighting, False)
+    u = np.array([0.6, 0.8])
+    y = np.array([1.0 if loss == LOGISTIC else 0.0])
+    hessian = records.RecordKernel(*m.values()).sums(1e200 * u[None], y, np.zeros(2), 2, 1.0)[1]
+    np.testing.assert_allclose(hessian, bounds(m)[1] * np.outer(u, u), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_layouts_give_the_same_bits_and_nothing_is_copied_whole(loss, tmp_path):
+    X, y = draw(5000, 6, loss)
+    m = model(loss, MALLOWS, True)
+    kernel = records.RecordKernel(*m.values())
+    theta = np.linspace(-0.5, 0.5, 7)
+    expected = kernel.sums(X, y, theta, 7, 5000.0)
+    X.tofile(tmp_path / "x.bin")
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    wide = np.repeat(X, 2, axis=1)
+    layouts = [
+        np.asfortranarray(X),
+        X[::-1].copy()[::-1],
+        wide[:, ::2],
+        read_only,
+        np.memmap(tmp_path / "x.bin", float, "r", shape=X.shape),
+    ]
+    strided_y = np.repeat(y, 3)[::3]
+    for layout in layouts:
+        for part, reference_part in zip(
+            kernel.sums(layout, strided_y, theta, 7, 5000.0), expected, strict=True
+        ):
+            np.testing.assert_array_equal(part, reference_part)
+
+
+@pytest.mark.parametrize(("n", "q"), [(30_000, 4), (20_000, 30), (6_000, 90)])
+def test_results_do_not_depend_on_threads(n, q):
+    X, y = draw(n, q, LOGISTIC)
+    kernel = records.RecordKernel(*model(LOGISTIC, MALLOWS, True).values())
+    theta = np.random.default_rng(0).normal(size=q + 1) / q
+    expected = kernel.sums(X, y, theta, 7, float(n), 1)
+    for threads in (2, 3, 7, 0):
+        for part, one in zip(kernel.sums(X, y, theta, 7, float(n), threads), expected, strict=True):
+            np.testing.assert_array_equal(part, one)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS])
+def test_losses_and_their_differences(loss, weighting):
+    m = model(loss, weighting, True)
+    kernel = records.RecordKernel(*m.values())
+    X, y = draw(300, 4, loss)
+    new, old = np.linspace(-1, 1, 5), np.full(5, 0.2)
+    n = 300.0
+    value = kernel.loss(X, y, new, n)
+    assert value == pytest.approx(reference.mean_loss(X, y, new, divisor=n, **m), rel=1e-12)
+    change = kernel.loss_difference(X, y, new, old, n)
+    twin = reference.loss_difference(X, y, new, old, divisor=n, **m)
+    assert change == pytest.approx(twin, rel=1e-10, abs=1e-13)
+    assert change == pytest.approx(value - kernel.loss(X, y, old, n), rel=1e-9, abs=1e-12)
+    for extreme in (1e200, -1e308, np.inf, np.nan):
+        rows = np.full((1, 4), extreme)
+        single = kernel.loss_difference(rows, y[:1], new, old, 1.0)
+        assert abs(single) <= bounds(m)[0] * np.linalg.norm(new - old) * (1 + 1e-12)
+
+
+def test_the_gradient_is_the_derivative_of_the_loss():
+    for loss in LOSSES:
+        m = model(loss, MALLOWS, True)
+        kernel = records.RecordKernel(*m.values())
+        X, y = draw(200, 3, loss)
+        theta = np.array([0.1, -0.2, 0.3, 0.05])
+        gradient = kernel.sums(X, y, theta, 1, 200.0)[0]
+        for j in range(4):
+            h = 1e-6 * np.eye(4)[j]
+            numeric = kernel.loss_difference(X, y, theta + h, theta - h, 200.0) / 2e-6
+            assert numeric == pytest.approx(gradient[j], abs=1e-8)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_computes_the_same():
+    X, y = draw(200_000, 8, LOGISTIC)
+    kernel = records.RecordKernel(*model(LOGISTIC, MALLOWS, False).values())
+    theta = np.zeros(8)
+    expected = kernel.sums(X, y, theta, 7, 1.0, 2)
+    child = os.fork()
+    if child == 0:
+        again = kernel.sums(X, y, theta, 7, 1.0, 2)
+        same = all(np.array_equal(a, b) for a, b in zip(again, expected, strict=True))
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_concurrent_python_threads():
+    X, y = draw(50_000, 8, LOGISTIC)
+    kernel = records.RecordKernel(*model(LOGISTIC, MALLOWS, False).values())
+    expected = kernel.sums(X, y, np.zeros(8), 7, 1.0, 1)
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            got = kernel.sums(X, y, np.zeros(8), 7, 1.0, 2)
+            if not all(np.array_equal(a, b) for a, b in zip(got, expected, strict=True)):
+                wrong.append(got)
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_depth_bounds_the_error_against_exact_sums():
+    from fractions import Fraction
+
+    rng = np.random.default_rng(1)
+    n = 3000
+    X = np.ones((n, 1))
+    # Huber with an enormous corner at theta = 0: contributions are exactly -y
+    y = rng.normal(size=n) * 10.0 ** rng.integers(-12, 13, size=n)
+    kernel = records.RecordKernel(HUBER, 1e100, 1.0, BOUNDED, 1.0, False)
+    for order in (np.arange(n), np.argsort(y), np.argsort(np.abs(y))):
+        total = kernel.sums(X[order], y[order], np.zeros(1), 1, 1.0)[0][0]
+        exact = -sum(map(Fraction, y))
+        depth = records.summation_depth(n, 1, 1)
+        allowed = depth * Fraction(2) ** -53 / (1 - depth * Fraction(2) ** -53)
+        assert abs(Fraction(total) - exact) <= allowed * sum(map(Fraction, np.abs(y)))
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"X": np.zeros((3, 2), dtype=np.float32)}, TypeError),
+        ({"X": np.zeros(3)}, (TypeError, ValueError)),
+        ({"y": np.zeros(2)}, ValueError),
+        ({"theta": np.zeros(3)}, ValueError),
+        ({"want": 0}, ValueError),
+        ({"want": 32}, ValueError),
+        ({"want": 64}, ValueError),
+        ({"divisor": 0.0}, ValueError),
+        ({"divisor": np.nan}, ValueError),
+        ({"threads": -1}, ValueError),
+    ],
+)
+def test_shapes_and_types_raise(change, error):
+    call = {
+        "X": np.zeros((3, 2)),
+        "y": np.zeros(3),
+        "theta": np.zeros(2),
+        "want": 1,
+        "divisor": 1.0,
+        "threads": 1,
+    }
+    call.update(change)
+    kernel = records.RecordKernel(*model(HUBER, MALLOWS, False).values())
+    with pytest.raises(error):
+        kernel.sums(*call.values())
+
+
+def test_clipping_has_neither_hessian_nor_loss():
+    kernel = records.RecordKernel(*model(HUBER, CLIP, False).values())
+    with pytest.raises(ValueError, match="no Hessian"):
+        kernel.sums(np.zeros((2, 2)), np.zeros(2), np.zeros(2), 2, 1.0)
+    with pytest.raises(ValueError, match="loss"):
+        kernel.loss(np.zeros((2, 2)), np.zeros(2), np.zeros(2), 1.0)
