@@ -168,7 +168,7 @@ def _joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: flo
     if coupling != "none":
         squared = min(squared, _collinear(g, h, q))
     if coupling == "one-minus-square" and 4.0 * q <= g:
-        squared = min(squared, _one_minus_square(g, h, q))
+        squared = min(squared, max(g, h))  # the meat is free as well
     elif coupling in ("one-minus-square", "circle"):
         squared = min(squared, max(h, g + q))
     elif coupling == "logistic":
@@ -193,18 +193,6 @@ def _peak(slope: float, bend: float) -> float:
     if slope >= 2.0 * bend:
         return 2.0 * slope
     return slope + bend + slope * slope / (4.0 * bend)
-
-
-def _one_minus_square(g: float, h: float, q: float) -> float:
-    """Claim C18 for h <= 1 - tau^2 and ``q <= g/4``: often the meat, too, is free.
-
-    ``max(g, h)``, or the maximum over v in [0, 1] of ``(1+v)^2 (g/4 + (h+q)/2 (1-v)^2)``.
-    """
-    k = 0.5 * (h + q)
-    if g >= 2.0 * k:
-        return max(g, h)
-    v = 0.5 * (1.0 - math.sqrt(1.0 - g / (2.0 * k)))  # the smaller stationary point
-    return max(g, h, (1.0 + v) ** 2 * (0.25 * g + k * (1.0 - v) ** 2))
 
 
 def _logistic(g: float, h: float, q: float) -> float:
