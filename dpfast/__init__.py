@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
-        if name in {"datasets"}:
+        if name in {"audit", "baselines", "datasets"}:
             return import_module(f"dpfast.{name}")
         raise AttributeError(f"module 'dpfast' has no attribute {name!r}")
     value = getattr(import_module(home), name)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.curator import Curator
+from dpfast.inference.request import Request
 from dpfast.inference.results import Fit, Guarantee
 from dpfast.inference.sandwich import Covariance
 from dpfast.models import Bounded, Clip, Loss, Mallows
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression import coefficient_names, make_objective
 
 __all__ = ["nonprivate_fit"]
 
@@ -39,9 +38,12 @@ def nonprivate_fit(
     -------
     None.  Nothing about the result is protected.
     """
-    objective, records = make_objective(X, y, loss, scale, fit_intercept, weights, ridge, names)
-    n, p = records.n, objective.dimension
-    curator = Curator(records, objective, Ledger(1.0), SeededNoise(0))
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names
+    )
+    objective = request.objective(loss, scale=scale, weights=weights, ridge=ridge)
+    n, p = request.n, request.dimension
+    curator = request.curator(objective, Ledger(1.0))
     theta = np.zeros(p)
     identity = np.eye(p)
     value = curator.nonprivate_loss(theta) + 0.5 * ridge * theta @ theta
@@ -66,15 +68,12 @@ def nonprivate_fit(
     _, hessian, meat = curator.nonprivate_sums(theta)
     inverse = np.linalg.pinv(hessian + ridge * identity)
     covariance = inverse @ meat @ inverse / n
-    return Fit(
-        params=theta,
-        names=coefficient_names(records.names, records.n_covariates, fit_intercept),
-        n_records=n,
+    return request.fit(
+        theta,
         model=repr(objective),
         method=f"Newton, {len(iterates) - 1} exact steps",
         privacy=Guarantee("none (not private)", float("inf"), "none", n, ()),
-        covariance=Covariance((covariance + covariance.T) / 2.0, 0, np.zeros(p)),
-        iterates=np.array(iterates),
+        iterates=iterates,
         binary_response=objective.loss.binary_response,
-        fit_intercept=fit_intercept,
+        covariance=Covariance((covariance + covariance.T) / 2.0, 0, np.zeros(p)),
     )

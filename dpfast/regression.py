@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from dpfast.curator import Curator
-from dpfast.data import as_records
 from dpfast.errors import InvalidInput
-from dpfast.inference.results import Fit, Guarantee
+from dpfast.inference.request import Request, charge_shared, checked_start, checked_steps
+from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import sandwich_covariance
-from dpfast.models import Bounded, Clip, Loss, Mallows, Objective, resolve_loss, resolve_weighting
+from dpfast.models import Bounded, Clip, Loss, Mallows
 from dpfast.optimize import GradientDescent, Newton, Schedule, resolve_schedule
 from dpfast.optimize.planning import choose_method, plan_steps
 from dpfast.optimize.schedules import ROUNDING_MARGIN
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["coefficient_names", "fit", "make_objective"]
-
-RELATION = "neighbours differ in the replacement of one record; n is public"
+__all__ = ["fit"]
 
 
 def fit(
@@ -124,8 +119,11 @@ def fit(
     (3,)
     """
     total = GDP.within(privacy)
-    objective, records = make_objective(X, y, loss, scale, fit_intercept, weights, ridge, names)
-    n, p = records.n, objective.dimension
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
+    )
+    objective = request.objective(loss, scale=scale, weights=weights, ridge=ridge)
+    n, p = request.n, request.dimension
     if p > n and not ridge:
         raise InvalidInput(
             f"p = {p} coefficients cannot be identified from n = {n} records. Use fewer "
@@ -138,114 +136,23 @@ def fit(
         )
     optimiser, reason = choose_method(method, objective, n, total.mu)
     default_steps, default_schedule = optimiser.defaults(objective, n, total.mu)
-    n_steps = _resolve_steps(steps, default_steps)
+    n_steps = default_steps if steps is None else checked_steps(steps)
     chosen = resolve_schedule(schedule, default_schedule)
     budgets = plan_steps(optimiser, objective, total.mu, chosen, n_steps, inference)
-    theta = _resolve_start(start, p)
-    n_threads = _resolve_threads(threads)
-    if noise is None:
-        noise = EntropyNoise()
-    elif not isinstance(noise, NoiseSource):
-        raise InvalidInput(
-            "noise must be a dpfast noise source such as dpfast.SeededNoise(0); received "
-            f"{noise!r}."
-        )
+    theta = checked_start(start, p)
     own_ledger = Ledger(total)
-    curator = Curator(records, objective, own_ledger, noise, n_threads)
+    curator = request.curator(objective, own_ledger)
     for budget in budgets:
         curator.receipts(budget)  # refuses an impossible budget while nothing is spent
-    label = f"fit({objective.loss.name}, n={n}, p={p})"
-    if ledger is not None:
-        # In the ledger's own currency if the request was made in it, as mu otherwise.
-        same = isinstance(privacy, Budget) and type(privacy) is type(ledger.total)
-        ledger.charge(privacy if same else total, label)
+    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
     steering_mu = total.mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN)
     trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)
-    covariance = sandwich_covariance(trajectory, n, objective.ridge) if inference else None
-    return Fit(
-        params=trajectory.theta,
-        names=coefficient_names(records.names, records.n_covariates, fit_intercept),
-        n_records=n,
+    return request.fit(
+        trajectory.theta,
         model=repr(objective),
         method=f"{optimiser!r}, {n_steps} steps, {chosen!r}; {reason}",
-        privacy=Guarantee(
-            guarantee=noise.guarantee,
-            mu=total.mu,
-            relation=RELATION,
-            n=n,
-            entries=tuple((entry.label, entry.spend.mu) for entry in own_ledger.entries),
-        ),
-        covariance=covariance,
-        iterates=np.array(trajectory.iterates),
+        privacy=request.guarantee(total, own_ledger),
+        iterates=trajectory.iterates,
         binary_response=objective.loss.binary_response,
-        fit_intercept=fit_intercept,
+        covariance=sandwich_covariance(trajectory, n, objective.ridge) if inference else None,
     )
-
-
-def make_objective(
-    X: Any,
-    y: Any,
-    loss: str | Loss,
-    scale: float | None,
-    fit_intercept: bool,
-    weights: Mallows | Bounded | Clip | None,
-    ridge: float,
-    names: Sequence[str] | None,
-) -> tuple[Objective, Any]:
-    """Check the arguments that describe data and model, and build both."""
-    records = as_records(X, y, names)
-    dimension = records.n_covariates + int(fit_intercept)
-    if dimension == 0:
-        raise InvalidInput("X has no columns and fit_intercept is False: there is nothing to fit.")
-    objective = Objective(
-        resolve_loss(loss),
-        resolve_weighting(weights, dimension),
-        records.n_covariates,
-        fit_intercept=fit_intercept,
-        scale=scale,
-        ridge=ridge,
-    )
-    return objective, records
-
-
-def coefficient_names(
-    names: tuple[str, ...] | None, n_covariates: int, fit_intercept: bool
-) -> tuple[str, ...]:
-    """Names of the coefficients: "intercept" first, then the covariates' own or x1, x2, ..."""
-    if names is None:
-        names = tuple(f"x{j + 1}" for j in range(n_covariates))
-    return ("intercept", *names) if fit_intercept else names
-
-
-def _resolve_steps(steps: int | None, default: int) -> int:
-    if steps is None:
-        return default
-    if (
-        isinstance(steps, bool)
-        or not isinstance(steps, (int, np.integer))
-        or not (1 <= steps <= 100_000)
-    ):
-        raise InvalidInput(f"steps must be a whole number from 1 to 100000; received {steps!r}.")
-    return int(steps)
-
-
-def _resolve_threads(threads: int | None) -> int:
-    if threads is None:
-        return 0
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
-        raise InvalidInput(
-            f"threads must be a positive whole number or None; received {threads!r}."
-        )
-    return int(threads)
-
-
-def _resolve_start(start: Sequence[float] | None, dimension: int) -> Any:
-    if start is None:
-        return np.zeros(dimension)
-    theta = np.array(start, dtype=float)
-    if theta.shape != (dimension,) or not np.isfinite(theta).all():
-        raise InvalidInput(
-            f"start must be {dimension} finite numbers (the intercept first, if any); received "
-            f"shape {theta.shape}."
-        )
-    return theta

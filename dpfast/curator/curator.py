@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator import steps
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
-from dpfast.curator.observer import OBSERVER, Release
+from dpfast.curator.observer import OBSERVER, Release, source_of_noise
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import (
@@ -77,7 +78,7 @@ class Curator:
         self.n = records.n
         self.ledger = ledger
         self._records = records
-        self._noise = noise
+        self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
         self._receipts: dict[tuple[str, float, int], Receipt] = {}
@@ -137,7 +138,7 @@ class Curator:
         known = self._receipts.get((query, mu, want))
         if known is None:
             objective, n, p = self.objective, self.n, self.objective.dimension
-            depth = summation_depth(n, p, want) + self._records.n_blocks - 1
+            depth = self.depth(want)
             if query == "gradient":
                 bound, coordinates = objective.score_bound, p
                 sensitivity = mean_score(objective.score_diameter, n, depth=depth)
@@ -165,6 +166,36 @@ class Curator:
             noisy = observer.release(question, release, lambda: draw(value, scale, self._noise))
         return Answer(noisy, scale, receipt)
 
+    def depth(self, want: int) -> int:
+        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
+
+        Those of the deepest block, and one for adding each block to the ones before.
+        """
+        sizes = self._records.block_sizes
+        p = self.objective.dimension
+        return max(summation_depth(size, p, want) for size in set(sizes)) + len(sizes) - 1
+
+    def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
+        """Release the mean loss at ``new`` minus that at ``old``, shape (1,); costs ``mu``.
+
+        Privacy: claim C21.
+        """
+        return steps.loss_difference(self, new, old, mu)
+
+    def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
+        """Release the smallest or largest eigenvalue of the mean Hessian, shape (1,).
+
+        Privacy: costs ``mu`` (claim C20).
+        """
+        return steps.extreme_eigenvalue(self, theta, mu, largest=largest)
+
+    def damped_direction(self, theta: Array, gradient: Array, damping: float, mu: float) -> Answer:
+        """Release ``(H + damping I)^-1 gradient``, shape (p,), for a released gradient.
+
+        Privacy: costs ``mu`` (claim C25).
+        """
+        return steps.damped_direction(self, theta, gradient, damping, mu)
+
     def nonprivate_sums(
         self, theta: Array, *, majorize: bool = False
     ) -> tuple[Array, Array, Array]:
@@ -176,6 +207,12 @@ class Curator:
         total = 0.0
         for X, y in self._records.blocks():
             total += self._kernel.loss(X, y, theta, float(self.n), self._threads)
+        return total
+
+    def _loss_difference(self, new: Array, old: Array) -> float:
+        total = 0.0
+        for X, y in self._records.blocks():
+            total += self._kernel.loss_difference(X, y, new, old, float(self.n), self._threads)
         return total
 
     def _sums(self, theta: Array, want: int) -> tuple[Array, Array, Array]:

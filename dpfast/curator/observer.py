@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
+from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["OBSERVER", "Observer", "Release", "nonprivate_contributions", "observed"]
+__all__ = [
+    "OBSERVER",
+    "Observer",
+    "Release",
+    "nonprivate_contributions",
+    "observed",
+    "source_of_noise",
+]
 
 
 class Release(NamedTuple):
@@ -37,12 +45,23 @@ class Observer(Protocol):
     def release(self, question: tuple[Any, ...], release: Release, draw: Callable[[], Any]) -> Any:
         """Return the answer to hand out: ``draw()``, or one recorded earlier.
 
-        ``question`` is everything the answer may depend on besides the records: the label of the
-        query, its cost and the public parameter it was asked at.
+        ``question`` is everything the answer may depend on besides the records: the label it was
+        charged under, its cost in mu and the public parameters it was asked at.
         """
 
 
 OBSERVER: ContextVar[Observer | None] = ContextVar("dpfast_observer", default=None)
+
+
+def source_of_noise(noise: NoiseSource) -> NoiseSource:
+    """The noise source for a new curator: ``noise``, or what an observer puts in its place.
+
+    What a curator draws outside of a release is secret randomness, such as a sample of the
+    records, which an audit holds fixed while it replaces a record: its observer has a method
+    ``source(noise)``.  Other observers need none.
+    """
+    replace = getattr(OBSERVER.get(), "source", None)
+    return noise if replace is None else replace(noise)
 
 
 @contextmanager
@@ -76,8 +95,10 @@ def nonprivate_contributions(
     tuple of ndarray or None
         Shapes (n, p), (n, p, p) and (n, p, p); None for what was not wanted.
     """
-    sums = RecordKernel(*objective.kernel_arguments()).sums
-    parts = [sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0, 1) for i in range(len(y))]
+    sums, n = RecordKernel(*objective.kernel_arguments()).sums, len(y)
+    parts = [sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0, 1) for i in range(n)]
     return tuple(
-        None if column[0] is None else np.array(column) for column in zip(*parts, strict=True)
+        # much faster than stacking, for many small arrays
+        None if column[0] is None else np.concatenate(column).reshape(n, *column[0].shape)
+        for column in zip(*parts, strict=True)
     )

@@ -16,11 +16,11 @@ __all__ = ["Records", "as_records"]
 class Records:
     """n records: covariates (n, q) and responses (n,), both float64.
 
-    ``n_blocks`` (public) is how many blocks :meth:`blocks` yields, at least one.  Held by the
+    ``block_sizes`` (public) are the numbers of records :meth:`blocks` yields.  Held by the
     Curator only.  Layout and strides are kept as the caller gave them.
     """
 
-    __slots__ = ("X", "n", "n_blocks", "n_covariates", "names", "y")
+    __slots__ = ("X", "block_sizes", "n", "n_covariates", "names", "y")
 
     def __init__(
         self, X: NDArray[np.float64], y: NDArray[np.float64], names: tuple[str, ...] | None
@@ -28,7 +28,7 @@ class Records:
         self.X = X
         self.y = y
         self.n = X.shape[0]
-        self.n_blocks = 1
+        self.block_sizes: tuple[int, ...] = (self.n,)
         self.n_covariates = X.shape[1]
         self.names = names
 

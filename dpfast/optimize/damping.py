@@ -162,7 +162,11 @@ class Backtracking(StepRule):
     ) -> None:
         if not 1 <= evaluations <= 10_000:
             raise InvalidInput(f"evaluations must lie in [1, 10000]; received {evaluations!r}.")
-        for name, value, high in (("share", share, 1.0), ("slope", slope, 0.5), ("shrink", shrink, 1.0)):
+        for name, value, high in (
+            ("share", share, 1.0),
+            ("slope", slope, 0.5),
+            ("shrink", shrink, 1.0),
+        ):
             if not 0.0 < value < high:
                 raise InvalidInput(f"{name} must lie in (0, {high:g}); received {value!r}.")
         self.evaluations = evaluations
@@ -175,9 +179,7 @@ class Backtracking(StepRule):
         self._settled = False
 
     def start(self, objective: Objective, mu: float) -> StepRule:
-        run = Backtracking(
-            self.evaluations, share=self.share, slope=self.slope, shrink=self.shrink
-        )
+        run = Backtracking(self.evaluations, share=self.share, slope=self.slope, shrink=self.shrink)
         run._mu = mu / self.evaluations**0.5
         run._left = self.evaluations
         return run

@@ -18,6 +18,7 @@ from dpfast.errors import InvalidInput
 
 __all__ = [
     "COUPLINGS",
+    "damped_direction",
     "extreme_eigenvalue",
     "joint_mu",
     "loss_difference",
@@ -117,6 +118,40 @@ def loss_difference(score_bound: float, distance: float, n: int, *, depth: int =
     """
     _check(n, score_bound=score_bound, distance=distance)
     return 2.0 * score_bound * distance / n * (1.0 + _relative_slack(n, depth)) * _UP
+
+
+def damped_direction(
+    bound: float, damping: float, length: float, n: int, dimension: int, *, depth: int = 0
+) -> float:
+    """Sensitivity of ``(H + damping I)^-1 g`` for a released g of this length (claim C25).
+
+    ``bound * length / (n damping^2 + bound damping)``, plus what the rounding of the mean H and
+    of a Cholesky solution can add.
+
+    Parameters
+    ----------
+    bound : float
+        Largest Frobenius norm of one record's matrix; H is the mean of n of them (C14).
+    damping : float
+        Public ridge added to H.
+    length : float
+        Norm of g.
+    n, dimension, depth : int
+    """
+    _check(n, bound=bound, damping=damping)
+    exact = bound / (n * damping * damping + bound * damping)
+    roundings = depth * UNIT_ROUNDOFF
+    mean_error = bound * (roundings / (1.0 - roundings) + RECORD_ERROR)
+    solver_error = 2.0 * dimension * (3.0 * dimension + 2.0) * UNIT_ROUNDOFF * (bound + damping)
+    error = mean_error + solver_error
+    if not error < 0.5 * damping:
+        raise InvalidInput(
+            f"damping = {damping!r} is at the rounding level of a Hessian bounded by {bound!r}. "
+            "Pass a larger damping."
+        )
+    slack = 2.0 * error / (damping * (damping - error))
+    # a released zero still needs a positive scale
+    return (exact + slack) * max(length, 1e-200) * _UP
 
 
 # ---- several quantities at one parameter: claims C17 to C19 -------------------------------------

@@ -138,3 +138,33 @@ def test_objective_and_records_must_agree():
     objective = Objective(LogCosh(), Mallows(2.0), 5, scale=1.0)
     with pytest.raises(dpfast.InvalidInput, match="5 covariates"):
         Curator(data(), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+
+
+def test_steering_queries_are_charged_and_close_to_the_truth():
+    keeper = curator(total=1e6)
+    zero = np.zeros(3)
+    change = keeper.loss_difference(THETA, zero, 1e4)
+    exact = keeper.nonprivate_loss(THETA) - keeper.nonprivate_loss(zero)
+    assert abs(change.value[0] - exact) <= 6 * change.noise_scale
+    bound = 2 * keeper.objective.score_bound * np.linalg.norm(THETA) / 200
+    assert change.receipt.l2_sensitivity == pytest.approx(bound, rel=1e-6)
+
+    hessian = keeper.nonprivate_sums(THETA)[1]
+    for largest, exact in (
+        (False, np.linalg.eigvalsh(hessian)[0]),
+        (True, np.linalg.eigvalsh(hessian)[2]),
+    ):
+        eigenvalue = keeper.extreme_eigenvalue(THETA, 1e4, largest=largest)
+        assert abs(eigenvalue.value[0] - exact) <= 6 * eigenvalue.noise_scale
+
+    gradient = np.array([0.1, 0.2, -0.3])
+    direction = keeper.damped_direction(THETA, gradient, 0.05, 1e4)
+    exact = np.linalg.solve(hessian + 0.05 * np.eye(3), gradient)
+    assert (np.abs(direction.value - exact) <= 6 * direction.noise_scale).all()
+    assert [entry.spend.mu for entry in keeper.ledger.entries] == [1e4] * 4
+
+
+def test_a_step_of_length_zero_is_a_query_like_any_other():
+    keeper = curator()
+    answer = keeper.loss_difference(THETA, THETA, 0.5)
+    assert np.isfinite(answer.value).all() and len(keeper.ledger.entries) == 1

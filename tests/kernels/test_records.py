@@ -6,8 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpfast.kernels import records, reference
 
@@ -99,14 +98,17 @@ def test_agrees_with_the_twin(loss, weighting, intercept):
 
 
 HOSTILE = st.sampled_from(
-    [0.0, -0.0, 1.0, -2.5, 5e-324, -1e-310, 1e-200, 1e150, -1e160, 1e200, 1e308, -1.7e308]
-    + [np.inf, -np.inf, np.nan]
+    [0.0, -0.0, 1.0, -2.5, 5e-324, -1e-310, 1e-200, 1e150, -1e160, 1e200, 1e308, np.inf]
 )
+
+
+# every float64 there is, and the worst ones often
+ANY = st.one_of(HOSTILE, st.floats())
 
 
 @settings(max_examples=80, deadline=None)
 @given(
-    rows=st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=1, max_size=12),
+    rows=st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=12),
     theta=st.lists(st.sampled_from([0.0, 1.0, -0.5, 1e-3, 1e10]), min_size=3, max_size=3),
     loss=st.sampled_from(LOSSES),
     weighting=st.sampled_from([BOUNDED, MALLOWS, CLIP]),

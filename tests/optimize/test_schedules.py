@@ -37,7 +37,9 @@ def exact_total(budgets, objective):
     n_steps=st.integers(1, 300),
     schedule=st.sampled_from(SCHEDULES),
     loss=st.sampled_from(LOSSES),
-    method=st.sampled_from([Newton(), Newton(newton_steps=0), Newton(gradient_steps=3), GradientDescent()]),
+    method=st.sampled_from(
+        [Newton(), Newton(newton_steps=0), Newton(gradient_steps=3), GradientDescent()]
+    ),
     inference=st.booleans(),
 )
 def test_planned_charges_never_exceed_the_total(mu, n_steps, schedule, loss, method, inference):

@@ -1,0 +1,144 @@
+"""Noisy gradient descent with clipped gradients (Abadi et al. 2016, full batch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpfast.baselines.squared import Squared, loss_and_scale
+from dpfast.inference.request import Request, charge_shared, checked_start, checked_steps
+from dpfast.inference.results import Fit
+from dpfast.models import Clip, Loss, Objective
+from dpfast.optimize import GradientDescent, Schedule, resolve_schedule
+from dpfast.optimize.planning import plan_steps
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["clipped_gradient_descent", "clipped_objective", "default_step_size"]
+
+
+def clipped_gradient_descent(
+    X: Any,
+    y: Any,
+    loss: str | Loss,
+    *,
+    clip: float,
+    privacy: Budget | float,
+    scale: float | None = None,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+    steps: int = 100,
+    step_size: float | None = None,
+    average: float = 0.0,
+    schedule: str | Schedule | None = None,
+    start: Sequence[float] | None = None,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Fit:
+    """Fit by noisy gradient descent on gradients clipped record by record.
+
+    The comparison method of appendix H.2 and H.3 of Avella-Medina et al. (2023): each record's
+    gradient of the usual loss is scaled down to a norm of at most ``clip``.  The result solves
+    another estimating equation than the loss, so it is biased in generalised linear models.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+        Covariates, without a column of ones; any values.
+    y : array-like of shape (n,)
+    loss : {"squared", "logistic", "huber", ...} or Loss
+        "squared" is ``(y - x'theta)^2 / 2``.
+    clip : float
+        Public bound on the norm of one record's gradient.
+    privacy : GDP, ZCDP, ApproxDP or float
+        The total to spend; a float is ``mu`` of Gaussian DP.
+    scale : float
+        Public residual scale, for the losses of the Huber family other than "squared".
+    fit_intercept : bool
+    ridge : float
+        Public ridge penalty, never clipped.
+    steps : int
+        Number of steps, fixed in advance.
+    step_size : float, optional
+        Public.  Default ``scale/p`` (logistic: ``4/p``), the inverse smoothness of the loss for
+        rows of squared norm p; clipped gradients have no smoothness constant of their own.
+    average : float in [0, 1)
+        Share of the iterates, from the end, that are averaged.
+    schedule : {"geometric", "uniform"} or Schedule, optional
+    start : sequence of float, optional
+        Public starting point, default zero.
+    ledger : Ledger, optional
+        A budget shared by several analyses; the total is charged to it at once.
+    noise : NoiseSource, optional
+        ``SeededNoise`` is for simulation and voids the guarantee.
+    threads : int, optional
+    names : sequence of str, optional
+    progress : callable, optional
+        Called as ``progress(step, n_steps)`` after each step.
+
+    Returns
+    -------
+    Fit
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public: each step releases a mean of
+    vectors of norm at most ``clip``, whose sensitivity is ``2 clip / n`` (claim C13 of
+    ``dpfast/privacy/PROOFS.md``).
+    """
+    total = GDP.within(privacy)
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
+    )
+    objective = clipped_objective(request, loss, clip, scale, ridge)
+    if step_size is None:
+        step_size = default_step_size(objective)
+    optimiser = GradientDescent(step_size=step_size, average=average)
+    n_steps = checked_steps(steps)
+    _, default_schedule = optimiser.defaults(objective, request.n, total.mu)
+    chosen = resolve_schedule(schedule, default_schedule)
+    budgets = plan_steps(optimiser, objective, total.mu, chosen, n_steps, False)
+    theta = checked_start(start, request.dimension)
+    own_ledger = Ledger(total)
+    curator = request.curator(objective, own_ledger)
+    for budget in budgets:
+        curator.receipts(budget)  # refuses an impossible budget while nothing is spent
+    name = objective.loss.name
+    label = f"clipped_gradient_descent({name}, n={request.n}, p={request.dimension})"
+    charge_shared(ledger, privacy, total, label)
+    trajectory = optimiser.run(curator, theta, budgets, progress)
+    return request.fit(
+        trajectory.theta,
+        model=repr(objective),
+        method=f"clipped {optimiser!r}, {n_steps} steps, {chosen!r}",
+        privacy=request.guarantee(total, own_ledger),
+        iterates=trajectory.iterates,
+        binary_response=objective.loss.binary_response,
+    )
+
+
+def clipped_objective(
+    request: Request, loss: str | Loss, clip: float, scale: float | None, ridge: float
+) -> Objective:
+    """The objective whose records' gradients are clipped to norm ``clip``."""
+    resolved, scale = loss_and_scale(loss, scale)
+    return Objective(
+        resolved,
+        Clip(clip),
+        request.n_covariates,
+        fit_intercept=request.fit_intercept,
+        scale=scale,
+        ridge=ridge,
+    )
+
+
+def default_step_size(objective: Objective) -> float:
+    """Inverse smoothness of the unclipped loss for rows of squared norm p; public."""
+    loss = objective.loss
+    slope = 1.0 if isinstance(loss, Squared) else loss.psi_prime_bound
+    smoothness: float = slope * objective.dimension / objective.scale + objective.ridge
+    return 1.0 / smoothness

@@ -1,0 +1,220 @@
+"""DP-SGD: noisy gradient descent on Poisson samples of clipped gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpfast.baselines.clipping import clipped_objective, default_step_size
+from dpfast.curator.subsample import SampledGradients, plan_sampling
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.inference.request import (
+    RELATION,
+    Request,
+    charge_shared,
+    checked_start,
+    checked_steps,
+)
+from dpfast.inference.results import Fit, Guarantee
+from dpfast.models import Loss
+from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["SampledGuarantee", "dp_sgd"]
+
+
+class SampledGuarantee(Guarantee):
+    """The guarantee of a sequence of subsampled steps: one pair (epsilon, delta).
+
+    Attributes
+    ----------
+    total : ApproxDP
+        What is promised.
+    mu : float
+        A Gaussian-DP parameter that holds as well, but ignores what sampling buys and is
+        therefore much weaker; ``entries`` are in that currency.
+    """
+
+    total: ApproxDP
+
+    @classmethod
+    def of(cls, parts: Guarantee, total: ApproxDP) -> SampledGuarantee:
+        made = cls(*parts)
+        made.total = total
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SampledGuarantee.of, (Guarantee(*self), self.total)
+
+    def epsilon(self, delta: float) -> float:
+        """An epsilon that holds at ``delta``: the promised one if ``delta`` is at least its own."""
+        try:
+            unamplified = super().epsilon(delta)
+        except InvalidBudget:  # mu beyond what can be expressed as (epsilon, delta)
+            unamplified = float("inf")
+        return min(unamplified, self.total.epsilon) if delta >= self.total.delta else unamplified
+
+    def equivalents(self) -> list[tuple[float, float]]:
+        """The promised pair."""
+        return [self.total.values()]  # type: ignore[list-item]
+
+    def __str__(self) -> str:
+        epsilon, delta = self.total.values()
+        lines = []
+        if self.guarantee != "GDP":
+            lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
+        lines.append(
+            f"Privacy: (epsilon={epsilon:.6g}, delta={delta:.3g})-DP in total; {self.relation}"
+        )
+        lines.append(f"  also {self.mu:.4g}-GDP, a weaker statement that ignores the sampling")
+        lines.append(f"  spent on {len(self.entries)} gradients of Poisson samples")
+        return "\n".join(lines)
+
+
+def dp_sgd(
+    X: Any,
+    y: Any,
+    loss: str | Loss,
+    *,
+    clip: float,
+    privacy: Budget | float,
+    delta: float | None = None,
+    scale: float | None = None,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+    sampling_rate: float = 0.1,
+    steps: int = 200,
+    step_size: float | None = None,
+    average: float = 0.5,
+    start: Sequence[float] | None = None,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Fit:
+    """Fit by DP-SGD: clipped gradients of Poisson samples (Abadi et al. 2016).
+
+    Needs the optional dependency dp-accounting for the accounting.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+        Covariates, without a column of ones; any values.
+    y : array-like of shape (n,)
+    loss : {"squared", "logistic", "huber", ...} or Loss
+        "squared" is ``(y - x'theta)^2 / 2``.
+    clip : float
+        Public bound on the norm of one record's gradient.
+    privacy : ApproxDP, GDP, ZCDP or float
+        The total to spend.  What is promised is always one pair (epsilon, delta): anything but
+        ``ApproxDP`` is first turned into the pair it implies at ``delta``.
+    delta : float, optional
+        Required, and only allowed, if ``privacy`` is not an ``ApproxDP``.
+    scale : float
+        Public residual scale, for the losses of the Huber family other than "squared".
+    fit_intercept : bool
+    ridge : float
+        Public ridge penalty, never clipped.
+    sampling_rate : float in (0, 1]
+        Probability that a record is in a step's sample.
+    steps : int
+    step_size : float, optional
+        Public; default as in :func:`clipped_gradient_descent`.
+    average : float in [0, 1)
+        Share of the iterates, from the end, that are averaged.
+    start : sequence of float, optional
+        Public starting point, default zero.
+    ledger : Ledger, optional
+        A budget in ``ApproxDP`` shared by several analyses; the total is charged to it at once.
+    noise : NoiseSource, optional
+        Samples and noise both come from it.
+    threads : int, optional
+    names : sequence of str, optional
+    progress : callable, optional
+        Called as ``progress(step, n_steps)`` after each step.
+
+    Returns
+    -------
+    Fit
+        Its guarantee is a pair (epsilon, delta), not a mu.
+
+    Raises
+    ------
+    ImportError
+        If dp-accounting is not installed; nothing is spent.
+
+    Privacy
+    -------
+    (epsilon, delta) in total under **replacement** of one record, n public: each step is
+    dominated by ``(1-q) N(0, s^2) + q N(1, s^2)`` against ``(1-q) N(0, s^2) + q N(-1, s^2)``
+    (claims B6 to B8 of ``dpfast/privacy/PROOFS-baselines.md``), composed by dp-accounting with
+    rounding towards safety.  Libraries that account for addition or removal of a record promise
+    less with the same noise.
+    """
+    budget = _as_pair(privacy, delta)
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
+    )
+    objective = clipped_objective(request, loss, clip, scale, ridge)
+    n_steps = checked_steps(steps)
+    theta = checked_start(start, request.dimension)
+    if not 0.0 <= average < 1.0:
+        raise InvalidInput(f"average must lie in [0, 1); received {average!r}.")
+    if step_size is None:
+        step_size = default_step_size(objective)
+    elif not 0.0 < step_size < float("inf"):
+        raise InvalidInput(f"step_size must be positive and finite; received {step_size!r}.")
+    own_ledger = Ledger(budget)
+    curator = request.curator(objective, own_ledger)
+    plan = plan_sampling(curator, budget, float(sampling_rate), n_steps)
+    label = f"dp_sgd({objective.loss.name}, n={request.n}, p={request.dimension})"
+    charge_shared(ledger, budget, budget, label)
+    gradients = SampledGradients(curator, plan)
+    iterates = [theta]
+    for k in range(n_steps):
+        gradient = gradients.gradient(theta).value + objective.ridge_gradient(theta)
+        theta = theta - step_size * gradient
+        iterates.append(theta)
+        if progress is not None:
+            progress(k + 1, n_steps)
+    if average:
+        theta = np.mean(iterates[-max(1, round(average * n_steps)) :], axis=0)
+    step = (plan.receipt.query, plan.receipt.mu)
+    parts = Guarantee(request.noise.guarantee, plan.mu, RELATION, request.n, (step,) * n_steps)
+    return request.fit(
+        theta,
+        model=repr(objective),
+        method=(
+            f"DP-SGD, {n_steps} steps of size {step_size:g}, sampling rate {sampling_rate:g}, "
+            f"noise multiplier {plan.multiplier:.4g}, average={average:g}"
+        ),
+        privacy=SampledGuarantee.of(parts, budget),
+        iterates=iterates,
+        binary_response=objective.loss.binary_response,
+    )
+
+
+def _as_pair(privacy: Budget | float, delta: float | None) -> ApproxDP:
+    budget = as_budget(privacy)
+    if isinstance(budget, ApproxDP):
+        if delta is not None:
+            raise InvalidInput(
+                f"{budget!r} has its own delta; received delta={delta!r} as well. Omit it."
+            )
+        return budget
+    if isinstance(budget, PureDP):
+        raise InvalidBudget(
+            f"Gaussian noise cannot honour {budget!r}: it is never pure-epsilon DP. Pass "
+            "ApproxDP(epsilon, delta)."
+        )
+    if delta is None:
+        raise InvalidInput(
+            f"DP-SGD promises one pair (epsilon, delta), and {budget!r} has no delta. Pass "
+            "privacy=ApproxDP(epsilon, delta), or delta=... for the pair that it implies there."
+        )
+    pair = budget.as_approx(delta)
+    return ApproxDP(pair.epsilon, pair.delta)

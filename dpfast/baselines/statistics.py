@@ -1,0 +1,237 @@
+"""Least squares from noisy sufficient statistics: SSP and AdaSSP."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpfast.curator.statistics import (
+    smallest_eigenvalue as release_smallest_eigenvalue,
+    smallest_eigenvalue_receipt,
+    statistics_receipts,
+    sufficient_statistics as release_statistics,
+)
+from dpfast.errors import InvalidInput
+from dpfast.inference.request import Request, charge_shared, in_unit
+from dpfast.inference.results import Fit
+from dpfast.kernels.linalg import newton_direction
+from dpfast.models import Bounded, Huber, Objective
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.sensitivity_baselines import statistics_mu, symmetric_noise_bound
+
+__all__ = ["adassp", "sufficient_statistics"]
+
+#: Relative amount by which charges are shrunk so that their exact sum stays within the total.
+ROUNDING_MARGIN = 2.0**-40
+
+#: ``mu_moment^2 / mu_gram^2``: with responses of the size ``x_bound ||theta||`` the error
+#: ``4 p / b + (p + 1) / a`` at a fixed joint cost is smallest near ``b = 2 a``.
+MOMENT_RATIO = 2.0
+
+
+def sufficient_statistics(
+    X: Any,
+    y: Any,
+    *,
+    x_bound: float,
+    y_bound: float,
+    privacy: Budget | float,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+    moment_ratio: float = MOMENT_RATIO,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+) -> Fit:
+    """Least squares from noisy ``X'X`` and ``X'y`` (sufficient-statistics perturbation).
+
+    ``theta = (mean xx' + W + ridge I)^-1 (mean xy + Z)`` with symmetric normal ``W``, normal
+    ``Z``, and the eigenvalues of the matrix floored at the noise level.  The calibration printed
+    in appendix H.2 of Avella-Medina et al. (2023) is under-noised (1.125 mu where mu is claimed)
+    and is not offered.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+        Covariates, without a column of ones; any values.
+    y : array-like of shape (n,)
+    x_bound : float
+        Public bound on the norm of a row, intercept included (above 1 with an intercept).  Rows
+        outside are projected: only the covariates are scaled.
+    y_bound : float
+        Public bound on ``|y|``; responses are clipped to it.
+    privacy : GDP, ZCDP, ApproxDP or float
+        The total to spend; a float is ``mu`` of Gaussian DP.
+    fit_intercept : bool
+    ridge : float
+        Public ridge penalty ``ridge/2 ||theta||^2`` beside the mean of ``r^2 / 2``.
+    moment_ratio : float
+        ``mu^2`` of ``X'y`` relative to that of ``X'X``; public.
+    ledger : Ledger, optional
+        A budget shared by several analyses; the total is charged to it at once.
+    noise : NoiseSource, optional
+    threads : int, optional
+    names : sequence of str, optional
+
+    Returns
+    -------
+    Fit
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public: the two statistics are charged
+    together (claims B1 and B2 of ``dpfast/privacy/PROOFS-baselines.md``); the solution is
+    post-processing.
+    """
+    total = GDP.within(privacy)
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
+    )
+    objective = _least_squares(request, x_bound, y_bound, ridge)
+    mu_gram, mu_moment = _split(total.mu, moment_ratio)
+    own_ledger = Ledger(total)
+    curator = request.curator(objective, own_ledger)
+    statistics_receipts(curator, mu_gram, mu_moment)  # refuses an impossible budget
+    label = f"sufficient_statistics(n={request.n}, p={request.dimension})"
+    charge_shared(ledger, privacy, total, label)
+    answer = release_statistics(curator, mu_gram, mu_moment)
+    p = request.dimension
+    floor = 2.0 * answer.gram.noise_scale * math.sqrt(p)
+    gram = answer.gram.value + objective.ridge * np.eye(p)
+    theta, _, n_floored = newton_direction(gram, answer.moment.value, floor)
+    return request.fit(
+        theta,
+        model=_model(x_bound, y_bound, objective.ridge),
+        method=(
+            f"sufficient-statistics perturbation, moment_ratio={moment_ratio:g}; "
+            f"{n_floored} of {p} eigenvalues floored at the noise level"
+        ),
+        privacy=request.guarantee(total, own_ledger),
+    )
+
+
+def adassp(
+    X: Any,
+    y: Any,
+    *,
+    x_bound: float,
+    y_bound: float,
+    privacy: Budget | float,
+    fit_intercept: bool = True,
+    eigenvalue_share: float = 0.1,
+    failure: float = 0.05,
+    moment_ratio: float = MOMENT_RATIO,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+) -> Fit:
+    """Least squares from noisy statistics with an adaptive ridge (AdaSSP, Wang 2018).
+
+    Algorithm 2 of Wang (2018) in Gaussian DP and under replacement: the smallest eigenvalue of
+    ``mean xx'`` is released first, and the ridge is what it lacks to lie above the noise of the
+    matrix, ``max(0, level of the noise - lower bound of the eigenvalue)``.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+        Covariates, without a column of ones; any values.
+    y : array-like of shape (n,)
+    x_bound, y_bound : float
+        Public bounds on the norm of a row (intercept included) and on ``|y|``; enforced by
+        projection and clipping.
+    privacy : GDP, ZCDP, ApproxDP or float
+        The total to spend; a float is ``mu`` of Gaussian DP.
+    fit_intercept : bool
+    eigenvalue_share : float in (0, 1)
+        Share of ``mu^2`` for the smallest eigenvalue.  (Wang spends a third of epsilon.)
+    failure : float in (0, 1)
+        Probability, over the noise, that the ridged matrix is allowed not to be positive.
+        Concerns accuracy only.
+    moment_ratio : float
+        ``mu^2`` of ``X'y`` relative to that of ``X'X``.
+    ledger : Ledger, optional
+        A budget shared by several analyses; the total is charged to it at once.
+    noise : NoiseSource, optional
+    threads : int, optional
+    names : sequence of str, optional
+
+    Returns
+    -------
+    Fit
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public: the smallest eigenvalue (claim
+    C20) and the joint release of the statistics (claims B1 and B2) compose; choice of the ridge
+    (claim B3) and solution are post-processing.
+    """
+    total = GDP.within(privacy)
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
+    )
+    objective = _least_squares(request, x_bound, y_bound, 0.0)
+    share, failure = in_unit(eigenvalue_share, "eigenvalue_share"), in_unit(failure, "failure")
+    mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - ROUNDING_MARGIN)
+    mu_gram, mu_moment = _split(total.mu * math.sqrt(1.0 - share), moment_ratio)
+    own_ledger = Ledger(total)
+    curator = request.curator(objective, own_ledger)
+    smallest_eigenvalue_receipt(curator, mu_eigenvalue)
+    statistics_receipts(curator, mu_gram, mu_moment)
+    charge_shared(ledger, privacy, total, f"adassp(n={request.n}, p={request.dimension})")
+    smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)
+    answer = release_statistics(curator, mu_gram, mu_moment)
+    p, scale = request.dimension, answer.gram.noise_scale
+    # One-sided normal bound below the eigenvalue, with half of the failure probability each.
+    quantile = math.sqrt(-2.0 * math.log(0.5 * failure))
+    lower = max(0.0, float(smallest.value[0]) - quantile * smallest.noise_scale)
+    ridge = max(0.0, symmetric_noise_bound(scale, p, 0.5 * failure) - lower)
+    # The floor only acts with the failure probability.
+    gram = answer.gram.value + ridge * np.eye(p)
+    theta, _, _ = newton_direction(gram, answer.moment.value, scale)
+    return request.fit(
+        theta,
+        model=_model(x_bound, y_bound, 0.0),
+        method=(
+            f"AdaSSP, eigenvalue_share={share:g}, failure={failure:g}, "
+            f"moment_ratio={moment_ratio:g}; adaptive ridge {ridge:.4g}"
+        ),
+        privacy=request.guarantee(total, own_ledger),
+    )
+
+
+def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: float) -> Objective:
+    """Huber's loss with corner ``y_bound``: its score at zero is ``-clip(y) x``."""
+    for name, value in (("x_bound", x_bound), ("y_bound", y_bound)):
+        if not isinstance(value, (int, float, np.integer, np.floating)) or not value > 0.0:
+            raise InvalidInput(
+                f"{name} must be a positive public number; received {value!r}. It is never "
+                "estimated from the data: pass a bound known from outside them."
+            )
+    return Objective(
+        Huber(c=float(y_bound)),
+        Bounded(x_bound),
+        request.n_covariates,
+        fit_intercept=request.fit_intercept,
+        scale=1.0,
+        ridge=ridge,
+    )
+
+
+def _split(mu: float, moment_ratio: float) -> tuple[float, float]:
+    """``(mu_gram, mu_moment)`` that together cost ``mu``; the joint cost is homogeneous."""
+    if not 1e-6 <= moment_ratio <= 1e6:
+        raise InvalidInput(f"moment_ratio must lie in [1e-6, 1e6]; received {moment_ratio!r}.")
+    mu_gram = mu * (1.0 - ROUNDING_MARGIN) / statistics_mu(1.0, math.sqrt(moment_ratio))
+    return mu_gram, mu_gram * math.sqrt(moment_ratio)
+
+
+def _model(x_bound: float, y_bound: float, ridge: float) -> str:
+    penalty = f", ridge={ridge:g}" if ridge else ""
+    return f"least squares, rows of norm at most {x_bound:g}, |y| at most {y_bound:g}{penalty}"

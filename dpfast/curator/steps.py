@@ -1,0 +1,93 @@
+"""Queries that steer a step: a difference of losses, an extreme eigenvalue, a whole direction.
+
+Functions of a :class:`~dpfast.curator.Curator`, which offers them as methods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.errors import InvalidInput
+from dpfast.kernels.records import HESSIAN
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.sensitivity import (
+    damped_direction as direction_sensitivity,
+    extreme_eigenvalue as eigenvalue_sensitivity,
+    loss_difference as loss_difference_sensitivity,
+)
+
+if TYPE_CHECKING:
+    from dpfast.curator.curator import Curator
+
+Array = NDArray[np.float64]
+
+#: The kernels' code of a difference of losses, for the depth of its summation.
+LOSS_DIFFERENCE = 16
+
+__all__ = ["damped_direction", "extreme_eigenvalue", "loss_difference"]
+
+
+def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answer:
+    """Release the mean loss at ``new`` minus that at ``old`` (claim C21)."""
+    objective, n = curator.objective, curator.n
+    if not objective.weighting.has_curvature:
+        raise InvalidInput(f"{objective.weighting!r} has no loss whose difference is bounded.")
+    distance = float(np.linalg.norm(new - old))
+    if not distance > 0.0:
+        distance = np.finfo(float).tiny ** 0.5  # a public zero: any positive scale will do
+    depth = curator.depth(LOSS_DIFFERENCE)
+    sensitivity = loss_difference_sensitivity(objective.score_bound, distance, n, depth=depth)
+    scale = gaussian_scale(sensitivity, mu, 1)
+    check_grid_range(objective.score_bound * distance, scale, 1)
+    receipt = Receipt("loss difference", "C21", mu, sensitivity, scale)
+    curator.ledger.charge(GDP(mu), receipt.query)
+    value = np.array([curator._loss_difference(new, old)])
+    return curator._release((receipt.query, mu, new, old), receipt, value)
+
+
+def extreme_eigenvalue(curator: Curator, theta: Array, mu: float, *, largest: bool) -> Answer:
+    """Release the smallest or largest eigenvalue of the mean Hessian (claim C20).
+
+    By Weyl's inequality a scalar costs ``Bbar / n``, less than the whole matrix.
+    """
+    objective, n, p = curator.objective, curator.n, curator.objective.dimension
+    depth = curator.depth(HESSIAN)
+    sensitivity = eigenvalue_sensitivity(objective.curvature_bound, n, p, depth=depth)
+    scale = gaussian_scale(sensitivity, mu, 1)
+    check_grid_range(2.0 * objective.curvature_bound, scale, 1)
+    name = "largest eigenvalue" if largest else "smallest eigenvalue"
+    receipt = Receipt(name, "C20", mu, sensitivity, scale)
+    curator.ledger.charge(GDP(mu), name)
+    _, hessian, _ = curator._sums(theta, HESSIAN)
+    value = np.array([float(np.linalg.eigvalsh(hessian)[-1 if largest else 0])])
+    return curator._release((name, mu, theta), receipt, value)
+
+
+def damped_direction(
+    curator: Curator, theta: Array, gradient: Array, damping: float, mu: float
+) -> Answer:
+    """Release ``(H + damping I)^-1 gradient`` for a released gradient (Ganesh et al. 2023).
+
+    Noise on the direction instead of on the matrix: cheaper than a matrix when p is large
+    (claim C25; formulas page, section 4.5).
+    """
+    objective, n, p = curator.objective, curator.n, curator.objective.dimension
+    length = float(np.linalg.norm(gradient))
+    depth = curator.depth(HESSIAN)
+    sensitivity = direction_sensitivity(
+        objective.curvature_bound, damping, length, n, p, depth=depth
+    )
+    scale = gaussian_scale(sensitivity, mu, p)
+    check_grid_range(2.0 * length / damping, scale, p)
+    receipt = Receipt("damped direction", "C25", mu, sensitivity, scale)
+    curator.ledger.charge(GDP(mu), receipt.query)
+    _, hessian, _ = curator._sums(theta, HESSIAN)
+    factor = cho_factor(hessian + damping * np.eye(p), check_finite=False)
+    value = cho_solve(factor, gradient, check_finite=False)
+    return curator._release((receipt.query, mu, theta, gradient, damping), receipt, value)

@@ -1,0 +1,174 @@
+"""What every private fit does before and after its own work: check, charge, report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+from dpfast.data import as_records
+from dpfast.errors import InvalidInput
+from dpfast.inference.results import Fit, Guarantee
+from dpfast.inference.sandwich import Covariance
+from dpfast.models import Loss, Objective, Weighting, resolve_loss, resolve_weighting
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import EntropyNoise, NoiseSource
+
+__all__ = ["RELATION", "Request", "charge_shared", "checked_start", "checked_steps", "in_unit"]
+
+RELATION = "neighbours differ in the replacement of one record; n is public"
+
+Array = NDArray[np.float64]
+
+
+class Request:
+    """Checked arguments that all methods of fitting share.
+
+    Attributes
+    ----------
+    n, dimension : int
+        Number of records, and of coefficients, the intercept included.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        fit_intercept: bool,
+        noise: NoiseSource | None,
+        threads: int | None,
+        names: Sequence[str] | None,
+    ) -> None:
+        self.records = as_records(X, y, names)
+        self.fit_intercept = fit_intercept
+        self.n = self.records.n
+        self.n_covariates = self.records.n_covariates
+        self.dimension = self.n_covariates + int(fit_intercept)
+        if self.dimension == 0:
+            raise InvalidInput(
+                "X has no columns and fit_intercept is False: there is nothing to fit."
+            )
+        if noise is None:
+            noise = EntropyNoise()
+        elif not isinstance(noise, NoiseSource):
+            raise InvalidInput(
+                "noise must be a dpfast noise source such as dpfast.SeededNoise(0); received "
+                f"{noise!r}."
+            )
+        self.noise = noise
+        if threads is None:
+            threads = 0
+        elif isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
+            raise InvalidInput(
+                f"threads must be a positive whole number or None; received {threads!r}."
+            )
+        self.threads = int(threads)
+
+    def objective(
+        self,
+        loss: str | Loss,
+        *,
+        scale: float | None,
+        weights: Weighting | None,
+        ridge: float,
+    ) -> Objective:
+        """The objective these arguments describe."""
+        return Objective(
+            resolve_loss(loss),
+            resolve_weighting(weights, self.dimension),
+            self.n_covariates,
+            fit_intercept=self.fit_intercept,
+            scale=scale,
+            ridge=ridge,
+        )
+
+    def curator(self, objective: Objective, ledger: Ledger) -> Curator:
+        return Curator(self.records, objective, ledger, self.noise, self.threads)
+
+    def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
+        """The guarantee of a method whose every charge is in Gaussian DP."""
+        return Guarantee(
+            guarantee=self.noise.guarantee,
+            mu=total.mu,
+            relation=RELATION,
+            n=self.n,
+            entries=tuple((entry.label, entry.spend.mu) for entry in ledger.entries),
+        )
+
+    def fit(
+        self,
+        theta: Array,
+        *,
+        model: str,
+        method: str,
+        privacy: Guarantee,
+        iterates: Sequence[Array] | None = None,
+        binary_response: bool = False,
+        covariance: Covariance | None = None,
+    ) -> Fit:
+        """The result; a one-shot method has no path, only the zero start and its answer."""
+        if iterates is None:
+            iterates = [np.zeros(self.dimension), theta]
+        return Fit(
+            params=theta,
+            names=self._coefficient_names(),
+            n_records=self.n,
+            model=model,
+            method=method,
+            privacy=privacy,
+            covariance=covariance,
+            iterates=np.array(iterates),
+            binary_response=binary_response,
+            fit_intercept=self.fit_intercept,
+        )
+
+    def _coefficient_names(self) -> tuple[str, ...]:
+        names = self.records.names
+        if names is None:
+            names = tuple(f"x{j + 1}" for j in range(self.n_covariates))
+        return ("intercept", *names) if self.fit_intercept else names
+
+
+def charge_shared(
+    ledger: Ledger | None, privacy: Budget | float, total: Budget, label: str
+) -> None:
+    """Charge the ledger several analyses share, in its own currency if the request was in it."""
+    if ledger is not None:
+        same = isinstance(privacy, Budget) and type(privacy) is type(ledger.total)
+        ledger.charge(privacy if same else total, label)
+
+
+def checked_steps(steps: int) -> int:
+    """A number of steps, fixed in advance."""
+    if (
+        isinstance(steps, bool)
+        or not isinstance(steps, (int, np.integer))
+        or not 1 <= steps <= 100_000
+    ):
+        raise InvalidInput(f"steps must be a whole number from 1 to 100000; received {steps!r}.")
+    return int(steps)
+
+
+def checked_start(start: Sequence[float] | None, dimension: int) -> Array:
+    """A public starting point, zero by default."""
+    if start is None:
+        return np.zeros(dimension)
+    theta = np.array(start, dtype=float)
+    if theta.shape != (dimension,) or not np.isfinite(theta).all():
+        raise InvalidInput(
+            f"start must be {dimension} finite numbers (the intercept first, if any); received "
+            f"shape {theta.shape}."
+        )
+    return theta
+
+
+def in_unit(value: float, name: str) -> float:
+    """A public share, strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1.0:
+        raise InvalidInput(f"{name} must lie strictly between 0 and 1; received {value!r}.")
+    return float(value)
