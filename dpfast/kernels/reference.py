@@ -41,7 +41,7 @@ class _Rows(NamedTuple):
 
 def _polar(rows: Array) -> _Rows:
     """Split rows into unit vectors and lengths after scaling each by a power of two."""
-    usable = np.isfinite(rows).all(axis=1)
+    usable = np.asarray(np.isfinite(rows).all(axis=1))
     rows = np.where(usable[:, None], rows, 0.0)
     exponent = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
     mantissa = np.ldexp(rows, -exponent[:, None])
@@ -52,7 +52,7 @@ def _polar(rows: Array) -> _Rows:
 
 def _design(X: Array, weighting: int, radius: float, intercept: bool) -> _Rows:
     """Rows xi: the intercept column added and, for BOUNDED, the x part projected."""
-    usable = np.isfinite(X).all(axis=1)
+    usable = np.asarray(np.isfinite(X).all(axis=1))
     if weighting == BOUNDED:
         room = np.sqrt((radius - 1.0) * (radius + 1.0)) if intercept else radius
         x = _polar(X)

@@ -65,7 +65,8 @@ def newton_direction(H: ArrayLike, g: ArrayLike, floor: float) -> tuple[Array, A
     floored, values, count = floor_eigenvalues(H, floor)
     if not np.isfinite(floored).all():
         return np.full(len(values), np.nan), values, count
-    return np.linalg.solve(floored, np.asarray(g, dtype=np.float64)), values, count
+    direction = np.asarray(np.linalg.solve(floored, np.asarray(g, dtype=np.float64)), dtype=float)
+    return direction, values, count
 
 
 def sandwich(H: ArrayLike, Q: ArrayLike, floor_h: float) -> tuple[Array, int, int]:

@@ -101,7 +101,9 @@ class Newton:
         """Number of steps and schedule, from public constants only.
 
         The larger the noise of a Hessian is, relative to the curvature there can be, the more
-        of the budget the early steps need to make progress at all (bench/results/schedules.md).
+        of the budget the early steps need to make progress at all.  Chosen on the eight designs
+        of bench/results/schedules.md; a steeper schedule has less noise there, but lets intervals
+        of logistic fits at n = 1000 under-cover (bench/results/coverage.md has the designs).
         """
         level = curvature_noise(objective, n, mu)
         if objective.loss.binary_response:

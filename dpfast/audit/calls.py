@@ -1,0 +1,214 @@
+"""Calls of every public function that answers questions about records, for replay.
+
+Each call checks one combination of options.  A new public function gets its calls here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpfast.curator import Curator, StepBudget
+from dpfast.data import as_records
+from dpfast.models import Bounded, Clip, Mallows, Objective, resolve_loss
+from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
+from dpfast.optimize.damping import Backtracking, Damped, DecrementSwitch, SelfConcordant
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import EntropyNoise
+from dpfast.regression import fit
+
+__all__ = ["MAKERS", "Example", "examples"]
+
+
+class Example(NamedTuple):
+    """One call to audit.
+
+    Attributes
+    ----------
+    name : str
+        Qualified name of the public callable.
+    label : str
+        Which options it is called with.
+    call : callable
+        Takes ``(X, y)`` with two covariates.
+    binary : bool
+        Whether y must be in {0, 1}.
+    budget : budget
+        What the call claims to spend.
+    """
+
+    name: str
+    label: str
+    call: Callable[[Any], Any]
+    binary: bool
+    budget: Budget
+
+
+def examples() -> list[Example]:
+    """Every registered call."""
+    return [example for make in MAKERS for example in make()]
+
+
+LOSSES = ("huber", "log-cosh", "pseudo-huber", "logistic")
+WEIGHTS = (None, Mallows(1.5), Bounded(1.5), Clip(0.8))
+METHODS = ("newton", "gradient-descent")
+
+
+def _fit(label: str, loss: str, **options: Any) -> Example:
+    budget = options.setdefault("privacy", GDP(1.0))
+    binary = loss == "logistic"
+    if not binary:
+        options["scale"] = 0.8
+
+    def call(data: Any) -> Any:
+        own = dict(options)
+        if "ledger" in own:  # state belongs inside the call
+            own["ledger"] = Ledger(own["ledger"])
+        result = fit(data[0], data[1], loss, **own)
+        # What is derived from a result is published as often as the result.
+        return result, result.summary(), result.to_dict(), repr(result)
+
+    return Example("dpfast.regression.fit", f"{loss}, {label}", call, binary, budget)
+
+
+def _fits() -> Iterator[Example]:
+    for loss, weights, method, inference in product(LOSSES, WEIGHTS, METHODS, (True, False)):
+        if isinstance(weights, Clip) and (method == "newton" or inference):
+            continue  # clipped scores have no Hessian
+        label = f"{weights}, {method}, inference={inference}"
+        yield _fit(label, loss, weights=weights, method=method, inference=inference, steps=4)
+    for loss in LOSSES:
+        yield _fit("defaults", loss)
+        yield _fit("no intercept, ridge", loss, fit_intercept=False, ridge=0.1)
+        yield _fit("uniform schedule, start", loss, schedule=Uniform(), start=[0.3, -0.1, 2.0])
+        yield _fit("far start", loss, start=[1e3, -1e6, 1e3], steps=3)
+    yield _fit("averaged", "huber", method=GradientDescent(average=0.5), steps=6)
+    yield _fit("long steps", "huber", method=GradientDescent(step_size=1e6), steps=6)
+    yield _fit("one Newton step", "log-cosh", method=Newton(newton_steps=1), steps=2)
+    yield _fit("steep schedule", "log-cosh", schedule=Geometric(10.0, 0.05), steps=5)
+    yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)
+    yield _fit("shared ledger", "log-cosh", ledger=GDP(2.0))
+    yield _fit("shared ledger too small", "log-cosh", ledger=GDP(0.5))
+    bounded = Bounded(1.5)
+    for newton in (
+        Newton(gradient_steps=2),
+        Newton(early_ridge=0.3),
+        Newton(max_step=0.01, floor=0.2),
+        Newton(step=Damped(0.5)),
+        Newton(step=SelfConcordant()),
+        Newton(step=DecrementSwitch()),
+        Newton(step=Backtracking(3)),
+    ):
+        yield _fit(repr(newton), "log-cosh", method=newton, weights=bounded, steps=5)
+    for budget in (GDP(0.1), ZCDP(0.5), ApproxDP(1.0, 1e-6), GDP(50.0)):
+        yield _fit(repr(budget), "log-cosh", privacy=budget)
+
+
+def _joint_releases() -> Iterator[Example]:
+    budgets = {
+        "gradient": StepBudget(1.0),
+        "gradient + hessian": StepBudget(0.8, 0.7),
+        "gradient + majorizer": StepBudget(0.8, 0.7, majorize=True),
+        "gradient + meat": StepBudget(0.7, 0.0, 0.5),
+        "all": StepBudget(0.6, 0.5, 0.4),
+    }
+    for (label, budget), loss, weights in product(
+        budgets.items(), LOSSES, (Mallows(1.5), Bounded(1.5), Clip(0.8))
+    ):
+        if isinstance(weights, Clip) and budget.hessian:
+            continue
+        scale = None if loss == "logistic" else 0.8
+        objective = Objective(resolve_loss(loss), weights, 2, scale=scale)
+
+        def call(data: Any, objective: Objective = objective, budget: StepBudget = budget) -> Any:
+            curator = Curator(as_records(*data), objective, Ledger(5.0), EntropyNoise())
+            theta = np.array([0.2, -0.4, 0.3])
+            return [curator.joint(theta * length, budget) for length in (0.0, 1.0, 1e3, 1e300)]
+
+        name = "dpfast.curator.curator.Curator.joint"
+        yield Example(name, f"{loss}, {weights}, {label}", call, loss == "logistic", GDP(2.0 * 1.5))
+
+
+def _steering_queries() -> Iterator[Example]:
+    near, far = np.array([0.2, -0.4, 0.3]), np.array([1e3, -1e6, 1e3])
+    queries: dict[str, list[Callable[[Curator], Any]]] = {
+        "loss_difference": [
+            lambda room: room.loss_difference(near, np.zeros(3), 1.0),
+            lambda room: room.loss_difference(near, near, 1.0),
+            lambda room: room.loss_difference(far, near, 1.0),
+            lambda room: room.loss_difference(near * (1.0 + 1e-12), near, 1.0),
+        ],
+        "extreme_eigenvalue": [
+            lambda room: room.extreme_eigenvalue(near, 1.0, largest=True),
+            lambda room: room.extreme_eigenvalue(near, 1.0, largest=False),
+            lambda room: room.extreme_eigenvalue(far, 1.0, largest=False),
+        ],
+        "damped_direction": [
+            lambda room: room.damped_direction(near, np.ones(3), 0.1, 1.0),
+            lambda room: room.damped_direction(far, np.array([1e5, 0.0, -1e-5]), 1e-3, 1.0),
+            lambda room: room.damped_direction(near, np.ones(3), 1e3, 1.0),
+        ],
+    }
+    for (method, asked), loss, weights in product(
+        queries.items(), LOSSES, (Mallows(1.5), Bounded(1.5))
+    ):
+        scale = None if loss == "logistic" else 0.8
+        objective = Objective(resolve_loss(loss), weights, 2, scale=scale)
+        for number, query in enumerate(asked):
+            name = f"dpfast.curator.curator.Curator.{method}"
+            call = partial(_ask, objective, query)
+            yield Example(name, f"{loss}, {weights}, {number}", call, loss == "logistic", GDP(1.0))
+
+
+def _ask(objective: Objective, query: Callable[[Curator], Any], data: Any) -> Any:
+    return query(Curator(as_records(*data), objective, Ledger(1.0), EntropyNoise()))
+
+
+def _baselines() -> Iterator[Example]:
+    from dpfast import baselines
+
+    bounds = {"x_bound": 1.5, "y_bound": 2.0}
+    calls: list[tuple[str, str, Callable[..., Any], dict[str, Any]]] = [
+        ("statistics", "", baselines.sufficient_statistics, bounds),
+        ("statistics", "", baselines.adassp, bounds),
+    ]
+    for loss in LOSSES:
+        scale = {} if loss == "logistic" else {"scale": 0.8}
+        calls += [
+            ("output", loss, baselines.output_perturbation, {"ridge": 0.5} | scale),
+            (
+                "clipping", loss, baselines.clipped_gradient_descent,
+                {"clip": 0.8, "steps": 3} | scale,
+            ),
+        ]  # fmt: skip
+        if find_spec("dp_accounting") is not None:
+            for rate in (0.3, 1.0):
+                sgd = {"clip": 0.8, "steps": 3, "sampling_rate": rate} | scale
+                calls.append(("sgd", loss, baselines.dp_sgd, sgd))
+    for module, loss, function, options in calls:
+        budget: Budget = ApproxDP(1.0, 1e-6) if module == "sgd" else GDP(1.0)
+        arguments = (loss,) if loss else ()
+        call = partial(_apply, function, arguments, {"privacy": budget} | options)
+        name = f"dpfast.baselines.{module}.{function.__name__}"
+        yield Example(name, loss or "least squares", call, loss == "logistic", budget)
+
+
+def _apply(
+    function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], data: Any
+) -> Any:
+    return function(*data, *arguments, **options)
+
+
+#: What makes the calls; a public function that answers questions about records needs some here.
+MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
+    _fits,
+    _joint_releases,
+    _steering_queries,
+    _baselines,
+)

@@ -1,0 +1,185 @@
+"""Bit-for-bit comparison of two results, and of two data sets record by record."""
+
+from __future__ import annotations
+
+import struct
+import types
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["check_neighbours", "first_difference"]
+
+_PLAIN = (str, bytes, int, bool, type(None), type(Ellipsis), range)
+
+
+def first_difference(a: Any, b: Any, path: str = "result") -> str | None:
+    """Where two objects differ, or None if they are the same bit for bit.
+
+    Arrays and floats are compared as bits (two NaN with the same bits are equal, 0.0 and -0.0 are
+    not); other objects through the state their class pickles.  What cannot be compared counts as
+    a difference: an audit must not pass what it did not see.
+    """
+    return _difference(a, b, path, set())
+
+
+def _difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> str | None:
+    if type(a) is not type(b):
+        return f"{path} is a {type(a).__name__} on one and a {type(b).__name__} on the other"
+    if a is b:
+        return None
+    if isinstance(a, float):
+        return None if struct.pack("d", a) == struct.pack("d", b) else f"{path}: {a!r} and {b!r}"
+    if isinstance(a, complex):
+        return _difference((a.real, a.imag), (b.real, b.imag), path, seen)
+    if type(a) in _PLAIN:
+        return None if a == b else f"{path}: {_short(a)} and {_short(b)}"
+    if isinstance(a, np.ndarray) and a.dtype.kind != "O":
+        return _array_difference(a, b, path)
+    if isinstance(a, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
+        return f"{path}: {a!r} and {b!r}"
+    if (id(a), id(b)) in seen:  # a cycle, already being compared
+        return None
+    seen.add((id(a), id(b)))
+    if isinstance(a, np.ndarray):
+        if a.shape != b.shape:
+            return f"{path} has shapes {a.shape} and {b.shape}"
+        return _difference(a.ravel().tolist(), b.ravel().tolist(), path, seen)
+    if isinstance(a, (list, tuple)):
+        return _sequence_difference(a, b, path, seen)
+    if isinstance(a, dict):
+        # The order of the keys is part of what is published.
+        return _sequence_difference(list(a), list(b), f"keys of {path}", seen) or next(
+            filter(None, (_difference(a[k], b[k], f"{path}[{k!r}]", seen) for k in a)), None
+        )
+    if isinstance(a, (set, frozenset)):
+        return None if a == b else f"{path}: the sets differ"
+    return _state_difference(a, b, path, seen)
+
+
+def _array_difference(a: NDArray[Any], b: NDArray[Any], path: str) -> str | None:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"{path} has shape {a.shape} ({a.dtype}) and {b.shape} ({b.dtype})"
+    if a.tobytes() == b.tobytes():
+        return None
+    if a.ndim == 0:
+        return f"{path}: {a!r} and {b!r}"
+    for index in np.ndindex(a.shape):
+        if a[index].tobytes() != b[index].tobytes():
+            where = ", ".join(map(str, index))
+            return f"{path}[{where}]: {a[index]!r} and {b[index]!r}"
+    return None
+
+
+def _sequence_difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> str | None:
+    if len(a) != len(b):
+        return f"{path} has {len(a)} and {len(b)} items"
+    for i, (left, right) in enumerate(zip(a, b, strict=True)):
+        name = a._fields[i] if hasattr(a, "_fields") else None
+        found = _difference(left, right, f"{path}.{name}" if name else f"{path}[{i}]", seen)
+        if found:
+            return found
+    return None
+
+
+def _state_difference(a: Any, b: Any, path: str, seen: set[tuple[int, int]]) -> str | None:
+    try:
+        left, right = a.__reduce_ex__(4), b.__reduce_ex__(4)
+    except Exception as error:
+        return f"{path}, a {type(a).__name__}, cannot be compared: {error}"
+    if isinstance(left, str):
+        return None if left == right else f"{path}: {left} and {right}"
+    # (function, arguments, state, items of a list, items of a dict)
+    for i, (x, y) in enumerate(zip(left, right, strict=True)):
+        if i >= 3 and x is not None and y is not None:
+            x, y = list(x), list(y)
+        if i == 2 and isinstance(x, dict) and isinstance(y, dict) and list(x) == list(y):
+            for key in x:
+                found = _difference(x[key], y[key], f"{path}.{key}", seen)
+                if found:
+                    return found
+            continue
+        found = _difference(x, y, path, seen)
+        if found:
+            return found
+    return None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def check_neighbours(data: Any, neighbour: Any) -> int:
+    """Return the index of the one record in which two data sets differ.
+
+    Parameters
+    ----------
+    data, neighbour : array, table, or (nested) tuple, list or dict of them
+        Arrays hold one record per entry of their first axis.
+
+    Raises
+    ------
+    InvalidInput
+        If n, shapes or dtypes differ, or if not exactly one record does.
+    """
+    rows: list[NDArray[np.bool_]] = []
+    _collect(data, neighbour, "data", rows)
+    if not rows:
+        raise InvalidInput("data and neighbour contain no array of records.")
+    lengths = {len(row) for row in rows}
+    if len(lengths) > 1:
+        raise InvalidInput(
+            f"the arrays in data have different numbers of records: {sorted(lengths)}. Pass "
+            "public settings inside the callable, not as data."
+        )
+    differing = np.flatnonzero(np.any(rows, axis=0))
+    if len(differing) != 1:
+        raise InvalidInput(
+            f"data and neighbour must differ in exactly one record; they differ in "
+            f"{len(differing)}. Neighbours are data sets of the same length, one record replaced."
+        )
+    return int(differing[0])
+
+
+def _collect(a: Any, b: Any, path: str, rows: list[NDArray[np.bool_]]) -> None:
+    if type(a) is not type(b):
+        raise InvalidInput(f"{path} has types {type(a).__name__} and {type(b).__name__}.")
+    if isinstance(a, (tuple, list)) and any(np.ndim(x) for x in a):
+        if len(a) != len(b):
+            raise InvalidInput(f"{path} has {len(a)} and {len(b)} items.")
+        for i, (left, right) in enumerate(zip(a, b, strict=True)):
+            _collect(left, right, f"{path}[{i}]", rows)
+        return
+    if isinstance(a, dict):
+        if list(a) != list(b):
+            raise InvalidInput(f"{path} has different keys.")
+        for key in a:
+            _collect(a[key], b[key], f"{path}[{key!r}]", rows)
+        return
+    left, right = np.asarray(a), np.asarray(b)
+    if left.ndim == 0:
+        difference = first_difference(a, b, path)
+        if difference:
+            raise InvalidInput(f"a public part of the data differs: {difference}.")
+        return
+    if left.shape != right.shape or left.dtype != right.dtype:
+        raise InvalidInput(
+            f"{path} has shape {left.shape} ({left.dtype}) and {right.shape} ({right.dtype}); "
+            "neighbours have the same number of records, columns and the same dtype."
+        )
+    if left.dtype.kind == "O":
+        rows.append(
+            np.array([bool(first_difference(x, y)) for x, y in zip(left, right, strict=True)])
+        )
+        return
+    flat = [
+        np.ascontiguousarray(x).reshape(len(x), -1).view(np.uint8).reshape(len(x), -1)
+        if x.size
+        else np.zeros((len(x), 0), np.uint8)
+        for x in (left, right)
+    ]
+    rows.append((flat[0] != flat[1]).any(axis=1))

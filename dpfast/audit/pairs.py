@@ -1,0 +1,143 @@
+"""Worst-case neighbours: two data sets that differ in one record, at the extremes of both."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["KINDS", "Pair", "neighbours"]
+
+Array = NDArray[np.float64]
+HUGE = 1e308
+TINY = 5e-324
+
+#: What the replaced record becomes in the two data sets.
+KINDS = (
+    "replaced",  # the record itself; the same record with its covariates reversed
+    "flipped",  # the record itself; the same with its label flipped
+    "antipodal",  # opposite scores of the largest length
+    "orthogonal",  # curvatures in orthogonal directions
+    "zero",  # an extreme record; a record of zeros
+    "huge",  # 1e308 in every entry; the same, negative
+    "overflow",  # one entry of 1e200, the others ordinary; -1e200
+    "subnormal",  # the smallest positive number in every entry; the same, negative
+    "nan",  # an extreme record; a record with a NaN covariate
+    "inf",  # an extreme record; a record with an infinite covariate
+    "nan label",
+    "inf label",
+    "undeclared label",  # a label that is neither 0 nor 1 (any response, for real labels)
+)
+
+
+class Pair(NamedTuple):
+    """Two neighbouring data sets, each ``(X, y)``."""
+
+    data: tuple[Array, Array]
+    neighbour: tuple[Array, Array]
+
+
+@overload
+def neighbours(
+    X: ArrayLike, y: ArrayLike, kind: None = None, *, index: int = 0, length: float | None = None
+) -> dict[str, Pair]: ...
+@overload
+def neighbours(
+    X: ArrayLike, y: ArrayLike, kind: str, *, index: int = 0, length: float | None = None
+) -> Pair: ...
+def neighbours(
+    X: ArrayLike,
+    y: ArrayLike,
+    kind: str | None = None,
+    *,
+    index: int = 0,
+    length: float | None = None,
+) -> dict[str, Pair] | Pair:
+    """Build pairs of data sets that differ in record ``index``, extreme in both.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q), with q >= 1
+    y : array-like of shape (n,)
+        Labels in {0, 1} are recognised and flipped rather than reversed.
+    kind : str, optional
+        One of :data:`KINDS`; by default all of them.
+    index : int
+        The record to replace.
+    length : float, optional
+        Length of the extreme covariates.  The largest score is had where a row, intercept
+        included, is as long as the radius of the weighting, the default; pass
+        ``(radius**2 - 1) ** 0.5`` (without an intercept: ``radius``) for another radius.
+
+    Returns
+    -------
+    dict of str to Pair, or Pair
+        Pass a pair on as ``replay(fn, *pair)``.
+
+    Examples
+    --------
+    >>> pair = neighbours([[1.0, 2.0], [3.0, 4.0]], [0.0, 1.0], "flipped")
+    >>> pair.neighbour[1]
+    array([1., 1.])
+    """
+    if kind is not None and kind not in KINDS:
+        raise InvalidInput(f"kind must be one of {KINDS} or None; received {kind!r}.")
+    covariates, response = np.array(X, dtype=float), np.array(y, dtype=float)
+    if covariates.ndim != 2 or covariates.shape[1] == 0 or response.shape != covariates.shape[:1]:
+        raise InvalidInput(
+            "X must have shape (n, q) with q >= 1 and y shape (n,); received "
+            f"{covariates.shape} and {response.shape}."
+        )
+    if not -len(response) <= index < len(response):
+        raise InvalidInput(f"index must point at one of {len(response)} records; received {index}.")
+    records = _extreme_records(covariates, response, index, length)
+    found = {}
+    for name in KINDS if kind is None else (kind,):
+        sides = []
+        for row, label in records[name]:
+            side = covariates.copy(), response.copy()
+            side[0][index], side[1][index] = row, label
+            sides.append(side)
+        found[name] = Pair(*sides)
+    return found if kind is None else found[kind]
+
+
+def _extreme_records(
+    X: Array, y: Array, index: int, length: float | None
+) -> dict[str, list[tuple[Array | float, float]]]:
+    q = X.shape[1]
+    binary = bool(np.isin(y, (0.0, 1.0)).all())
+    row, label = X[index].copy(), float(y[index])
+    reach = math.sqrt(q) if length is None else float(length)
+    first, last = np.zeros(q), np.zeros(q)
+    first[0], last[-1] = reach, reach if q > 1 else -reach
+    high, low = (1.0, 0.0) if binary else (HUGE, -HUGE)
+    flipped = 1.0 - label if binary else -label if label else 1.0
+    overflow = row.copy()
+    overflow[0] = 1e200
+    overflow_negative = row.copy()
+    overflow_negative[0] = -1e200
+    bad = {}
+    for name, value in (("nan", math.nan), ("inf", math.inf)):
+        bad[name] = row.copy()
+        bad[name][-1] = value
+    extreme = (first, high)
+    return {
+        "replaced": [(row, label), (-row if row.any() else first, label)],
+        "flipped": [(row, label), (row, flipped)],
+        "antipodal": [(first, high), (first, low)],
+        "orthogonal": [(first, 0.0), (last, 0.0)],
+        "zero": [extreme, (np.zeros(q), 0.0)],
+        "huge": [(HUGE, high), (-HUGE, low)],
+        "overflow": [(overflow, high), (overflow_negative, high)],
+        "subnormal": [(TINY, 0.0 if binary else TINY), (-TINY, high if binary else -TINY)],
+        "nan": [extreme, (bad["nan"], label)],
+        "inf": [extreme, (bad["inf"], label)],
+        "nan label": [extreme, (row, math.nan)],
+        "inf label": [extreme, (row, math.inf)],
+        "undeclared label": [extreme, (row, -math.pi)],
+    }

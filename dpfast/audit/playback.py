@@ -1,0 +1,324 @@
+"""Record and replay: is a result a function of the paid answers and public values alone?"""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.audit.comparison import check_neighbours, first_difference
+from dpfast.audit.report import ReplayReport, Worst
+from dpfast.audit.transcript import Answered, Charged, Event, Run, perform
+from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP, as_budget
+
+__all__ = ["replay"]
+
+#: False-alarm probability of the check that the noise handed out has the announced size.
+NOISE_ALARM = 1e-12
+
+#: Relative rounding of the distances computed here.
+ROUNDING = 1e-13
+
+
+def replay(
+    fn: Callable[[Any], Any],
+    data: Any,
+    neighbour: Any,
+    *,
+    budget: Budget | float | None = None,
+) -> ReplayReport:
+    """Run on one data set, replay on a neighbour with the answers frozen, and compare everything.
+
+    A mechanism is private if its result depends on records through noisy answers only, each of
+    which moved by at most its declared sensitivity.  ``fn`` is run on ``data``, recording what
+    every Curator answers; on ``data`` again with those answers handed out instead of drawn, which
+    must reproduce the first run; and on ``neighbour`` with the same answers.  In that last run
+    nothing may differ but the exact values behind the answers.
+
+    Parameters
+    ----------
+    fn : callable
+        ``fn(data)`` runs public functions of dpfast on a data set, for example
+        ``lambda d: dpfast.fit(*d, "log-cosh", privacy=1.0, scale=1.0)``.  Ledgers, seeded noise
+        and other state belong inside it: it is called several times.
+    data, neighbour : tuple, array or table
+        Two data sets of the same length that differ in one record; see
+        :func:`dpfast.audit.neighbours`.
+    budget : budget or float, optional
+        What ``fn`` claims to spend in total; a float is mu.
+
+    Returns
+    -------
+    ReplayReport
+        Its ``leaks`` name: another sequence of questions, charges or lines of Python; other
+        questions, shapes, noise scales, sensitivities or budgets; other exceptions, warnings or
+        results (bit for bit); an exact value that moved by more than its declared sensitivity;
+        a release that was not charged, or whose quantities together moved by more than the
+        charge covers; noise smaller than announced.
+
+    Notes
+    -----
+    One pair of data sets and one draw of the answers are examined; a pass is evidence for these,
+    not a proof.  Lines are traced with ``sys.settrace``, so a debugger is suspended meanwhile.
+
+    Privacy
+    -------
+    None: the exact values behind every answer are looked at.
+    """
+    record = check_neighbours(data, neighbour)
+    first = perform(fn, data, None)
+    again = perform(fn, data, first.events)
+    leaks = _reproduction(first, again)
+    other = again
+    if not leaks:
+        other = perform(fn, neighbour, first.events)
+        leaks = _divergences(again, other)
+        if leaks:
+            # Unless it is the callable that changed: state kept between calls may show only now.
+            leaks = _reproduction(first, perform(fn, data, first.events)) or leaks
+    worst, worst_joint, found = _distances(first.events, other.events)
+    leaks += found + _unpaid(first.events) + _noise_leaks(first.events)
+    mu = _composition(first.events)
+    if budget is not None:
+        allowed = GDP.within(as_budget(budget)).mu
+        if not mu <= allowed * (1.0 + ROUNDING):
+            leaks.append(f"the answers compose to mu = {mu!r}, above the claimed {allowed!r}")
+    answers = [event for event in first.events if isinstance(event, Answered)]
+    return ReplayReport(
+        leaks=tuple(leaks),
+        n_answers=len(answers),
+        n_charges=sum(isinstance(event, Charged) for event in first.events),
+        n_lines=len(other.lines),
+        record=record,
+        mu=mu,
+        worst=worst,
+        worst_joint=worst_joint,
+    )
+
+
+# ---- what may not differ -------------------------------------------------------------------------
+
+
+def _reproduction(first: Run, again: Run) -> list[str]:
+    """Differences between two runs on the same data with the same answers."""
+    found = again.divergence or _outcome_difference(first, again)
+    if not found:
+        return []
+    return [
+        "on the SAME data with the same answers the callable did something else, so it is not a "
+        "function of its answers: noise drawn outside a Curator, its own randomness, the clock, "
+        f"or state kept between calls (a shared ledger belongs inside the callable): {found}"
+    ]
+
+
+def _divergences(again: Run, other: Run) -> list[str]:
+    leaks = []
+    if other.divergence:
+        leaks.append(f"the sequence of questions depends on the record: {other.divergence}")
+    line = _line_difference(again.lines, other.lines)
+    if line:
+        leaks.append(f"control flow depends on the record: {line}")
+    if again.warnings != other.warnings:
+        leaks.append(f"warnings depend on the record: {again.warnings!r} and {other.warnings!r}")
+    if not other.divergence:
+        outcome = _outcome_difference(again, other)
+        if outcome:
+            leaks.append(f"the outcome depends on the record: {outcome}")
+    return leaks
+
+
+def _outcome_difference(a: Run, b: Run) -> str | None:
+    if a.returned and b.returned:
+        return first_difference(a.outcome, b.outcome)
+    if a.returned or b.returned:
+        raised = b.outcome if a.returned else a.outcome
+        return f"one run raised {raised!r} and the other did not"
+    if type(a.outcome) is not type(b.outcome):
+        return f"exceptions {a.outcome!r} and {b.outcome!r}"
+    return first_difference(a.outcome.args, b.outcome.args, f"{type(a.outcome).__name__} arguments")
+
+
+def _line_difference(a: list[tuple[str, int]], b: list[tuple[str, int]]) -> str | None:
+    if a == b:
+        return None
+    before = ("", 0)
+    for left, right in zip_longest(a, b):
+        if left != right:
+            return f"after {_source(before)}: {_source(left)} or {_source(right)}"
+        before = left
+    return None
+
+
+def _source(line: tuple[str, int] | None) -> str:
+    if line is None:
+        return "the end"
+    if not line[1]:
+        return "the start"
+    file, number = line
+    text = linecache.getline(file, number).strip()
+    return f"{file.rsplit('/', 2)[-1]}:{number} `{text}`"
+
+
+# ---- what may differ, and by how much ------------------------------------------------------------
+
+
+def _length(value: NDArray[Any]) -> float:
+    """l2 (Frobenius) norm that neither overflows nor underflows; NaN counts as infinite."""
+    largest = float(np.max(np.abs(value), initial=0.0))
+    if not largest < math.inf:
+        return math.inf
+    if largest == 0.0:
+        return 0.0
+    return largest * math.sqrt(float(np.sum((value / largest) ** 2)))
+
+
+def _covered(charge: Charged) -> float:
+    """The mu that a charge pays for; infinite for a sequence paid for in advance.
+
+    Sequences whose cost is not the sum of their steps' (sampled gradients) are charged as
+    (epsilon, delta) at once; a replay checks their distances, not their accounting.
+    """
+    budget = as_budget(charge.spend)
+    if isinstance(budget, ApproxDP):
+        return math.inf
+    return (budget.as_gdp() if isinstance(budget, PureDP) else GDP.within(budget)).mu
+
+
+def _groups(events: list[Event]) -> list[tuple[Charged | None, list[int]]]:
+    """Answers by the charge that precedes them: what one charge has to cover."""
+    groups: list[tuple[Charged | None, list[int]]] = []
+    for number, event in enumerate(events):
+        if isinstance(event, Charged):
+            groups.append((event, []))
+        elif isinstance(event, Answered):
+            if not groups:
+                groups.append((None, []))
+            groups[-1][1].append(number)
+    return groups
+
+
+def _distances(first: list[Event], other: list[Event]) -> tuple[dict[str, Worst], float, list[str]]:
+    leaks: list[str] = []
+    worst: dict[str, Worst] = {}
+    worst_joint = 0.0
+    numbers: dict[int, int] = {}  # position among the answers
+    for charge, members in _groups(first):
+        squared = 0.0
+        for number in members:
+            numbers[number] = len(numbers)
+            left = first[number]
+            right = other[number] if number < len(other) else None
+            if not isinstance(left, Answered) or not isinstance(right, Answered):
+                continue
+            release = left.release
+            name = f"answer {numbers[number]} ({release.query})"
+            if left.release.value.shape != right.release.value.shape:
+                continue  # reported as a divergence
+            if not (np.isfinite(release.value).all() and np.isfinite(right.release.value).all()):
+                leaks.append(f"{name}: an exact value is not finite")
+            distance = _length(release.value - right.release.value)
+            ratio = distance / release.l2_sensitivity
+            if release.query not in worst or ratio > worst[release.query].ratio:
+                worst[release.query] = Worst(
+                    ratio, distance, release.l2_sensitivity, numbers[number]
+                )
+            if not ratio <= 1.0 + ROUNDING:
+                leaks.append(
+                    f"{name}: the exact values are {distance!r} apart, more than the declared "
+                    f"sensitivity {release.l2_sensitivity!r}"
+                )
+            if not release.l2_sensitivity <= release.mu * release.noise_scale * (1.0 + ROUNDING):
+                leaks.append(
+                    f"{name}: noise scale {release.noise_scale!r} is too small for mu "
+                    f"{release.mu!r} at sensitivity {release.l2_sensitivity!r}"
+                )
+            squared += (distance / release.noise_scale) ** 2
+        if not members or charge is None:
+            continue
+        joint = math.sqrt(squared) / _covered(charge)
+        worst_joint = max(worst_joint, joint)
+        if not joint <= 1.0 + ROUNDING:
+            leaks.append(
+                f"what was released together for {charge.label!r} moved by {joint!r} times what "
+                f"its charge {charge.spend!r} covers"
+            )
+    return worst, worst_joint, leaks
+
+
+def _unpaid(events: list[Event]) -> list[str]:
+    """Releases without a charge of their own, of the announced size, before them."""
+    leaks = []
+    for charge, members in _groups(events):
+        for number in members:
+            answer = events[number]
+            assert isinstance(answer, Answered)
+            label, cost = answer.question[:2]
+            if not _pays(charge, label, cost):
+                leaks.append(
+                    f"{answer.release.query!r} was released for {label!r} at mu {cost!r}, but the "
+                    f"last charge was {charge!r}"
+                )
+        if charge is not None and _covered(charge) == math.inf:
+            continue
+        queries = [
+            event.release.query
+            for event in (events[number] for number in members)
+            if isinstance(event, Answered)
+        ]
+        leaks += [
+            f"{query!r} was released more than once for one charge"
+            for query in sorted(set(queries))
+            if queries.count(query) > 1
+        ]
+    return leaks
+
+
+def _pays(charge: Charged | None, label: str, cost: float) -> bool:
+    if charge is None or charge.outcome != "charged":
+        return False
+    covered = _covered(charge)
+    # A sequence paid for in advance names what it consists of.
+    named = label in charge.label if covered == math.inf else label == charge.label
+    return named and cost <= covered
+
+
+def _noise_leaks(events: list[Event]) -> list[str]:
+    """Whether the noise handed out is as large as announced, by its total energy."""
+    from scipy.special import gammainc
+
+    energy, coordinates = 0.0, 0
+    for event in events:
+        if not isinstance(event, Answered):
+            continue
+        value, out = event.release.value, np.asarray(event.handed_out)
+        if out.shape != value.shape:
+            return [
+                f"answer {event.release.query!r} has shape {out.shape}, its value {value.shape}"
+            ]
+        energy += (_length(out - value) / event.release.noise_scale) ** 2
+        size = value.shape[0] if value.ndim else 1
+        # A symmetric matrix has p (p + 1) / 2 coordinates in an orthonormal basis.
+        coordinates += size if value.ndim < 2 else size * (size + 1) // 2
+    if not coordinates or gammainc(coordinates / 2.0, energy / 2.0) >= NOISE_ALARM:
+        return []
+    return [
+        f"the noise of {coordinates} released coordinates has root mean square "
+        f"{math.sqrt(energy / coordinates):.3g} in units of its announced scale"
+    ]
+
+
+def _composition(events: list[Event]) -> float:
+    """Mu of everything answered: each group of answers counts what it was asked for."""
+    squares = []
+    for charge, members in _groups(events):
+        if charge is not None and _covered(charge) == math.inf:
+            continue
+        costs = [events[number].question[1] for number in members]  # type: ignore[union-attr]
+        if costs:
+            squares.append(max(costs) ** 2)
+    return math.sqrt(math.fsum(squares))

@@ -1,0 +1,137 @@
+"""Every public callable that might see records: audited by calls of its own, or why it need not be.
+
+A test enumerates the package with :func:`callables` and fails for a name that is neither in
+called in :mod:`dpfast.audit.calls` nor exempt here, so that nothing new escapes the audit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import dpfast
+
+__all__ = ["EXEMPT", "callables", "reason_for_exemption"]
+
+# ---- what needs no audit, and why ----------------------------------------------------------------
+
+#: Qualified name of a callable, class or module: why replaying it would show nothing.
+EXEMPT: dict[str, str] = {
+    "dpfast.kernels": "exact sums behind the Curator, imported by nothing else; attacked by "
+    "sensitivity_search",
+    "dpfast.audit": "the attacks themselves",
+    "dpfast.curator.observer": "the seam of the audit; it releases nothing on its own",
+    "dpfast.curator.curator.Curator.__init__": "keeps the records; it answers through methods",
+    "dpfast.curator.curator.Curator.receipts": "public constants only",
+    "dpfast.curator.curator.Curator.depth": "public constants only",
+    "dpfast.curator.curator.Curator.guarantee": "what the noise source promises; public",
+    "dpfast.curator.steps": "offered as methods of the Curator, which are audited",
+    "dpfast.curator.minimiser": "audited within dpfast.baselines.output_perturbation",
+    "dpfast.curator.statistics": "audited within the least-squares baselines",
+    "dpfast.curator.subsample": "audited within dpfast.baselines.dp_sgd",
+    "dpfast.inference.request": "checks arguments; audited within each baseline",
+    "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
+    "dpfast.datasets": "public example data",
+    "dpfast.demo": "prints a fit of public example data",
+    "dpfast.inference.results.Fit": "holds released numbers only; predict takes new rows",
+    "dpfast.models.objective.Objective": "public settings",
+    "dpfast.privacy.ledger.Ledger": "counts public budgets",
+    "dpfast.privacy.noise": "draws noise; takes no records",
+    "dpfast.optimize": "settings of optimisers, which see a Curator's answers only; audited "
+    "within fit",
+}
+
+#: Classes whose subclasses hold public settings and take no records.
+_PUBLIC_KINDS = (
+    "dpfast.errors.DpfastError",
+    "dpfast.errors.DpfastWarning",
+    "dpfast.models.losses.Loss",
+    "dpfast.models.weighting.Weighting",
+    "dpfast.optimize.schedules.Schedule",
+    "dpfast.privacy.budget.Budget",
+    "dpfast.privacy.noise.NoiseSource",
+)
+
+
+def reason_for_exemption(name: str) -> str | None:
+    """Why a callable needs no example, or None if it does."""
+    if name.rsplit(".", 1)[-1].startswith("nonprivate_"):
+        return "not private, and its name says so"
+    parts = name.split(".")
+    for end in range(len(parts), 1, -1):
+        reason = EXEMPT.get(".".join(parts[:end]))
+        if reason:
+            return reason
+    return None
+
+
+# ---- enumeration ---------------------------------------------------------------------------------
+
+#: Names of parameters that hold records, wherever they appear.
+RECORD_PARAMETERS = frozenset(
+    {"X", "y", "records", "data", "curator", "table", "frame", "df", "dataset", "blocks", "rows"}
+)
+
+
+def callables() -> dict[str, Any]:
+    """Every public callable that might see records, by qualified name.
+
+    All of ``dpfast.__all__`` that is not a public setting by its base class; every public function
+    that takes a parameter from :data:`RECORD_PARAMETERS`; every public method and property of a
+    class with such a method (its constructor included).
+    """
+    kinds = tuple(
+        getattr(import_module(kind.rsplit(".", 1)[0]), kind.rsplit(".", 1)[1])
+        for kind in _PUBLIC_KINDS
+    )
+    found: dict[str, Any] = {}
+    for name in dpfast.__all__:
+        exported = getattr(dpfast, name)
+        if callable(exported) and not (inspect.isclass(exported) and issubclass(exported, kinds)):
+            found[f"{exported.__module__}.{exported.__qualname__}"] = exported
+    for module in _modules():
+        for name, thing in vars(module).items():
+            if name.startswith("_") or getattr(thing, "__module__", None) != module.__name__:
+                continue
+            qualified = f"{module.__name__}.{name}"
+            if inspect.isclass(thing):
+                methods = _public_methods(thing)
+                if any(_takes_records(method) for method in methods.values()):
+                    found.pop(qualified, None)
+                    found |= {f"{qualified}.{key}": method for key, method in methods.items()}
+            elif callable(thing) and _takes_records(thing):
+                found[qualified] = thing
+    return found
+
+
+def _modules() -> Iterator[Any]:
+    for info in pkgutil.walk_packages(dpfast.__path__, "dpfast."):
+        if not info.name.endswith("__main__"):
+            try:
+                yield import_module(info.name)
+            except ModuleNotFoundError as error:
+                # An adapter to an optional package that is not installed cannot be called either.
+                if (error.name or "").startswith("dpfast"):
+                    raise
+
+
+def _public_methods(kind: type) -> dict[str, Any]:
+    return {
+        name: method
+        for name, method in vars(kind).items()
+        if (name in ("__init__", "__call__") or not name.startswith("_"))
+        and (isinstance(method, property) or callable(getattr(method, "__func__", method)))
+    }
+
+
+def _takes_records(thing: Any) -> bool:
+    if isinstance(thing, property):
+        return False
+    try:
+        signature = inspect.signature(getattr(thing, "__func__", thing))
+    except (TypeError, ValueError):
+        return True  # unknown: it has to be registered or exempt
+    return not RECORD_PARAMETERS.isdisjoint(signature.parameters)
