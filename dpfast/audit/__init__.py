@@ -5,6 +5,7 @@ if those data are real.
 """
 
 from dpfast.audit.certificate import LowerBound, lower_bound
+from dpfast.audit.export import to_dp_accounting
 from dpfast.audit.pairs import KINDS, Pair, neighbours
 from dpfast.audit.playback import replay
 from dpfast.audit.report import LeakFound, ReplayReport
@@ -22,4 +23,5 @@ __all__ = [
     "neighbours",
     "replay",
     "sensitivity_search",
+    "to_dp_accounting",
 ]

@@ -1,0 +1,60 @@
+"""A ledger as events of Google's dp-accounting, to be checked by somebody else's accountant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpfast.errors import InvalidInput, UnsupportedConversion
+from dpfast.privacy.budget import GDP, ZCDP, Budget, PureDP
+from dpfast.privacy.ledger import Ledger
+
+__all__ = ["to_dp_accounting"]
+
+
+def to_dp_accounting(ledger: Ledger) -> Any:
+    """Export every charge of a ledger as one composed dp-accounting event.
+
+    A ``mu``-GDP charge becomes a Gaussian event with noise multiplier ``1 / mu``, ``rho``-zCDP a
+    zCDP event, ``epsilon``-DP a Laplace event with noise multiplier ``1 / epsilon``; their
+    accountants then need the replacement relation handled as dpfast's charges do it, with
+    sensitivities already those of replacement.
+
+    Parameters
+    ----------
+    ledger : Ledger
+
+    Returns
+    -------
+    dp_accounting.ComposedDpEvent
+
+    Raises
+    ------
+    UnsupportedConversion
+        For charges in ``ApproxDP``, which dp-accounting has no event for.
+    InvalidInput
+        If the extra ``accounting`` is not installed.
+
+    Privacy
+    -------
+    Reads public charges only.
+    """
+    try:
+        import dp_accounting
+    except ImportError:
+        raise InvalidInput(
+            "to_dp_accounting needs the dp-accounting package, which is not installed. Install "
+            "it with: pip install 'dpfast[accounting]'."
+        ) from None
+
+    def event(spend: Budget) -> Any:
+        if isinstance(spend, GDP):
+            return dp_accounting.GaussianDpEvent(1.0 / spend.mu)
+        if isinstance(spend, ZCDP):
+            return dp_accounting.ZCDpEvent(spend.rho)
+        if isinstance(spend, PureDP):
+            return dp_accounting.LaplaceDpEvent(1.0 / spend.epsilon)
+        raise UnsupportedConversion(
+            f"dp-accounting has no event for {spend!r}. Keep the ledger in GDP, ZCDP or PureDP."
+        )
+
+    return dp_accounting.ComposedDpEvent([event(entry.spend) for entry in ledger.entries])
