@@ -62,10 +62,9 @@ static INLINE vd log_one_plus(vd z)
 /* Records that count: t is a number, y finite (and 0 or 1 for the logistic loss). */
 static INLINE vi usable(int loss, vd t, vd y)
 {
-    vi ok = (t == t) & (vabs(y) <= vset(1.7976931348623157e308));
     if (loss == LOSS_LOGISTIC)
-        ok &= (y == vset(0.0)) | (y == vset(1.0));
-    return ok;
+        return (t == t) & ((y == vset(0.0)) | (y == vset(1.0)));
+    return (t == t) & (vabs(y) <= vset(DBL_MAX));
 }
 
 /* The scaled residual r, or the margin (2y - 1) t of the logistic loss. */

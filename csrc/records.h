@@ -15,7 +15,8 @@
  *        gamma_d = d u / (1 - d u),  u = 2^-53,
  *
  *    up to underflow, where "contribution" is the exact value formed from the record's computed
- *    multiplier and its entries.  With the plan's B rows a block, b blocks a chunk and m chunks,
+ *    multiplier and its entries.  d is nondecreasing in n.  With the plan's B rows a block, at most
+ *    b blocks a chunk and m chunks for n or fewer records,
  *        d = (B + 1) + b + m + 8:
  *    at most B additions inside a block plus one to join the halves of a vector, one per block of
  *    the chunk, one per chunk, and at most eight roundings outside the additions (projection of

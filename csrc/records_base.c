@@ -82,7 +82,7 @@ int records_default_threads(void)
 /* ------------------------------------------------------------------ plan ------------------- */
 
 enum {
-    COLUMNAR_GRADIENT = 12, /* widest p that is transposed: no matrix wanted */
+    COLUMNAR_GRADIENT = 16, /* widest p that is transposed: no matrix wanted */
     COLUMNAR_MATRIX = 24,   /* and with matrices */
     MOST_CHUNKS = 64,
     MOST_SUMS = 1 << 23 /* doubles held by all chunks together, unless fewer than 4 chunks */
@@ -91,29 +91,43 @@ enum {
 static size_t at_most(size_t value, size_t limit) { return value < limit ? value : limit; }
 static size_t at_least_1(size_t value) { return value ? value : 1; }
 
+typedef struct {
+    double per_row; /* chunks that n records are worth, over n */
+    size_t most;    /* chunks there may be */
+} chunk_limits;
+
+/* About the cycles of one row, and the least that is worth handing to another thread: some
+ * microseconds, and much more than zeroing and adding up the chunk's own sums. */
+static chunk_limits limit_chunks(size_t p, size_t matrices)
+{
+    double row = 20.0 + (double)p + (double)matrices * (double)p * (double)p / 14.0;
+    double least = 20000.0 + 16.0 * (double)matrices * (double)p * (double)p;
+    size_t most = MOST_SUMS / ((1 + matrices * p) * p + 64);
+    return (chunk_limits){row / least, most < 4 ? 4 : at_most(most, MOST_CHUNKS)};
+}
+
+static size_t whole_chunks(chunk_limits limits, size_t n, size_t n_blocks)
+{
+    double chunks = (double)n * limits.per_row;
+    size_t count = chunks < (double)limits.most ? (size_t)chunks : limits.most;
+    return at_most(at_least_1(count), n_blocks);
+}
+
 static records_plan make_plan(size_t n, size_t p, int want)
 {
     records_plan plan;
     size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
     plan.columnar = p <= (matrices ? COLUMNAR_MATRIX : COLUMNAR_GRADIENT);
-    if (plan.columnar)
-        plan.block_rows = p <= 12 ? 64 : 128;
-    else if (matrices)
-        plan.block_rows = p <= 256 ? 128 : p <= 1024 ? 64 : 32;
+    /* Without matrices the blocks are short: while the loss is computed no memory is read, and the
+     * hardware only runs a little ahead of what has been asked for.  With matrices they are long
+     * enough to spread the cost of adding up a tile; the tiles themselves fetch the next block. */
+    if (matrices)
+        plan.block_rows = plan.columnar ? 256 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
     else
-        plan.block_rows = p <= 32 ? 128 : p <= 256 ? 64 : 32;
+        plan.block_rows = plan.columnar ? 64 : p <= 32 ? 32 : p <= 64 ? 16 : 8;
     plan.n_blocks = at_least_1((n + plan.block_rows - 1) / plan.block_rows);
 
-    /* About the cycles of one row, and the least that is worth handing to another thread: some
-     * microseconds, and much more than zeroing and adding up the chunk's own sums. */
-    double row = 20.0 + (double)p + (double)matrices * (double)p * (double)p / 14.0;
-    double least = 20000.0 + 16.0 * (double)matrices * (double)p * (double)p;
-    double chunks = (double)n * row / least;
-    size_t sums = (1 + matrices * p) * p + 64;
-    size_t most = MOST_SUMS / sums;
-    most = most < 4 ? 4 : at_most(most, MOST_CHUNKS);
-    plan.n_chunks = at_least_1(chunks < (double)most ? (size_t)chunks : most);
-    plan.n_chunks = at_most(plan.n_chunks, plan.n_blocks);
+    plan.n_chunks = whole_chunks(limit_chunks(p, matrices), n, plan.n_blocks);
     plan.blocks_per_chunk = (plan.n_blocks + plan.n_chunks - 1) / plan.n_chunks;
     plan.n_chunks = (plan.n_blocks + plan.blocks_per_chunk - 1) / plan.blocks_per_chunk;
     return plan;
@@ -121,8 +135,17 @@ static records_plan make_plan(size_t n, size_t p, int want)
 
 size_t records_summation_depth(size_t n, size_t p, int want)
 {
+    /* Nondecreasing in n, so that the depth of a data set covers its blocks and samples, too:
+     * with c the chunks m <= n records are worth, they get one chunk (c < 2), at least 2c/3 chunks
+     * (c below the most), the most, or one a block; so a chunk has at most 2/(per_row * block_rows)
+     * + 2 blocks, or those of n records cut into the most chunks, or one. */
+    size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
+    chunk_limits limits = limit_chunks(p, matrices);
     records_plan plan = make_plan(n, p, want);
-    return plan.block_rows + 1 + plan.blocks_per_chunk + plan.n_chunks + 8;
+    size_t few = (size_t)(2.0 / (limits.per_row * (double)plan.block_rows)) + 2;
+    size_t many = (plan.n_blocks + limits.most - 1) / limits.most;
+    size_t blocks = at_most(plan.n_blocks, few > many ? few : many);
+    return plan.block_rows + 1 + blocks + whole_chunks(limits, n, plan.n_blocks) + 8;
 }
 
 /* ------------------------------------------------------------------ task ------------------- */

@@ -124,6 +124,9 @@ typedef struct {
     double *gathered;   /* rows copied here when they cannot be used in place */
     double *columns;    /* groups of columns, or panels */
     double *scaled;
+    /* What of the next block the matrix products have yet to fetch (a line or two at a time, so
+     * that memory is kept busy while they compute). */
+    const char *ahead, *ahead_end;
     int careful;        /* some row of this block was repaired or rescaled */
     int shrunk;         /* some factor < 1 */
     int down_dirty;     /* down and up are not all ones */
@@ -318,6 +321,11 @@ static INLINE double element(const char *p)
     return value;
 }
 
+static int is_in_place(const records_data *data)
+{
+    return data->x_column == 8 && data->x_row % 8 == 0 && (uintptr_t)data->x % 8 == 0;
+}
+
 /* Rows [first, first + count) of the data into groups, starting at group `group`; any strides. */
 static void copy_to_groups(const block *b, const char *x, size_t first, size_t count)
 {
@@ -335,8 +343,7 @@ static void columnar_load(block *b, const char *x)
     const records_task *task = b->task;
     const records_data *data = &task->data;
     size_t q = data->q, p = task->p, groups = b->padded / L, whole = 0;
-    int contiguous = data->x_column == 8 && data->x_row % 8 == 0 && (uintptr_t)x % 8 == 0;
-    if (contiguous) {
+    if (is_in_place(data)) {
         ptrdiff_t step = data->x_row / 8;
         whole = b->rows / L;
         switch (q) {
@@ -346,7 +353,7 @@ static void columnar_load(block *b, const char *x)
                          b->dot, b->norm2);                                                     \
         break
             TRANSPOSE(1); TRANSPOSE(2); TRANSPOSE(3); TRANSPOSE(4); TRANSPOSE(5); TRANSPOSE(6);
-            TRANSPOSE(7); TRANSPOSE(8); TRANSPOSE(9); TRANSPOSE(10); TRANSPOSE(11); TRANSPOSE(12);
+            TRANSPOSE(7); TRANSPOSE(8); TRANSPOSE(9); TRANSPOSE(10); TRANSPOSE(11); TRANSPOSE(12); TRANSPOSE(13); TRANSPOSE(14); TRANSPOSE(15); TRANSPOSE(16);
         default:
             transpose_groups((const double *)x, step, whole, q, p, task->theta, b->columns,
                              b->dot, b->norm2);
@@ -354,8 +361,7 @@ static void columnar_load(block *b, const char *x)
     }
     if (whole < groups) {
         size_t first = whole * L;
-        if (b->rows % L)
-            memset(b->columns + (groups - 1) * p * L, 0, p * L * sizeof(double));
+        memset(b->columns + whole * p * L, 0, (groups - whole) * p * L * sizeof(double));
         copy_to_groups(b, x, first, b->rows - first);
         column_products(b->columns + whole * p * L, groups - whole, q, p, task->theta,
                         b->dot + first, b->norm2 + first);
@@ -371,28 +377,36 @@ static void columnar_load(block *b, const char *x)
 /* Add up long rows in pieces so that the rounding of a norm stays far below 1e-12. */
 #define PIECE ((size_t)2048)
 
-/* Products of R = 4 rows with theta, and their squared norms, added to dots[0..4), norms[0..4).
- * Row i starts at x[i]; rows beyond the last are given as a repetition of the last. */
+/* Products of four rows with theta, and their squared norms, added to dots[0..4), norms[0..4).
+ * One row after the other, so that memory is read in order and the hardware can run ahead. */
 static INLINE void four_rows(const double *const *x, size_t q, const double *theta, double *dots,
                              double *norms)
 {
-    vd acc[8] = {{0}};
-    size_t j = 0;
-    for (; j + L <= q; j += L) {
-        vd coefficient = vload(theta + j);
-        UNROLL for (int i = 0; i < 4; i++) {
-            vd v = vload(x[i] + j);
-            acc[i] += v * coefficient;
-            acc[4 + i] += v * v;
+    vd acc[8];
+    UNROLL for (int i = 0; i < 4; i++) {
+        vd dot = vset(0.0), dot_odd = vset(0.0), norm2 = vset(0.0), norm2_odd = vset(0.0);
+        const double *row = x[i];
+        size_t j = 0;
+        for (; j + 2 * L <= q; j += 2 * L) {
+            vd even = vload(row + j), odd = vload(row + j + L);
+            dot += even * vload(theta + j);
+            norm2 += even * even;
+            dot_odd += odd * vload(theta + j + L);
+            norm2_odd += odd * odd;
         }
-    }
-    if (j < q) {
-        vd coefficient = vload(theta + j); /* theta is zero-padded */
-        UNROLL for (int i = 0; i < 4; i++) {
-            vd v = vload_part(x[i] + j, q - j);
-            acc[i] += v * coefficient;
-            acc[4 + i] += v * v;
+        if (j + L <= q) {
+            vd even = vload(row + j);
+            dot += even * vload(theta + j);
+            norm2 += even * even;
+            j += L;
         }
+        if (j < q) {
+            vd odd = vload_part(row + j, q - j);
+            dot_odd += odd * vload(theta + j); /* theta is zero-padded */
+            norm2_odd += odd * odd;
+        }
+        acc[i] = dot + dot_odd;
+        acc[4 + i] = norm2 + norm2_odd;
     }
     double sums[8];
     for (size_t i = 0; i < 8; i += L)
@@ -403,16 +417,21 @@ static INLINE void four_rows(const double *const *x, size_t q, const double *the
     }
 }
 
-static void row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
-                         const double *theta, double *dots, double *norms)
+/* The last group of four rows repeats the last row. */
+static INLINE const double *row_at(const double *x, ptrdiff_t step, size_t row, size_t rows)
+{
+    return x + (ptrdiff_t)(row < rows ? row : rows - 1) * step;
+}
+
+static void long_row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
+                              const double *theta, double *dots, double *norms)
 {
     for (size_t i = 0; i < rows; i += 4) {
         double dot[4] = {0}, norm2[4] = {0};
-        const double *start[4];
-        for (size_t k = 0; k < 4; k++)
-            start[k] = x + (ptrdiff_t)(i + k < rows ? i + k : rows - 1) * step;
         for (size_t j = 0; j < q; j += PIECE) {
-            const double *at[4] = {start[0] + j, start[1] + j, start[2] + j, start[3] + j};
+            const double *at[4];
+            for (size_t k = 0; k < 4; k++)
+                at[k] = row_at(x, step, i + k, rows) + j;
             four_rows(at, q - j < PIECE ? q - j : PIECE, theta + j, dot, norm2);
         }
         memcpy(dots + i, dot, sizeof dot);
@@ -420,22 +439,69 @@ static void row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
     }
 }
 
-static void gather_rows(block *b, const char *x)
+/* Rows of few vectors: the coefficients stay in registers. */
+static INLINE void short_row_products(const double *x, ptrdiff_t step, size_t rows, int vectors,
+                                      size_t tail, const double *theta, double *dots,
+                                      double *norms)
+{
+    vd coefficient[8];
+    UNROLL for (int v = 0; v < vectors; v++)
+        coefficient[v] = vload(theta + (size_t)v * L);
+    for (size_t i = 0; i < rows; i += 4) {
+        vd acc[8];
+        UNROLL for (int k = 0; k < 4; k++) {
+            const double *row = row_at(x, step, i + (size_t)k, rows);
+            vd dot = vset(0.0), norm2 = vset(0.0);
+            UNROLL for (int v = 0; v < vectors; v++) {
+                const double *from = row + (size_t)v * L;
+                vd value = v + 1 < vectors || tail == L ? vload(from) : vload_part(from, tail);
+                dot += value * coefficient[v];
+                norm2 += value * value;
+            }
+            acc[k] = dot;
+            acc[4 + k] = norm2;
+        }
+        double sums[8];
+        UNROLL for (size_t k = 0; k < 8; k += L)
+            vstore(sums + k, sum_lanes(acc + k));
+        memcpy(dots + i, sums, 4 * sizeof(double));
+        memcpy(norms + i, sums + 4, 4 * sizeof(double));
+    }
+}
+
+static void row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
+                         const double *theta, double *dots, double *norms)
+{
+    size_t tail = q % L ? q % L : L;
+    switch ((q + L - 1) / L) {
+#define SHORT_ROWS(vectors)                                                                     \
+    case vectors:                                                                               \
+        if (tail == L)                                                                          \
+            short_row_products(x, step, rows, vectors, L, theta, dots, norms);                  \
+        else                                                                                    \
+            short_row_products(x, step, rows, vectors, tail, theta, dots, norms);               \
+        break
+        SHORT_ROWS(2); SHORT_ROWS(3); SHORT_ROWS(4); SHORT_ROWS(5); SHORT_ROWS(6); SHORT_ROWS(7);
+        SHORT_ROWS(8);
+    default: long_row_products(x, step, rows, q, theta, dots, norms);
+    }
+}
+
+/* Copy the block's rows one after the other, going along the shorter stride. */
+static void gather_rows(const block *b, const char *x, double *to)
 {
     const records_data *data = &b->task->data;
     size_t q = data->q, rows = b->rows;
     ptrdiff_t row = data->x_row, column = data->x_column;
-    if (row < 0 ? -row < (column < 0 ? -column : column) : row < (column < 0 ? -column : column)) {
+    if ((row < 0 ? -row : row) < (column < 0 ? -column : column)) {
         for (size_t j = 0; j < q; j++)
             for (size_t i = 0; i < rows; i++)
-                b->gathered[i * q + j] = element(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column);
+                to[i * q + j] = element(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column);
     } else {
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < q; j++)
-                b->gathered[i * q + j] = element(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column);
+                to[i * q + j] = element(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column);
     }
-    b->x = b->gathered;
-    b->step = (ptrdiff_t)q;
 }
 
 static void rows_load(block *b, const char *x)
@@ -443,11 +509,13 @@ static void rows_load(block *b, const char *x)
     const records_task *task = b->task;
     const records_data *data = &task->data;
     size_t q = data->q;
-    if (data->x_column == 8 && data->x_row % 8 == 0 && (uintptr_t)x % 8 == 0) {
+    if (is_in_place(data)) {
         b->x = (const double *)x;
         b->step = data->x_row / 8;
     } else {
-        gather_rows(b, x);
+        gather_rows(b, x, b->gathered);
+        b->x = b->gathered;
+        b->step = (ptrdiff_t)q;
     }
     row_products(b->x, b->step, b->rows, q, task->theta, b->dot, b->norm2);
     if (task->want & WANT_DIFFERENCE) {
@@ -543,7 +611,7 @@ static void guard(block *b)
         if (task->plan.columnar)
             repair_row(b, i, b->columns + (i / L) * p * L + i % L, L);
         else
-            repair_row(b, i, b->gathered + i * q, 1);
+            repair_row(b, i, b->gathered + (ptrdiff_t)i * b->step, 1);
     }
 }
 
@@ -765,12 +833,18 @@ static void rows_gradient(const block *b, double *out)
 
 /* Columnar tile: c[i][j] += sum over groups of a_i * b_j, ni rows by nj columns; `triangle`
  * takes j <= i only (then ni == nj). */
-static INLINE void column_tile(const double *a, const double *b, size_t groups, size_t p, int ni,
-                               int nj, int triangle, double *c, size_t width)
+static INLINE void column_tile(block *owner, const double *a, const double *b, size_t groups,
+                               size_t p, int ni, int nj, int triangle, double *c, size_t width)
 {
+    const char *ahead = owner->ahead, *ahead_end = owner->ahead_end;
     enum { MOST = 24 };
     vd acc[MOST + LANES] = {{0}};
     for (size_t k = 0; k < groups; k++, a += p * L, b += p * L) {
+        if (ahead < ahead_end) {
+            __builtin_prefetch(ahead, 0, 2);
+            __builtin_prefetch(ahead + 64, 0, 2);
+            ahead += 128;
+        }
         vd right[6];
         UNROLL for (int j = 0; j < nj; j++)
             right[j] = vload(b + (size_t)j * L);
@@ -781,6 +855,7 @@ static INLINE void column_tile(const double *a, const double *b, size_t groups, 
                     acc[triangle ? i * (i + 1) / 2 + j : i * nj + j] += left * right[j];
         }
     }
+    owner->ahead = ahead;
     double sums[MOST + LANES];
     int count = triangle ? ni * (ni + 1) / 2 : ni * nj, n = 0;
     UNROLL for (int i = 0; i < count; i += LANES)
@@ -792,15 +867,15 @@ static INLINE void column_tile(const double *a, const double *b, size_t groups, 
 
 #define COLUMN_TILE(ni, nj)                                                                     \
     case (ni) * 8 + (nj):                                                                       \
-        column_tile(a, x, groups, p, ni, nj, 0, out, width);                                    \
+        column_tile(b, a, x, groups, p, ni, nj, 0, out, width);                                    \
         break
 #define COLUMN_TRIANGLE(n)                                                                      \
     case n:                                                                                     \
-        column_tile(a, x, groups, p, n, n, 1, out, width);                                      \
+        column_tile(b, a, x, groups, p, n, n, 1, out, width);                                      \
         break
 
 /* Lower triangle of sum d xi xi' over a columnar block. */
-static void columnar_matrix(const block *b, const double *d, double *c)
+static void columnar_matrix(block *b, const double *d, double *c)
 {
     size_t p = b->task->p, width = b->task->width, groups = b->padded / L;
     for (size_t k = 0; k < groups; k++) {
@@ -861,14 +936,19 @@ static void pack_panels(const block *b)
 }
 
 /* c[LANES rows][nv vectors] += sum over rows of a[row][i] * panel[row]. */
-static INLINE void panel_tile(const double *a, const double *x, size_t rows, int nv, double *c,
-                              size_t width)
+static INLINE void panel_tile(block *owner, const double *a, const double *x, size_t rows, int nv,
+                              double *c, size_t width)
 {
+    const char *ahead = owner->ahead, *ahead_end = owner->ahead_end;
     vd acc[LANES][PANEL_VECTORS];
     UNROLL for (int i = 0; i < LANES; i++)
         UNROLL for (int v = 0; v < nv; v++)
             acc[i][v] = vset(0.0);
     for (size_t k = 0; k < rows; k++, a += L, x += L) {
+        if (ahead < ahead_end) {
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += 64;
+        }
         vd right[PANEL_VECTORS];
         UNROLL for (int v = 0; v < nv; v++)
             right[v] = vload(x + (size_t)v * rows * L);
@@ -878,6 +958,7 @@ static INLINE void panel_tile(const double *a, const double *x, size_t rows, int
                 acc[i][v] += left * right[v];
         }
     }
+    owner->ahead = ahead;
     UNROLL for (int i = 0; i < LANES; i++) {
         UNROLL for (int v = 0; v < nv; v++) {
             double *out = c + (size_t)i * width + (size_t)v * L;
@@ -887,7 +968,7 @@ static INLINE void panel_tile(const double *a, const double *x, size_t rows, int
 }
 
 /* Lower triangle (in whole tiles) of sum d xi xi' over packed panels. */
-static void panel_matrix(const block *b, const double *d, double *c)
+static void panel_matrix(block *b, const double *d, double *c)
 {
     size_t width = b->task->width, rows = b->rows, panels = (b->task->p + L - 1) / L;
     for (size_t i = 0; i < panels; i++) {
@@ -899,11 +980,11 @@ static void panel_matrix(const block *b, const double *d, double *c)
             double *out = c + i * L * width + j * L;
             nv = i + 1 - j < PANEL_VECTORS ? i + 1 - j : PANEL_VECTORS;
             switch (nv) {
-            case 1: panel_tile(b->scaled, x, rows, 1, out, width); break;
-            case 2: panel_tile(b->scaled, x, rows, 2, out, width); break;
-            case 3: panel_tile(b->scaled, x, rows, 3, out, width); break;
+            case 1: panel_tile(b, b->scaled, x, rows, 1, out, width); break;
+            case 2: panel_tile(b, b->scaled, x, rows, 2, out, width); break;
+            case 3: panel_tile(b, b->scaled, x, rows, 3, out, width); break;
 #if PANEL_VECTORS > 3
-            case 4: panel_tile(b->scaled, x, rows, 4, out, width); break;
+            case 4: panel_tile(b, b->scaled, x, rows, 4, out, width); break;
 #endif
             default: break;
             }
@@ -911,7 +992,7 @@ static void panel_matrix(const block *b, const double *d, double *c)
     }
 }
 
-static void matrix(const block *b, const double *d, double *c)
+static void matrix(block *b, const double *d, double *c)
 {
     if (b->task->plan.columnar)
         columnar_matrix(b, d, c);
@@ -1050,8 +1131,8 @@ static void load_y(block *b, const char *y)
     b->y = b->y_copy;
 }
 
-/* Must come last: it folds the projection into g. */
-static void gradient(const block *b, double *sums)
+/* The intercept's part of the gradient; then g becomes the multiplier of the x part as stored. */
+static void intercept_gradient(const block *b, int projected, double *sums)
 {
     const records_task *task = b->task;
     if (task->model.intercept) {
@@ -1060,40 +1141,59 @@ static void gradient(const block *b, double *sums)
             total += vload(b->g + i) * vload(b->down + i);
         sums[task->data.q] += sum_block(total)[0];
     }
-    if (task->plan.columnar && task->want & (WANT_HESSIAN | WANT_MEAT)) {
-        columnar_gradient(b, sums); /* the columns are projected already */
-        return;
-    }
-    if (b->shrunk) {
+    if (b->shrunk && !projected) {
         for (size_t i = 0; i < b->padded; i += L)
             vstore(b->g + i, vload(b->g + i) * vload(b->factor + i));
     }
-    if (task->plan.columnar)
-        columnar_gradient(b, sums);
-    else
-        rows_gradient(b, sums);
+}
+
+static int wants_matrix(const records_task *task)
+{
+    return (task->want & (WANT_HESSIAN | WANT_MEAT)) != 0;
+}
+
+static void block_rows(block *b, size_t first, size_t last_row)
+{
+    size_t left = last_row - first, most = b->task->plan.block_rows;
+    b->rows = left < most ? left : most;
+    b->padded = (b->rows + 7) / 8 * 8;
+}
+
+static const char *row_of(const records_task *task, size_t row)
+{
+    return task->data.x + (ptrdiff_t)row * task->data.x_row;
+}
+
+/* What step 2 and, for the projection, step 3 need besides the products. */
+static void finish_load(block *b, size_t first)
+{
+    const records_data *data = &b->task->data;
+    load_y(b, data->y + (ptrdiff_t)first * data->y_step);
+    guard(b);
+    if (b->task->model.weighting == WEIGHT_BOUNDED)
+        shrink_factors(b);
 }
 
 static void run_block(block *b, size_t first, double *sums)
 {
     const records_task *task = b->task;
-    const records_data *data = &task->data;
-    const char *x = data->x + (ptrdiff_t)first * data->x_row;
-
     if (task->plan.columnar)
-        columnar_load(b, x);
+        columnar_load(b, row_of(task, first));
     else
-        rows_load(b, x);
-    load_y(b, data->y + (ptrdiff_t)first * data->y_step);
-    guard(b);
-    if (task->model.weighting == WEIGHT_BOUNDED)
-        shrink_factors(b);
+        rows_load(b, row_of(task, first));
+    finish_load(b, first);
     if (task->want & (WANT_LOSS | WANT_DIFFERENCE)) {
         losses(b, sums);
         return;
     }
     multipliers(b);
-    if (task->want & (WANT_HESSIAN | WANT_MEAT)) {
+    if (wants_matrix(task)) {
+        b->ahead = b->ahead_end = NULL;
+        if (is_in_place(&task->data) && task->data.x_row == 8 * (ptrdiff_t)task->data.q) {
+            size_t bytes = 8 * task->data.q * task->plan.block_rows;
+            b->ahead = row_of(task, first) + bytes;
+            b->ahead_end = b->ahead + bytes;
+        }
         if (task->plan.columnar)
             finish_columns(b);
         else
@@ -1103,8 +1203,13 @@ static void run_block(block *b, size_t first, double *sums)
         matrix(b, b->h, sums + task->hessian_at);
     if (task->want & WANT_MEAT)
         matrix(b, b->m, sums + task->meat_at);
-    if (task->want & WANT_GRADIENT)
-        gradient(b, sums);
+    if (task->want & WANT_GRADIENT) {
+        intercept_gradient(b, task->plan.columnar && wants_matrix(task), sums);
+        if (task->plan.columnar)
+            columnar_gradient(b, sums);
+        else
+            rows_gradient(b, sums);
+    }
 }
 
 void CHUNK_NAME(const records_task *task, size_t first_row, size_t last_row, double *scratch,
@@ -1113,9 +1218,7 @@ void CHUNK_NAME(const records_task *task, size_t first_row, size_t last_row, dou
     block b;
     block_init(&b, task, scratch);
     for (size_t first = first_row; first < last_row; first += task->plan.block_rows) {
-        size_t left = last_row - first;
-        b.rows = left < task->plan.block_rows ? left : task->plan.block_rows;
-        b.padded = (b.rows + L - 1) / L * L;
+        block_rows(&b, first, last_row);
         run_block(&b, first, sums);
     }
 }

@@ -169,11 +169,11 @@ class Curator:
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
 
-        Those of the deepest block, and one for adding each block to the ones before.
+        Those of the largest block (deeper than smaller ones), and one for adding each block to the
+        ones before.
         """
         sizes = self._records.block_sizes
-        p = self.objective.dimension
-        return max(summation_depth(size, p, want) for size in set(sizes)) + len(sizes) - 1
+        return summation_depth(max(sizes), self.objective.dimension, want) + len(sizes) - 1
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
         """Release the mean loss at ``new`` minus that at ``old``, shape (1,); costs ``mu``.

@@ -77,9 +77,20 @@ def _rho(r: Array, loss: int, c: float) -> Array:
     if loss == LOG_COSH:
         small = np.log1p(2.0 * np.sinh(np.minimum(u, 1.0) / 2.0) ** 2)
         return c * c * np.where(u < 1.0, small, u - np.log(2.0) + np.log1p(np.exp(-2.0 * u)))
-    return c * c * u * (u / (1.0 + np.hypot(1.0, u))) if np.isfinite(u).all() else (
-        c * c * np.where(np.isinf(u), np.inf, np.nan_to_num(u * (u / (1.0 + np.hypot(1.0, u)))))
-    )
+    slant = np.where(np.isinf(u), 1.0, u / (1.0 + np.hypot(1.0, u)))
+    return c * c * u * slant
+
+
+def _rho_far(r: Array, loss: int, c: float) -> Array:
+    """rho less its asymptote (c |r|; logistic: max(-r, 0)), for |r| > c."""
+    u = np.abs(r) / c
+    if loss == LOGISTIC:
+        return np.log1p(np.exp(-np.abs(r)))
+    if loss == HUBER:
+        return np.full_like(u, -0.5 * c * c)
+    if loss == LOG_COSH:
+        return c * c * (np.log1p(np.exp(-2.0 * u)) - np.log(2.0))
+    return c * c * (1.0 / (np.hypot(1.0, u) + u) - 1.0)
 
 
 def _psi(r: Array, y: Array, loss: int, c: float) -> Array:
@@ -226,13 +237,22 @@ def loss_difference(
         r_new = _residual(np.where(counts, new, 0.0), label, loss, scale)
         r_old = _residual(np.where(counts, old, 0.0), label, loss, scale)
         weight = _weights(rows, weighting, radius)
-        difference = scale * weight * (_rho(r_new, loss, c) - _rho(r_old, loss, c))
-        reach = rows.length if weighting == BOUNDED else np.minimum(
-            rows.length, radius * (radius / rows.length)
-        )
+        reach = rows.length
+        if weighting != BOUNDED:
+            reach = np.minimum(rows.length, radius * (radius / rows.length))
         reach = np.where(rows.length > 0.0, reach, 0.0)
-        limit = (1.0 if loss == LOGISTIC else c) * np.abs(
-            reach * (rows.unit @ (theta_new - theta_old))
-        )
+        steepest = 1.0 if loss == LOGISTIC else c
+        step = steepest * reach * (rows.unit @ (theta_new - theta_old))
+        limit = np.abs(step)
+
+        # Where both residuals lie far out on the same side the losses differ by the step along
+        # their common asymptote and little else, however large they are.
+        near = scale * weight * (_rho(r_new, loss, c) - _rho(r_old, loss, c))
+        asymptote = -np.sign(r_old) * step
+        if loss == LOGISTIC:
+            asymptote = np.where(r_old < 0.0, -(2.0 * label - 1.0) * step, 0.0)
+        far = scale * weight * (_rho_far(r_new, loss, c) - _rho_far(r_old, loss, c))
+        is_far = (np.minimum(np.abs(r_new), np.abs(r_old)) > c) & (r_new * np.sign(r_old) > 0.0)
+        difference = np.where(is_far, asymptote + far, near)
         difference = np.clip(difference, -limit, limit)
         return float(np.where(counts & ~np.isnan(difference), difference, 0.0).sum() / divisor)

@@ -308,3 +308,11 @@ def test_clipping_has_neither_hessian_nor_loss():
         kernel.sums(np.zeros((2, 2)), np.zeros(2), np.zeros(2), 2, 1.0)
     with pytest.raises(ValueError, match="loss"):
         kernel.loss(np.zeros((2, 2)), np.zeros(2), np.zeros(2), 1.0)
+
+
+@pytest.mark.parametrize("p", [1, 4, 16, 24, 25, 60, 200, 1500])
+@pytest.mark.parametrize("want", [1, 2, 7, 16])
+def test_depth_is_nondecreasing_in_n(p, want):
+    sizes = np.unique(np.geomspace(1, 10**9, 4000).astype(np.int64))
+    depths = [records.summation_depth(int(n), p, want) for n in sizes]
+    assert (np.diff(depths) >= 0).all()
