@@ -71,7 +71,8 @@ int records_set_isa(const char *name);
 /* How a problem is cut up; a function of (n, p, want) alone. */
 typedef struct {
     size_t block_rows, n_blocks, blocks_per_chunk, n_chunks;
-    int columnar; /* small p: blocks are transposed into groups of columns */
+    int columnar;   /* small p: blocks are transposed into groups of columns */
+    int one_thread; /* too little work to wake another thread for */
 } records_plan;
 
 typedef struct {

@@ -85,6 +85,7 @@ enum {
     COLUMNAR_GRADIENT = 16, /* widest p that is transposed: no matrix wanted */
     COLUMNAR_MATRIX = 24,   /* and with matrices */
     MOST_CHUNKS = 64,
+    WORTH_WAKING = 150000, /* cycles: a thread that sleeps takes tens of microseconds to join */
     MOST_SUMS = 1 << 23 /* doubles held by all chunks together, unless fewer than 4 chunks */
 };
 
@@ -96,14 +97,20 @@ typedef struct {
     size_t most;    /* chunks there may be */
 } chunk_limits;
 
-/* About the cycles of one row, and the least that is worth handing to another thread: some
- * microseconds, and much more than zeroing and adding up the chunk's own sums. */
+/* About the cycles of one row. */
+static double row_cycles(size_t p, size_t matrices)
+{
+    double columns = (double)p;
+    return 8.0 + 0.6 * columns + (double)matrices * (4.0 + columns * columns / 9.0);
+}
+
+/* A chunk is worth a couple of microseconds, and much more than zeroing and adding up its sums. */
 static chunk_limits limit_chunks(size_t p, size_t matrices)
 {
-    double row = 20.0 + (double)p + (double)matrices * (double)p * (double)p / 14.0;
-    double least = 20000.0 + 16.0 * (double)matrices * (double)p * (double)p;
+    double least = 8000.0 + 8.0 * (double)matrices * (double)p * (double)p;
     size_t most = MOST_SUMS / ((1 + matrices * p) * p + 64);
-    return (chunk_limits){row / least, most < 4 ? 4 : at_most(most, MOST_CHUNKS)};
+    return (chunk_limits){row_cycles(p, matrices) / least,
+                          most < 4 ? 4 : at_most(most, MOST_CHUNKS)};
 }
 
 static size_t whole_chunks(chunk_limits limits, size_t n, size_t n_blocks)
@@ -130,6 +137,8 @@ static records_plan make_plan(size_t n, size_t p, int want)
     plan.n_chunks = whole_chunks(limit_chunks(p, matrices), n, plan.n_blocks);
     plan.blocks_per_chunk = (plan.n_blocks + plan.n_chunks - 1) / plan.n_chunks;
     plan.n_chunks = (plan.n_blocks + plan.blocks_per_chunk - 1) / plan.blocks_per_chunk;
+    plan.one_thread =
+        plan.n_chunks == 1 || (double)n * row_cycles(p, matrices) < (double)WORTH_WAKING;
     return plan;
 }
 
@@ -230,10 +239,11 @@ static void *run(records_job *job, const records_model *model, const records_dat
     task->scratch_doubles =
         rows * (VECTORS + 2 * task->width + (task->plan.columnar ? task->width : 8)) + 8;
 
-    if ((size_t)(threads > 0 ? threads : 1 << 30) > task->plan.n_chunks)
-        threads = task->plan.n_chunks == 1 ? 1 : 0;
-    if (threads <= 0)
-        threads = (int)at_most((size_t)records_default_threads(), task->plan.n_chunks);
+    if (task->plan.one_thread)
+        threads = 1;
+    else if (threads <= 0)
+        threads = records_default_threads();
+    threads = (int)at_most((size_t)threads, task->plan.n_chunks);
 
     size_t thetas = 3 * task->width;
     size_t doubles = thetas + (size_t)threads * task->scratch_doubles +

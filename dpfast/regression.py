@@ -119,9 +119,7 @@ def fit(
     (3,)
     """
     total = GDP.within(privacy)
-    request = Request(
-        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
-    )
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = request.objective(loss, scale=scale, weights=weights, ridge=ridge)
     n, p = request.n, request.dimension
     if p > n and not ridge:

@@ -91,9 +91,7 @@ def clipped_gradient_descent(
     ``dpfast/privacy/PROOFS.md``).
     """
     total = GDP.within(privacy)
-    request = Request(
-        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
-    )
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = clipped_objective(request, loss, clip, scale, ridge)
     if step_size is None:
         step_size = default_step_size(objective)

@@ -73,9 +73,7 @@ def output_perturbation(
     so there is no failure to hide.  The running time depends on the data and is not protected.
     """
     total = GDP.within(privacy)
-    request = Request(
-        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
-    )
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     resolved, scale = loss_and_scale(loss, scale)
     if isinstance(resolved, Squared):
         raise InvalidInput(

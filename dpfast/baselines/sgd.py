@@ -156,9 +156,7 @@ def dp_sgd(
     less with the same noise.
     """
     budget = _as_pair(privacy, delta)
-    request = Request(
-        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
-    )
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = clipped_objective(request, loss, clip, scale, ridge)
     n_steps = checked_steps(steps)
     theta = checked_start(start, request.dimension)

@@ -90,9 +90,7 @@ def sufficient_statistics(
     post-processing.
     """
     total = GDP.within(privacy)
-    request = Request(
-        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
-    )
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = _least_squares(request, x_bound, y_bound, ridge)
     mu_gram, mu_moment = _split(total.mu, moment_ratio)
     own_ledger = Ledger(total)
@@ -173,9 +171,7 @@ def adassp(
     (claim B3) and solution are post-processing.
     """
     total = GDP.within(privacy)
-    request = Request(
-        X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names
-    )
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = _least_squares(request, x_bound, y_bound, 0.0)
     share, failure = in_unit(eigenvalue_share, "eigenvalue_share"), in_unit(failure, "failure")
     mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - ROUNDING_MARGIN)

@@ -413,7 +413,7 @@ def hockey_stick_of_the_pair(gamma, q, s):
 
 
 GRID = np.linspace(-9, 9, 361)
-WEIGHT = np.exp(-GRID**2 / 2) / math.sqrt(2 * math.pi) * (GRID[1] - GRID[0])
+WEIGHT = np.exp(-(GRID**2) / 2) / math.sqrt(2 * math.pi) * (GRID[1] - GRID[0])
 
 
 def hockey_stick(gamma, q, u, v):

@@ -1,0 +1,331 @@
+"""Plant privacy bugs one at a time and check that the test suite notices: ``make mutants``.
+
+    python -m tests.privacy.mutants [--only NAME ...] [--list] [--jobs 2] [--write]
+
+Each mutant of ``mutant_catalogue.py`` is applied to a copy of the tree, whose extensions are
+rebuilt where needed, and the tests expected to notice it are run there; if they do not, the whole
+suite without the slow tests is.  The tests that noticed are run once more on the unchanged copy,
+where they have to pass.  The exit code is 0 only if every mutant was noticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.privacy.mutant_catalogue import MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT = Path("bench/results/mutants.md")
+
+#: The check of the catalogue itself fails in every mutated tree, which would prove nothing.
+OWN_TEST = "tests/privacy/test_mutants.py"
+
+NOT_COPIED = shutil.ignore_patterns(
+    ".*", "build", "dist", "*.egg-info", "__pycache__", "*.so", "*.pyd", "demo-*.png"
+)
+TIME_LIMIT = 1800  # seconds for one run of tests or one build
+
+PYTEST = [
+    sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider",
+    "-m", "not slow", "--ignore", OWN_TEST,
+]  # fmt: skip
+
+
+class Verdict(NamedTuple):
+    """What became of one mutant.
+
+    ``killer`` is the first test that failed, empty if none did; ``fell_back`` says that it was
+    not among those expected; ``problem`` why the mutant could not be tried.
+    """
+
+    mutant: Mutant
+    killer: str
+    seconds: float
+    fell_back: bool = False
+    problem: str = ""
+
+
+class BrokenRun(Exception):
+    """A mutant that does not apply, build or import, or a tree whose tests cannot run."""
+
+
+# ---- one tree ------------------------------------------------------------------------------------
+
+
+def mutated(text: str, mutant: Mutant) -> str:
+    """The text of the mutant's file with the bug; BrokenRun unless each edit applies once."""
+    for old, new in mutant.edits:
+        if (count := text.count(old)) != 1:
+            raise BrokenRun(f"{mutant.name}: {count} places in {mutant.path} read\n{old}")
+        text = text.replace(old, new)
+    return text
+
+
+def environment(tree: Path, cache: Path) -> dict[str, str]:
+    """Imports come from ``tree``; hypothesis is repeatable; objects are compiled once."""
+    compiler = f"{sys.executable} -m tests.privacy.mutants --compile {cache}"
+    real = os.environ.get("CC", "cc")
+    return os.environ | {"PYTHONPATH": str(tree), "CI": "1", "CC": f"{compiler} {real}"}
+
+
+def run(command: Sequence[str], tree: Path, cache: Path) -> tuple[int, str]:
+    """Exit code and output of a command in a tree; -1 when it takes too long."""
+    process = subprocess.Popen(
+        command,
+        cwd=tree,
+        env=environment(tree, cache),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        output = f"no end within {TIME_LIMIT} s"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return (process.returncode if process.returncode >= 0 else -1), output
+
+
+def build(tree: Path, cache: Path) -> None:
+    """Bring the extensions of a tree up to date, in place."""
+    code, output = run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], tree, cache)
+    if code:
+        raise BrokenRun(f"the build failed:\n{output[-3000:]}")
+
+
+def honest_tree(parent: Path, cache: Path) -> Path:
+    """A copy of the repository, built, with every test collected once (which compiles them)."""
+    tree = parent / "honest"
+    shutil.copytree(ROOT, tree, ignore=NOT_COPIED)
+    build(tree, cache)
+    code, output = run([*PYTEST, "--collect-only"], tree, cache)
+    if code:
+        raise BrokenRun(f"the tests of the unchanged tree cannot be collected:\n{output[-3000:]}")
+    return tree
+
+
+def mutated_tree(mutant: Mutant, honest: Path, cache: Path) -> Path:
+    """A copy of the honest tree with the bug, built."""
+    tree = honest.parent / mutant.name
+    shutil.copytree(honest, tree)
+    target = tree / mutant.path
+    target.write_text(mutated(target.read_text(encoding="utf-8"), mutant), encoding="utf-8")
+    for compiled in (target.parent / "__pycache__").glob(f"{target.stem}.*"):
+        compiled.unlink()  # a time stamp in whole seconds might not tell the two sources apart
+    if mutant.path == "setup.py":
+        for extension in (tree / "dpfast" / "kernels").glob("*.so"):
+            extension.unlink()
+    if mutant.path == "setup.py" or mutant.path.startswith("csrc/"):
+        build(tree, cache)
+    where = "import dpfast, dpfast.kernels; print(dpfast.kernels.__file__)"
+    code, output = run([sys.executable, "-c", where], tree, cache)
+    if code or not Path(output.strip()).is_relative_to(tree):
+        raise BrokenRun(f"{mutant.name}: the package in the copy is not the one imported: {output}")
+    return tree
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+
+def first_failure(selection: Iterable[str], tree: Path, cache: Path) -> str:
+    """The first test of a selection that fails in a tree, or an empty string."""
+    code, output = run([*PYTEST, "-x", *selection], tree, cache)
+    if code == 0:
+        return ""
+    if code == -1:
+        return "(the time limit)"
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", output, re.MULTILINE)
+    if code != 1 or not failed:
+        raise BrokenRun(f"the tests could not run in {tree.name}:\n{output[-3000:]}")
+    return str(failed[0])
+
+
+def verdict(mutant: Mutant, honest: Path, cache: Path) -> Verdict:
+    """Plant one bug and look for a test that notices."""
+    start, killer, fell_back, problem = time.monotonic(), "", False, ""
+    try:
+        tree = mutated_tree(mutant, honest, cache)
+        killer = first_failure(mutant.tests, tree, cache)
+        fell_back = not killer
+        if fell_back:
+            killer = first_failure(["tests"], tree, cache)
+    except BrokenRun as reason:
+        problem = str(reason)
+    finally:
+        shutil.rmtree(honest.parent / mutant.name, ignore_errors=True)
+    return Verdict(mutant, killer, time.monotonic() - start, fell_back, problem)
+
+
+def false_alarms(verdicts: Sequence[Verdict], honest: Path, cache: Path) -> list[str]:
+    """Tests that were counted as killers and fail on the unchanged tree, too."""
+    killers = sorted({v.killer for v in verdicts if "::" in v.killer})
+    if not killers:
+        return []
+    # by test function: parameters are free text, which may not survive a command line
+    code, output = run([*PYTEST, *sorted({k.split("[")[0] for k in killers})], honest, cache)
+    if code in (0, 1):
+        return re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    raise BrokenRun(f"the killers could not run on the unchanged tree:\n{output[-3000:]}")
+
+
+# ---- report --------------------------------------------------------------------------------------
+
+
+def killer_name(verdict: Verdict) -> str:
+    """The killer without its parameters, marked if it was not among those expected."""
+    name = verdict.killer.split("[")[0] or ("BROKEN" if verdict.problem else "SURVIVED")
+    return f"{name} (not expected)" if verdict.killer and verdict.fell_back else name
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """Plain text: mutant, killer, seconds."""
+    width = max(len(v.mutant.name) for v in verdicts)
+    rows = [f"{v.mutant.name:{width}}  {v.seconds:5.0f} s  {killer_name(v)}" for v in verdicts]
+    return "\n".join(rows)
+
+
+def markdown(verdicts: Sequence[Verdict]) -> str:
+    """The stored report."""
+    killed = sum(bool(v.killer) for v in verdicts)
+    killers = len({v.killer.split("[")[0] for v in verdicts if v.killer})
+    lines = [
+        "# Planted privacy bugs and the tests that notice them",
+        "",
+        f"`make mutants`: {killed} of {len(verdicts)} killed, by {killers} different tests. Each "
+        "row names the first test that fails; others may fail as well.",
+        "",
+        "| bug | where | killed by |",
+        "|---|---|---|",
+    ]
+    for v in verdicts:
+        killer = killer_name(v).replace("tests/", "", 1)
+        lines.append(f"| {v.mutant.bug} | `{v.mutant.path}` | `{killer}` |")
+    return "\n".join(lines) + "\n"
+
+
+def announcer(total: int) -> Callable[[Verdict], None]:
+    """Prints progress: a bar on a terminal, a line per mutant elsewhere."""
+    done = 0
+
+    def announce(verdict: Verdict) -> None:
+        nonlocal done
+        done += 1
+        if sys.stdout.isatty():
+            bar = "#" * (30 * done // total)
+            print(f"\r[{bar:30}] {done}/{total} {verdict.mutant.name:<45.45}", end="", flush=True)
+            if done == total:
+                print()
+        else:
+            print(f"{done}/{total} {table([verdict])}", flush=True)
+
+    return announce
+
+
+# ---- command line --------------------------------------------------------------------------------
+
+
+def compile_once(cache: Path, command: list[str]) -> int:
+    """Run a compiler, keeping objects by the preprocessed source and options they come from."""
+    if "-c" not in command or "-o" not in command:
+        return subprocess.run(command, check=False).returncode
+    at = command.index("-o")
+    target = Path(command[at + 1])
+    rest = command[:at] + command[at + 2 :]
+    preprocess = [*(word for word in rest if word != "-c"), "-E"]
+    source = subprocess.run(preprocess, check=True, stdout=subprocess.PIPE).stdout
+    key = hashlib.sha256("\0".join(rest).encode() + b"\0" + source).hexdigest()
+    kept = cache / f"{key}.o"
+    if not kept.exists():
+        partial = cache / f"{key}.{os.getpid()}.o"
+        status = subprocess.run([*rest, "-o", str(partial)], check=False).returncode
+        if status:
+            return status
+        partial.replace(kept)
+    shutil.copyfile(kept, target)
+    return 0
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.privacy.mutants", description=__doc__)
+    parser.add_argument("--only", metavar="NAME", nargs="+", help="these mutants only")
+    parser.add_argument("--list", action="store_true", help="list the mutants and stop")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default 2)")
+    parser.add_argument("--write", action="store_true", help=f"store the result in {REPORT}")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=ROOT / "build" / "mutants",
+        help="where compiled objects are kept from one run to the next (default build/mutants)",
+    )
+    options = parser.parse_args(words)
+    unknown = set(options.only or ()) - {mutant.name for mutant in MUTANTS}
+    if unknown:
+        parser.error(f"no mutant is called {', '.join(sorted(unknown))}; --list names them")
+    return options
+
+
+def main() -> int:
+    options = arguments()
+    chosen = [m for m in MUTANTS if not options.only or m.name in options.only]
+    if options.list:
+        print("\n".join(f"{mutant.name}: {mutant.bug}" for mutant in chosen))
+        return 0
+    cache = options.cache.resolve()
+    cache.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="dpfast-mutants-") as scratch:
+        try:
+            honest = honest_tree(Path(scratch).resolve(), cache)
+            verdicts = []
+            announce = announcer(len(chosen))
+            with ThreadPoolExecutor(max_workers=max(1, options.jobs)) as pool:
+                try:
+                    for found in pool.map(lambda m: verdict(m, honest, cache), chosen):
+                        verdicts.append(found)
+                        announce(found)
+                except BaseException:
+                    pool.shutdown(cancel_futures=True)
+                    raise
+            wrong = false_alarms(verdicts, honest, cache)
+        except BrokenRun as reason:
+            print(f"\n{reason}", file=sys.stderr)
+            return 2
+    print(table(verdicts))
+    for v in verdicts:
+        if v.problem:
+            print(f"\n{v.mutant.name} could not be tried: {v.problem}")
+    survivors = [v.mutant.name for v in verdicts if not v.killer]
+    minutes = (time.monotonic() - start) / 60
+    print(f"\n{len(verdicts) - len(survivors)} of {len(verdicts)} killed in {minutes:.1f} min.")
+    if survivors:
+        print(f"SURVIVED: {', '.join(survivors)}")
+    if wrong:
+        print(f"These killers fail on the unchanged tree, too: {', '.join(wrong)}")
+    if options.write:
+        (ROOT / REPORT).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / REPORT).write_text(markdown(verdicts), encoding="utf-8")
+    return 1 if survivors or wrong else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--compile"]:
+        sys.exit(compile_once(Path(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main())
