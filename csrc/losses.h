@@ -17,7 +17,7 @@ static INLINE loss_constants loss_prepare(const records_model *model)
 static INLINE vd vabs(vd x) { return (vd)((vi)x & vseti(0x7fffffffffffffffLL)); }
 static INLINE vd vcopysign(vd size, vd sign)
 {
-    return (vd)(((vi)size & vseti(0x7fffffffffffffffLL)) | ((vi)sign & vseti(1LL << 63)));
+    return (vd)(((vi)size & vseti(0x7fffffffffffffffLL)) | ((vi)sign & vseti(INT64_MIN)));
 }
 
 /* exp(-a) and expm1(-a) for a >= 0 to about one unit in the last place.  Below 2^-1021 the

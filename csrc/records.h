@@ -17,7 +17,8 @@
  *    up to underflow, where "contribution" is the exact value formed from the record's computed
  *    multiplier and its entries.  d is nondecreasing in n.  With the plan's B rows a block, at most
  *    b blocks a chunk and m chunks for n or fewer records,
- *        d = (B + 1) + b + m + 8:
+ *        d = (B + 1) + b + m + 8
+ *    (for a difference of losses, too, where "contribution" is the record's computed difference):
  *    at most B additions inside a block plus one to join the halves of a vector, one per block of
  *    the chunk, one per chunk, and at most eight roundings outside the additions (projection of
  *    two entries, their scaling, their product, the score scale sigma and the divisor).
