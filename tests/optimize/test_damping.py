@@ -1,0 +1,148 @@
+"""Step rules of the noisy Newton method: sizes, budgets, and what they are for."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.models import Bounded, LogCosh, Mallows, Objective
+from dpfast.optimize.damping import (
+    Backtracking,
+    Damped,
+    DecrementSwitch,
+    FullSteps,
+    SelfConcordant,
+    Situation,
+)
+
+BOUNDED = Objective(LogCosh(), Bounded(3.0), 3, scale=1.0)
+
+
+def situation(length, *, gradient_scale=1e-3):
+    direction = np.array([length, 0.0, 0.0, 0.0])
+    return Situation(None, np.zeros(4), 0.2 * direction, direction, np.full(4, 0.2), gradient_scale)
+
+
+def data(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, 1.0 + X.sum(axis=1) + rng.normal(size=n)
+
+
+def test_fixed_rules():
+    assert FullSteps().start(BOUNDED, 1.0).step_size(situation(5.0)) == 1.0
+    assert Damped(0.3).start(BOUNDED, 1.0).step_size(situation(5.0)) == 0.3
+    for bad in (0.0, 1.5, math.nan):
+        with pytest.raises(dpfast.InvalidInput):
+            Damped(bad)
+
+
+def test_self_concordant_step_is_the_formula_and_tends_to_one():
+    rule = SelfConcordant().start(BOUNDED, 1.0)
+    gamma = BOUNDED.self_concordance
+    assert gamma == pytest.approx(2.0 / 1.345 * 3.0)
+    for length in (10.0, 1.0, 1e-3):
+        b = gamma * length
+        assert rule.step_size(situation(length)) == pytest.approx(math.log1p(b) / b)
+    assert rule.step_size(situation(0.0)) == 1.0
+
+
+@pytest.mark.parametrize("rule", [SelfConcordant(), DecrementSwitch()])
+def test_mallows_weights_have_no_public_self_concordance(rule):
+    with pytest.raises(dpfast.InvalidInput, match="self-concordance"):
+        rule.start(Objective(LogCosh(), Mallows(3.0), 3, scale=1.0), 1.0)
+
+
+def test_decrement_switch_stays_switched_and_takes_out_the_noise():
+    rule = DecrementSwitch(0.25).start(BOUNDED, 1.0)
+    assert rule.step_size(situation(5.0)) == 0.25
+    threshold = 1.0 / (16.0 * BOUNDED.self_concordance)
+    # decrement^2 = 0.2 length^2 and lambda_min = 0.2: the test compares length with the threshold
+    assert rule.step_size(situation(1.01 * threshold, gradient_scale=0.0)) == 0.25
+    noisy = situation(1.01 * threshold, gradient_scale=1e-3)  # the excess is noise
+    assert rule.step_size(noisy) == 1.0
+    assert rule.step_size(situation(5.0)) == 1.0
+
+
+@pytest.mark.parametrize(
+    "step",
+    [FullSteps(), Damped(0.5), SelfConcordant(), DecrementSwitch(), Backtracking(6)],
+    ids=repr,
+)
+def test_every_rule_spends_at_most_the_total_and_fits(step):
+    X, y = data()
+    method = dpfast.Newton(newton_steps=25, step=step)
+    fit = dpfast.fit(
+        X,
+        y,
+        "log-cosh",
+        privacy=1e4,
+        scale=1.0,
+        weights=dpfast.Bounded(6.0),
+        method=method,
+        steps=25,
+        start=[0.7] * 4,  # pure Newton diverges from zero
+        noise=dpfast.SeededNoise(0),
+    )
+    plain = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0, weights=dpfast.Bounded(6.0))
+    np.testing.assert_allclose(fit.params, plain.params, atol=1e-2)
+    spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
+    assert spent <= 1e8
+    tests = [label for label, _ in fit.privacy.entries if label == "loss difference"]
+    assert len(tests) <= (6 if isinstance(step, Backtracking) else 0)
+
+
+def test_backtracking_rescues_a_start_from_which_pure_newton_diverges():
+    """Paper 1, Appendix G: from (4, -2, 0, 4) pure Newton diverges, with or without noise."""
+    X, y = data()
+    start = [4.0, -2.0, 0.0, 4.0]
+    ends = {}
+    for name, step in (("pure", FullSteps()), ("search", Backtracking(20))):
+        fit = dpfast.fit(
+            X,
+            y,
+            "log-cosh",
+            privacy=50.0,
+            scale=1.0,
+            weights=dpfast.Mallows(2**0.5),
+            method=dpfast.Newton(newton_steps=10, step=step),
+            steps=10,
+            start=start,
+            noise=dpfast.SeededNoise(3),
+        )
+        ends[name] = float(np.linalg.norm(fit.params - 1.0))
+    assert ends["search"] < 0.5 < np.linalg.norm(np.array(start) - 1.0) < ends["pure"]
+
+
+def test_majorising_steps_need_no_search_at_all():
+    X, y = data()
+    fit = dpfast.fit(
+        X,
+        y,
+        "log-cosh",
+        privacy=2.0,
+        scale=1.0,
+        weights=dpfast.Mallows(2**0.5),
+        start=[4.0, -2.0, 0.0, 4.0],
+        noise=dpfast.SeededNoise(3),
+    )
+    assert np.linalg.norm(fit.params - 1.0) < 0.5
+
+
+@pytest.mark.parametrize(
+    "options", [{"newton_steps": -1}, {"floor": -1.0}, {"max_step": 0.0}, {"early_ridge": math.nan}]
+)
+def test_bad_settings(options):
+    with pytest.raises(dpfast.InvalidInput):
+        dpfast.Newton(**options)
+
+
+def test_two_phases_and_gradient_start():
+    X, y = data()
+    for method in (dpfast.Newton(early_ridge=0.05), dpfast.Newton(gradient_steps=3)):
+        fit = dpfast.fit(
+            X, y, "log-cosh", privacy=1e3, scale=1.0, method=method, noise=dpfast.SeededNoise(0)
+        )
+        plain = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+        np.testing.assert_allclose(fit.params, plain.params, atol=1e-2)
