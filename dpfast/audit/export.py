@@ -39,7 +39,7 @@ def to_dp_accounting(ledger: Ledger) -> Any:
     Reads public charges only.
     """
     try:
-        import dp_accounting
+        import dp_accounting  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
         raise InvalidInput(
             "to_dp_accounting needs the dp-accounting package, which is not installed. Install "

@@ -3,6 +3,7 @@
 ``tests`` are those expected to notice, the quickest first.  A pattern must occur exactly once in
 its file (``test_mutants.py`` checks it): whoever changes the line brings the pattern along.
 """
+# ruff: noqa: E501 - lines of other files, with their indentation
 
 from __future__ import annotations
 
@@ -20,17 +21,22 @@ class Mutant(NamedTuple):
         Short name, and what is wrong in words.
     path : str
         The file, relative to the repository.
-    edits : tuple of (str, str)
-        Exact text and what replaces it.
     tests : tuple of str
         Files or node ids given to pytest.
+    edits : tuple of (str, str)
+        Exact text and what replaces it.
     """
 
     name: str
     bug: str
     path: str
-    edits: tuple[tuple[str, str], ...]
     tests: tuple[str, ...]
+    edits: tuple[tuple[str, str], ...]
+
+
+def plant(name: str, bug: str, path: str, tests: tuple[str, ...], *texts: str) -> Mutant:
+    """A mutant; ``texts`` are old, new, old, new, ..."""
+    return Mutant(name, bug, path, tests, tuple(zip(texts[::2], texts[1::2], strict=True)))
 
 
 SENSITIVITY = "dpfast/privacy/sensitivity.py"
@@ -60,6 +66,7 @@ NOISE_TESTS = ("tests/privacy/test_noise.py",)
 SAMPLER_TESTS = ("tests/privacy/test_sampler.py",)
 RECORD_TESTS = ("tests/privacy/test_compiled_records.py", "tests/kernels/test_records.py")
 SEARCH = ("tests/audit/test_sensitivity_search.py",)
+DEPTH_TEST = ("tests/kernels/test_records.py::test_depth_bounds_the_error_against_exact_sums",)
 MODEL_TESTS = ("tests/models/test_models.py",)
 CURATOR_TESTS = ("tests/curator",)
 FIT_TESTS = ("tests/integration/test_fit.py",)
@@ -69,1174 +76,958 @@ ARCHITECTURE = ("tests/test_architecture.py",)
 KILLERS = ("tests/privacy/test_killers.py",)
 
 NOISE_TOO_SMALL = (
-    Mutant(
+    plant(
         "noise-calibrated-at-nine-tenths",
         "noise scale 0.9 of what the sensitivity needs",
         MECHANISMS,
-        (("scale = sensitivity / (mu - GRID_COST)", "scale = 0.9 * sensitivity / (mu - GRID_COST)"),),
         MECHANISM_TESTS,
+        "scale = sensitivity / (mu - GRID_COST)",
+        "scale = 0.9 * sensitivity / (mu - GRID_COST)",
     ),
-    Mutant(
+    plant(
         "noise-drawn-at-nine-tenths",
         "noise drawn at 0.9 of the announced scale",
         MECHANISMS,
-        (
-            (
-                "bits, grid = _vector_grid(noise_scale, size)",
-                "bits, grid = _vector_grid(0.9 * noise_scale, size)",
-            ),
-        ),
         MECHANISM_TESTS,
+        "bits, grid = _vector_grid(noise_scale, size)",
+        "bits, grid = _vector_grid(0.9 * noise_scale, size)",
     ),
-    Mutant(
+    plant(
         "receipt-overstates-the-noise",
         "the curator draws 0.9 of what its receipt and the audit's observer say",
         CURATOR,
-        (
-            (
-                "noisy = draw(value, scale, self._noise)\n        else:",
-                "noisy = draw(value, 0.9 * scale, self._noise)\n        else:",
-            ),
-        ),
         CURATOR_TESTS,
+        "noisy = draw(value, scale, self._noise)\n        else:",
+        "noisy = draw(value, 0.9 * scale, self._noise)\n        else:",
     ),
-    Mutant(
+    plant(
         "off-diagonal-noise-halved",
         "off-diagonal noise of a symmetric matrix half, not 1/sqrt 2, of the diagonal's",
         MECHANISMS,
-        (("grid_off = grid * math.sqrt(0.5)", "grid_off = grid * 0.5"),),
         MECHANISM_TESTS,
+        "grid_off = grid * math.sqrt(0.5)",
+        "grid_off = grid * 0.5",
     ),
-    Mutant(
+    plant(
         "grid-cost-omitted",
         "rounding to the grid is not paid for",
         MECHANISMS,
-        (("scale = sensitivity / (mu - GRID_COST)", "scale = sensitivity / mu"),),
         MECHANISM_TESTS,
+        "scale = sensitivity / (mu - GRID_COST)",
+        "scale = sensitivity / mu",
     ),
-    Mutant(
+    plant(
         "grid-of-four-bits",
         "a grid of 4 bits, whose rounding costs more than is paid for it",
         MECHANISMS,
-        (
-            (
-                "return MIN_GRID_BITS + ((dimension - 1).bit_length() + 1) // 2",
-                "return 4 + ((dimension - 1).bit_length() + 1) // 2",
-            ),
-        ),
         MECHANISM_TESTS,
+        "return MIN_GRID_BITS + ((dimension - 1).bit_length() + 1) // 2",
+        "return 4 + ((dimension - 1).bit_length() + 1) // 2",
     ),
-    Mutant(
+    plant(
         "clamp-not-checked",
         "values beyond the range of the grid are not refused up front",
         MECHANISMS,
-        (
-            (
-                "if bound * 2.0 ** grid_bits(dimension) > 0.5 * CLAMP * noise_scale:",
-                "if noise_scale <= 0.0:",
-            ),
-        ),
         MECHANISM_TESTS,
+        "if bound * 2.0 ** grid_bits(dimension) > 0.5 * CLAMP * noise_scale:",
+        "if noise_scale <= 0.0:",
     ),
-    Mutant(
+    plant(
         "value-not-rounded-to-the-grid",
         "noise is added in floating point to an unrounded value (Mironov's attack)",
         SAMPLER,
-        (
-            (
-                "out[i] = grid * (double)(dpf_nearest(value[i], grid) + noise[i]);",
-                "out[i] = value[i] + grid * (double)noise[i];",
-            ),
-        ),
         MECHANISM_TESTS,
+        "out[i] = grid * (double)(dpf_nearest(value[i], grid) + noise[i]);",
+        "out[i] = value[i] + grid * (double)noise[i];",
     ),
-    Mutant(
+    plant(
         "symmetric-value-not-rounded",
         "the same for the diagonal of a symmetric matrix",
         SAMPLER,
-        (
-            (
-                "out[i * p + i] = grid * (double)(dpf_nearest(matrix[i * p + i], grid) + *noise++);",
-                "out[i * p + i] = matrix[i * p + i] + grid * (double)*noise++;",
-            ),
-        ),
         MECHANISM_TESTS,
+        "out[i * p + i] = grid * (double)(dpf_nearest(matrix[i * p + i], grid) + *noise++);",
+        "out[i * p + i] = matrix[i * p + i] + grid * (double)*noise++;",
     ),
-    Mutant(
+    plant(
         "laplace-rate-rounded-up",
         "the rate of the discrete Laplace noise is rounded in favour of accuracy",
         MECHANISMS,
-        (
-            (
-                "rate = (numerator << bits) // (denominator * sensitivity)",
-                "rate = (numerator << bits) // (denominator * sensitivity) + 1",
-            ),
-        ),
         MECHANISM_TESTS,
+        "rate = (numerator << bits) // (denominator * sensitivity)",
+        "rate = (numerator << bits) // (denominator * sensitivity) + 1",
     ),
 )
 
 WRONG_SENSITIVITY = (
-    Mutant(
+    plant(
         "factor-two-dropped",
         "score diameter taken as the bound of one record: factor 2 dropped",
         OBJECTIVE,
-        (("self.score_diameter = 2.0 * self.score_bound", "self.score_diameter = self.score_bound"),),
         MODEL_TESTS + SEARCH,
+        "self.score_diameter = 2.0 * self.score_bound",
+        "self.score_diameter = self.score_bound",
     ),
-    Mutant(
+    plant(
         "lemma-1",
         "matrix sensitivity of paper 1, lemma 1: sqrt 2 dropped",
         SENSITIVITY,
-        (
-            (
-                "factor = 1.0 if alone and dimension == 1 else math.sqrt(2.0)",
-                "factor = 1.0",
-            ),
-        ),
         ATTACKS,
+        "factor = 1.0 if alone and dimension == 1 else math.sqrt(2.0)",
+        "factor = 1.0",
     ),
-    Mutant(
+    plant(
         "dimension-one-released-jointly",
         "b/n, which is right for a single number released alone, within a joint release",
         CURATOR,
-        (
-            (
-                "sensitivity = mean_rank_one(bound, n, p, depth=depth)",
-                "sensitivity = mean_rank_one(bound, n, p, depth=depth, alone=True)",
-            ),
-        ),
-        SEARCH,
+        ("tests/audit/test_sensitivity_search.py::test_dimension_one_pays_for_two",),
+        "sensitivity = mean_rank_one(bound, n, p, depth=depth)",
+        "sensitivity = mean_rank_one(bound, n, p, depth=depth, alone=True)",
     ),
-    Mutant(
+    plant(
         "meat-bound-not-squared",
         "score covariance bounded by B instead of B^2",
         OBJECTIVE,
-        (("self.meat_bound = self.score_bound**2", "self.meat_bound = self.score_bound"),),
         MODEL_TESTS + SEARCH,
+        "self.meat_bound = self.score_bound**2",
+        "self.meat_bound = self.score_bound",
     ),
-    Mutant(
+    plant(
         "meat-with-the-hessians-bound",
         "score covariance calibrated with the Hessian's bound",
         CURATOR,
-        (
-            (
-                "bound = objective.meat_bound if meat else objective.curvature_bound",
-                "bound = objective.curvature_bound",
-            ),
-        ),
         SEARCH,
+        "bound = objective.meat_bound if meat else objective.curvature_bound",
+        "bound = objective.curvature_bound",
     ),
-    Mutant(
+    plant(
         "hessian-bound-without-scale",
         "curvature bound without the factor 1/scale",
         OBJECTIVE,
-        (
-            (
-                "loss.psi_prime_bound * radius**2 / self.scale",
-                "loss.psi_prime_bound * radius**2",
-            ),
-        ),
         MODEL_TESTS + SEARCH,
+        "loss.psi_prime_bound * radius**2 / self.scale",
+        "loss.psi_prime_bound * radius**2",
     ),
-    Mutant(
+    plant(
         "huber-psi-bound-of-one",
         "every Huber-type score bounded by 1 instead of the corner c",
         LOSSES,
-        (
-            (
-                "    def psi_bound(self) -> float:\n        return self.c\n",
-                "    def psi_bound(self) -> float:\n        return 1.0\n",
-            ),
-        ),
         MODEL_TESTS,
+        "    def psi_bound(self) -> float:\n        return self.c\n",
+        "    def psi_bound(self) -> float:\n        return 1.0\n",
     ),
-    Mutant(
+    plant(
         "logistic-curvature-of-one-fifth",
         "logistic curvature bounded by 0.2 instead of 1/4",
         LOSSES,
-        (("return 0.25\n", "return 0.2\n"),),
         MODEL_TESTS,
+        "return 0.25\n",
+        "return 0.2\n",
     ),
-    Mutant(
+    plant(
         "eigenvalue-sensitivity-halved",
         "an extreme eigenvalue of a mean taken to move by b/(2n)",
         SENSITIVITY,
-        (
-            (
-                "return bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
-                "return 0.5 * bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
-            ),
-        ),
         ATTACKS,
+        "return bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
+        "return 0.5 * bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
     ),
-    Mutant(
+    plant(
         "loss-difference-one-sided",
         "difference of losses: the change of one record counted once, not twice",
         SENSITIVITY,
-        (
-            (
-                "return 2.0 * score_bound * distance / n",
-                "return score_bound * distance / n",
-            ),
-        ),
         ATTACKS,
+        "return 2.0 * score_bound * distance / n",
+        "return score_bound * distance / n",
     ),
-    Mutant(
+    plant(
+        "damped-direction-halved",
+        "half the sensitivity of a direction (H + damping I)^-1 g",
+        SENSITIVITY,
+        ATTACKS,
+        "exact = bound / (n * damping * damping + bound * damping)",
+        "exact = 0.5 * bound / (n * damping * damping + bound * damping)",
+    ),
+    plant(
         "rounding-slack-omitted",
         "no slack for the rounding of sums and records",
         SENSITIVITY,
-        (
-            (
-                "return JOINT_MARGIN * (RECORD_ERROR + gamma * n * (1.0 + RECORD_ERROR)) * _UP",
-                "return 0.0",
-            ),
-        ),
         ROUNDING_TESTS,
+        "return JOINT_MARGIN * (RECORD_ERROR + gamma * n * (1.0 + RECORD_ERROR)) * _UP",
+        "return 0.0",
     ),
-    Mutant(
+    plant(
         "slack-without-joint-margin",
         "slack enough for one quantity, used for three released together",
         SENSITIVITY,
-        (("JOINT_MARGIN = 3.0", "JOINT_MARGIN = 1.0"),),
         ROUNDING_TESTS,
+        "JOINT_MARGIN = 3.0",
+        "JOINT_MARGIN = 1.0",
     ),
-    Mutant(
+    plant(
         "slack-relative-to-the-sum",
         "slack gamma instead of gamma n: the rounding of the other records forgotten",
         SENSITIVITY,
-        (("RECORD_ERROR + gamma * n *", "RECORD_ERROR + gamma *"),),
         ROUNDING_TESTS,
+        "RECORD_ERROR + gamma * n *",
+        "RECORD_ERROR + gamma *",
     ),
-    Mutant(
+    plant(
         "summation-depth-zero",
         "the kernels announce a summation without any rounding",
         DRIVER,
-        (
-            (
-                "return plan.block_rows + 1 + plan.blocks_per_chunk + plan.n_chunks + 8;",
-                "return 0 * plan.block_rows;",
-            ),
-        ),
-        RECORD_TESTS,
+        DEPTH_TEST,
+        "return plan.block_rows + 1 + blocks + whole_chunks(limits, n, plan.n_blocks) + 8;",
+        "return 0 * blocks;",
     ),
-    Mutant(
+    plant(
         "curator-ignores-summation-depth",
         "the curator asks for sensitivities without slack for its sums",
         CURATOR,
-        (("depth = self.depth(want)", "depth = 0"),),
-        CURATOR_TESTS + KILLERS,
+        KILLERS,
+        "depth = self.depth(want)",
+        "depth = 0",
     ),
-    Mutant(
+    plant(
         "depth-of-the-first-block",
         "the depth of a sum over several blocks is that of its first block",
         CURATOR,
-        (
-            (
-                "return max(summation_depth(size, p, want) for size in set(sizes)) + len(sizes) - 1",
-                "return summation_depth(sizes[0], p, want)",
-            ),
-        ),
-        CURATOR_TESTS + KILLERS,
+        KILLERS,
+        "return summation_depth(max(sizes), self.objective.dimension, want) + len(sizes) - 1",
+        "return summation_depth(sizes[0], self.objective.dimension, want)",
     ),
 )
 
 WRONG_JOINT_COST = (
-    Mutant(
+    plant(
         "joint-cost-is-the-largest-part",
         "joint releases cost no more than their dearest part",
         SENSITIVITY,
-        (("squared = g + h + q\n", "squared = max(g, h, q)\n"),),
         ATTACKS,
+        "squared = g + h + q\n",
+        "squared = max(g, h, q)\n",
     ),
-    Mutant(
+    plant(
         "meat-left-out-of-the-joint-cost",
         "the score covariance is released but not charged",
         CURATOR,
-        (
-            (
-                "mu = joint_mu(coupling, budget.gradient, budget.hessian, budget.meat)",
-                "mu = joint_mu(coupling, budget.gradient, budget.hessian)",
-            ),
-        ),
         CURATOR_TESTS,
+        "mu = joint_mu(coupling, budget.gradient, budget.hessian, budget.meat)",
+        "mu = joint_mu(coupling, budget.gradient, budget.hessian)",
     ),
-    Mutant(
+    plant(
         "majorizer-charged-as-hessian",
         "the majorising curvature is charged by the Hessian's rule",
         CURATOR,
-        (
-            (
-                "coupling = objective.majorizer_coupling if budget.majorize else objective.coupling",
-                "coupling = objective.coupling",
-            ),
-        ),
         CURATOR_TESTS,
+        "coupling = objective.majorizer_coupling if budget.majorize else objective.coupling",
+        "coupling = objective.coupling",
     ),
-    Mutant(
+    plant(
         "huber-charged-as-log-cosh",
         "Huber's loss is given the coupling of a smooth loss",
         LOSSES,
-        (
-            (
-                '    name = "huber"\n    code = 0\n',
-                '    name = "huber"\n    code = 0\n    coupling = "one-minus-square"\n',
-            ),
-        ),
-        MODEL_TESTS + ATTACKS + SEARCH,
+        SEARCH,
+        '    name = "huber"\n    code = 0\n',
+        '    name = "huber"\n    code = 0\n    coupling = "one-minus-square"\n',
     ),
-    Mutant(
+    plant(
         "log-cosh-majorizer-for-free",
         "log-cosh's majorising curvature is given the coupling of its Hessian",
         LOSSES,
-        (
-            (
-                'majorizer_coupling = "log-cosh-majorizer"',
-                'majorizer_coupling = "one-minus-square"',
-            ),
-        ),
-        MODEL_TESTS + ATTACKS + SEARCH,
+        SEARCH,
+        'majorizer_coupling = "log-cosh-majorizer"',
+        'majorizer_coupling = "one-minus-square"',
     ),
-    Mutant(
+    plant(
         "pseudo-huber-majorizer-for-free",
         "pseudo-Huber's majorising curvature is given the coupling of its Hessian",
         LOSSES,
-        (('majorizer_coupling = "circle"', 'majorizer_coupling = "one-minus-square"'),),
-        MODEL_TESTS + ATTACKS + SEARCH,
+        KILLERS,
+        'majorizer_coupling = "circle"',
+        'majorizer_coupling = "one-minus-square"',
     ),
-    Mutant(
+    plant(
         "logistic-ratio",
         "logistic coupling with h = 2 tau (1 - tau), half of its curvature",
         SENSITIVITY,
-        (
-            (
-                "tau * tau * (g + 16.0 * h * (1.0 - tau) ** 2",
-                "tau * tau * (g + 4.0 * h * (1.0 - tau) ** 2",
-            ),
-        ),
         ATTACKS,
+        "tau * tau * (g + 16.0 * h * (1.0 - tau) ** 2",
+        "tau * tau * (g + 4.0 * h * (1.0 - tau) ** 2",
     ),
-    Mutant(
+    plant(
         "majorizer-searched-not-bounded",
         "maximum over a table without what lies between its entries",
         SENSITIVITY,
-        (
-            (
-                "between = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)",
-                "between = 0.0",
-            ),
-        ),
-        ATTACKS + KILLERS,
+        KILLERS,
+        "between = _STEP * _STEP / 8.0 * (g + 4.0 / 3.0 * h + 2.0 * q)",
+        "between = 0.0",
     ),
-    Mutant(
+    plant(
         "meat-free-without-condition",
         "the score covariance is free beside the gradient however accurate it is",
         SENSITIVITY,
-        (
-            (
-                'if coupling == "one-minus-square" and 4.0 * q <= g:',
-                'if coupling == "one-minus-square":',
-            ),
-        ),
         ATTACKS,
+        'if coupling == "one-minus-square" and 4.0 * q <= g:',
+        'if coupling == "one-minus-square":',
     ),
 )
 
 RECORDS_UNBOUNDED = (
-    Mutant(
+    plant(
         "projection-missing",
         "records outside the declared ball are not projected",
         LOOPS,
-        (
-            (
-                "vd factor = vmin(room / vsqrt(vload(b->norm2 + i)), one);",
-                "vd factor = one + 0.0 * room;",
-            ),
-        ),
         RECORD_TESTS,
+        "vd factor = vmin(room / vsqrt(vload(b->norm2 + i)), one);",
+        "vd factor = one + 0.0 * room;",
     ),
-    Mutant(
+    plant(
         "intercept-not-in-the-norm",
         "the projection leaves no room for the intercept",
         DRIVER,
-        (
-            (
-                "task->room = sqrt((model->radius - 1.0) * (model->radius + 1.0));",
-                "task->room = model->radius;",
-            ),
-        ),
         RECORD_TESTS,
+        "task->room = sqrt((model->radius - 1.0) * (model->radius + 1.0));",
+        "task->room = model->radius;",
     ),
-    Mutant(
+    plant(
         "mallows-first-power",
         "Mallows weights R/||x|| as printed in the paper: no bound on the Hessian",
         LOOPS,
-        (
-            (
-                "vd weight = vmin(radius2 / stored_norm2(b, i, careful, ones), one);",
-                "vd weight = vmin(radius / vsqrt(stored_norm2(b, i, careful, ones)), one) + 0.0 * radius2;",
-            ),
-        ),
         RECORD_TESTS,
+        "vd weight = vmin(radius2 / stored_norm2(b, i, careful, ones), one);",
+        "vd weight = vmin(radius / vsqrt(stored_norm2(b, i, careful, ones)), one) + 0.0 * radius2;",
     ),
-    Mutant(
+    plant(
         "clip-removed",
         "scores are not clipped",
         LOOPS,
-        (
-            (
-                "g = vcopysign(vmin(size, cap), -psi);",
-                "g = vcopysign(size + 0.0 * cap, -psi);",
-            ),
-        ),
         RECORD_TESTS,
+        "g = vcopysign(vmin(size, cap), -psi);",
+        "g = vcopysign(size + 0.0 * cap, -psi);",
     ),
-    Mutant(
+    plant(
         "huber-corner-not-clipped",
         "Huber's psi is the residual itself",
         LOSSES_H,
-        (("size = vmin(vabs(r), k->c);", "size = vabs(r);"),),
         RECORD_TESTS,
+        "size = vmin(vabs(r), k->c);",
+        "size = vabs(r);",
     ),
-    Mutant(
+    plant(
         "log-cosh-without-its-corner",
         "log-cosh's psi without the factor c: above its bound for c < 1",
         LOSSES_H,
-        (("size = k->c * tanh;", "size = tanh;"),),
         RECORD_TESTS,
+        "size = k->c * tanh;",
+        "size = tanh;",
     ),
-    Mutant(
+    plant(
         "hessian-not-divided-by-scale",
         "the Hessian is not divided by the residual scale",
         DRIVER,
-        (
-            (
-                "double value = sums[i * task->width + j] / scale / divisor;",
-                "double value = sums[i * task->width + j] / divisor + 0.0 * scale;",
-            ),
-        ),
         RECORD_TESTS,
+        "double value = sums[i * task->width + j] / scale / divisor;",
+        "double value = sums[i * task->width + j] / divisor + 0.0 * scale;",
     ),
-    Mutant(
+    plant(
         "non-finite-guard-removed",
         "records with infinities or NaNs are used like any other",
         LOOPS,
-        (("    if (!finite) {", "    if (!finite && q == 0) {"),),
         RECORD_TESTS,
+        "    if (!finite) {",
+        "    if (!finite && q == 0) {",
     ),
-    Mutant(
+    plant(
         "overflow-guard-removed",
         "rows whose squared norm overflows are taken for ordinary ones",
         LOOPS,
-        (
-            (
-                "ordinary &= (norm2 < hi) & (norm2 >= lo);",
-                "ordinary &= ((norm2 < hi) | (norm2 == norm2)) & (norm2 >= lo);",
-            ),
-        ),
         RECORD_TESTS,
+        "ordinary &= (norm2 < hi) & (norm2 >= lo);",
+        "ordinary &= ((norm2 < hi) | (norm2 == norm2)) & (norm2 >= lo);",
     ),
-    Mutant(
+    plant(
         "label-guard-removed",
         "logistic loss with any label",
         LOSSES_H,
-        (
-            (
-                "        ok &= (y == vset(0.0)) | (y == vset(1.0));",
-                "        ok &= y == y;",
-            ),
-        ),
         RECORD_TESTS,
+        "((y == vset(0.0)) | (y == vset(1.0)))",
+        "(y == y)",
     ),
-    Mutant(
+    plant(
         "meat-of-the-wrong-weight",
         "score covariance weighted by |score|, which is not bounded by B^2 for B < 1",
         LOOPS,
-        (("vstore(b->m + i, g * g);", "vstore(b->m + i, vabs(g));"),),
         RECORD_TESTS,
+        "vstore(b->m + i, g * g);",
+        "vstore(b->m + i, vabs(g));",
     ),
-    Mutant(
+    plant(
         "fast-math-build",
         "compiled with -ffast-math, which deletes the NaN guards",
         "setup.py",
-        (('COMPILE_ARGS = ["-O3",', 'COMPILE_ARGS = ["-O3", "-ffast-math",'),),
-        RECORD_TESTS + ARCHITECTURE,
+        ARCHITECTURE,
+        'COMPILE_ARGS = ["-O3",',
+        'COMPILE_ARGS = ["-O3", "-ffast-math",',
     ),
-    Mutant(
+    plant(
+        "fast-math-for-the-record-loops",
+        "-ffast-math for one extension only, past the check of the flags' list",
+        "setup.py",
+        RECORD_TESTS,
+        "extra_compile_args=COMPILE_ARGS,",
+        'extra_compile_args=COMPILE_ARGS + ["-ffast-math"] * (name == "records"),',
+    ),
+    plant(
         "fast-math-from-the-environment",
         "CFLAGS=-ffast-math of the environment is accepted",
         "setup.py",
-        (('for variable in ("CFLAGS", "CPPFLAGS", "LDFLAGS", "CC"):', "for variable in ():"),),
-        ARCHITECTURE + KILLERS,
+        KILLERS,
+        'for variable in ("CFLAGS", "CPPFLAGS", "LDFLAGS", "CC"):',
+        "for variable in ():",
     ),
-    Mutant(
+    plant(
         "float32-sums",
         "partial sums are added in single precision",
         DRIVER,
-        (
-            (
-                "            job->sums[i] += from[i];",
-                "            job->sums[i] = (float)(job->sums[i] + from[i]);",
-            ),
-        ),
-        RECORD_TESTS,
+        DEPTH_TEST,
+        "            job->sums[i] += from[i];",
+        "            job->sums[i] = (float)(job->sums[i] + from[i]);",
     ),
-    Mutant(
+    plant(
         "sums-in-order-of-arrival",
         "each thread adds up whatever chunks it gets hold of",
         DRIVER,
-        (
-            (
-                "double *sums = job->sums + chunk * job->task.sum_doubles;",
-                "double *sums = job->sums + (size_t)slot * job->task.sum_doubles;",
-            ),
-            ("        memset(sums, 0, job->task.sum_doubles * sizeof(double));\n", ""),
-            (
-                "void *memory = malloc((doubles + 8) * sizeof(double));",
-                "void *memory = calloc(doubles + 8, sizeof(double));",
-            ),
-        ),
-        RECORD_TESTS + FIT_TESTS,
+        ("tests/kernels/test_records.py::test_results_do_not_depend_on_threads",),
+        "double *sums = job->sums + chunk * job->task.sum_doubles;",
+        "double *sums = job->sums + (size_t)slot * job->task.sum_doubles;",
+        "        memset(sums, 0, job->task.sum_doubles * sizeof(double));\n",
+        "",
+        "void *memory = malloc((doubles + 8) * sizeof(double));",
+        "void *memory = calloc(doubles + 8, sizeof(double));",
     ),
 )
 
 BAD_RANDOMNESS = (
-    Mutant(
+    plant(
         "floor-to-truncation",
         "negative normals are truncated towards zero instead of rounded down",
         SAMPLER,
-        (
-            (
-                "? magnitude : -magnitude - 1;",
-                "? magnitude : -magnitude;",
-            ),
-        ),
         SAMPLER_TESTS,
+        "? magnitude : -magnitude - 1;",
+        "? magnitude : -magnitude;",
     ),
-    Mutant(
+    plant(
         "sign-bias",
         "two in three normals are positive",
         SAMPLER,
-        (("return below(stream, 2) ? magnitude", "return below(stream, 3) ? magnitude"),),
         SAMPLER_TESTS,
+        "return below(stream, 2) ? magnitude",
+        "return below(stream, 3) ? magnitude",
     ),
-    Mutant(
+    plant(
         "rejection-step-missing",
         "the integer part is not rejected with probability 1 - exp(-k(k-1)/2)",
         SAMPLER,
-        (
-            (
-                "for (uint32_t i = k * (k > 0 ? k - 1 : 0); accepted && i > 0; i--)",
-                "for (uint32_t i = 0; accepted && i > 0; i--)",
-            ),
-        ),
         SAMPLER_TESTS,
+        "for (uint32_t i = k * (k > 0 ? k - 1 : 0); accepted && i > 0; i--)",
+        "for (uint32_t i = 0; accepted && i > 0; i--)",
     ),
-    Mutant(
+    plant(
         "modulo-bias",
         "uniform integers by multiply and shift without rejection",
         SAMPLER,
-        (
-            (
-                "uint32_t threshold = (uint32_t)(65536u % m);",
-                "uint32_t threshold = 0;",
-            ),
-        ),
         SAMPLER_TESTS,
+        "uint32_t threshold = (uint32_t)(65536u % m);",
+        "uint32_t threshold = 0;",
     ),
-    Mutant(
+    plant(
         "zero-twice",
         "discrete Laplace counts zero for both signs",
         SAMPLER,
-        (("            if (magnitude == 0)\n                continue;", "            if (0)\n                continue;"),),
         SAMPLER_TESTS,
+        "            if (magnitude == 0)\n                continue;",
+        "            if (0)\n                continue;",
     ),
-    Mutant(
+    plant(
         "grid-rounding-not-corrected",
         "the division that finds the grid point is not corrected for its own rounding",
         SAMPLER,
-        (("if (remainder > 0.5 * grid)", "if (remainder > 2.0 * grid)"),),
         MECHANISM_TESTS,
+        "if (remainder > 0.5 * grid)",
+        "if (remainder > 2.0 * grid)",
     ),
-    Mutant(
+    plant(
         "buffer-survives-fork",
         "random bytes left in the buffer are used by parent and child",
         "csrc/sampler.pyx",
-        (
-            (
-                "        (void)madvise(page, size, MADV_WIPEONFORK);\n",
-                "        (void)page;\n",
-            ),
-            (
-                "if self.page[0] != 1 or self.process_id != dpf_process_id():",
-                "if self.page[0] != 1:",
-            ),
-        ),
         NOISE_TESTS,
+        "        (void)madvise(page, size, MADV_WIPEONFORK);\n",
+        "        (void)page;\n",
+        "if self.page[0] != 1 or self.process_id != dpf_process_id():",
+        "if self.page[0] != 1:",
     ),
-    Mutant(
+    plant(
         "used-bytes-not-erased",
         "random bytes stay in memory after use",
         SAMPLER,
-        (("    bytes[0] = bytes[1] = 0;\n", ""),),
-        NOISE_TESTS + SAMPLER_TESTS + KILLERS,
+        NOISE_TESTS + KILLERS,
+        "    bytes[0] = bytes[1] = 0;\n",
+        "",
     ),
-    Mutant(
+    plant(
         "same-normals-twice",
         "the noise source hands out the same normals for two answers",
         NOISE,
-        (
-            (
-                "        return self._sampler.normals(size, bits)\n",
-                "        if getattr(self, '_last', np.empty(0)).size != size:\n"
-                "            self._last = self._sampler.normals(size, bits)\n"
-                "        return self._last\n",
-            ),
-        ),
-        NOISE_TESTS + KILLERS,
+        NOISE_TESTS,
+        "        return self._sampler.normals(size, bits)\n",
+        "        if getattr(self, '_last', np.empty(0)).size != size:\n"
+        "            self._last = self._sampler.normals(size, bits)\n"
+        "        return self._last\n",
     ),
-    Mutant(
+    plant(
         "eight-bit-seed",
         "the default source is a generator with an 8-bit seed",
         NOISE,
-        (
-            (
-                "ExactSampler(os.urandom)",
-                "ExactSampler(np.random.Generator(np.random.PCG64(os.urandom(1)[0])).bytes)",
-            ),
-        ),
-        NOISE_TESTS + KILLERS,
+        KILLERS,
+        "ExactSampler(os.urandom)",
+        "ExactSampler(np.random.Generator(np.random.PCG64(os.urandom(1)[0])).bytes)",
     ),
-    Mutant(
+    plant(
         "eight-bits-of-the-seed",
         "only 8 bits of a simulation's seed are used",
         NOISE,
-        (("np.random.SeedSequence(int(seed))", "np.random.SeedSequence(int(seed) & 0xFF)"),),
         NOISE_TESTS,
+        "np.random.SeedSequence(int(seed))",
+        "np.random.SeedSequence(int(seed) & 0xFF)",
     ),
-    Mutant(
+    plant(
         "seeded-noise-claims-privacy",
         "a seeded source claims the GDP guarantee",
         NOISE,
-        (
-            (
-                '    guarantee = "none (simulation)"\n',
-                '    guarantee = "GDP"\n',
-            ),
-        ),
         NOISE_TESTS,
+        '    guarantee = "none (simulation)"\n',
+        '    guarantee = "GDP"\n',
     ),
-    Mutant(
+    plant(
         "result-claims-privacy",
         "a result claims the GDP guarantee whatever the noise source",
         REQUEST,
-        (("guarantee=self.noise.guarantee,", 'guarantee="GDP",'),),
         FIT_TESTS,
+        "guarantee=self.noise.guarantee,",
+        'guarantee="GDP",',
     ),
 )
 
 FLATTERING_CONVERSIONS = (
-    Mutant(
+    plant(
         "e-to-the-mu",
         "delta of GDP with exp(mu) for exp(epsilon), as printed in paper 1",
         BUDGET,
-        (
-            (
-                "    x, y = middle - 0.5 * mu, middle + 0.5 * mu\n",
-                "    x, y = middle - 0.5 * mu, middle + 0.5 * mu\n"
-                "    return max(0.0, float(ndtr(-x) - math.exp(min(mu, 700.0)) * ndtr(-y)))\n",
-            ),
-        ),
         BUDGET_TESTS,
+        "    x, y = middle - 0.5 * mu, middle + 0.5 * mu\n",
+        "    x, y = middle - 0.5 * mu, middle + 0.5 * mu\n"
+        "    return max(0.0, float(ndtr(-x) - math.exp(min(mu, 700.0)) * ndtr(-y)))\n",
     ),
-    Mutant(
+    plant(
         "delta-rounded-down",
         "delta is rounded down",
         BUDGET,
-        (("DELTA_MARGIN = 2e-11", "DELTA_MARGIN = -2e-11"),),
         BUDGET_TESTS,
+        "DELTA_MARGIN = 2e-11",
+        "DELTA_MARGIN = -2e-11",
     ),
-    Mutant(
+    plant(
         "epsilon-rounded-down",
         "the epsilon of a spend is rounded down",
         BUDGET,
-        (
-            (
-                "return _certify(root, +1.0, lambda epsilon: _delta_up(mu, epsilon) <= delta)",
-                "return root * (1.0 - 1e-10)",
-            ),
-        ),
         BUDGET_TESTS,
+        "return _certify(root, +1.0, lambda epsilon: _delta_up(mu, epsilon) <= delta)",
+        "return root * (1.0 - 1e-10)",
     ),
-    Mutant(
+    plant(
         "mu-rounded-up",
         "the mu that a requested (epsilon, delta) allows is rounded up",
         BUDGET,
-        (
-            (
-                "return _certify(root, -1.0, lambda mu: _delta_up(mu, epsilon) <= delta)",
-                "return root * (1.0 + 1e-10)",
-            ),
-        ),
         BUDGET_TESTS,
+        "return _certify(root, -1.0, lambda mu: _delta_up(mu, epsilon) <= delta)",
+        "return root * (1.0 + 1e-10)",
     ),
-    Mutant(
+    plant(
         "zcdp-taken-for-gdp",
         "rho-zCDP is converted to sqrt(2 rho)-GDP",
         BUDGET,
-        (
-            (
-                "    def as_zcdp(self) -> ZCDP:\n        return self\n",
-                "    def as_zcdp(self) -> ZCDP:\n        return self\n\n"
-                "    def as_gdp(self) -> GDP:\n        return GDP(math.sqrt(2.0 * self.rho))\n",
-            ),
-        ),
         BUDGET_TESTS,
+        "    def as_zcdp(self) -> ZCDP:\n        return self\n",
+        "    def as_zcdp(self) -> ZCDP:\n"
+        "        return self\n"
+        "\n"
+        "    def as_gdp(self) -> GDP:\n"
+        "        return GDP(math.sqrt(2.0 * self.rho))\n",
     ),
-    Mutant(
+    plant(
         "epsilon-taken-for-mu",
         "epsilon-DP is converted to epsilon-GDP",
         BUDGET,
-        (("return GDP(pure_mu(self.epsilon))", "return GDP(self.epsilon)"),),
-        BUDGET_TESTS,
+        KILLERS,
+        "return GDP(pure_mu(self.epsilon))",
+        "return GDP(self.epsilon)",
     ),
-    Mutant(
+    plant(
         "zcdp-request-not-exact",
         "the mu that a requested rho allows is a rounded square root",
         BUDGET,
-        (("if top * denominator <= numerator * bottom:", "if top:"),),
         BUDGET_TESTS,
+        "if top * denominator <= numerator * bottom:",
+        "if top:",
     ),
 )
 
 MONEY = (
-    Mutant(
+    plant(
         "float-sums-in-the-ledger",
         "the ledger squares mu in floating point",
         LEDGER,
-        (
-            (
-                "        return numerator * numerator << QUANTUM_BITS - 2 * (denominator.bit_length() - 1)\n",
-                "        numerator, denominator = (x * x).as_integer_ratio()\n",
-            ),
-        ),
         LEDGER_TESTS,
+        "        return numerator * numerator << QUANTUM_BITS - 2 * (denominator.bit_length() - 1)\n",
+        "        numerator, denominator = (x * x).as_integer_ratio()\n",
     ),
-    Mutant(
+    plant(
         "ledger-with-tolerance",
         "the ledger grants charges within a relative 1e-12 of its total",
         LEDGER,
-        (
-            (
-                "if all(map(int.__le__, after, self._limit)):",
-                "if all(a <= limit + (limit >> 40) for a, limit in zip(after, self._limit)):",
-            ),
-        ),
         LEDGER_TESTS,
+        "if all(map(int.__le__, after, self._limit)):",
+        "if all(a <= limit + (limit >> 40) for a, limit in zip(after, self._limit)):",
     ),
-    Mutant(
+    plant(
         "spend-reported-down",
         "what was spent is reported rounded down",
         LEDGER,
-        (
-            (
-                "return self._as_budget(self._current()[0], up=True)",
-                "return self._as_budget(self._current()[0], up=False)",
-            ),
-        ),
         LEDGER_TESTS,
+        "return self._as_budget(self._current()[0], up=True)",
+        "return self._as_budget(self._current()[0], up=False)",
     ),
-    Mutant(
+    plant(
         "child-not-charged",
         "a child ledger is not charged to its parent",
         LEDGER,
-        (("        self.charge(total, label)\n        return Ledger(total)", "        return Ledger(total)"),),
         LEDGER_TESTS,
+        "        self.charge(total, label)\n        return Ledger(total)",
+        "        return Ledger(total)",
     ),
-    Mutant(
+    plant(
         "copies-can-spend",
         "a copy of a ledger spends the budget again",
         LEDGER,
-        (("ledger._copied = True", "ledger._copied = False"),),
         LEDGER_TESTS,
+        "ledger._copied = True",
+        "ledger._copied = False",
     ),
-    Mutant(
+    plant(
         "forks-can-spend",
         "a forked process spends its parent's budget again",
         LEDGER,
-        (
-            (
-                "if self._copied or self._process != os.getpid():",
-                "if self._copied:",
-            ),
-        ),
         LEDGER_TESTS,
+        "if self._copied or self._process != os.getpid():",
+        "if self._copied:",
     ),
-    Mutant(
+    plant(
         "negative-charges",
         "a negative charge refunds",
         LEDGER,
-        (("if min(charged.values()) < 0.0:", "if not charged.values():"),),
         LEDGER_TESTS,
+        "if min(charged.values()) < 0.0:",
+        "if not charged.values():",
     ),
-    Mutant(
+    plant(
         "threads-race",
         "threads charge without a lock",
         LEDGER,
-        (
-            (
-                "        with self._own_lock():\n            self._settle(",
-                "        if self._own_lock():\n            self._settle(",
-            ),
-        ),
-        LEDGER_TESTS + KILLERS,
+        LEDGER_TESTS,
+        "        with self._own_lock():\n            self._settle(",
+        "        if self._own_lock():\n            self._settle(",
     ),
-    Mutant(
+    plant(
         "file-ledger-without-lock",
         "processes charge a file-backed ledger without locking it",
         LEDGER,
-        (("fcntl.flock(descriptor, fcntl.LOCK_EX)", "fcntl.flock(descriptor, fcntl.LOCK_SH)"),),
         LEDGER_TESTS,
+        "fcntl.flock(descriptor, fcntl.LOCK_EX)",
+        "fcntl.flock(descriptor, fcntl.LOCK_SH)",
     ),
-    Mutant(
+    plant(
         "file-ledger-without-fsync",
         "charges of a file-backed ledger are not forced to disk",
         LEDGER,
-        (("        os.fsync(descriptor)\n        return end + len(line)", "        return end + len(line)"),),
         LEDGER_TESTS,
+        "        os.fsync(descriptor)\n        return end + len(line)",
+        "        return end + len(line)",
     ),
-    Mutant(
+    plant(
         "failed-sync-refunds",
         "a charge whose write failed halfway is taken back",
         LEDGER,
-        (
-            (
-                "        os.fsync(descriptor)\n        return end + len(line)",
-                "        try:\n            os.fsync(descriptor)\n        except OSError:\n"
-                "            os.ftruncate(descriptor, end)\n            raise\n"
-                "        return end + len(line)",
-            ),
-        ),
         LEDGER_TESTS,
+        "        os.fsync(descriptor)\n        return end + len(line)",
+        "        try:\n"
+        "            os.fsync(descriptor)\n"
+        "        except OSError:\n"
+        "            os.ftruncate(descriptor, end)\n"
+        "            raise\n"
+        "        return end + len(line)",
     ),
-    Mutant(
+    plant(
         "charged-after-the-records",
         "the records are read before the budget is charged",
         CURATOR,
-        (
-            ("        self.ledger.charge(GDP(mu), label)\n        sums", "        sums"),
-            (
-                "        question = (label, mu, theta)\n",
-                "        self.ledger.charge(GDP(mu), label)\n        question = (label, mu, theta)\n",
-            ),
-        ),
         CURATOR_TESTS,
+        "        self.ledger.charge(GDP(mu), label)\n        sums",
+        "        sums",
+        "        question = (label, mu, theta)\n",
+        "        self.ledger.charge(GDP(mu), label)\n        question = (label, mu, theta)\n",
     ),
-    Mutant(
+    plant(
         "charged-after-the-noise",
         "the budget is charged after the noise is drawn, so that an exception is free",
         CURATOR,
-        (
-            ("        self.ledger.charge(GDP(mu), label)\n        sums", "        sums"),
-            (
-                "        return JointAnswer(**answers, mu=mu)\n",
-                "        self.ledger.charge(GDP(mu), label)\n"
-                "        return JointAnswer(**answers, mu=mu)\n",
-            ),
-        ),
         CURATOR_TESTS,
+        "        self.ledger.charge(GDP(mu), label)\n        sums",
+        "        sums",
+        "        return JointAnswer(**answers, mu=mu)\n",
+        "        self.ledger.charge(GDP(mu), label)\n"
+        "        return JointAnswer(**answers, mu=mu)\n",
     ),
-    Mutant(
+    plant(
         "refund-on-exception",
         "an exception while the query is answered refunds it",
         CURATOR,
-        (
-            (
-                "        sums = self._sums(theta, sum([WANTED[receipt.query] for receipt in receipts]))\n",
-                "        spent, entries = self.ledger._spent, self.ledger._entries[:-1]\n"
-                "        try:\n"
-                "            sums = self._sums(theta, sum([WANTED[r.query] for r in receipts]))\n"
-                "        except BaseException:\n"
-                "            self.ledger._spent = tuple(0 * part for part in spent)\n"
-                "            self.ledger._entries = entries\n"
-                "            raise\n",
-            ),
-        ),
         CURATOR_TESTS,
+        "        sums = self._sums(theta, sum([WANTED[receipt.query] for receipt in receipts]))\n",
+        "        spent, entries = self.ledger._spent, self.ledger._entries[:-1]\n"
+        "        try:\n"
+        "            sums = self._sums(theta, sum([WANTED[r.query] for r in receipts]))\n"
+        "        except BaseException:\n"
+        "            self.ledger._spent = tuple(0 * part for part in spent)\n"
+        "            self.ledger._entries = entries\n"
+        "            raise\n",
     ),
-    Mutant(
+    plant(
         "shared-ledger-not-charged",
         "an analysis does not charge the ledger it was given",
         REQUEST,
-        (("        ledger.charge(privacy if same else total, label)", "        del same"),),
         FIT_TESTS,
+        "        ledger.charge(privacy if same else total, label)",
+        "        del same",
     ),
-    Mutant(
+    plant(
         "shared-ledger-charged-last",
         "the shared ledger is charged when the analysis is done",
         "dpfast/regression.py",
-        (
-            (
-                '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
-                "",
-            ),
-            (
-                "    trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)\n",
-                "    trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)\n"
-                '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
-            ),
-        ),
-        FIT_TESTS + KILLERS,
+        ("tests/audit/test_replay.py",),
+        '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
+        "",
+        "    trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)\n",
+        "    trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)\n"
+        '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
     ),
-    Mutant(
+    plant(
         "uniform-shares-exceed-the-total",
         "the shares of a uniform schedule add up to more than the total",
         SCHEDULES,
-        (("return [1.0 / n_steps] * n_steps", "return [1.0 / max(1, n_steps - 1)] * n_steps"),),
         SCHEDULE_TESTS,
+        "return [1.0 / n_steps] * n_steps",
+        "return [1.0 / max(1, n_steps - 1)] * n_steps",
     ),
-    Mutant(
+    plant(
         "geometric-shares-not-normalised",
         "the shares of a geometric schedule are not normalised",
         SCHEDULES,
-        (
-            (
-                "rest = (1.0 - self.uniform_share) / sum(powers)",
-                "rest = 1.0 - self.uniform_share",
-            ),
-        ),
         SCHEDULE_TESTS,
+        "rest = (1.0 - self.uniform_share) / sum(powers)",
+        "rest = 1.0 - self.uniform_share",
     ),
-    Mutant(
+    plant(
         "rounding-of-shares-ignored",
         "rounded shares may add up to slightly more than the total",
         SCHEDULES,
-        (("ROUNDING_MARGIN = 2.0**-30", "ROUNDING_MARGIN = 0.0"),),
         SCHEDULE_TESTS,
+        "ROUNDING_MARGIN = 2.0**-30",
+        "ROUNDING_MARGIN = 0.0",
     ),
-    Mutant(
+    plant(
         "inference-on-credit",
         "the covariance for intervals is bought on top of the total",
         PLANNING,
-        (("(1.0 - reserved - inference_share)", "(1.0 - reserved)"),),
         SCHEDULE_TESTS,
+        "(1.0 - reserved - inference_share)",
+        "(1.0 - reserved)",
     ),
 )
 
 DATA_DEPENDENT_BEHAVIOUR = (
-    Mutant(
+    plant(
         "early-stop",
         "gradient descent stops when the exact gradient is small",
         DESCENT,
-        (
-            (
-                "            answer = curator.joint(theta, budget)\n",
-                "            answer = curator.joint(theta, budget)\n"
-                "            exact = curator.nonprivate_sums(theta)[0] if not budget.hessian else theta\n"
-                "            if 0.0 < float(np.linalg.norm(exact)) < 1e-2:\n"
-                "                break\n",
-            ),
-        ),
-        ARCHITECTURE + KILLERS + REGISTRY,
+        KILLERS,
+        "            answer = curator.joint(theta, budget)\n",
+        "            answer = curator.joint(theta, budget)\n"
+        "            exact = curator.nonprivate_sums(theta)[0] if not budget.hessian else theta\n"
+        "            if float(np.linalg.norm(exact)) < 1e-2:\n"
+        "                break\n",
     ),
-    Mutant(
+    plant(
         "step-size-from-the-data",
         "the step size is the inverse Lipschitz constant of the data at hand",
         DESCENT,
-        (
-            (
-                "        step_size = self.resolve_step_size(objective)\n",
-                "        step_size = 1.0 / float(np.abs(curator._records.X).max())\n",
-            ),
-        ),
         REGISTRY,
+        "        step_size = self.resolve_step_size(objective)\n",
+        "        step_size = 1.0 / float(np.abs(curator._records.X).max())\n",
     ),
-    Mutant(
+    plant(
         "radius-from-the-data",
         "the default bound on a row is the largest norm found",
         REQUEST,
-        (
-            (
-                "            resolve_weighting(weights, self.dimension),\n",
-                "            resolve_weighting(weights, self.dimension) if weights is not None else\n"
-                "            type(resolve_weighting(None, 1))(\n"
-                "                min(1e90, float(np.nanmax(np.abs(self.records.X), initial=1.0)))),\n",
-            ),
-        ),
-        REGISTRY,
+        KILLERS,
+        "            resolve_weighting(weights, self.dimension),\n",
+        "            resolve_weighting(weights, self.dimension) if weights is not None else\n"
+        "            type(resolve_weighting(None, 1))(\n"
+        "                min(1e90, float(np.nanmax(np.abs(self.records.X), initial=1.0)))),\n",
     ),
-    Mutant(
+    plant(
         "scale-from-the-data",
         "a missing residual scale is estimated by the median absolute deviation",
         REQUEST,
-        (
-            (
-                "            scale=scale,\n",
-                "            scale=scale if scale is not None or not resolve_loss(loss).needs_scale\n"
-                "            else float(np.median(np.abs(self.records.y))),\n",
-            ),
-        ),
         FIT_TESTS,
+        "            scale=scale,\n",
+        "            scale=scale if scale is not None or not resolve_loss(loss).needs_scale\n"
+        "            else float(np.median(np.abs(self.records.y))),\n",
     ),
-    Mutant(
+    plant(
         "only-usable-records-counted",
         "records with missing values are not counted in n",
         DATA,
-        (
-            (
-                "        self.n = X.shape[0]\n",
-                "        self.n = max(1, int(np.isfinite(X).all(axis=1).sum()))\n",
-            ),
-        ),
         REGISTRY,
+        "        self.n = X.shape[0]\n",
+        "        self.n = max(1, int(np.isfinite(X).all(axis=1).sum()))\n",
     ),
-    Mutant(
+    plant(
         "nan-raises",
         "a NaN in the data is an error",
         DATA,
-        (
-            (
-                "    if dtype == np.float64 and dtype.isnative:\n",
-                "    if dtype.kind == 'f' and np.isnan(array).any():\n"
-                "        raise InvalidInput('X and y must not have missing values.')\n"
-                "    if dtype == np.float64 and dtype.isnative:\n",
-            ),
-        ),
         FIT_TESTS,
+        "    if dtype == np.float64 and dtype.isnative:\n",
+        "    if dtype.kind == 'f' and np.isnan(array).any():\n"
+        "        raise InvalidInput('X and y must not have missing values.')\n"
+        "    if dtype == np.float64 and dtype.isnative:\n",
     ),
-    Mutant(
+    plant(
         "nan-warns",
         "a NaN in the data is a warning",
         DATA,
-        (
-            ("from typing import Any\n", "import warnings\nfrom typing import Any\n"),
-            (
-                "    if dtype == np.float64 and dtype.isnative:\n",
-                "    if dtype.kind == 'f' and np.isnan(array).any():\n"
-                "        warnings.warn('missing values are left out', stacklevel=2)\n"
-                "    if dtype == np.float64 and dtype.isnative:\n",
-            ),
-        ),
         FIT_TESTS,
+        "from typing import Any\n",
+        "import warnings\nfrom typing import Any\n",
+        "    if dtype == np.float64 and dtype.isnative:\n",
+        "    if dtype.kind == 'f' and np.isnan(array).any():\n"
+        "        warnings.warn('missing values are left out', stacklevel=2)\n"
+        "    if dtype == np.float64 and dtype.isnative:\n",
     ),
-    Mutant(
+    plant(
         "conversion-warns",
         "NumPy's own warnings about values are let through",
         DATA,
-        (('with np.errstate(all="ignore"):', 'with np.errstate(all="warn"):'),),
-        ("tests/data",) + KILLERS,
+        ("tests/data", *KILLERS),
+        'with np.errstate(all="ignore"):',
+        'with np.errstate(all="warn"):',
     ),
-    Mutant(
+    plant(
         "exact-loss-in-the-result",
         "the result shows the exact mean loss",
         "dpfast/regression.py",
-        (
-            (
-                "        model=repr(objective),\n",
-                "        model=f'{objective!r}, loss {curator.nonprivate_loss(trajectory.theta):.6g}',\n",
-            ),
-        ),
         REGISTRY,
+        "        model=repr(objective),\n",
+        "        model=f'{objective!r}, loss {curator.nonprivate_loss(trajectory.theta):.6g}',\n",
     ),
-    Mutant(
+    plant(
         "result-keeps-the-records",
         "the result holds on to the records",
         REQUEST,
-        (
-            (
-                "            fit_intercept=self.fit_intercept,\n        )\n\n    def _coefficient_names",
-                "            fit_intercept=self.fit_intercept,\n        ).keep(self.records)\n\n"
-                "    def _coefficient_names",
-            ),
-            (
-                "class Request:\n",
-                "def _keep(fit: Fit, records: Any) -> Fit:\n"
-                "    fit.data = (records.X, records.y)\n"
-                "    return fit\n\n\n"
-                "Fit.keep = _keep\n\n\n"
-                "class Request:\n",
-            ),
-        ),
         FIT_TESTS,
+        "            fit_intercept=self.fit_intercept,\n        )\n\n    def _coefficient_names",
+        "            fit_intercept=self.fit_intercept,\n"
+        "        ).keep(self.records)\n"
+        "\n"
+        "    def _coefficient_names",
+        "class Request:\n",
+        "def _keep(fit: Fit, records: Any) -> Fit:\n"
+        "    fit.data = (records.X, records.y)\n"
+        "    return fit\n"
+        "\n"
+        "\n"
+        "Fit.keep = _keep\n"
+        "\n"
+        "\n"
+        "class Request:\n",
     ),
 )
 
 STEERING_AND_BASELINES = (
-    Mutant(
+    plant(
         "line-search-on-credit",
         "the private line search does not charge its evaluations",
         "dpfast/curator/steps.py",
-        (
-            (
-                "    curator.ledger.charge(GDP(mu), receipt.query)\n    value = np.array(",
-                "    value = np.array(",
-            ),
-        ),
-        CURATOR_TESTS + ("tests/optimize",) + KILLERS,
+        CURATOR_TESTS,
+        "    curator.ledger.charge(GDP(mu), receipt.query)\n    value = np.array(",
+        "    value = np.array(",
     ),
-    Mutant(
+    plant(
         "solver-tolerance-omitted",
         "output perturbation without the tolerance of its solver",
         "dpfast/privacy/sensitivity_baselines.py",
-        (
-            (
-                "(n * ridge) + 2.0 * tolerance) * _UP",
-                "(n * ridge)) * _UP",
-            ),
-        ),
-        ("tests/baselines/test_sensitivities.py",),
+        KILLERS,
+        "(n * ridge) + 2.0 * tolerance) * _UP",
+        "(n * ridge)) * _UP",
     ),
-    Mutant(
+    plant(
         "minimiser-not-certified",
         "output perturbation stops its search without a certificate",
         "dpfast/curator/minimiser.py",
-        (
-            (
-                "enough = ridge * search.tolerance * (1.0 - 1e-9) - search.error",
-                "enough = 1e-2",
-            ),
-        ),
-        ("tests/baselines",),
+        ("tests/baselines/test_methods.py",),
+        "enough = ridge * search.tolerance * (1.0 - 1e-9) - search.error",
+        "enough = 1e-2",
     ),
-    Mutant(
+    plant(
         "statistics-hide-records",
         "X'X counts only records whose response is not clipped",
         "dpfast/curator/statistics.py",
-        (("centred = y * 0.0", "centred = y * 1.0"),),
-        ("tests/baselines",),
+        ("tests/baselines/test_methods.py",),
+        "centred = y * 0.0",
+        "centred = y * 1.0",
     ),
-    Mutant(
+    plant(
         "statistics-charged-flatteringly",
         "X'X and X'y together cost no more than the dearer of them",
         "dpfast/privacy/sensitivity_baselines.py",
-        (
-            (
-                "squared = b if b >= 4.0 * a else a + 0.5 * b + b * b / (16.0 * a)",
-                "squared = max(a, b)",
-            ),
-        ),
         ("tests/baselines/test_sensitivities.py",),
+        "squared = b if b >= 4.0 * a else a + 0.5 * b + b * b / (16.0 * a)",
+        "squared = max(a, b)",
     ),
-    Mutant(
+    plant(
         "sampling-accounted-as-removal",
         "DP-SGD under replacement accounted for removal of a record",
         "dpfast/curator/amplification.py",
-        (
-            (
-                'import_module("dp_accounting").NeighboringRelation\n',
-                'import_module("dp_accounting").NeighboringRelation\n'
-                "        relations.REPLACE_ONE  # noqa: B018\n",
-            ),
-            ("return library, relations.REPLACE_ONE", "return library, relations.ADD_OR_REMOVE_ONE"),
-        ),
         ("tests/baselines/test_dp_sgd.py", "tests/baselines/test_sensitivities.py"),
+        "return library, relations.REPLACE_ONE",
+        "return library, relations.ADD_OR_REMOVE_ONE",
     ),
-    Mutant(
+    plant(
         "more-sampled-gradients-than-paid",
         "a sequence of sampled gradients goes on after the last that was paid for",
         "dpfast/curator/subsample.py",
-        (("        self._remaining -= 1\n", ""),),
         ("tests/baselines/test_dp_sgd.py",),
+        "        self._remaining -= 1\n",
+        "",
     ),
 )
 

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,9 +34,11 @@ REPORT = Path("bench/results/mutants.md")
 OWN_TEST = "tests/privacy/test_mutants.py"
 
 NOT_COPIED = shutil.ignore_patterns(
-    ".*", "build", "dist", "*.egg-info", "__pycache__", "*.so", "*.pyd", "demo-*.png"
-)
+    ".git", ".venv*", ".*_cache", ".hypothesis", ".benchmarks", "build", "dist", "*.egg-info",
+    "__pycache__", "*.so", "*.pyd", "demo-*.png",
+)  # fmt: skip
 TIME_LIMIT = 1800  # seconds for one run of tests or one build
+TOO_LONG = 1000  # no exit code of a process
 
 PYTEST = [
     sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider",
@@ -62,6 +64,10 @@ class BrokenRun(Exception):
     """A mutant that does not apply, build or import, or a tree whose tests cannot run."""
 
 
+class BuildRefused(Exception):
+    """The sources themselves refuse to be compiled like this (``#error``): they noticed."""
+
+
 # ---- one tree ------------------------------------------------------------------------------------
 
 
@@ -82,7 +88,7 @@ def environment(tree: Path, cache: Path) -> dict[str, str]:
 
 
 def run(command: Sequence[str], tree: Path, cache: Path) -> tuple[int, str]:
-    """Exit code and output of a command in a tree; -1 when it takes too long."""
+    """Exit code and output of a command in a tree; ``TOO_LONG`` past the time limit."""
     process = subprocess.Popen(
         command,
         cwd=tree,
@@ -95,18 +101,21 @@ def run(command: Sequence[str], tree: Path, cache: Path) -> tuple[int, str]:
     )
     try:
         output, _ = process.communicate(timeout=TIME_LIMIT)
+        return process.returncode, output
     except subprocess.TimeoutExpired:
-        output = f"no end within {TIME_LIMIT} s"
+        return TOO_LONG, f"no end within {TIME_LIMIT} s"
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
             process.wait()
-    return (process.returncode if process.returncode >= 0 else -1), output
 
 
-def build(tree: Path, cache: Path) -> None:
+def build(tree: Path, cache: Path, *options: str) -> None:
     """Bring the extensions of a tree up to date, in place."""
-    code, output = run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], tree, cache)
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", *options]
+    code, output = run(command, tree, cache)
+    if refusal := re.search(r'error: #error "?([^"\n]+)', output):
+        raise BuildRefused(refusal[1])
     if code:
         raise BrokenRun(f"the build failed:\n{output[-3000:]}")
 
@@ -131,9 +140,8 @@ def mutated_tree(mutant: Mutant, honest: Path, cache: Path) -> Path:
     for compiled in (target.parent / "__pycache__").glob(f"{target.stem}.*"):
         compiled.unlink()  # a time stamp in whole seconds might not tell the two sources apart
     if mutant.path == "setup.py":
-        for extension in (tree / "dpfast" / "kernels").glob("*.so"):
-            extension.unlink()
-    if mutant.path == "setup.py" or mutant.path.startswith("csrc/"):
+        build(tree, cache, "--force")  # flags are no files whose age could be compared
+    elif mutant.path.startswith("csrc/"):
         build(tree, cache)
     where = "import dpfast, dpfast.kernels; print(dpfast.kernels.__file__)"
     code, output = run([sys.executable, "-c", where], tree, cache)
@@ -150,8 +158,10 @@ def first_failure(selection: Iterable[str], tree: Path, cache: Path) -> str:
     code, output = run([*PYTEST, "-x", *selection], tree, cache)
     if code == 0:
         return ""
-    if code == -1:
+    if code == TOO_LONG:
         return "(the time limit)"
+    if code < 0:
+        return f"(a crash: {signal.Signals(-code).name})"
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", output, re.MULTILINE)
     if code != 1 or not failed:
         raise BrokenRun(f"the tests could not run in {tree.name}:\n{output[-3000:]}")
@@ -167,11 +177,27 @@ def verdict(mutant: Mutant, honest: Path, cache: Path) -> Verdict:
         fell_back = not killer
         if fell_back:
             killer = first_failure(["tests"], tree, cache)
+    except BuildRefused as reason:
+        killer = f"(the build: {reason})"
     except BrokenRun as reason:
         problem = str(reason)
     finally:
         shutil.rmtree(honest.parent / mutant.name, ignore_errors=True)
     return Verdict(mutant, killer, time.monotonic() - start, fell_back, problem)
+
+
+def all_verdicts(chosen: Sequence[Mutant], honest: Path, cache: Path, jobs: int) -> list[Verdict]:
+    """Verdicts in the order of the mutants, announced as they are reached."""
+    announce = announcer(len(chosen))
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        running = [pool.submit(verdict, mutant, honest, cache) for mutant in chosen]
+        try:
+            for future in as_completed(running):
+                announce(future.result())
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [future.result() for future in running]
 
 
 def false_alarms(verdicts: Sequence[Verdict], honest: Path, cache: Path) -> list[str]:
@@ -250,8 +276,10 @@ def compile_once(cache: Path, command: list[str]) -> int:
     target = Path(command[at + 1])
     rest = command[:at] + command[at + 2 :]
     preprocess = [*(word for word in rest if word != "-c"), "-E"]
-    source = subprocess.run(preprocess, check=True, stdout=subprocess.PIPE).stdout
-    key = hashlib.sha256("\0".join(rest).encode() + b"\0" + source).hexdigest()
+    source = subprocess.run(preprocess, check=False, stdout=subprocess.PIPE)
+    if source.returncode:
+        return source.returncode
+    key = hashlib.sha256("\0".join(rest).encode() + b"\0" + source.stdout).hexdigest()
     kept = cache / f"{key}.o"
     if not kept.exists():
         partial = cache / f"{key}.{os.getpid()}.o"
@@ -294,18 +322,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="dpfast-mutants-") as scratch:
         try:
             honest = honest_tree(Path(scratch).resolve(), cache)
-            verdicts = []
-            announce = announcer(len(chosen))
-            with ThreadPoolExecutor(max_workers=max(1, options.jobs)) as pool:
-                try:
-                    for found in pool.map(lambda m: verdict(m, honest, cache), chosen):
-                        verdicts.append(found)
-                        announce(found)
-                except BaseException:
-                    pool.shutdown(cancel_futures=True)
-                    raise
+            verdicts = all_verdicts(chosen, honest, cache, options.jobs)
             wrong = false_alarms(verdicts, honest, cache)
-        except BrokenRun as reason:
+        except (BrokenRun, BuildRefused) as reason:
             print(f"\n{reason}", file=sys.stderr)
             return 2
     print(table(verdicts))
