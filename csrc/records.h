@@ -26,6 +26,10 @@
 #ifndef DPFAST_RECORDS_H
 #define DPFAST_RECORDS_H
 
+#ifdef __FAST_MATH__
+#error "fast-math deletes the NaN guards that privacy rests on; build without it"
+#endif
+
 #include <stddef.h>
 
 enum { LOSS_HUBER = 0, LOSS_LOG_COSH = 1, LOSS_PSEUDO_HUBER = 2, LOSS_LOGISTIC = 3 };

@@ -6,6 +6,10 @@
 #ifndef DPFAST_SAMPLER_CORE_H
 #define DPFAST_SAMPLER_CORE_H
 
+#ifdef __FAST_MATH__
+#error "fast-math deletes the NaN guards that privacy rests on; build without it"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 

@@ -24,6 +24,7 @@ KINDS = (
     "orthogonal",  # curvatures in orthogonal directions
     "zero",  # an extreme record; a record of zeros
     "huge",  # 1e308 in every entry; the same, negative
+    "outlier",  # an ordinary record; 1e300 in every entry: no bound may follow the largest row
     "overflow",  # one entry of 1e200, the others ordinary; -1e200
     "subnormal",  # the smallest positive number in every entry; the same, negative
     "nan",  # an extreme record; a record with a NaN covariate
@@ -133,6 +134,7 @@ def _extreme_records(
         "orthogonal": [(first, 0.0), (last, 0.0)],
         "zero": [extreme, (np.zeros(q), 0.0)],
         "huge": [(HUGE, high), (-HUGE, low)],
+        "outlier": [(row, label), (1e300, label)],
         "overflow": [(overflow, high), (overflow_negative, high)],
         "subnormal": [(TINY, 0.0 if binary else TINY), (-TINY, high if binary else -TINY)],
         "nan": [extreme, (bad["nan"], label)],
