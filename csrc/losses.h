@@ -89,7 +89,7 @@ static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k
         vd small = e * inverse;
         size = vselect(r >= vset(0.0), small, inverse);
         if (majorize)
-            bend = vselect(a > vset(0.0), vmin(-em1 * inverse / (a + a), vset(0.25)), vset(0.25));
+            bend = vselect(a > vset(1e-150), vmin(-em1 * inverse / (a + a), vset(0.25)), vset(0.25));
         else
             bend = small * inverse;
         r = y + y - one;
@@ -104,7 +104,7 @@ static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k
         vd tanh = vmin(-em1 * inverse, one);
         size = k->c * tanh;
         if (majorize)
-            bend = vselect(u > vset(0.0), vmin(tanh / u, one), one);
+            bend = vselect(u > vset(1e-150), vmin(tanh / u, one), one);
         else
             bend = vset(4.0) * e * inverse * inverse;
     } else {

@@ -118,7 +118,7 @@ def _majorizer(r: Array, loss: int, c: float) -> Array:
     """Chord slope psi(r)/r; for the logistic loss tanh(r/2)/(2r)."""
     x = np.abs(r) / 2.0 if loss == LOGISTIC else np.abs(r) / c
     if loss == LOGISTIC:
-        return np.where(x > 0.0, 0.25 * np.tanh(x) / x, 0.25)
+        return 0.25 * np.where(x > 0.0, np.tanh(x) / x, 1.0)
     if loss == HUBER:
         return np.minimum(1.0, 1.0 / x)
     if loss == LOG_COSH:

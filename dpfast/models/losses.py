@@ -26,6 +26,9 @@ DEFAULT_CORNER = 1.345
 #: Residual, in units of the corner, beyond which exp(-2 u) is zero.
 FAR = 400.0
 
+#: Argument below which psi(r)/r is its limit to the last bit.
+NEAR = 1e-150
+
 #: Range in which a declared public constant keeps every kernel free of overflow.
 CONSTANT_RANGE = (1e-100, 1e100)
 
@@ -113,7 +116,8 @@ class Loss:
         r = np.asarray(r, dtype=float)
         with np.errstate(all="ignore"):
             ratio = self.psi(r) / r
-        return np.where(r == 0.0, self.psi_prime_bound, np.where(np.isinf(r), 0.0, ratio))
+        near_zero = np.abs(r) < NEAR  # where the quotient would lose all its digits
+        return np.where(near_zero, self.psi_prime_bound, np.where(np.isinf(r), 0.0, ratio))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(c={self.c:g})"
@@ -241,7 +245,7 @@ class Logistic(Loss):
         t = np.asarray(r, dtype=float)
         with np.errstate(all="ignore"):
             ratio = 0.5 * np.tanh(0.5 * t) / t
-        return np.where(t == 0.0, 0.25, ratio)
+        return np.where(np.abs(t) < NEAR, 0.25, ratio)
 
     def __repr__(self) -> str:
         return "Logistic()"

@@ -316,3 +316,16 @@ def test_depth_is_nondecreasing_in_n(p, want):
     sizes = np.unique(np.geomspace(1, 10**9, 4000).astype(np.int64))
     depths = [records.summation_depth(int(n), p, want) for n in sizes]
     assert (np.diff(depths) >= 0).all()
+
+
+@pytest.mark.parametrize("loss", [HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC])
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1e-150, 1e-20])
+def test_majorizer_tends_to_its_bound_at_zero(loss, size):
+    m = model(loss, MALLOWS, False)
+    X, theta = np.ones((1, 1)), np.array([size if loss == LOGISTIC else 0.0])
+    y = np.array([1.0 if loss == LOGISTIC else size])
+    hessian = records.RecordKernel(*m.values()).sums(X, y, theta, 34, 1.0)[1]
+    twin = reference.record_sums(X, y, theta, want=34, divisor=1.0, **m)[1]
+    expected = (0.25 if loss == LOGISTIC else 1.0) / m["scale"]
+    assert hessian[0, 0] == pytest.approx(expected, rel=1e-12)
+    assert twin[0, 0] == pytest.approx(expected, rel=1e-12)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 import dpfast
 from dpfast.models import (
@@ -50,6 +50,8 @@ def test_bounds_hold_and_are_attained(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@example(r=5e-324, s=1.0)
+@example(r=-1e-310, s=1.0)
 @given(r=st.floats(-1e3, 1e3), s=st.floats(-1e3, 1e3))
 def test_majorizer_majorizes(loss, r, s):
     """rho(s) <= rho(r) + rho'(r)(s - r) + m(r)/2 (s - r)^2: full steps never overshoot."""
