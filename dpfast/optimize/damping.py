@@ -80,8 +80,8 @@ def _self_concordance(objective: Objective) -> float:
     if gamma == math.inf:
         raise InvalidInput(
             f"{objective!r} has no public self-concordance constant: Mallows weights bound "
-            "||x||^2 w, not ||x||. Use weights=dpfast.Bounded(radius) or "
-            "dpfast.Schweppe(radius), and a loss with third derivatives."
+            "||x||^2 w, not ||x||, and Huber's loss has none. Use weights=dpfast.Bounded(radius) "
+            "and a smooth loss."
         )
     return gamma
 
