@@ -3,6 +3,7 @@
 python -m bench kernels            one suite
 python -m bench all --quick        every suite, small sizes
 python -m bench fits --json F      also keep pytest-benchmark's JSON, for `pytest-benchmark compare`
+python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ def run(
 
 
 def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["figures"]:
+        from bench.figures.runner import main as draw_figures
+
+        return draw_figures(argv[1:])
     available = suites()
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Run a benchmark suite and print its table."

@@ -1,0 +1,1 @@
+"""The papers' experiments: ``python -m bench figures --paper N`` draws and judges each of them."""

@@ -1,0 +1,238 @@
+"""Run the papers' experiments: one seeded function per figure, one PNG and one JSON each.
+
+    python -m bench figures --paper 1                 every figure of paper 1
+    python -m bench figures --paper 4 figure-2        one of them
+    python -m bench figures --paper 3 --quick         tiny sizes: only to see that they run
+
+The JSON holds the paper's statement, whether it was reproduced and why, the numbers behind the
+picture, the seconds it took and the versions it ran with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import pkgutil
+import platform
+import sys
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpfast
+from dpfast.cli import ProgressBar
+
+__all__ = ["Figure", "Outcome", "Run", "data_folder", "main"]
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE.parent / "results" / "figures"
+VERDICTS = ("yes", "in part", "no", "not applicable")
+
+
+def data_folder() -> Path | None:
+    """The real data of the experiments: ``$DPFAST_DATA``, or ``../shared/data`` beside the project.
+
+    None where there is none; a figure then says so in its outcome instead of failing.
+    """
+    named = os.environ.get("DPFAST_DATA")
+    folder = Path(named) if named else HERE.parents[2] / "shared" / "data"
+    return folder if folder.is_dir() else None
+
+
+@dataclass
+class Run:
+    """What a figure gets: its seeds, its size, its progress bar."""
+
+    name: str
+    quick: bool
+    progress: Callable[[int, int], None] = lambda done, total: None
+
+    def seed(self, *key: object) -> int:
+        """A seed that depends on the figure and the key alone."""
+        return zlib.crc32(repr((self.name, *key)).encode())
+
+    def rng(self, *key: object) -> np.random.Generator:
+        """NumPy generator of public or synthetic data, seeded like :meth:`seed`."""
+        return np.random.default_rng(self.seed(*key))
+
+
+@dataclass
+class Outcome:
+    """What a figure found.
+
+    Attributes
+    ----------
+    data : dict
+        Numbers behind the picture; arrays become lists.
+    reproduced : str
+        Whether the paper's statement was: one of ``VERDICTS``.
+    remark : str
+        Why; and what was done differently.
+    plot : callable or None
+        Draws on an empty Matplotlib figure.
+    """
+
+    data: dict[str, Any]
+    reproduced: str
+    remark: str
+    plot: Callable[[Any], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.reproduced not in VERDICTS:
+            raise ValueError(f"reproduced must be one of {VERDICTS}; received {self.reproduced!r}")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Decorator that registers a function ``Run -> Outcome`` as a figure of a paper."""
+
+    paper: int
+    name: str
+    title: str
+    statement: str
+    size: tuple[float, float] = (8.0, 4.5)
+    function: Callable[[Run], Outcome] | None = field(default=None, compare=False)
+
+    def __call__(self, function: Callable[[Run], Outcome]) -> Callable[[Run], Outcome]:
+        registered = Figure(self.paper, self.name, self.title, self.statement, self.size, function)
+        known = FIGURES.setdefault(self.paper, {})
+        if self.name in known and known[self.name].function.__module__ != function.__module__:
+            raise ValueError(f"paper {self.paper} has two figures named {self.name!r}")
+        known[self.name] = registered
+        return function
+
+
+FIGURES: dict[int, dict[str, Figure]] = {}
+
+
+def figures_of(paper: int) -> dict[str, Figure]:
+    """Every figure of a paper, found in the modules of ``bench/figures/paperN``."""
+    folder = HERE / f"paper{paper}"
+    for module in sorted(info.name for info in pkgutil.iter_modules([str(folder)])):
+        importlib.import_module(f"bench.figures.paper{paper}.{module}")
+    return FIGURES.get(paper, {})
+
+
+def papers() -> list[int]:
+    return sorted(int(path.name.removeprefix("paper")) for path in HERE.glob("paper[0-9]*"))
+
+
+def draw(paper: int, name: str, quick: bool, out: Path, bar: bool) -> dict[str, Any]:
+    """Run one figure, write its PNG and JSON, return what the JSON holds."""
+    chosen = figures_of(paper)[name]
+    assert chosen.function is not None
+    progress = ProgressBar(name) if bar else (lambda done, total: None)
+    start = time.perf_counter()
+    outcome = chosen.function(Run(f"{paper}/{name}", quick, progress))
+    seconds = time.perf_counter() - start
+    report = {
+        "paper": paper,
+        "figure": name,
+        "title": chosen.title,
+        "statement": chosen.statement,
+        "reproduced": outcome.reproduced,
+        "remark": outcome.remark,
+        "quick": quick,
+        "seconds": round(seconds, 1),
+        "versions": {
+            "dpfast": dpfast.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "data": outcome.data,
+    }
+    folder = out / f"paper{paper}"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(report, indent=1, default=_plain, allow_nan=True)
+    (folder / f"{name}.json").write_text(text + "\n")
+    if outcome.plot is not None:
+        from matplotlib.figure import Figure as Canvas
+
+        canvas = Canvas(figsize=chosen.size, layout="constrained")
+        outcome.plot(canvas)
+        canvas.suptitle(chosen.title, fontsize=11)
+        canvas.savefig(folder / f"{name}.png", dpi=100, metadata={"Software": None})
+    return report
+
+
+def _plain(value: Any) -> Any:
+    """NumPy values for JSON, to seven digits."""
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.floating):
+        return float(f"{float(value):.7g}")
+    if isinstance(value, (np.integer, np.bool_)):
+        return value.item()
+    raise TypeError(f"a figure's data must be JSON-able; received {type(value).__name__}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Draw the figures asked for; the exit code is 1 if one of them failed to run."""
+    parser = argparse.ArgumentParser(prog="python -m bench figures", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("names", nargs="*", metavar="FIGURE", help="default: all of the paper")
+    parser.add_argument("--paper", type=int, choices=papers(), action="append")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, into build/")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--out", type=Path, help="folder; default bench/results/figures")
+    arguments = parser.parse_args(argv)
+    out = arguments.out
+    if out is None:
+        out = Path("build/figures-quick") if arguments.quick else RESULTS
+
+    wanted = []
+    for paper in arguments.paper or papers():
+        known = figures_of(paper)
+        unknown = [name for name in arguments.names if name not in known]
+        if unknown and arguments.paper:
+            parser.error(f"paper {paper} has no {', '.join(unknown)}; it has {', '.join(known)}")
+        wanted += [
+            (paper, name) for name in known if name in arguments.names or not arguments.names
+        ]
+
+    failed = 0
+    start = time.perf_counter()
+    for report in _reports(wanted, arguments.quick, out, arguments.jobs):
+        failed += "error" in report
+        print(
+            f"paper {report['paper']}  {report['figure']:<14} "
+            f"{report.get('seconds', 0.0):6.1f} s  reproduced: "
+            f"{report.get('reproduced', 'FAILED')}  {report.get('error', '')}",
+            flush=True,
+        )
+    print(f"{len(wanted)} figures, {time.perf_counter() - start:.0f} s, in {out}")
+    return 1 if failed else 0
+
+
+def _reports(wanted: list[tuple[int, str]], quick: bool, out: Path, jobs: int) -> Any:
+    if jobs <= 1 or len(wanted) <= 1:
+        for paper, name in wanted:
+            yield draw(paper, name, quick, out, bar=True)
+        return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the processes are the parallelism
+    bar = ProgressBar("figures")
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        pending = {
+            pool.submit(draw, paper, name, quick, out, False): (paper, name)
+            for paper, name in wanted
+        }
+        for done, future in enumerate(as_completed(pending), 1):
+            bar(done, len(pending))
+            paper, name = pending[future]
+            try:
+                yield future.result()
+            except Exception as error:  # the others are still worth having
+                yield {"paper": paper, "figure": name, "error": repr(error)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
