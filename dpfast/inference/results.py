@@ -54,6 +54,23 @@ class Guarantee(NamedTuple):
 
         return gdp_epsilon(self.mu, delta)
 
+    def explain(self, delta: float = 1e-6) -> str:
+        """The guarantee in plain words: what an attacker can do at best.
+
+        Parameters
+        ----------
+        delta : float
+            For the (epsilon, delta) reading; far below ``1/n``.
+        """
+        if self.mu == np.inf:
+            return str(self)
+        from dpfast.privacy.tradeoff import explain
+
+        text = explain(self.mu, delta)
+        if self.guarantee != "GDP":
+            text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
+        return text
+
     def equivalents(self) -> list[tuple[float, float]]:
         """``(epsilon, delta)`` at ``delta = 1/n^2`` and ``1e-6``."""
         deltas = [1e-6] if self.n < 2 else [1.0 / self.n**2, 1e-6]

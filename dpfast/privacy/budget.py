@@ -347,6 +347,18 @@ class Budget:
         """The (epsilon, delta) guarantee this one implies at ``delta``, epsilon rounded up."""
         raise NotImplementedError
 
+    def explain(self, delta: float = 1e-6) -> str:
+        """This guarantee in plain words: what an attacker can do at best (claim C45)."""
+        from dpfast.privacy.tradeoff import explain
+
+        return explain(self, delta)
+
+    def attack_power(self, false_positive_rate: float) -> float:
+        """Largest true-positive rate of any attack with this false-positive rate (claim C45)."""
+        from dpfast.privacy.tradeoff import attack_power
+
+        return attack_power(self, false_positive_rate)
+
     def _refusal(self, target: str) -> UnsupportedConversion:
         return UnsupportedConversion(
             f"{self!r} cannot be converted to {target}: {_REASONS[target]}"

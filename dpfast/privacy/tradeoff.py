@@ -1,0 +1,137 @@
+"""What an attacker can do at best under a guarantee, in numbers a person can picture (claim C45).
+
+The attacker of differential privacy knows every other record and has narrowed one down to two
+candidates; he tests one against the other.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpfast.errors import InvalidBudget
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget, zcdp_delta
+
+__all__ = ["attack_advantage", "attack_power", "explain"]
+
+#: Relative rounding of a handful of elementary functions, upwards.
+_UP = 1.0 + 2.0**-44
+
+#: False-positive rates that :func:`explain` reports.
+RATES = (0.001, 0.01, 0.05, 0.1)
+
+
+def attack_power(budget: Budget | float, false_positive_rate: float) -> float:
+    """Largest true-positive rate of any attack with this false-positive rate, rounded up.
+
+    Parameters
+    ----------
+    budget : Budget or float
+        A float is mu of Gaussian DP.
+    false_positive_rate : float in [0, 1]
+
+    Returns
+    -------
+    float in [0, 1]
+        Exact for GDP, PureDP and ApproxDP; an upper bound for ZCDP.
+
+    Privacy
+    -------
+    About guarantees only; touches no data (claim C45).
+    """
+    budget = as_budget(budget)
+    rate = false_positive_rate
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 <= rate <= 1.0:
+        raise InvalidBudget(f"false_positive_rate must be a number in [0, 1]; received {rate!r}.")
+    rate = float(rate)
+    if isinstance(budget, GDP):
+        return _gaussian_power(budget.mu, rate)
+    if isinstance(budget, (PureDP, ApproxDP)):
+        delta = budget.delta if isinstance(budget, ApproxDP) else 0.0
+        return _approximate_power(budget.epsilon, delta, rate)
+    assert isinstance(budget, ZCDP)
+    best = min(1.0, rate + attack_advantage(budget))
+    for step in range(-60, 61):  # every epsilon gives a valid bound
+        epsilon = budget.rho + math.sqrt(budget.rho) * 1.12**step
+        if epsilon < 700.0:
+            best = min(best, _approximate_power(epsilon, zcdp_delta(budget.rho, epsilon), rate))
+    return best
+
+
+def attack_advantage(budget: Budget | float) -> float:
+    """Largest true-positive rate minus false-positive rate of any attack, rounded up.
+
+    Half of it is what the attacker's chance of a right guess between two equally likely
+    candidates can rise above one half.
+    """
+    budget = as_budget(budget)
+    if isinstance(budget, GDP):
+        return min(1.0, math.erf(budget.mu / math.sqrt(8.0)) * _UP)
+    if isinstance(budget, (PureDP, ApproxDP)):
+        delta = budget.delta if isinstance(budget, ApproxDP) else 0.0
+        epsilon = budget.epsilon
+        return min(1.0, (math.tanh(epsilon / 2.0) + delta * 2.0 / (1.0 + _exp(epsilon))) * _UP)
+    assert isinstance(budget, ZCDP)
+    # Pinsker and Bretagnolle-Huber: zCDP bounds the Kullback-Leibler divergence by rho.
+    return min(math.sqrt(budget.rho / 2.0), math.sqrt(-math.expm1(-budget.rho)), 1.0) * _UP
+
+
+def _gaussian_power(mu: float, rate: float) -> float:
+    if rate in (0.0, 1.0):
+        return rate
+    from scipy.special import ndtr, ndtri
+
+    # an error of a few ulp in the quantile moves the power by less than |x| + mu times as much
+    return min(1.0, float(ndtr(ndtri(rate) + mu)) * (1.0 + 1e-12))
+
+
+def _approximate_power(epsilon: float, delta: float, rate: float) -> float:
+    rising = _exp(epsilon) * rate + delta
+    falling = 1.0 - math.exp(-epsilon) * (1.0 - delta - rate)
+    return max(rate, min(1.0, rising * _UP, falling + 2.0**-50))
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700.0 else math.inf
+
+
+def explain(budget: Budget | float, delta: float = 1e-6) -> str:
+    """The guarantee in plain words, as (epsilon, delta), and as what an attacker can do at best.
+
+    Parameters
+    ----------
+    budget : Budget or float
+        A float is mu of Gaussian DP.
+    delta : float
+        For the (epsilon, delta) reading; far below one over the number of records.
+
+    Examples
+    --------
+    >>> print(explain(GDP(1.0)).splitlines()[0])
+    GDP(mu=1.0) in plain words
+    """
+    budget = as_budget(budget)
+    right = 50.0 * (1.0 + attack_advantage(budget))
+    lines = [
+        f"{budget!r} in plain words",
+        "  Suppose someone knows every record but yours, and that yours is one of two candidates.",
+        "  From everything published under this budget together, that person",
+        f"  - guesses which of the two it was with at most {right:.3g}% success (50% is blind luck);",
+    ]
+    for rate in RATES:
+        power = 100.0 * attack_power(budget, rate)
+        lines.append(
+            f"  - with {100.0 * rate:g}% false alarms, is right about a true suspicion at most "
+            f"{power:.3g}% of the time;"
+        )
+    lines.append("  whatever else they know, however long they compute, now or later.")
+    if isinstance(budget, ApproxDP):
+        equivalent = f"epsilon = {budget.epsilon:g} at delta = {budget.delta:g}"
+    else:
+        equivalent = f"epsilon = {budget.as_approx(delta).epsilon:.4g} at delta = {delta:g}"
+    lines += [
+        f"  In the usual currency: {equivalent}.",
+        "  The number of records is public. What the data say about people in general (that",
+        "  education pays, say) is not hidden, and may tell something about you whether or not",
+        "  your record was used.",
+    ]
+    return "\n".join(lines)
