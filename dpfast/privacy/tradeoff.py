@@ -115,7 +115,7 @@ def explain(budget: Budget | float, delta: float = 1e-6) -> str:
         f"{budget!r} in plain words",
         "  Suppose someone knows every record but yours, and that yours is one of two candidates.",
         "  From everything published under this budget together, that person",
-        f"  - guesses which of the two it was with at most {right:.3g}% success (50% is blind luck);",
+        f"  - guesses which of the two it was with at most {right:.3g}% success (50% is luck);",
     ]
     for rate in RATES:
         power = 100.0 * attack_power(budget, rate)
