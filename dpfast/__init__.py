@@ -35,6 +35,7 @@ _HOMES = {
     "ZCDP": "dpfast.privacy.budget",
     "fit": "dpfast.regression",
     "nonprivate_fit": "dpfast.nonprivate",
+    "plan": "dpfast.study",
 }
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "__version__",
     "fit",
     "nonprivate_fit",
+    "plan",
 ]
 
 
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.ledger import Ledger
     from dpfast.privacy.noise import EntropyNoise, SeededNoise
     from dpfast.regression import fit
+    from dpfast.study import plan
 
 
 def __getattr__(name: str) -> object:

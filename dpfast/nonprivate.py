@@ -10,7 +10,7 @@ import numpy as np
 from dpfast.inference.request import Request
 from dpfast.inference.results import Fit, Guarantee
 from dpfast.inference.sandwich import Covariance
-from dpfast.models import Bounded, Clip, Loss, Mallows
+from dpfast.models import Loss, Weighting
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 
@@ -24,7 +24,7 @@ def nonprivate_fit(
     *,
     scale: float | None = None,
     fit_intercept: bool = True,
-    weights: Mallows | Bounded | Clip | None = None,
+    weights: Weighting | None = None,
     ridge: float = 0.0,
     names: Sequence[str] | None = None,
     tolerance: float = 1e-10,

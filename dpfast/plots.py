@@ -70,3 +70,89 @@ def coefficient_plot(
     if len(labelled) > 1:
         axes.legend(frameon=False)
     return figure
+
+
+def tradeoff_plot(budgets: Mapping[str, Any] | Any, *, title: str | None = None) -> Figure:
+    """What an attacker can do at best: true against false positives, one curve per budget.
+
+    Parameters
+    ----------
+    budgets : Budget, float or mapping of str to them
+        The keys become the legend; a float is mu of Gaussian DP.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Privacy
+    -------
+    Spends nothing: it draws guarantees, not data (claim C45).
+    """
+    from matplotlib.figure import Figure
+
+    from dpfast.privacy.tradeoff import attack_power
+
+    labelled = dict(budgets) if isinstance(budgets, Mapping) else {repr(budgets): budgets}
+    rates = np.concatenate([[0.0], np.logspace(-5, 0, 200)])
+    figure = Figure(figsize=(5.0, 4.6), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="blind guessing")
+    for index, (label, budget) in enumerate(labelled.items()):
+        power = [attack_power(budget, float(rate)) for rate in rates]
+        axes.plot(rates, power, color=COLOURS[index % len(COLOURS)], linewidth=2, label=label)
+    axes.set_xlabel("false-positive rate of the attack")
+    axes.set_ylabel("largest possible true-positive rate")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.01)
+    axes.set_aspect("equal")
+    axes.legend(frameon=False, loc="lower right")
+    if title is not None:
+        axes.set_title(title)
+    return figure
+
+
+def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
+    """Expected interval width against the budget and against the number of records.
+
+    Parameters
+    ----------
+    plan : dpfast.study.Plan
+        From :func:`dpfast.plan`; it is marked in both panels.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Privacy
+    -------
+    Spends nothing: a plan holds public numbers only.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    budgets = plan.mu * np.logspace(-1, 1, 25)
+    sizes = np.unique(np.rint(plan.n * np.logspace(-1, 1, 25)).astype(int))
+    sizes = sizes[sizes >= 10]
+    floor = float(plan.nonprivate_widths[np.argmin(np.abs(plan.widths - plan.width))])
+    left.plot(budgets, plan.curve(mu=budgets), color=COLOURS[0], linewidth=2)
+    left.axhline(floor, color="0.6", linewidth=1, label="without privacy")
+    left.set_xlabel(f"total budget mu (n = {plan.n:,})")
+    left.set_ylabel(f"width of the widest {100 * plan.level:g}% interval")
+    right.plot(sizes, plan.curve(n=sizes), color=COLOURS[0], linewidth=2, label="private")
+    right.plot(
+        sizes, floor * np.sqrt(plan.n / sizes), color="0.6", linewidth=1, label="without privacy"
+    )
+    right.set_xlabel(f"number of records (mu = {plan.mu:.3g})")
+    for axes, x in ((left, plan.mu), (right, plan.n)):
+        axes.plot([x], [plan.width], "o", color=COLOURS[1])
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+    right.legend(frameon=False)
+    if title is not None:
+        figure.suptitle(title)
+    return figure

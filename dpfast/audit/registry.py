@@ -35,6 +35,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.inference.request": "checks arguments; audited within each baseline",
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
     "dpfast.datasets": "public example data",
+    "dpfast.study": "takes a public pilot only, and says so",
     "dpfast.demo": "prints a fit of public example data",
     "dpfast.inference.results.Fit": "holds released numbers only; predict takes new rows",
     "dpfast.models.objective.Objective": "public settings",

@@ -1,0 +1,55 @@
+"""Plots: they draw what they say and need nothing closed."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import dpfast
+
+pytest.importorskip("matplotlib")
+
+from dpfast import plots
+
+
+@pytest.fixture(scope="module")
+def fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    return dpfast.fit(X, X @ [1.0, -1.0], "log-cosh", privacy=1.0, scale=1.0,
+                      noise=dpfast.SeededNoise(0))  # fmt: skip
+
+
+def drawn(figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=40)
+    return file.getvalue()
+
+
+def test_coefficients_and_their_intervals(fit):
+    figure = plots.coefficient_plot({"a": fit, "b": fit}, title="twice")
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(fit.names)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
+    assert drawn(figure).startswith(b"\x89PNG")
+
+
+def test_a_tradeoff_curve_is_the_bound(fit):
+    figure = plots.tradeoff_plot({"one": dpfast.GDP(1.0), "two": 2.0})
+    lines = {line.get_label(): line.get_xydata() for line in figure.axes[0].lines}
+    assert set(lines) == {"blind guessing", "one", "two"}
+    rate, power = lines["one"][100]
+    assert power == dpfast.GDP(1.0).attack_power(rate)
+    assert (lines["two"][:, 1] >= lines["one"][:, 1]).all()
+    drawn(figure)
+
+
+def test_a_plan_is_marked_on_its_curves():
+    plan = dpfast.plan(n=2000, p=3, mu=1.0, scale=1.0)
+    figure = plots.plan_plot(plan, title="a plan")
+    for axes, x in zip(figure.axes, (plan.mu, plan.n), strict=True):
+        curve = axes.lines[0].get_xydata()
+        assert np.interp(x, *curve.T) == pytest.approx(plan.width, rel=0.02)
+    drawn(figure)

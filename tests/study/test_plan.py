@@ -1,0 +1,89 @@
+"""Forecasts of interval widths: against fits, against each other, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.errors import InvalidInput
+from dpfast.study import PILOT_RECORDS, _synthetic
+
+
+def test_the_forecast_is_what_fits_deliver():
+    """Mean widths of 40 fits on other data of the same kind, to 4%; the forecast's error is 1%,
+    a mean width varies by about 3%/sqrt(40).  Seeded, so the outcome is fixed."""
+    rng = np.random.default_rng(5)
+    expected = dpfast.plan(n=2000, p=4, mu=1.0, scale=2.0)
+    widths = []
+    for seed in range(40):
+        X, y = rng.normal(size=(2000, 3)), 2.0 * rng.normal(size=2000)
+        noise = dpfast.SeededNoise(seed)
+        found = dpfast.fit(X, y, "log-cosh", privacy=1.0, scale=2.0, noise=noise)
+        widths.append(np.ptp(found.conf_int(), axis=1))
+    assert np.mean(widths, axis=0) == pytest.approx(expected.widths, rel=0.04)
+    assert expected.width == max(expected.widths[1:])
+
+
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic", "huber"])
+def test_the_three_questions_agree(loss):
+    scale = {} if loss == "logistic" else {"scale": 1.0}
+    first = dpfast.plan(n=3000, p=3, loss=loss, mu=0.7, **scale)
+    budget = dpfast.plan(n=3000, p=3, loss=loss, width=first.width, **scale)
+    records = dpfast.plan(p=3, loss=loss, mu=0.7, width=first.width, **scale)
+    assert budget.mu == pytest.approx(0.7, rel=1e-4)
+    assert records.n == pytest.approx(3000, rel=2e-3)
+    assert budget.width <= first.width * (1 + 1e-12) and records.width <= first.width * (1 + 1e-12)
+
+
+def test_more_budget_and_more_records_are_never_worse():
+    found = dpfast.plan(n=2000, p=5, mu=1.0, scale=1.0)
+    assert (np.diff(found.curve(mu=np.array([0.3, 0.5, 1.0, 2.0, 10.0]))) <= 0).all()
+    assert (np.diff(found.curve(n=[500, 1000, 5000, 10**6])) <= 0).all()
+    assert (found.widths > found.nonprivate_widths).all()
+    assert found.curve(mu=[1.0])[0] == found.width
+
+
+def test_a_public_pilot_takes_the_place_of_the_synthetic_one():
+    rng = np.random.default_rng(0)
+    X, y = 3.0 * rng.normal(size=(500, 2)), rng.normal(size=500)
+    found = dpfast.plan(n=1000, mu=1.0, scale=1.0, weights=dpfast.Mallows(8.0), pilot=(X, y))
+    assert len(found.widths) == 3 and found.widths[0] > 2 * found.widths[1]
+    assert "public pilot of 500 records" in str(found)
+
+
+def test_a_plan_says_when_it_is_optimistic():
+    assert dpfast.plan(n=20_000, p=4, mu=1.0, scale=1.0).remarks == ()
+    text = str(dpfast.plan(n=500, p=10, mu=0.2, scale=1.0))
+    assert "beware" in text and "Hessian" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"n": 100, "p": 3}, "two of n, mu and width"),
+        ({"n": 100, "p": 3, "mu": 1.0, "width": 1.0}, "two of n, mu and width"),
+        ({"n": 100, "mu": 1.0, "scale": 1.0}, "p must be"),
+        ({"n": 100, "p": 3, "mu": 1.0}, "scale"),
+        ({"n": 100, "p": 3, "width": 1e-3, "scale": 1.0}, "sampling error alone"),
+        ({"p": 3, "mu": 1.0, "width": 1e-9, "scale": 1.0}, "out of reach"),
+        ({"n": -1, "p": 3, "mu": 1.0, "scale": 1.0}, "n must be"),
+        ({"n": 9, "p": 3, "width": -1.0, "scale": 1.0}, "width must be"),
+        ({"n": 9, "p": 3, "mu": 1.0, "loss": "logistic", "rate": 1.0}, "rate"),
+        ({"n": 9, "p": 3, "mu": 1.0, "scale": 1.0, "level": 95}, "level"),
+        ({"n": 9, "p": 3, "mu": 1.0, "scale": 1.0, "weights": dpfast.Clip(1.0)}, "Hessian"),
+    ],
+)
+def test_refusals_name_the_argument(arguments, named):
+    with pytest.raises(InvalidInput, match=named):
+        dpfast.plan(**arguments)
+
+
+def test_the_synthetic_pilot_is_close_to_independent_normal():
+    X, last = _synthetic(6, dpfast.LogCosh(), 2.0, 0.5)
+    points = np.column_stack([X, last / 2.0])
+    assert len(points) == PILOT_RECORDS
+    assert np.abs(points.mean(axis=0)).max() < 0.01
+    assert np.abs(np.cov(points.T) - np.eye(7)).max() < 0.05
+    _, ones = _synthetic(2, dpfast.Logistic(), None, 0.1)
+    assert ones.mean() == pytest.approx(0.1, abs=0.005)
