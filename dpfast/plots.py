@@ -136,7 +136,7 @@ def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
     budgets = plan.mu * np.logspace(-1, 1, 25)
     sizes = np.unique(np.rint(plan.n * np.logspace(-1, 1, 25)).astype(int))
     sizes = sizes[sizes >= 10]
-    floor = float(plan.nonprivate_widths[np.argmin(np.abs(plan.widths - plan.width))])
+    floor = float(plan.sampling_widths[np.argmin(np.abs(plan.widths - plan.width))])
     left.plot(budgets, plan.curve(mu=budgets), color=COLOURS[0], linewidth=2)
     left.axhline(floor, color="0.6", linewidth=1, label="without privacy")
     left.set_xlabel(f"total budget mu (n = {plan.n:,})")

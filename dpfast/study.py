@@ -50,7 +50,7 @@ class Plan:
         Expected width of the widest slope's interval (the intercept's, if it is alone).
     widths : ndarray of shape (p,)
         Of every coefficient, the intercept first.
-    nonprivate_widths : ndarray of shape (p,)
+    sampling_widths : ndarray of shape (p,)
         The same without privacy: sampling error alone.  From the public pilot, so it is public.
     level : float
         Nominal coverage.
@@ -64,7 +64,7 @@ class Plan:
         self._forecast = forecast
         self.n, self.mu, self.level = n, mu, forecast.level
         self.widths, self.method, self.remarks = forecast.widths(n, mu)
-        self.nonprivate_widths = forecast.sampling_widths(n)
+        self.sampling_widths = forecast.sampling_widths(n)
         self.width = float(forecast.widest(self.widths))
 
     def curve(
@@ -92,7 +92,7 @@ class Plan:
         return np.array([self._forecast.width(*pair) for pair in pairs])
 
     def __str__(self) -> str:
-        cost = self.width / float(self._forecast.widest(self.nonprivate_widths))
+        cost = self.width / float(self._forecast.widest(self.sampling_widths))
         lines = [
             f"n = {self.n:,}, mu = {self.mu:.4g}: the widest slope's {100 * self.level:g}% "
             f"interval is expected to be {self.width:.4g} wide",

@@ -221,7 +221,15 @@ def test_no_data_set_ends_a_fit_early(loss, method):
 #: What may read exact numbers: the curator and below, the audit, the comparison fit, and what
 #: the user reads in a notebook.
 BEHIND_THE_DOOR = ("curator", "kernels", "data", "audit", "datasets")
-READERS = ("nonprivate.py", "demo.py", "plots.py", "cli.py", "__init__.py", "__main__.py")
+READERS = (
+    "nonprivate.py",
+    "study.py",
+    "demo.py",
+    "plots.py",
+    "cli.py",
+    "__init__.py",
+    "__main__.py",
+)
 
 
 def test_exact_numbers_are_read_behind_the_curators_door_only():

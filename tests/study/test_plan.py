@@ -40,7 +40,7 @@ def test_more_budget_and_more_records_are_never_worse():
     found = dpfast.plan(n=2000, p=5, mu=1.0, scale=1.0)
     assert (np.diff(found.curve(mu=np.array([0.3, 0.5, 1.0, 2.0, 10.0]))) <= 0).all()
     assert (np.diff(found.curve(n=[500, 1000, 5000, 10**6])) <= 0).all()
-    assert (found.widths > found.nonprivate_widths).all()
+    assert (found.widths > found.sampling_widths).all()
     assert found.curve(mu=[1.0])[0] == found.width
 
 
