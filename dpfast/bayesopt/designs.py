@@ -1,0 +1,86 @@
+"""Deterministic starting designs for the acquisition: near orthogonal directions around a point.
+
+The gradient at theta is learnt from differences along independent directions, so a start is a set
+of orthonormal directions and their opposites, turned by a rotation that depends on public integers
+only.  No random number is drawn: the rotation comes from a counter-based hash.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["hashed_normals", "starting_design"]
+
+Array = NDArray[np.float64]
+
+#: Radii of successive starts in length-scales: the slope of an RBF covariance peaks at one.
+RADII = (0.7, 0.2, 1.2, 0.05)
+
+
+def hashed_normals(count: int, stream: int) -> Array:
+    """Standard normal quantiles at hashed counters: splitmix64, then Box-Muller.
+
+    Deterministic, the same on every machine up to rounding of the logarithm; not noise, and of no
+    use for privacy.
+
+    Parameters
+    ----------
+    count : int
+    stream : int
+        Public integer; different streams look independent.
+
+    Returns
+    -------
+    ndarray of shape (count,)
+    """
+    pairs = (count + 1) // 2
+    with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
+        counter = np.arange(1, 2 * pairs + 1, dtype=np.uint64) + np.uint64(stream) * np.uint64(
+            0xD1342543DE82EF95
+        )
+        x = counter * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x ^= x >> np.uint64(31)
+    uniform = ((x >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    radius = np.sqrt(-2.0 * np.log(uniform[:pairs]))
+    angle = 2.0 * np.pi * uniform[pairs:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
+def _directions(b: int, d: int, stream: int) -> Array:
+    """Unit vectors (b, d): orthonormal in groups of d, every second group the opposite."""
+    groups: list[Array] = []
+    while sum(len(group) for group in groups) < b:
+        index = len(groups)
+        if index % 2:
+            groups.append(-groups[-1])
+        else:
+            normals = hashed_normals(d * d, stream * 1024 + index // 2).reshape(d, d)
+            groups.append(np.linalg.qr(normals)[0].T)
+    return np.concatenate(groups)[:b] if groups else np.empty((0, d))
+
+
+def starting_design(
+    theta: Array, b: int, length_scales: Array, lower: Array, upper: Array, index: int
+) -> Array:
+    """The start number `index`: b points around theta, inside the box.
+
+    Parameters
+    ----------
+    theta, length_scales, lower, upper : ndarray of shape (d,)
+    b : int
+    index : int
+        Non-negative; start 0 is the plain one.
+
+    Returns
+    -------
+    ndarray of shape (b, d)
+    """
+    radius = RADII[index % len(RADII)]
+    steps = radius * length_scales * _directions(b, len(theta), index)
+    points = theta + steps
+    # A step across the boundary is turned back inside, so that theta on a face keeps its design.
+    points = np.where((points < lower) | (points > upper), theta - steps, points)
+    return np.clip(points, lower, upper)

@@ -1,0 +1,159 @@
+"""What points tell about a gradient: the claims of paper 4, Algorithm 1, lines 4 to 7."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpfast.bayesopt import RBF, GradientInformation, Matern52, Matern72, Polynomial2
+from dpfast.bayesopt.designs import hashed_normals, starting_design
+from dpfast.errors import InvalidInput
+
+COVARIANCES = [
+    RBF(0.8, 1.2),
+    Matern52(1.1),
+    Matern72([1.0, 0.7, 1.5]),
+    Polynomial2(1.3, offset=0.5),
+]
+every = pytest.mark.parametrize("covariance", COVARIANCES, ids=lambda c: type(c).__name__)
+BOX3 = [(-2.0, 2.0)] * 3
+
+
+def information(covariance, noise_variance=0.01, seed=0, m=7) -> GradientInformation:
+    rng = np.random.default_rng(seed)
+    return GradientInformation(covariance, noise_variance, BOX3).condition(
+        rng.uniform(-2, 2, size=(m, 3))
+    )
+
+
+def test_the_literal_line_4_stops_too_early():
+    """Formulas page, 12.5: b = 1 leaves 4.63 of the prior 5; half a unit needs b = d + 1 = 6."""
+    demo = GradientInformation(RBF(), 0.05**2, [(-3.0, 3.0)] * 5)
+    theta = np.zeros(5)
+    assert demo.prior_trace(theta) == 5.0
+    _, after_one = demo.acquire(theta, 1, starts=3)
+    # one point at distance v: 5 - v^2 exp(-v^2) / (1 + sigma^2), least at v = 1: 5 - 0.367
+    assert after_one == pytest.approx(5.0 - np.exp(-1.0) / (1.0 + 0.05**2), abs=1e-6)
+    assert after_one == pytest.approx(4.63, abs=0.005)
+    batch = demo.choose_batch(theta, 0.5, 20)
+    assert len(batch) == 6
+    assert demo.trace(batch, theta) <= 0.5
+    _, best_of_five = demo.acquire(theta, 5, starts=6)
+    assert best_of_five > 0.5
+
+
+@every
+def test_more_points_never_hurt(covariance):
+    info = information(covariance)
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        theta = rng.uniform(-2, 2, size=3)
+        Z = rng.uniform(-2, 2, size=(9, 3))
+        traces = [info.trace(Z[:b], theta) for b in range(10)]
+        assert traces[0] <= info.prior_trace(theta)
+        assert (np.diff(traces) <= 1e-10 * info.prior_trace(theta)).all()
+
+
+@every
+def test_conditioning_is_joining(covariance):
+    """Evaluated points and points to be evaluated tell the same."""
+    rng = np.random.default_rng(2)
+    D, Z, theta = rng.normal(size=(6, 3)), rng.normal(size=(4, 3)), rng.normal(size=3)
+    info = GradientInformation(covariance, 0.05, BOX3)
+    together = info.condition(np.concatenate([D, Z])).trace(np.empty((0, 3)), theta)
+    assert np.trace(info.gradient_covariance(theta)) == pytest.approx(together, rel=1e-9)
+    assert info.condition(D).trace(Z, theta) == pytest.approx(together, rel=1e-9)
+    nothing = info.condition(np.empty((0, 3)))
+    bare = nothing.trace(np.empty((0, 3)), theta)
+    assert bare == pytest.approx(nothing.prior_trace(theta), rel=1e-15)
+    assert nothing.trace(np.concatenate([D, Z]), theta) == pytest.approx(together, rel=1e-9)
+
+
+@every
+@pytest.mark.parametrize("noise_variance", [1e-8, 1e-2])
+def test_surrogate_gradients_err_by_at_most_the_posterior_covariance(covariance, noise_variance):
+    """Cauchy-Schwarz in the RKHS: for f = k(., a), |error_j|^2 <= posterior_jj k(a, a).
+
+    Wrong weights, or a trace that promises too much, break it.
+    """
+    info = information(covariance, noise_variance, m=40)
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        theta, anchor = rng.uniform(-1, 1, size=3), rng.uniform(-2, 2, size=(1, 3))
+        Y = covariance.values(anchor, info.points)
+        W = info.gradient_weights(theta)
+        assert W.shape == (40, 3)
+        error = (Y @ W)[0] - covariance.gradient(theta, anchor)[:, 0]
+        posterior = np.diag(info.gradient_covariance(theta))
+        scale = covariance.prior_trace(theta)
+        limit = (posterior + 1e-9 * scale) * covariance.values(anchor, anchor)[0, 0]
+        assert (error**2 <= limit).all()
+
+
+@every
+def test_acquisition_reduces_the_trace_inside_the_box(covariance):
+    info = information(covariance)
+    for theta in (np.zeros(3), np.array([2.0, -2.0, 0.0])):
+        before = info.trace(np.empty((0, 3)), theta)
+        Z, after = info.acquire(theta, 4)
+        assert Z.shape == (4, 3)
+        assert ((Z >= -2.0) & (Z <= 2.0)).all()
+        assert after < before
+        assert info.trace(Z, theta) == pytest.approx(after, rel=1e-9, abs=1e-9)
+        again, _ = info.acquire(theta, 4)
+        assert np.array_equal(Z, again), "the acquisition must be deterministic"
+
+
+def test_the_cap_and_the_least_batch():
+    info = information(RBF(), noise_variance=0.5)
+    theta = np.zeros(3)
+    assert len(info.choose_batch(theta, 0.0, 3)) == 3  # out of reach: the cap
+    assert len(info.choose_batch(theta, 1e9, 3)) == 1
+    assert len(info.choose_batch(theta, 1e9, 3, b_min=0)) == 0
+    assert len(info.choose_batch(theta, 1e9, 3, b_min=2)) == 2
+
+
+@every
+def test_duplicates_and_no_noise_are_safe(covariance):
+    info = GradientInformation(covariance, 0.0, BOX3).condition(np.ones((5, 3)))
+    theta = np.ones(3)
+    Z = np.ones((4, 3))
+    value, gradient = info.trace_and_gradient(Z, theta)
+    assert 0.0 <= value <= info.prior_trace(theta) * (1 + 1e-9)
+    assert np.isfinite(gradient).all()
+    assert np.isfinite(info.gradient_weights(theta)).all()
+    Z, value = info.acquire(theta, 3)
+    assert np.isfinite(Z).all()
+    assert value < info.prior_trace(theta)
+
+
+def test_starting_designs_are_public_constants():
+    """Pinned: a change of the hash changes every user's acquisition."""
+    normals = hashed_normals(4000, 0)
+    assert abs(normals.mean()) < 5 / np.sqrt(4000)
+    assert abs(normals.std() - 1.0) < 5 / np.sqrt(8000)
+    assert not np.array_equal(normals[:10], hashed_normals(10, 1))
+    lower, upper = np.full(4, -1.0), np.full(4, 1.0)
+    theta = np.array([1.0, -1.0, 0.0, 0.5])
+    design = starting_design(theta, 9, np.ones(4), lower, upper, 0)
+    assert design.shape == (9, 4)
+    assert ((design >= lower) & (design <= upper)).all()
+    assert np.linalg.matrix_rank(design[:4] - theta) == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: GradientInformation(RBF(), -1.0, BOX3), "noise_variance"),
+        (lambda: GradientInformation(RBF(), 1.0, [(1.0, 0.0)]), "lower and an upper"),
+        (lambda: GradientInformation(RBF(), 1.0, [1.0, 0.0]), "bounds"),
+        (lambda: GradientInformation(RBF([1.0, 1.0]), 1.0, BOX3), "2 entries"),
+        (lambda: information(RBF()).condition(np.ones((2, 2))), "D must have shape"),
+        (lambda: information(RBF()).trace(np.ones((2, 2)), np.ones(3)), "Z must have shape"),
+        (lambda: information(RBF()).trace(np.ones((2, 3)), np.ones(2)), "theta"),
+        (lambda: information(RBF()).trace([[0.0, np.nan, 0.0]], np.ones(3)), "finite"),
+    ],
+)
+def test_bad_arguments_are_named(call, words):
+    with pytest.raises(InvalidInput, match=words):
+        call()
