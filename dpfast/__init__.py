@@ -11,8 +11,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ApproxDP": "dpfast.privacy.budget",
+    "Binary": "dpfast.data.schema",
     "Bounded": "dpfast.models",
     "BudgetExceeded": "dpfast.errors",
+    "Categorical": "dpfast.data.schema",
     "Clip": "dpfast.models",
     "DpfastError": "dpfast.errors",
     "EntropyNoise": "dpfast.privacy.noise",
@@ -28,20 +30,25 @@ _HOMES = {
     "Logistic": "dpfast.models",
     "Mallows": "dpfast.models",
     "Newton": "dpfast.optimize",
+    "Numeric": "dpfast.data.schema",
     "PseudoHuber": "dpfast.models",
     "PureDP": "dpfast.privacy.budget",
+    "Schema": "dpfast.data.schema",
     "SeededNoise": "dpfast.privacy.noise",
     "Uniform": "dpfast.optimize",
     "ZCDP": "dpfast.privacy.budget",
     "fit": "dpfast.regression",
+    "fit_formula": "dpfast.tables",
     "nonprivate_fit": "dpfast.nonprivate",
     "plan": "dpfast.study",
 }
 
 __all__ = [
     "ApproxDP",
+    "Binary",
     "Bounded",
     "BudgetExceeded",
+    "Categorical",
     "Clip",
     "DpfastError",
     "EntropyNoise",
@@ -57,19 +64,23 @@ __all__ = [
     "Logistic",
     "Mallows",
     "Newton",
+    "Numeric",
     "PseudoHuber",
     "PureDP",
+    "Schema",
     "SeededNoise",
     "Uniform",
     "ZCDP",
     "__version__",
     "fit",
+    "fit_formula",
     "nonprivate_fit",
     "plan",
 ]
 
 
 if TYPE_CHECKING:
+    from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
     from dpfast.inference import Fit
     from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, PseudoHuber
@@ -80,6 +91,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.noise import EntropyNoise, SeededNoise
     from dpfast.regression import fit
     from dpfast.study import plan
+    from dpfast.tables import fit_formula
 
 
 def __getattr__(name: str) -> object:

@@ -205,10 +205,33 @@ def _apply(
     return function(*data, *arguments, **options)
 
 
+def _formulas() -> Iterator[Example]:
+    from dpfast.data.schema import Binary, Numeric, Schema
+    from dpfast.tables import fit_formula
+
+    if find_spec("formulaic") is None:
+        return
+    columns = {"a": Numeric(-1.0, 1.0), "b": Numeric(-2.0, 2.0, centre=1.0, unit=0.5)}
+    for loss, response in (("log-cosh", Numeric(-3.0, 3.0)), ("logistic", Binary(1, 0))):
+        schema = Schema(columns | {"y": response})
+        scale = {} if loss == "logistic" else {"scale": 0.8}
+
+        def call(data: Any, loss: str = loss, options: Any = (schema, scale)) -> Any:
+            X, y = data
+            table = {"a": X[:, 0], "b": X[:, 1], "y": y}
+            formula = "y ~ a*b + I(a**2) + exp(b)"
+            own = {"schema": options[0], "privacy": GDP(1.0), "steps": 3} | options[1]
+            return fit_formula(formula, table, loss, **own)
+
+        name = "dpfast.tables.fit_formula"
+        yield Example(name, loss, call, loss == "logistic", GDP(1.0))
+
+
 #: What makes the calls; a public function that answers questions about records needs some here.
 MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     _fits,
     _joint_releases,
     _steering_queries,
     _baselines,
+    _formulas,
 )

@@ -1,0 +1,363 @@
+"""Public facts about a table: ranges, categories, units.
+
+A schema turns a table into numbers without looking at the data: clipping, scaling and one-hot
+coding follow from what was declared.  Learning any of it from the records would be a release that
+nobody paid for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data.columns import column, column_names, labels, numbers
+from dpfast.errors import InvalidInput
+
+__all__ = ["Binary", "Categorical", "Design", "Numeric", "Schema"]
+
+Array = NDArray[np.float64]
+
+
+class Column:
+    """Base of the declarations of one column."""
+
+    kind: ClassVar[str]
+
+    def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
+        """Encoded columns (n, k), their names and their public bounds (k, 2)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Numeric(Column):
+    """A number in a declared range.
+
+    Values outside are clipped to the range; missing and non-finite ones stay missing, so that
+    their record contributes exactly zero and still counts in n.
+
+    Parameters
+    ----------
+    low, high : float
+        Public range, in the units of the table.
+    centre, unit : float, optional
+        The encoded value is ``(x - centre) / unit``; default the middle of the range and half of
+        its length, which puts it in [-1, 1].
+    units : str
+        For people: "years", "dollars a week".
+    """
+
+    low: float
+    high: float
+    centre: float | None = None
+    unit: float | None = None
+    units: str = ""
+    kind: ClassVar[str] = "numeric"
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "centre", "unit"):
+            value = getattr(self, name)
+            if value is None and name in ("centre", "unit"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise InvalidInput(f"{name} must be a number; received {value!r}.")
+            if not math.isfinite(value):
+                raise InvalidInput(f"{name} must be finite; received {value!r}.")
+        if not self.low < self.high:
+            raise InvalidInput(
+                f"low must be below high; received low={self.low!r}, high={self.high!r}."
+            )
+        if self.unit is not None and not self.unit > 0.0:
+            raise InvalidInput(f"unit must be positive; received {self.unit!r}.")
+
+    @property
+    def location(self) -> float:
+        return 0.5 * (self.low + self.high) if self.centre is None else float(self.centre)
+
+    @property
+    def spread(self) -> float:
+        return 0.5 * (self.high - self.low) if self.unit is None else float(self.unit)
+
+    def scaled(self, x: Array) -> Array:
+        """Clip and scale; what is not finite stays NaN."""
+        with np.errstate(all="ignore"):
+            clipped = np.where(np.isfinite(x), np.clip(x, self.low, self.high), np.nan)
+        return np.asarray((clipped - self.location) / self.spread)
+
+    def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
+        bounds = self.scaled(np.array([self.low, self.high], dtype=float))
+        return self.scaled(numbers(values, name))[:, None], [name], bounds[None, :]
+
+
+@dataclass(frozen=True)
+class Categorical(Column):
+    """One of a declared list of levels, coded as one indicator per level but the reference.
+
+    Parameters
+    ----------
+    levels : sequence of str or int
+        Every level there can be.
+    reference : str or int, optional
+        Level without an indicator; default the first.
+    other : str or int, optional
+        The level that values outside the list (missing ones included) belong to.  Without it
+        their record contributes exactly zero.
+    """
+
+    levels: tuple[Any, ...]
+    reference: Any = None
+    other: Any = None
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        levels = self.levels
+        if isinstance(levels, str) or not isinstance(levels, Sequence):
+            raise InvalidInput(f"levels must be a list of labels; received {levels!r}.")
+        object.__setattr__(self, "levels", tuple(levels))
+        if len(set(levels)) != len(levels) or len(levels) < 2:
+            raise InvalidInput(
+                f"levels must be at least two different labels; received {list(levels)!r}."
+            )
+        if not all(isinstance(level, (str, int, bool)) for level in levels):
+            raise InvalidInput(f"levels must be strings or integers; received {list(levels)!r}.")
+        if self.reference is None:
+            object.__setattr__(self, "reference", self.levels[0])
+        for name in ("reference", "other"):
+            value = getattr(self, name)
+            if value is not None and value not in self.levels:
+                raise InvalidInput(
+                    f"{name} must be one of the levels {list(levels)!r}; received {value!r}."
+                )
+
+    def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
+        codes = self.codes(values, name)
+        kept = [level for level in self.levels if level != self.reference]
+        encoded = np.empty((len(codes), len(kept)))
+        for j, level in enumerate(kept):
+            encoded[:, j] = codes == self.levels.index(level)
+        encoded[codes < 0] = np.nan
+        bounds = np.tile([0.0, 1.0], (len(kept), 1))
+        return encoded, [f"{name}[{level}]" for level in kept], bounds
+
+    def codes(self, values: Any, name: str) -> NDArray[np.int64]:
+        """Position of each value among the levels, -1 for those outside."""
+        known = {level: code for code, level in enumerate(self.levels)}
+        outside = -1 if self.other is None else known[self.other]
+        found = np.empty(len(values), dtype=np.int64)
+        for i, value in enumerate(labels(values, name)):
+            try:
+                found[i] = known.get(value, outside)
+            except TypeError:  # not hashable, so not a level
+                found[i] = outside
+        return found
+
+
+@dataclass(frozen=True)
+class Binary(Column):
+    """A response or covariate that is 1 for one declared value and 0 for another.
+
+    Parameters
+    ----------
+    positive : str, int or bool
+        The value coded as 1.
+    negative : str, int or bool
+        The value coded as 0.  Anything else is missing: its record contributes exactly zero.
+    """
+
+    positive: Any
+    negative: Any
+    kind: ClassVar[str] = "binary"
+
+    def __post_init__(self) -> None:
+        if self.positive == self.negative:
+            raise InvalidInput(
+                f"positive and negative must differ; received {self.positive!r} for both."
+            )
+
+    def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
+        codes = Categorical((self.negative, self.positive)).codes(values, name)
+        return np.where(codes < 0, np.nan, codes)[:, None], [name], np.array([[0.0, 1.0]])
+
+
+@dataclass(frozen=True)
+class Design:
+    """Encoded records and the public facts about them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, q)
+        Private.
+    y : ndarray of shape (n,) or None
+        Private.
+    names : tuple of str
+        Of the q columns.
+    bounds : ndarray of shape (q, 2)
+        Public range of each column.
+    fit_intercept : bool
+    """
+
+    X: Array = field(repr=False)
+    y: Array | None = field(repr=False)
+    names: tuple[str, ...]
+    bounds: Array = field(repr=False)
+    fit_intercept: bool = True
+
+    @property
+    def radius(self) -> float:
+        """Public bound on the norm of a row, the intercept included: what ``Bounded`` takes."""
+        largest = np.abs(self.bounds).max(axis=1)
+        total = float(largest @ largest) + float(self.fit_intercept)
+        return math.sqrt(total) * (1.0 + 1e-12)
+
+
+class Schema:
+    """Declarations of a table's columns.
+
+    Parameters
+    ----------
+    columns : mapping of str to Numeric, Categorical or Binary
+
+    Examples
+    --------
+    >>> schema = Schema({"age": Numeric(18, 90), "sex": Categorical(["F", "M"])})
+    >>> design = schema.encode({"age": [54, 200], "sex": ["F", "M"]})
+    >>> design.names, design.X.tolist()
+    (('age', 'sex[M]'), [[0.0, 0.0], [1.0, 1.0]])
+
+    Privacy
+    -------
+    Encoding is a fixed map of each record on its own; it spends nothing and learns nothing.
+    """
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        for name, declared in columns.items():
+            if not isinstance(name, str) or not isinstance(declared, Column):
+                raise InvalidInput(
+                    "columns must map names to Numeric(...), Categorical(...) or Binary(...); "
+                    f"received {name!r}: {declared!r}."
+                )
+        self.columns: dict[str, Column] = dict(columns)
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self.columns:
+            raise InvalidInput(
+                f"the schema does not declare column {name!r}; it declares {list(self.columns)}. "
+                "Add it with its public range or levels."
+            )
+        return self.columns[name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.columns == other.columns
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name!r}: {declared!r}" for name, declared in self.columns.items())
+        return f"Schema({{{inside}}})"
+
+    def with_scaling(self, **scaling: tuple[float, float]) -> Schema:
+        """A copy whose numeric columns have the given public or released ``(centre, unit)``."""
+        columns = dict(self.columns)
+        for name, (centre, unit) in scaling.items():
+            declared = self[name]
+            if not isinstance(declared, Numeric):
+                raise InvalidInput(f"column {name!r} is {declared.kind}; only numbers are scaled.")
+            columns[name] = replace(declared, centre=float(centre), unit=float(unit))
+        return Schema(columns)
+
+    def response(self, table: Any, name: str) -> Array:
+        """A response column as declared, shape (n,): scaled, or coded 0 and 1."""
+        encoded, names, _ = self[name].encode(column(table, name), name)
+        if len(names) != 1:
+            raise InvalidInput(
+                f"the response {name!r} is declared categorical; declare it Binary(positive=..., "
+                "negative=...) for a logistic regression."
+            )
+        return encoded[:, 0]
+
+    def encode(
+        self, table: Any, covariates: Sequence[str] | None = None, response: str | None = None
+    ) -> Design:
+        """Encode columns of a table.
+
+        Parameters
+        ----------
+        table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+        covariates : sequence of str, optional
+            Default: every declared column the table has, except the response.
+        response : str, optional
+
+        Raises
+        ------
+        InvalidInput
+            For an undeclared or absent column or a wrong type.  Never because of a value.
+        """
+        if covariates is None:
+            present = column_names(table)
+            covariates = [name for name in self.columns if name in present and name != response]
+        parts = [self[name].encode(column(table, name), name) for name in covariates]
+        if not parts:
+            raise InvalidInput("there is no covariate to encode: name at least one column.")
+        lengths = {len(part[0]) for part in parts}
+        if len(lengths) != 1:
+            raise InvalidInput(f"the columns have different lengths: {sorted(lengths)}.")
+        return Design(
+            X=np.column_stack([part[0] for part in parts]),
+            y=None if response is None else self.response(table, response),
+            names=tuple(name for part in parts for name in part[1]),
+            bounds=np.concatenate([part[2] for part in parts]),
+        )
+
+    @staticmethod
+    def draft(public_sample: Any) -> Schema:
+        """Guess a schema from a **public** sample, to be read and corrected by a person.
+
+        Numbers get a rounded range a quarter wider than the sample's, few distinct labels become
+        levels with ``other``.  Never draft from the private data: every bound would leak.
+
+        Parameters
+        ----------
+        public_sample : table
+        """
+        return Schema(
+            {
+                name: _draft(column(public_sample, name), name)
+                for name in column_names(public_sample)
+            }
+        )
+
+    @staticmethod
+    def from_toml(source: Any) -> Schema:
+        """Read a schema from a TOML file (a path) or text; see :meth:`to_toml`."""
+        from dpfast.data.schema_file import read
+
+        return read(source)
+
+    def to_toml(self) -> str:
+        """This schema as TOML text, one ``[columns.NAME]`` table per column."""
+        from dpfast.data.schema_file import write
+
+        return write(self)
+
+
+def _draft(values: Any, name: str) -> Column:
+    try:
+        x = numbers(values, name)
+    except InvalidInput:
+        found = sorted({str(v) for v in labels(values, name) if v is not None and v == v})
+        if "other" not in found:
+            found.append("other")
+        return Categorical(tuple(found if len(found) > 1 else [*found, "no"]), other="other")
+    x = x[np.isfinite(x)]
+    if len(x) == 0:
+        return Numeric(-1.0, 1.0)
+    low, high = float(x.min()), float(x.max())
+    margin = 0.25 * (high - low) or max(1.0, abs(high))
+    step = 10.0 ** math.floor(math.log10(margin))
+    low = math.floor((low - margin) / step) * step if low < 0.0 or low > margin else 0.0
+    high = math.ceil((high + margin) / step) * step
+    return Numeric(float(f"{low:.12g}"), float(f"{high:.12g}"))

@@ -1,0 +1,70 @@
+"""``fit_formula``: a fit straight from a table, a formula and a schema of public facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpfast.data.formula import design_from_formula
+from dpfast.data.schema import Schema
+from dpfast.errors import InvalidInput
+from dpfast.inference.results import Fit
+from dpfast.models import Loss
+from dpfast.privacy.budget import Budget
+from dpfast.regression import fit
+
+__all__ = ["fit_formula"]
+
+
+def fit_formula(
+    formula: str,
+    data: Any,
+    loss: str | Loss = "log-cosh",
+    *,
+    schema: Schema,
+    privacy: Budget | float,
+    **options: Any,
+) -> Fit:
+    """Fit the regression a formula describes, with the public facts of a schema.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"log_wage ~ education + I(experience**2) + C(state)"``.  Numeric names stand for
+        the columns as scaled by the schema, the response too.
+    data : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+    loss : str or Loss
+    schema : Schema
+        Ranges, scaling and levels; there is no other source for them.
+    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+        The total to spend.
+    **options
+        Passed to :func:`dpfast.fit`.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    ImportError
+        Without the formulaic package (``pip install 'dpfast[tables]'``).
+    InvalidInput
+        For a term that would have to look at more than one record, or an undeclared column.
+
+    Privacy
+    -------
+    Encoding maps each record on its own by public facts and spends nothing; the fit spends
+    ``privacy`` (see :func:`dpfast.fit`).
+    """
+    design = design_from_formula(formula, data, schema)
+    if design.y is None:
+        raise InvalidInput(f"formula {formula!r} has no response: write 'response ~ terms'.")
+    options.setdefault("names", design.names)
+    return fit(
+        design.X,
+        design.y,
+        loss,
+        privacy=privacy,
+        fit_intercept=design.fit_intercept,
+        **options,
+    )

@@ -1,0 +1,123 @@
+"""Formulas over a schema."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("formulaic")
+
+import dpfast
+from dpfast.data.formula import design_from_formula
+from dpfast.data.schema import Binary, Categorical, Numeric, Schema
+from dpfast.errors import InvalidInput
+
+SCHEMA = Schema(
+    {
+        "y": Numeric(-5, 5, centre=0, unit=1),
+        "a": Numeric(0, 4, centre=0, unit=2),
+        "b": Numeric(-1, 1),
+        "g": Categorical(["u", "v", "w"]),
+        "z": Binary(1, 0),
+    }
+)
+RNG = np.random.default_rng(3)
+N = 40
+TABLE = {
+    "y": RNG.normal(size=N),
+    "a": RNG.uniform(0, 4, N),
+    "b": RNG.uniform(-1, 1, N),
+    "g": RNG.choice(["u", "v", "w"], N),
+    "z": RNG.integers(0, 2, N),
+}
+
+
+def test_terms_mean_what_they_say():
+    design = design_from_formula("y ~ a + I(a**2) + np.log(1 + a) + b:C(g) - 1", TABLE, SCHEMA)
+    a, b = TABLE["a"] / 2, TABLE["b"]
+    v, w = (TABLE["g"] == "v") * 1.0, (TABLE["g"] == "w") * 1.0
+    expected = {
+        "a": a,
+        "I(a ** 2)": a**2,
+        "np.log(1 + a)": np.log1p(a),
+        "b:g[v]": b * v,
+        "b:g[w]": b * w,
+    }
+    found = dict(zip(design.names, design.X.T, strict=True))
+    assert set(found) == set(expected)
+    for name, column in expected.items():
+        np.testing.assert_allclose(found[name], column, atol=1e-15)
+    assert not design.fit_intercept
+    np.testing.assert_array_equal(design.y, TABLE["y"])
+
+
+def test_treatment_coding_is_that_of_formulaic():
+    """With main effects present, the design is that of the well-known implementation."""
+    formulaic = pytest.importorskip("formulaic")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLE)
+    frame["a"] /= 2
+    frame["g"] = pandas.Categorical(frame["g"], ["u", "v", "w"])
+    formula = "a + g + b + b:g + a:b"
+    theirs = np.asarray(formulaic.model_matrix(formula, frame))
+    ours = design_from_formula(formula, TABLE, SCHEMA)
+    assert ours.fit_intercept
+    X = np.column_stack([np.ones(N), ours.X])
+    assert X.shape == theirs.shape
+    order = [int(np.argmin(np.abs(theirs - column[:, None]).sum(axis=0))) for column in X.T]
+    assert sorted(order) == list(range(X.shape[1]))
+    np.testing.assert_allclose(X, theirs[:, order], atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "term",
+    ["a", "I(a*b)", "I(a - b)", "I(a/(2 + b))", "I((a - b)**3)", "I(b**2)", "I(-b)", "exp(b)",
+     "sqrt(a)", "abs(b)", "log(0.5 + a)", "a:b", "a:C(g)", "z:b", "I(2*a + 1)"],
+)  # fmt: skip
+def test_bounds_hold_and_are_approached(term):
+    n = 4001
+    table = {
+        "a": np.tile([0.0, 4.0, 1.0], n)[:n],
+        "b": np.linspace(-1.0, 1.0, n),
+        "g": np.tile(["v", "w"], n)[:n],
+        "z": np.ones(n),
+    }
+    design = design_from_formula(term, table, SCHEMA)
+    low, high = design.bounds.T
+    assert (low - 1e-12 <= design.X).all() and (high + 1e-12 >= design.X).all()
+    reach = np.ptp(design.X, axis=0) / (high - low)
+    assert (reach > (0.3 if term in ("I(a/(2 + b))", "I(a - b)") else 0.45)).all()
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["y ~ center(a)", "y ~ scale(a)", "y ~ bs(a)", "y ~ a.mean()", "y ~ I(a - a.mean())",
+     "y ~ I(a - np.mean(a))", "y ~ np.sort(a)", "y ~ a[0]", "y ~ I([1])", "y ~ C(a)",
+     "y ~ C(g, contr.sum)", "y ~ log(a)", "y ~ I(1/a)", "y ~ I(a**0.5)", "y ~ I(2)", "y ~ x",
+     "y ~ g + I(g + 1)", "a + y ~ b", "log(y) ~ b", "y ~ 1", "y ~ ("],
+)  # fmt: skip
+def test_whatever_could_look_at_other_records_is_refused(formula):
+    with pytest.raises(InvalidInput):
+        design_from_formula(formula, TABLE, SCHEMA)
+
+
+def test_a_fit_from_a_formula():
+    n = 4000
+    rng = np.random.default_rng(0)
+    table = {"a": rng.uniform(0, 4, n), "g": rng.choice(["u", "v"], n)}
+    table["y"] = 1 + 0.5 * table["a"] + (table["g"] == "v") + 0.1 * rng.normal(size=n)
+    options = {"schema": SCHEMA, "privacy": 2.0, "scale": 0.1, "noise": dpfast.SeededNoise(0)}
+    fit = dpfast.fit_formula("y ~ a + C(g)", table, "log-cosh", **options)
+    assert fit.names == ("intercept", "a", "g[v]", "g[w]")
+    assert fit.params[:3] == pytest.approx([1.0, 1.0, 1.0], abs=0.05)
+    with pytest.raises(InvalidInput, match="no response"):
+        dpfast.fit_formula("a", table, **options)
+
+
+def test_a_missing_value_reaches_no_other_record():
+    table = dict(TABLE, a=np.where(np.arange(N) == 3, math.nan, TABLE["a"]))
+    design = design_from_formula("y ~ a*b", table, SCHEMA)
+    bad = ~np.isfinite(design.X).all(axis=1)
+    assert bad.tolist() == [i == 3 for i in range(N)]

@@ -1,0 +1,210 @@
+"""Schemas: public facts in, encoded records out, and never a look at the data."""
+
+from __future__ import annotations
+
+import gzip
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import dpfast
+from dpfast.data.files import read_table
+from dpfast.data.schema import Binary, Categorical, Numeric, Schema
+from dpfast.errors import InvalidInput
+
+SCHEMA = Schema(
+    {
+        "wage": Numeric(0, 20, centre=10, unit=5, units="dollars an hour"),
+        "age": Numeric(18, 90),
+        "state": Categorical(["CA", "NY", "else"], other="else"),
+        "size": Categorical([1, 2, 3]),
+        "sick": Binary("yes", "no"),
+    }
+)
+TABLE = {
+    "wage": [10.0, 25.0, math.nan],
+    "age": [54, 17, 90],
+    "state": ["NY", "TX", None],
+    "size": [3, 7, 1],
+    "sick": ["yes", "no", "perhaps"],
+}
+
+
+def as_is(table):
+    return table
+
+
+def pandas_table(table):
+    return pytest.importorskip("pandas").DataFrame(table)
+
+
+def polars_table(table):
+    table = {name: [None if v != v else v for v in values] for name, values in table.items()}
+    return pytest.importorskip("polars").DataFrame(table)
+
+
+def arrow_table(table):
+    return pytest.importorskip("pyarrow").table(table)
+
+
+@pytest.mark.parametrize("kind", [as_is, pandas_table, polars_table, arrow_table])
+def test_a_table_is_encoded_by_what_was_declared(kind):
+    design = SCHEMA.encode(kind(TABLE), response="sick")
+    assert design.names == ("wage", "age", "state[NY]", "state[else]", "size[2]", "size[3]")
+    nan = math.nan
+    expected = [
+        [0.0, 0.0, 1.0, 0.0, 0.0, 1.0],
+        [2.0, -1.0, 0.0, 1.0, nan, nan],  # clipped; level 7 does not exist
+        [nan, 1.0, 0.0, 1.0, 0.0, 0.0],
+    ]
+    np.testing.assert_array_equal(design.X, expected)
+    np.testing.assert_array_equal(design.y, [1.0, 0.0, nan])
+    assert design.bounds.tolist() == [[-2, 2], [-1, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
+    assert design.radius == pytest.approx(math.sqrt(1 + 4 + 1 + 4))
+
+
+def test_nullable_columns_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"age": pandas.array([54, None], dtype="Int64")})
+    np.testing.assert_array_equal(SCHEMA.encode(table).X, [[0.0], [math.nan]])
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=8), st.lists(st.text(), min_size=1, max_size=8))
+def test_no_value_raises_and_none_escapes_its_bounds(numbers, words):
+    size = min(len(numbers), len(words))
+    table = {"wage": numbers[:size], "state": words[:size], "sick": words[:size]}
+    design = SCHEMA.encode(table)
+    X = design.X[np.isfinite(design.X).all(axis=1)]
+    assert ((design.bounds[:, 0] <= X) & (design.bounds[:, 1] >= X)).all()
+    assert (np.isfinite(design.X[:, 0]) == np.isfinite(numbers[:size])).all()
+
+
+@given(st.lists(st.sampled_from(["CA", "NY", "TX", "", "ca"]), min_size=2, max_size=6))
+def test_a_record_is_encoded_the_same_whatever_the_others_are(values):
+    """The encoding of a record is a function of that record: what differs stays in its row."""
+    table = {"state": values, "age": list(range(20, 20 + len(values)))}
+    whole = SCHEMA.encode(table).X
+    for i in range(len(values)):
+        alone = SCHEMA.encode({name: column[i : i + 1] for name, column in table.items()})
+        np.testing.assert_array_equal(alone.X[0], whole[i])
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Numeric(1, 1), "below"),
+        (lambda: Numeric(0, math.inf), "finite"),
+        (lambda: Numeric(0, 1, unit=-1.0), "unit"),
+        (lambda: Numeric("0", 1), "number"),
+        (lambda: Categorical(["a"]), "two different"),
+        (lambda: Categorical(["a", "a"]), "two different"),
+        (lambda: Categorical("ab"), "list of labels"),
+        (lambda: Categorical(["a", "b"], other="c"), "other"),
+        (lambda: Categorical(["a", 1.5]), "strings or integers"),
+        (lambda: Binary("a", "a"), "differ"),
+        (lambda: Schema({"a": "numeric"}), "Numeric"),
+        (lambda: SCHEMA["nothing"], "does not declare"),
+        (lambda: SCHEMA.encode({"x": [1]}), "no covariate"),
+        (lambda: SCHEMA.encode({"age": [1], "wage": [1, 2]}), "different lengths"),
+        (lambda: SCHEMA.encode({"age": ["old"]}), "declared numeric"),
+        (lambda: SCHEMA.encode(TABLE, ["age"], response="state"), "Binary"),
+        (lambda: SCHEMA.encode({"age": [[1]]}), "one dimension"),
+        (lambda: SCHEMA.encode([1, 2]), "mapping"),
+        (lambda: SCHEMA.encode(TABLE, ["hair"]), "does not declare"),
+        (lambda: SCHEMA.encode({"wage": [1]}, ["age"]), "no column 'age'"),
+        (lambda: SCHEMA.with_scaling(state=(0, 1)), "only numbers"),
+    ],
+)
+def test_refusals_say_what_is_wrong(make, named):
+    with pytest.raises(InvalidInput, match=named):
+        make()
+
+
+def test_toml_there_and_back(tmp_path):
+    text = SCHEMA.to_toml()
+    assert Schema.from_toml(text) == SCHEMA
+    path = tmp_path / "schema.toml"
+    path.write_text(text)
+    assert Schema.from_toml(path) == Schema.from_toml(str(path)) == SCHEMA
+    odd = Schema({'a "b" ü': Categorical(["\n", "é", "[x]"]), "c": Numeric(-1e-300, 1e300)})
+    assert Schema.from_toml(odd.to_toml()) == odd
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("columns = \n", "valid TOML"),
+        ("[tables.x]\nkind = 'numeric'", "one table per column"),
+        ("[columns.x]\nkind = 'text'", "kind must be"),
+        ("[columns.x]\nkind = 'numeric'\nlow = 1", "needs"),
+        ("[columns.x]\nkind = 'numeric'\nlow = 1\nhigh = 2\nhihg = 3", "may have"),
+        ("no-such-file.toml", "no schema file"),
+    ],
+)
+def test_a_bad_file_is_refused_with_the_reason(text, named):
+    with pytest.raises(InvalidInput, match=named):
+        Schema.from_toml(text)
+
+
+def test_a_draft_covers_its_public_sample():
+    sample = {"age": [20.0, 31.5, 64.0], "flag": [1, 1, 1], "state": ["CA", "NY", "CA"]}
+    draft = Schema.draft(sample)
+    assert draft["age"].low <= 20 and draft["age"].high >= 64 and draft["age"].high <= 130
+    assert draft["state"].levels == ("CA", "NY", "other") and draft["state"].other == "other"
+    assert np.isfinite(draft.encode(sample).X).all()
+    assert Schema.from_toml(draft.to_toml()) == draft
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".npz", ".parquet", ".feather"])
+def test_files_are_read_as_declared(tmp_path, suffix):
+    path = tmp_path / f"table{suffix}"
+    text = "wage,ignored,state,size,sick\n10,x,NY,3,yes\noops,y,TX,2,no\n25,z\n"
+    if suffix == ".csv":
+        path.write_text(text)
+    elif suffix == ".csv.gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        columns = {
+            "wage": [10.0, math.nan, 25.0],
+            "state": ["NY", "TX", ""],
+            "size": [3, 2, 0],
+            "sick": ["yes", "no", ""],
+        }
+        if suffix == ".npz":
+            np.savez(path, **{name: np.array(column) for name, column in columns.items()})
+        else:
+            arrow = pytest.importorskip("pyarrow")
+            from pyarrow import feather, parquet
+
+            write = parquet.write_table if suffix == ".parquet" else feather.write_feather
+            write(arrow.table({**columns, "ignored": ["x", "y", "z"]}), path)
+    design = SCHEMA.encode(read_table(path, SCHEMA), response="sick")
+    nan = math.nan
+    np.testing.assert_array_equal(
+        design.X, [[0, 1, 0, 0, 1], [nan, 0, 1, 1, 0], [2, 0, 1, nan, nan]]
+    )
+    np.testing.assert_array_equal(design.y, [1, 0, nan])
+
+
+@pytest.mark.parametrize(("name", "named"), [("x.xlsx", "unknown kind"), ("x.csv", "is empty")])
+def test_files_that_cannot_be_read(tmp_path, name, named):
+    (tmp_path / name).write_text("")
+    with pytest.raises(InvalidInput, match=named):
+        read_table(tmp_path / name, SCHEMA)
+    with pytest.raises(InvalidInput, match="no data file"):
+        read_table(tmp_path / "absent.csv", SCHEMA)
+
+
+def test_a_declared_radius_bounds_every_row():
+    """A ball of the design's radius projects nothing."""
+    table = {"age": [18, 90, 54.0], "state": ["CA", "NY", "TX"], "wage": [0.0, 20.0, 5.0]}
+    design = SCHEMA.encode(table, response="wage")
+    rows = np.column_stack([np.ones(3), design.X])
+    assert (np.linalg.norm(rows, axis=1) <= design.radius).all()
+    fit = dpfast.fit(
+        design.X, design.y, "log-cosh", privacy=1.0, scale=1.0, ridge=1.0, names=design.names,
+        weights=dpfast.Bounded(design.radius), inference=False, noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    assert fit.names == ("intercept", "age", "state[NY]", "state[else]")
