@@ -57,12 +57,13 @@ def fit_formula(
     ``privacy`` (see :func:`dpfast.fit`).
     """
     design = design_from_formula(formula, data, schema)
-    if design.y is None:
+    X, y = design.arrays()
+    if y is None:
         raise InvalidInput(f"formula {formula!r} has no response: write 'response ~ terms'.")
     options.setdefault("names", design.names)
     return fit(
-        design.X,
-        design.y,
+        X,
+        y,
         loss,
         privacy=privacy,
         fit_intercept=design.fit_intercept,

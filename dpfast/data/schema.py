@@ -206,6 +206,10 @@ class Design:
     bounds: Array = field(repr=False)
     fit_intercept: bool = True
 
+    def arrays(self) -> tuple[Array, Array | None]:
+        """``(X, y)``, as ``fit`` takes them."""
+        return self.X, self.y
+
     @property
     def radius(self) -> float:
         """Public bound on the norm of a row, the intercept included: what ``Bounded`` takes."""
