@@ -11,8 +11,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ApproxDP": "dpfast.privacy.budget",
+    "Ball": "dpfast.models",
     "Binary": "dpfast.data.schema",
     "Bounded": "dpfast.models",
+    "Box": "dpfast.models",
     "BudgetExceeded": "dpfast.errors",
     "Categorical": "dpfast.data.schema",
     "Clip": "dpfast.models",
@@ -23,14 +25,18 @@ _HOMES = {
     "Geometric": "dpfast.optimize",
     "GradientDescent": "dpfast.optimize",
     "Huber": "dpfast.models",
+    "Interval": "dpfast.models",
     "InvalidBudget": "dpfast.errors",
     "InvalidInput": "dpfast.errors",
     "Ledger": "dpfast.privacy.ledger",
     "LogCosh": "dpfast.models",
     "Logistic": "dpfast.models",
+    "LpBall": "dpfast.models",
     "Mallows": "dpfast.models",
     "Newton": "dpfast.optimize",
     "Numeric": "dpfast.data.schema",
+    "OneHot": "dpfast.models",
+    "Product": "dpfast.models",
     "PseudoHuber": "dpfast.models",
     "PureDP": "dpfast.privacy.budget",
     "Schema": "dpfast.data.schema",
@@ -45,8 +51,10 @@ _HOMES = {
 
 __all__ = [
     "ApproxDP",
+    "Ball",
     "Binary",
     "Bounded",
+    "Box",
     "BudgetExceeded",
     "Categorical",
     "Clip",
@@ -57,14 +65,18 @@ __all__ = [
     "Geometric",
     "GradientDescent",
     "Huber",
+    "Interval",
     "InvalidBudget",
     "InvalidInput",
     "Ledger",
     "LogCosh",
     "Logistic",
+    "LpBall",
     "Mallows",
     "Newton",
     "Numeric",
+    "OneHot",
+    "Product",
     "PseudoHuber",
     "PureDP",
     "Schema",
@@ -83,7 +95,21 @@ if TYPE_CHECKING:
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
     from dpfast.inference import Fit
-    from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, PseudoHuber
+    from dpfast.models import (
+        Ball,
+        Bounded,
+        Box,
+        Clip,
+        Huber,
+        Interval,
+        LogCosh,
+        Logistic,
+        LpBall,
+        Mallows,
+        OneHot,
+        Product,
+        PseudoHuber,
+    )
     from dpfast.nonprivate import nonprivate_fit
     from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
     from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, PureDP

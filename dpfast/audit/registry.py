@@ -39,6 +39,9 @@ EXEMPT: dict[str, str] = {
     "dpfast.demo": "prints a fit of public example data",
     "dpfast.inference.results.Fit": "holds released numbers only; predict takes new rows",
     "dpfast.models.objective.Objective": "public settings",
+    "dpfast.models.domains": "moves rows onto a declared set, one by one, before the Curator sums "
+    "them",
+    "dpfast.models.products": "as dpfast.models.domains",
     "dpfast.privacy.ledger.Ledger": "counts public budgets",
     "dpfast.privacy.noise": "draws noise; takes no records",
     "dpfast.optimize": "settings of optimisers, which see a Curator's answers only; audited "

@@ -75,6 +75,8 @@ class Loss:
         the loss from any start.
     self_concordance : float
         Smallest known ``g`` with ``|rho'''| <= g * rho''``, ``inf`` where there is none.
+    psi_second_bound : float
+        ``sup |psi''|``; never above ``self_concordance * psi_prime_bound``.
     """
 
     name: ClassVar[str]
@@ -98,6 +100,10 @@ class Loss:
     @property
     def self_concordance(self) -> float:
         return math.inf
+
+    @property
+    def psi_second_bound(self) -> float:
+        return self.self_concordance * self.psi_prime_bound
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         """``rho(r)``, elementwise; ``r`` in units of the scale."""
@@ -159,6 +165,10 @@ class LogCosh(Loss):
     def self_concordance(self) -> float:
         return 2.0 / self.c
 
+    @property
+    def psi_second_bound(self) -> float:
+        return 4.0 / (3.0 * math.sqrt(3.0)) / self.c  # at tanh(u)^2 = 1/3
+
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         a = np.abs(np.asarray(r, dtype=float)) / self.c
         tail = np.log1p(np.exp(-2.0 * np.minimum(a, FAR)))
@@ -183,6 +193,10 @@ class PseudoHuber(Loss):
     @property
     def self_concordance(self) -> float:
         return 1.5 / self.c
+
+    @property
+    def psi_second_bound(self) -> float:
+        return 1.5 / math.pow(1.25, 2.5) / self.c  # at u = 1/2
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         u = np.asarray(r, dtype=float) / self.c
@@ -227,6 +241,10 @@ class Logistic(Loss):
     @property
     def self_concordance(self) -> float:
         return 1.0
+
+    @property
+    def psi_second_bound(self) -> float:
+        return 1.0 / (6.0 * math.sqrt(3.0))  # at p = (1 - 1/sqrt 3)/2
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(np.logaddexp(0.0, np.asarray(r, dtype=float)))

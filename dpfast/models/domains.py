@@ -1,0 +1,383 @@
+"""Covariate domains: declared public sets that every row is projected onto, never rejected.
+
+A domain says how long a row can be (:attr:`Domain.radius`), how far a direction can see
+(:meth:`Domain.support`, exact) and how large ``x'H^-1 x`` can get
+(:meth:`Domain.quadratic_bound`).  All are public functions of the declaration; the intercept, if
+there is one, is the fixed first coordinate 1 of a row and is never stored in X.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.errors import InvalidInput
+from dpfast.models.losses import check_constant
+from dpfast.models.quadratics import ball_maximum, diagonal_bound, vertex_maximum
+
+__all__ = ["Ball", "Box", "Domain", "LpBall"]
+
+Array = NDArray[np.float64]
+
+_UP = 1.0 + 2.0**-44  # more than the rounding of a sum of up to 4096 terms relative to its size
+
+
+class Domain:
+    """Base of the domains.
+
+    Attributes
+    ----------
+    intercept : bool
+        Whether a row has a fixed first coordinate 1, which X does not contain.
+    n_covariates : int or None
+        Columns of X; None until :meth:`bind` for a domain of any dimension.
+    needs_projection : bool
+        Whether rows have to be projected before the compiled kernels see them: the kernels project
+        onto a ball themselves (``Bounded(radius)``).
+    """
+
+    intercept: bool
+    n_covariates: int | None
+    needs_projection: bool = True
+
+    def bind(self, n_covariates: int) -> Domain:
+        """This domain for X with so many columns; an error if it was declared for others."""
+        if self.n_covariates is not None and self.n_covariates != n_covariates:
+            raise InvalidInput(
+                f"{self!r} describes {self.n_covariates} columns; X has {n_covariates}. Declare "
+                "every column of X, without the intercept."
+            )
+        return self
+
+    @property
+    def dimension(self) -> int | None:
+        """Coordinates of a row, intercept included."""
+        return None if self.n_covariates is None else self.n_covariates + int(self.intercept)
+
+    @property
+    def radius(self) -> float:
+        """``sup ||x||_2`` over rows, intercept included, rounded up."""
+        raise NotImplementedError
+
+    def project(self, X: ArrayLike) -> Array:
+        """Each row of X moved onto the domain; rows of the domain stay as they are.
+
+        Rows with a non-finite entry become NaN throughout, so that the kernels count them as zero.
+        One pass; the result is a new array unless nothing needs to change.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, q)
+
+        Returns
+        -------
+        ndarray of shape (n, q)
+        """
+        rows = np.asarray(X, dtype=float)
+        if self.n_covariates is not None and rows.shape[1] != self.n_covariates:
+            self.bind(rows.shape[1])
+        with np.errstate(all="ignore"):
+            projected = self._project(rows)
+            finite = np.isfinite(rows.sum(axis=1))
+        if not finite.all():  # a sum may also overflow: look closer only where it did
+            suspects = np.flatnonzero(~finite)
+            bad = suspects[~np.isfinite(rows[suspects]).all(axis=1)]
+            projected = projected.copy() if projected is rows else projected
+            projected[bad] = np.nan
+        return projected
+
+    def support(self, direction: ArrayLike) -> float:
+        """``sup |p'x|`` over rows x, rounded up by a relative 1e-13.
+
+        Parameters
+        ----------
+        direction : ndarray of shape (dimension,)
+        """
+        p = np.asarray(direction, dtype=float)
+        if self.dimension is not None and p.shape != (self.dimension,):
+            raise InvalidInput(
+                f"a direction needs {self.dimension} coordinates, intercept included; received "
+                f"shape {p.shape}."
+            )
+        fixed, rest = (float(p[0]), p[1:]) if self.intercept else (0.0, p)
+        high, low = self._reach(rest)
+        size = abs(fixed) + max(abs(high), abs(low))
+        return max(abs(fixed + high), abs(fixed + low)) + size * (_UP - 1.0)
+
+    def quadratic_bound(self, H_inverse: ArrayLike) -> float:
+        """An upper bound of ``sup x'H^-1 x`` over rows, rounded up; see the class for exactness.
+
+        Parameters
+        ----------
+        H_inverse : ndarray of shape (dimension, dimension)
+            Positive semidefinite.
+
+        Notes
+        -----
+        Only values that are exact are monotone in the Loewner order, hence have a sensitivity
+        (claim R3); others serve the certificates of a solver, which need any upper bound.
+        """
+        M = _symmetric(H_inverse, self.dimension)
+        return min(bound for bound in self._quadratic(M) if bound is not None)
+
+    def quadratic_maximum(self, H_inverse: ArrayLike) -> float | None:
+        """``sup x'H^-1 x`` exactly (up to rounding), or None where that is out of reach."""
+        return self._quadratic(_symmetric(H_inverse, self.dimension))[0]
+
+    def _project(self, rows: Array) -> Array:
+        raise NotImplementedError
+
+    def _reach(self, p: Array) -> tuple[float, float]:
+        """Largest and smallest ``p'x`` over the free coordinates."""
+        raise NotImplementedError
+
+    def _quadratic(self, M: Array) -> list[float | None]:
+        """The exact maximum or None, then proved upper bounds."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Domain) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def _symmetric(H_inverse: ArrayLike, dimension: int | None) -> Array:
+    M = np.asarray(H_inverse, dtype=float)
+    if M.ndim != 2 or M.shape[0] != M.shape[1] or dimension not in (None, M.shape[0]):
+        raise InvalidInput(
+            f"H_inverse must be a square matrix with {dimension or 'as many'} rows"
+            f"{'' if dimension else ' as a row has coordinates'}, intercept included; received "
+            f"shape {M.shape}."
+        )
+    return np.asarray(0.5 * (M + M.T))
+
+
+def _shrink(rows: Array, radius: float, order: float) -> Array:
+    """Rows scaled to an l_p norm of at most the radius, without overflow."""
+    top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+    unit = np.where(top > 0.0, top, 1.0)
+    relative = rows / unit
+    lengths = (np.abs(relative) ** order).sum(axis=1, keepdims=True) ** (1.0 / order)
+    outside = lengths > radius / unit
+    if not outside.any():
+        return rows
+    return np.where(outside, relative * (radius / lengths), rows)
+
+
+class Ball(Domain):
+    """Rows of Euclidean norm at most ``radius``, intercept included (as :class:`Bounded`).
+
+    ``quadratic_bound`` is exact: ``radius^2`` over the smallest eigenvalue of H without an
+    intercept, a trust-region problem (solved from its dual) with one.
+
+    Parameters
+    ----------
+    radius : float
+        Above 1 with an intercept; only the covariates are scaled.
+    intercept : bool
+    """
+
+    needs_projection = False
+
+    def __init__(self, radius: float, *, intercept: bool = False) -> None:
+        self._radius = check_constant(radius, "radius", "the bound on the norm of a row")
+        self.intercept = intercept
+        self.n_covariates = None
+        if intercept and self._radius <= 1.0:
+            raise InvalidInput(
+                f"Ball({radius!r}, intercept=True) leaves no room for covariates beside the "
+                "intercept, whose value 1 counts in the norm of a row. Pass a radius above 1."
+            )
+
+    @property
+    def radius(self) -> float:
+        return self._radius
+
+    @property
+    def covariate_radius(self) -> float:
+        """Radius left for the covariates."""
+        r = self._radius
+        return math.sqrt((r - 1.0) * (r + 1.0)) if self.intercept else r
+
+    def _project(self, rows: Array) -> Array:
+        return _shrink(rows, self.covariate_radius, 2.0)
+
+    def _reach(self, p: Array) -> tuple[float, float]:
+        high = self.covariate_radius * float(np.linalg.norm(p))
+        return high, -high
+
+    def _quadratic(self, M: Array) -> list[float | None]:
+        return [ball_maximum(M, self.covariate_radius, self.intercept)]
+
+    def __repr__(self) -> str:
+        return f"Ball({self._radius:.17g}{', intercept=True' if self.intercept else ''})"
+
+
+class Box(Domain):
+    """Covariates between lows and highs, each on its own.
+
+    ``quadratic_bound`` is exact up to 16 free coordinates (all vertices); beyond, the smallest of
+    several proved bounds.
+
+    Parameters
+    ----------
+    bound : float or array-like of shape (q,)
+        Largest absolute value; or the lows, if ``highs`` is given.
+    highs : float or array-like of shape (q,), optional
+    n_covariates : int, optional
+        Columns of X where the bounds are single numbers.
+    intercept : bool
+    """
+
+    def __init__(
+        self,
+        bound: ArrayLike,
+        highs: ArrayLike | None = None,
+        *,
+        n_covariates: int | None = None,
+        intercept: bool = False,
+    ) -> None:
+        first = np.asarray(bound, dtype=float)
+        lows, high = (-first, first) if highs is None else (first, np.asarray(highs, dtype=float))
+        lows, high = np.broadcast_arrays(lows, high)
+        if lows.ndim > 1 or not (np.isfinite(lows).all() and np.isfinite(high).all()):
+            raise InvalidInput("bounds must be finite numbers or vectors of them, one per column.")
+        if not (lows < high).all():
+            raise InvalidInput(
+                f"every low must be below its high; received {lows.tolist()} and {high.tolist()}. "
+                "A bound on the absolute value must be positive."
+            )
+        if lows.ndim == 1 and n_covariates not in (None, len(lows)):
+            raise InvalidInput(f"{len(lows)} bounds were given for {n_covariates} columns.")
+        if lows.ndim == 0 and n_covariates is not None:
+            lows, high = np.full(n_covariates, lows), np.full(n_covariates, high)
+        self._lows, self._highs = lows.copy(), high.copy()
+        self.n_covariates = len(lows) if lows.ndim else None
+        self.intercept = intercept
+
+    def bind(self, n_covariates: int) -> Domain:
+        super().bind(n_covariates)
+        if self.n_covariates is not None:
+            return self
+        return Box(self._lows, self._highs, n_covariates=n_covariates, intercept=self.intercept)
+
+    @property
+    def radius(self) -> float:
+        if self.n_covariates is None:
+            raise InvalidInput(f"{self!r} has no radius before bind(n_covariates).")
+        top = np.maximum(np.abs(self._lows), np.abs(self._highs))
+        return math.hypot(1.0 if self.intercept else 0.0, *top.tolist()) * _UP
+
+    def _project(self, rows: Array) -> Array:
+        return np.asarray(np.clip(rows, self._lows, self._highs))
+
+    def _reach(self, p: Array) -> tuple[float, float]:
+        a, b = p * self._lows, p * self._highs
+        size = float(np.maximum(np.abs(a), np.abs(b)).sum()) * (_UP - 1.0)
+        return float(np.maximum(a, b).sum()) + size, float(np.minimum(a, b).sum()) - size
+
+    def _quadratic(self, M: Array) -> list[float | None]:
+        q = len(M) - int(self.intercept)
+        lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
+        choices: list[Array] = [
+            np.array([[low], [high]]) for low, high in zip(lows, highs, strict=True)
+        ]
+        return quadratic_bounds(M, choices, self.intercept)
+
+    def __repr__(self) -> str:
+        tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
+        tail += ", intercept=True" if self.intercept else ""
+        return f"Box({self._lows.tolist()}, {self._highs.tolist()}{tail})"
+
+
+class LpBall(Domain):
+    """Covariates with ``(sum |x_j|^p)^(1/p) <= radius``, p in [1, inf].
+
+    Rows outside are scaled towards the origin.  ``quadratic_bound`` is exact for p = 1 without an
+    intercept and for p = 2, otherwise the smallest of proved bounds.
+
+    Parameters
+    ----------
+    p : float
+    radius : float
+        Of the covariates alone: the intercept is not counted.
+    n_covariates : int, optional
+    intercept : bool
+    """
+
+    def __init__(
+        self, p: float, radius: float, *, n_covariates: int | None = None, intercept: bool = False
+    ) -> None:
+        if not p >= 1.0:
+            raise InvalidInput(f"p must be at least 1 (inf is allowed); received {p!r}.")
+        self.p = float(p)
+        self.lp_radius = check_constant(radius, "radius", "the bound on the l_p norm of a row")
+        self.n_covariates = n_covariates
+        self.intercept = intercept
+
+    def bind(self, n_covariates: int) -> Domain:
+        super().bind(n_covariates)
+        return LpBall(self.p, self.lp_radius, n_covariates=n_covariates, intercept=self.intercept)
+
+    def _free_radius(self, q: int) -> float:
+        """Largest Euclidean norm of the covariates."""
+        return self.lp_radius * max(1.0, math.pow(q, 0.5 - 1.0 / self.p)) * _UP
+
+    @property
+    def radius(self) -> float:
+        if self.n_covariates is None and self.p > 2.0:
+            raise InvalidInput(f"{self!r} has no radius before bind(n_covariates).")
+        free = self._free_radius(self.n_covariates or 1)
+        return math.hypot(1.0 if self.intercept else 0.0, free) * _UP
+
+    def _project(self, rows: Array) -> Array:
+        if math.isinf(self.p):
+            return np.asarray(np.clip(rows, -self.lp_radius, self.lp_radius))
+        return _shrink(rows, self.lp_radius, self.p)
+
+    def _reach(self, p: Array) -> tuple[float, float]:
+        dual = math.inf if self.p == 1.0 else 1.0 if math.isinf(self.p) else self.p / (self.p - 1.0)
+        top = float(np.abs(p).max(initial=0.0))
+        if top == 0.0 or not math.isfinite(top):
+            return top, -top
+        high = self.lp_radius * top * float(np.linalg.norm(p / top, dual)) * _UP
+        return high, -high
+
+    def _quadratic(self, M: Array) -> list[float | None]:
+        q = len(M) - int(self.intercept)
+        ball = ball_maximum(M, self._free_radius(q), self.intercept)
+        exact: float | None = None
+        box: list[float | None] = []
+        if self.p == 1.0:
+            points = np.vstack([np.eye(q), -np.eye(q)]) * self.lp_radius
+            exact = vertex_maximum(M, [points], self.intercept)
+        elif self.p == 2.0:
+            exact = ball
+        elif self.p > 2.0:  # inside the box of the same radius
+            half = np.array([[-self.lp_radius], [self.lp_radius]])
+            box = quadratic_bounds(M, [half] * q, self.intercept)
+            exact = box[0] if math.isinf(self.p) else None
+        return [exact, ball, *box]
+
+    def __repr__(self) -> str:
+        tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
+        tail += ", intercept=True" if self.intercept else ""
+        return f"LpBall({self.p:.17g}, {self.lp_radius:.17g}{tail})"
+
+
+def quadratic_bounds(M: Array, choices: Sequence[Array], intercept: bool) -> list[float | None]:
+    """Exact maximum where the vertices can be enumerated (else None), and proved upper bounds."""
+    exact = vertex_maximum(M, choices, intercept)
+    if exact is not None:
+        return [exact]
+    return [None, diagonal_bound(M, choices, intercept)]
+
+
+def describe(parts: Sequence[Any]) -> str:
+    """``repr`` of the parts of a product."""
+    return ", ".join(repr(part) for part in parts)
