@@ -10,7 +10,6 @@ of public and released numbers only, each rounded in the safe direction; proofs 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import NamedTuple
 
 from dpfast.errors import InvalidInput
@@ -362,11 +361,9 @@ def scaled_count(
     _positive(s=s, M=M)
     _nonnegative(eta=eta)
     lam = min(lam, largest, 1e300) if lam > 0.0 else 0.0
-    excess = Fraction(lam) - Fraction(s)
-    if excess <= 0:
-        return 0
-    scaled = M * excess / (Fraction(s) + 2 * Fraction(eta))
-    return scaled.numerator // scaled.denominator
+    (a, b), (c, d), (e, f) = (float(x).as_integer_ratio() for x in (lam, s, eta))
+    # M (a/b - c/d) / (c/d + 2 e/f)
+    return max(0, M * (a * d - c * b) * f // (b * (c * f + 2 * e * d)))
 
 
 def tail_count(epsilon1: float, delta1: float, M: int = COUNT) -> int:
@@ -417,12 +414,12 @@ def lower_bound_from_release(
     _nonnegative(lreg=lreg)
     if N_hat <= k:
         return lreg
-    exact = (
-        (int(N_hat) - int(k)) * (Fraction(s) + 2 * Fraction(eta)) / M + Fraction(s) - Fraction(eta)
-    )
-    return max(lreg, _float_below(exact))
+    (c, d), (e, f) = (float(x).as_integer_ratio() for x in (s, eta))
+    numerator = (int(N_hat) - int(k)) * (c * f + 2 * e * d) + M * (c * f - e * d)
+    return max(lreg, _float_below(numerator, d * f * M))
 
 
-def _float_below(value: Fraction) -> float:
-    rounded = float(value)
-    return rounded if Fraction(rounded) <= value else math.nextafter(rounded, -math.inf)
+def _float_below(numerator: int, denominator: int) -> float:
+    nearest = numerator / denominator  # correctly rounded
+    a, b = nearest.as_integer_ratio()
+    return nearest if a * denominator <= numerator * b else math.nextafter(nearest, -math.inf)
