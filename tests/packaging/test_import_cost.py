@@ -46,7 +46,7 @@ def test_fitting_loads_nothing_heavy():
 
 
 def test_command_line_help_needs_no_numpy():
-    loaded = loaded_by("import dpfast.cli; dpfast.cli._parser().format_help()")
+    loaded = loaded_by("import dpfast.cli; dpfast.cli.make_parser().format_help()")
     assert "numpy" not in loaded
 
 

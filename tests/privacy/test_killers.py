@@ -226,7 +226,7 @@ READERS = (
     "study.py",
     "demo.py",
     "plots.py",
-    "cli.py",
+    "cli/commands.py",
     "__init__.py",
     "__main__.py",
 )

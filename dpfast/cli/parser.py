@@ -1,0 +1,155 @@
+"""What can be typed."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the ``dpfast`` command; loads neither NumPy nor SciPy."""
+    import dpfast
+
+    parser = argparse.ArgumentParser(
+        prog="dpfast", description="Differentially private regression with honest intervals."
+    )
+    parser.add_argument("--version", action="version", version=f"dpfast {dpfast.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    _demo(commands)
+    _fit(commands)
+    _plan(commands)
+    _explain(commands)
+    _ledger(commands)
+    _schema(commands)
+    _audit(commands)
+    return parser
+
+
+def _add(commands: Commands, name: str, purpose: str, more: str = "") -> argparse.ArgumentParser:
+    description = f"{purpose[0].upper()}{purpose[1:]}. {more}".strip()
+    return commands.add_parser(name, help=purpose, description=description)
+
+
+def _budget(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("budget (give one)")
+    group.add_argument("--mu", type=float, help="total, mu of Gaussian differential privacy")
+    group.add_argument("--rho", type=float, help="total, rho of zero-concentrated DP")
+    group.add_argument("--epsilon", type=float, help="total epsilon, with --delta")
+    group.add_argument("--delta", type=float, help="total delta, with --epsilon")
+
+
+def _demo(commands: Commands) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="private wage regression on embedded census microdata",
+        description="Fit the Mincer wage equation to 29,501 persons of the 2000 US Census, "
+        "privately, and print it beside the non-private fit.",
+    )
+    demo.add_argument(
+        "--mu",
+        type=float,
+        default=1.0,
+        help="total privacy budget, mu of Gaussian differential privacy (default: 1)",
+    )
+    demo.add_argument(
+        "--seed",
+        type=int,
+        help="simulate with this seed instead of operating-system entropy: reproducible, and "
+        "without any privacy guarantee",
+    )
+    demo.add_argument("--no-plot", action="store_true", help="do not write demo-census2000.png")
+
+
+def _fit(commands: Commands) -> None:
+    fit = _add(
+        commands,
+        "fit",
+        "fit a private regression to a file",
+        "Reads the columns a schema declares (dpfast schema draft helps to write one) and prints "
+        "the released coefficients with intervals.",
+    )
+    fit.add_argument("data", help=".csv, .csv.gz, .parquet, .feather or .npz")
+    fit.add_argument("--schema", required=True, help="TOML file of public facts")
+    fit.add_argument("--formula", help="such as 'log_wage ~ education + I(experience**2)'")
+    fit.add_argument("--response", help="instead of a formula: the response column ...")
+    fit.add_argument("--covariates", help="... and a comma-separated list of the others")
+    fit.add_argument("--loss", default="log-cosh", help="loss (default: log-cosh)")
+    fit.add_argument("--scale", type=float, help="public residual scale, in the response's units")
+    fit.add_argument("--radius", type=float, help="radius of the Mallows weights (default sqrt p)")
+    fit.add_argument("--ridge", type=float, default=0.0, help="public ridge penalty")
+    fit.add_argument("--method", default="auto", help="optimiser (default: auto)")
+    fit.add_argument("--steps", type=int, help="number of steps (default: from n, p, mu)")
+    fit.add_argument("--no-inference", action="store_true", help="estimates only, no intervals")
+    fit.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
+    fit.add_argument("--delimiter", default=",", help="of a CSV file (default: comma)")
+    _budget(fit)
+    fit.add_argument("--ledger", help="budget file shared by analyses; see dpfast ledger")
+    fit.add_argument("--out", help="write the released result as JSON")
+    fit.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    fit.add_argument("--seed", type=int, help="simulation: reproducible, and NOT private")
+
+
+def _plan(commands: Commands) -> None:
+    plan = _add(
+        commands,
+        "plan",
+        "forecast interval width, budget or number of records",
+        "Give two of --n, --mu and --width. Touches no data.",
+    )
+    plan.add_argument("--n", type=int, help="number of records")
+    plan.add_argument("--p", type=int, required=True, help="coefficients, the intercept included")
+    plan.add_argument("--width", type=float, help="width of the widest slope's interval")
+    plan.add_argument("--mu", type=float, help="total budget, mu of Gaussian DP")
+    plan.add_argument("--loss", default="log-cosh", help="loss (default: log-cosh)")
+    plan.add_argument("--scale", type=float, help="public residual scale")
+    plan.add_argument("--radius", type=float, help="radius of the Mallows weights")
+    plan.add_argument("--rate", type=float, default=0.5, help="share of ones (logistic)")
+    plan.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
+    plan.add_argument("--plot", metavar="PNG", help="draw width against mu and n")
+    plan.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _explain(commands: Commands) -> None:
+    explain = _add(commands, "explain", "say in plain words what a budget promises")
+    _budget(explain)
+    explain.add_argument("--plot", metavar="PNG", help="draw the attacker's trade-off curve")
+
+
+def _ledger(commands: Commands) -> None:
+    ledger = _add(commands, "ledger", "create or show a budget that analyses share")
+    actions = ledger.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = _add(actions, "create", "create a budget file")
+    create.add_argument("file")
+    _budget(create)
+    show = _add(actions, "show", "show what was spent, on what, and what is left")
+    show.add_argument("file")
+    show.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _schema(commands: Commands) -> None:
+    schema = _add(commands, "schema", "help to write down public facts about a table")
+    actions = schema.add_subparsers(dest="action", metavar="ACTION", required=True)
+    draft = _add(
+        actions,
+        "draft",
+        "draft a schema from a PUBLIC sample",
+        "Never run it on the private data: every bound would leak.",
+    )
+    draft.add_argument("sample", help="a public file of the same layout (.csv, .parquet, .npz)")
+    draft.add_argument("--out", help="write here instead of printing")
+
+
+def _audit(commands: Commands) -> None:
+    audit = _add(
+        commands,
+        "audit",
+        "attack every public function of this installation",
+        "Replays each on a pair of neighbouring synthetic data sets with the same noisy answers: "
+        "whatever differs is a leak.",
+    )
+    audit.add_argument("--pairs", type=int, default=1, help="neighbouring pairs for each call")
+    audit.add_argument("--only", metavar="TEXT", help="calls whose name contains this")
+    audit.add_argument("--quick", action="store_true", help="one call of each function")
+    audit.add_argument("--json", action="store_true", help="print JSON")

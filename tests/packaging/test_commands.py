@@ -1,0 +1,161 @@
+"""What the commands do, what they print for machines, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.cli import main
+
+SCHEMA = """
+[columns.wage]
+kind = "numeric"
+low = 0
+high = 100
+centre = 20
+unit = 5
+[columns.age]
+kind = "numeric"
+low = 18
+high = 90
+[columns.sex]
+kind = "categorical"
+levels = ["F", "M"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    age, sex = rng.uniform(18, 90, 2000), rng.choice(["F", "M"], 2000)
+    wage = 20 + 2.5 * (age - 54) / 36 + 5 * (sex == "M") + rng.normal(size=2000)
+    rows = [f"{w:.3f},{a:.1f},{s},ignored" for w, a, s in zip(wage, age, sex, strict=True)]
+    (tmp_path / "data.csv").write_text("wage,age,sex,note\n" + "\n".join(rows) + "\nbroken\n")
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+FIT = ["fit", "data.csv", "--schema", "schema.toml", "--scale", "0.3", "--response", "wage"]
+
+
+def test_fit_prints_a_table_and_writes_json(folder, capsys):
+    assert main([*FIT, "--mu", "2", "--out", "fit.json", "--seed", "1"]) == 0
+    assert "sex[M]" in capsys.readouterr().out
+    report = json.loads((folder / "fit.json").read_text())
+    assert report["names"] == ["intercept", "age", "sex[M]"]
+    assert report["params"] == pytest.approx([0.0, 0.5, 1.0], abs=0.1)
+    assert report["n_records"] == 2001 and report["privacy"]["mu"] == 2.0
+    low, high = np.transpose(report["conf_int"])
+    assert (low < report["params"]).all() and (high > report["params"]).all()
+    assert dpfast.Schema.from_toml(report["source"]["schema"]).columns.keys() >= {"wage", "age"}
+
+
+def test_fit_with_a_formula_for_machines(folder, capsys):
+    pytest.importorskip("formulaic")
+    formula = ["--formula", "wage ~ age + I(age**2)", "--scale", "0.3", "--json"]
+    arguments = ["fit", "data.csv", "--schema", "schema.toml", *formula]
+    assert main([*arguments, "--epsilon", "3", "--delta", "1e-6", "--no-inference"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["names"] == ["intercept", "age", "I(age ** 2)"]
+    assert "bse" not in report and report["privacy"]["guarantee"] == "GDP"
+
+
+def test_several_fits_on_one_budget(folder, capsys):
+    assert main([*FIT, "--mu", "1", "--ledger", "budget.json"]) == 1
+    assert "dpfast ledger create budget.json" in capsys.readouterr().err
+    assert main(["ledger", "create", "budget.json", "--mu", "1.5"]) == 0
+    assert main(["ledger", "create", "budget.json", "--mu", "9"]) == 1  # granted once
+    assert main([*FIT, "--mu", "1", "--ledger", "budget.json"]) == 0
+    assert main([*FIT, "--mu", "1.2", "--ledger", "budget.json"]) == 3
+    capsys.readouterr()
+    assert main(["ledger", "show", "budget.json", "--json"]) == 0
+    book = json.loads(capsys.readouterr().out)
+    assert book["total"] == "GDP(mu=1.5)" and len(book["entries"]) == 1
+    assert main(["ledger", "show", "budget.json"]) == 0
+    assert "remaining" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([*FIT], "one budget"),
+        ([*FIT, "--mu", "1", "--rho", "1"], "one budget"),
+        ([*FIT, "--epsilon", "1"], "go together"),
+        ([*FIT, "--mu", "1", "--formula", "wage ~ age"], "either --formula or --response"),
+        ([*FIT, "--mu", "1", "--covariates", "hair"], "does not declare"),
+        ([*FIT, "--mu", "-1"], "mu must be positive"),
+        (["fit", "absent.csv", *FIT[2:], "--mu", "1"], "no data file"),
+        (["fit", "data.csv", "--schema", "no.toml", *FIT[4:], "--mu", "1"], "no schema file"),
+        (["ledger", "show", "absent.json"], "no ledger"),
+        (["plan", "--p", "3", "--mu", "1"], "two of n, mu and width"),
+        (["schema", "draft", "absent.csv"], "no sample file"),
+        (["audit", "--only", "nothing of this name"], "no audited call"),
+    ],
+)
+def test_a_refusal_is_a_sentence_and_a_code(folder, capsys, arguments, named):
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("dpfast: ") and named in captured.err
+    assert captured.out == ""
+
+
+def test_wrong_usage_has_its_own_code(folder, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["fit", "data.csv", "--mu", "1"])  # no schema
+    assert end.value.code == 2
+    assert "--schema" in capsys.readouterr().err
+
+
+def test_plan_and_explain(folder, capsys):
+    pytest.importorskip("matplotlib")
+    plan = ["plan", "--p", "4", "--scale", "1", "--mu", "1"]
+    assert main([*plan, "--width", "0.2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["width"] <= 0.2 and found["n"] > 100
+    assert main([*plan, "--n", "1000", "--radius", "3", "--plot", "plan.png"]) == 0
+    assert main(["explain", "--rho", "0.5", "--plot", "curve.png"]) == 0
+    assert "in plain words" in capsys.readouterr().out
+    assert all((folder / name).stat().st_size > 3000 for name in ("plan.png", "curve.png"))
+
+
+def test_a_schema_is_drafted_from_a_public_sample(folder, capsys):
+    assert main(["schema", "draft", "data.csv"]) == 0
+    text = capsys.readouterr().out
+    assert "public sample" in text
+    draft = dpfast.Schema.from_toml(text)
+    assert set(draft.columns) == {"wage", "age", "sex", "note"}
+    assert main(["schema", "draft", "data.csv", "--out", "draft.toml"]) == 0
+    assert (folder / "draft.toml").read_text() == text
+
+
+def test_the_audit_reports_for_people_and_machines(capsys):
+    only = ["audit", "--only", "Mallows(radius=1.5), gradient +"]
+    assert main([*only, "--quick"]) == 0
+    assert "passed" in capsys.readouterr().out
+    assert main([*only, "--json", "--pairs", "2"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["passed"] and report["pairs"] == 2
+    assert max(call["ratio"] for call in report["calls"]) <= 1.0
+    assert len(report["calls"]) >= 3
+
+
+def test_an_audit_that_finds_a_leak_fails(monkeypatch, capsys):
+    from dpfast.audit import calls, selfcheck
+
+    leaky = calls.Example("leaky", "mean", lambda data: data[1].mean(), False, dpfast.GDP(1.0))
+    monkeypatch.setattr(selfcheck, "examples", lambda: [leaky])
+    assert main(["audit"]) == 1
+    captured = capsys.readouterr()
+    assert "LEAK in leaky" in captured.out and "do not use" in captured.err
+
+
+def test_the_installed_command_runs_without_a_traceback():
+    run = [sys.executable, "-W", "error", "-m", "dpfast", "explain", "--mu", "1"]
+    result = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert "69.1% success" in result.stdout and result.stderr == ""
