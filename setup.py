@@ -46,6 +46,17 @@ EXTENSIONS = [
         ["records.h", "records_impl.h", "losses.h", "pool.h"],
     ),
     extension("linalg", ["linalg.pyx"], []),
+    extension(
+        "acquisition",
+        [
+            "acquisition.pyx",
+            "acquisition_base.c",
+            "acquisition_avx2.c",
+            "acquisition_avx512.c",
+            "minimiser.c",
+        ],
+        ["acquisition.h", "acquisition_impl.h", "minimiser.h"],
+    ),
     extension("sampler", ["sampler.pyx", "sampler_core.c"], ["sampler_core.h"]),
 ]
 

@@ -1,0 +1,181 @@
+/* Projected L-BFGS in a box: Bertsekas' two-metric projection with a limited-memory Hessian.
+ *
+ * Coordinates at a bound whose derivative points outside are held; the two-loop recursion runs on
+ * the others, with inner products over them only; the step is projected on the box and shortened
+ * until the value has decreased enough (Armijo along the projection arc).
+ */
+#include "minimiser.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __FAST_MATH__
+#error "-ffast-math deletes the NaN checks; build without it"
+#endif
+
+#define PAIRS 12
+#define DECREASE 1e-4
+#define MOST_SHORTENINGS 25
+
+typedef struct {
+    size_t n, period, count, next;
+    const double *lower, *upper;
+    double *s[PAIRS], *y[PAIRS]; /* differences of points and of gradients, a ring */
+    double curvature[PAIRS];     /* s'y / y'y */
+    char *held;
+} workspace;
+
+static double clip(const workspace *w, size_t i, double value)
+{
+    double low = w->lower[i % w->period], high = w->upper[i % w->period];
+    return value < low ? low : value > high ? high : value;
+}
+
+/* Inner product over the coordinates that are not held. */
+static double dot_free(const workspace *w, const double *a, const double *b)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < w->n; i++)
+        sum += w->held[i] ? 0.0 : a[i] * b[i];
+    return sum;
+}
+
+/* Mark what is held at x; the largest move of a projected unit gradient step. */
+static double hold(workspace *w, const double *x, const double *g)
+{
+    double largest = 0.0;
+    for (size_t i = 0; i < w->n; i++) {
+        double low = w->lower[i % w->period], high = w->upper[i % w->period];
+        w->held[i] = (x[i] <= low && g[i] > 0.0) || (x[i] >= high && g[i] < 0.0);
+        double move = fabs(clip(w, i, x[i] - g[i]) - x[i]);
+        if (move > largest)
+            largest = move;
+    }
+    return largest;
+}
+
+/* direction = -H g on the free coordinates, zero on the held ones. */
+static void direction_of(const workspace *w, const double *g, double *direction)
+{
+    double alpha[PAIRS], inner[PAIRS];
+    double scale = 0.0;
+    for (size_t i = 0; i < w->n; i++)
+        direction[i] = w->held[i] ? 0.0 : -g[i];
+    for (size_t k = 0; k < w->count; k++) {
+        size_t j = (w->next + PAIRS - 1 - k) % PAIRS;
+        inner[j] = dot_free(w, w->s[j], w->y[j]);
+        double squared = dot_free(w, w->y[j], w->y[j]);
+        if (!(inner[j] > 1e-10 * squared * w->curvature[j])) {
+            inner[j] = 0.0; /* no curvature left among the free coordinates */
+            continue;
+        }
+        if (scale == 0.0)
+            scale = inner[j] / squared;
+        alpha[j] = dot_free(w, w->s[j], direction) / inner[j];
+        for (size_t i = 0; i < w->n; i++)
+            direction[i] -= w->held[i] ? 0.0 : alpha[j] * w->y[j][i];
+    }
+    if (scale > 0.0)
+        for (size_t i = 0; i < w->n; i++)
+            direction[i] *= scale;
+    for (size_t k = w->count; k-- > 0;) {
+        size_t j = (w->next + PAIRS - 1 - k) % PAIRS;
+        if (inner[j] == 0.0)
+            continue;
+        double beta = alpha[j] - dot_free(w, w->y[j], direction) / inner[j];
+        for (size_t i = 0; i < w->n; i++)
+            direction[i] += w->held[i] ? 0.0 : beta * w->s[j][i];
+    }
+}
+
+static void remember(workspace *w, const double *x, const double *x_new, const double *g,
+                     const double *g_new)
+{
+    double *s = w->s[w->next], *y = w->y[w->next], inner = 0.0, squared = 0.0, step = 0.0;
+    for (size_t i = 0; i < w->n; i++) {
+        s[i] = x_new[i] - x[i];
+        y[i] = g_new[i] - g[i];
+        inner += s[i] * y[i];
+        squared += y[i] * y[i];
+        step += s[i] * s[i];
+    }
+    if (!(inner > 1e-8 * sqrt(squared * step)))
+        return; /* the function is not convex here: the pair says nothing about a minimum */
+    w->curvature[w->next] = inner / squared;
+    w->next = (w->next + 1) % PAIRS;
+    if (w->count < PAIRS)
+        w->count++;
+}
+
+int minimise_in_box(minimiser_objective objective, void *context, size_t n, double *x,
+                    const double *lower, const double *upper, size_t period,
+                    minimiser_options *options, double *value)
+{
+    workspace w = {.n = n, .period = period, .lower = lower, .upper = upper};
+    double *memory = malloc((4 + 2 * PAIRS) * n * sizeof(double) + n + 1);
+    if (!memory)
+        return -1;
+    double *x_new = memory, *g = memory + n, *g_new = memory + 2 * n, *direction = memory + 3 * n;
+    for (size_t k = 0; k < PAIRS; k++) {
+        w.s[k] = memory + (4 + 2 * k) * n;
+        w.y[k] = w.s[k] + n;
+    }
+    w.held = (char *)(memory + (4 + 2 * PAIRS) * n);
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = clip(&w, i, x[i]);
+    double f = objective(context, x, g);
+    options->evaluations = 1;
+    while (options->evaluations < options->max_evaluations && f > options->target) {
+        double largest = hold(&w, x, g);
+        if (!(largest > options->gradient_tolerance))
+            break;
+        direction_of(&w, g, direction);
+        double slope = dot_free(&w, g, direction), squared = dot_free(&w, g, g);
+        if (!(slope < -1e-12 * squared)) { /* not a descent direction: start again */
+            w.count = 0;
+            direction_of(&w, g, direction);
+            slope = -squared;
+        }
+        double step = 1.0, gained = -1.0;
+        if (w.count == 0) {
+            double most = 0.0;
+            for (size_t i = 0; i < n; i++)
+                most = fabs(direction[i]) > most ? fabs(direction[i]) : most;
+            step = options->first_step / most;
+        }
+        for (int k = 0; k < MOST_SHORTENINGS && options->evaluations < options->max_evaluations;
+             k++) {
+            double predicted = 0.0;
+            for (size_t i = 0; i < n; i++) {
+                x_new[i] = clip(&w, i, x[i] + step * direction[i]);
+                predicted += g[i] * (x_new[i] - x[i]);
+            }
+            double f_new = objective(context, x_new, g_new);
+            options->evaluations++;
+            if (f_new <= f + DECREASE * predicted && f_new <= f) {
+                gained = f - f_new;
+                remember(&w, x, x_new, g, g_new);
+                f = f_new;
+                break;
+            }
+            /* Minimum of the parabola through both values and the slope, within limits. */
+            double shorter = -0.5 * predicted / (f_new - f - predicted);
+            step *= shorter > 0.1 ? (shorter < 0.5 ? shorter : 0.5) : 0.1;
+        }
+        if (gained < 0.0) {
+            if (w.count == 0)
+                break;
+            w.count = 0; /* the curvature misled: once more along the gradient */
+            continue;
+        }
+        memcpy(x, x_new, n * sizeof(double));
+        memcpy(g, g_new, n * sizeof(double));
+        if (gained <= options->value_tolerance)
+            break;
+    }
+    *value = f;
+    free(memory);
+    return 0;
+}
