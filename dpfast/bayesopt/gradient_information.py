@@ -10,16 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 
 from dpfast.bayesopt.covariance import Covariance, as_points
 from dpfast.bayesopt.designs import starting_design
 from dpfast.errors import InvalidInput
-from dpfast.kernels import reference_acquisition as backend
+from dpfast.kernels.acquisition import AcquisitionKernel
 
 __all__ = ["GradientInformation"]
 
 Array = NDArray[np.float64]
+
+#: Of the prior trace: a step that gains less ends a search.
+RELATIVE_TOLERANCE = 1e-9
 
 
 class GradientInformation:
@@ -57,14 +59,17 @@ class GradientInformation:
                 f"noise_variance must lie in [0, 1e60]; received {noise_variance!r}."
             )
         self._covariance = covariance
+        self._noise_variance = float(noise_variance)
         self._lower, self._upper = box.T.copy()
         self._length_scales = covariance.length_scales(len(box))
-        self._prior = backend.Prior(
+        self._kernel = AcquisitionKernel(
             covariance.family,
             self._length_scales,
             covariance.output_scale,
             covariance.offset,
-            float(noise_variance),
+            self._noise_variance,
+            self._lower,
+            self._upper,
         )
         self._points = np.empty((0, len(box)))
 
@@ -93,7 +98,9 @@ class GradientInformation:
         GradientInformation
             This object.
         """
-        self._points = as_points(D, "D", self.dimension).copy()
+        points = as_points(D, "D", self.dimension).copy()
+        self._kernel.condition(points)
+        self._points = points
         return self
 
     def prior_trace(self, theta: ArrayLike) -> float:
@@ -102,7 +109,9 @@ class GradientInformation:
 
     def gradient_covariance(self, theta: ArrayLike) -> Array:
         """Posterior covariance of the gradient at theta given D, (d, d)."""
-        return backend.gradient_covariance(self._prior, self._points, self._at(theta))
+        at = self._at(theta)
+        B = self._kernel.whitened(at)
+        return self._covariance.prior_gradient_covariance(at) - B.T @ B
 
     def gradient_weights(self, theta: ArrayLike) -> Array:
         """Weights W, (m, d), with which values at D become surrogate gradients at theta.
@@ -110,7 +119,7 @@ class GradientInformation:
         Values Y of shape (n, m), one row per user, have the surrogate gradients ``Y @ W``
         (Algorithm 1, line 7, with ``W = (K + noise)^-1 dk(D, theta)``).
         """
-        return backend.gradient_weights(self._prior, self._points, self._at(theta))
+        return self._kernel.weights(self._at(theta))
 
     def trace(self, Z: ArrayLike, theta: ArrayLike) -> float:
         """Trace of the posterior gradient covariance at theta once Z has joined D.
@@ -126,12 +135,12 @@ class GradientInformation:
             ``T0 + alpha`` in the notation of the paper, with the prior trace T0 included.
         """
         new = as_points(Z, "Z", self.dimension)
-        return backend.trace(self._prior, self._points, new, self._at(theta))
+        return self._kernel.value(new, self._at(theta))
 
     def trace_and_gradient(self, Z: ArrayLike, theta: ArrayLike) -> tuple[float, Array]:
         """:meth:`trace`, and its derivative with respect to every coordinate of Z, (b, d)."""
         new = as_points(Z, "Z", self.dimension)
-        return backend.trace_and_gradient(self._prior, self._points, new, self._at(theta))
+        return self._kernel.value_and_gradient(new, self._at(theta))
 
     def acquire(
         self,
@@ -141,22 +150,25 @@ class GradientInformation:
         starts: int = 2,
         initial: Sequence[ArrayLike] = (),
         max_evaluations: int = 200,
+        target: float = -np.inf,
     ) -> tuple[Array, float]:
         """The b points inside the bounds that reduce the trace most (line 5).
 
-        Deterministic: projected quasi-Newton from public starting designs.  The minimum found is
-        local; privacy does not depend on how good it is.
+        Deterministic: a projected quasi-Newton method from public starting designs.  The minimum
+        found is local; privacy does not depend on how good it is.
 
         Parameters
         ----------
         theta : array_like of shape (d,)
         b : int
         starts : int
-            Number of starting designs of this class.
+            Number of starting designs of :func:`~dpfast.bayesopt.designs.starting_design`.
         initial : sequence of array_like of shape (b, d)
-            Further starts.
+            Further starts, tried first.
         max_evaluations : int
             Most evaluations of the trace and its gradient per start.
+        target : float
+            A trace that is low enough: the search ends there.
 
         Returns
         -------
@@ -164,25 +176,45 @@ class GradientInformation:
         trace : float
         """
         at = self._at(theta)
-        designs = [
-            starting_design(at, b, self._length_scales, self._lower, self._upper, index)
-            for index in range(starts)
-        ]
-        designs += [as_points(start, "initial", self.dimension) for start in initial]
+        if b < 0 or starts + len(initial) < 1:
+            raise InvalidInput(
+                f"b must not be negative and there must be a start; received b={b!r}, "
+                f"starts={starts!r} and {len(initial)} initial designs."
+            )
+        designs = [as_points(start, "initial", self.dimension) for start in initial]
+        if any(len(design) != b for design in designs):
+            raise InvalidInput(f"every initial design must have b={b} points.")
+        # Differences below rounding of the prior trace mean nothing.
+        tolerance = RELATIVE_TOLERANCE * self.prior_trace(at)
         best, least = np.empty((0, self.dimension)), np.inf
-        for start in designs:
-            points, value = self._minimise(start, at, max_evaluations)
-            if value < least:
+        for index in range(len(designs) + starts):
+            fresh = index - len(designs)
+            start = designs[index] if fresh < 0 else self._start(at, b, fresh)
+            points, value, _ = self._kernel.minimise(
+                start, at, max_evaluations, tolerance, tolerance, target
+            )
+            if value < least or index == 0:
                 best, least = points, value
+            if least <= target:
+                break
         return best, least
 
     def choose_batch(
-        self, theta: ArrayLike, threshold: float, b_max: int, *, b_min: int = 1, starts: int = 2
+        self,
+        theta: ArrayLike,
+        threshold: float,
+        b_max: int,
+        *,
+        b_min: int = 1,
+        starts: int = 2,
+        max_evaluations: int = 200,
     ) -> Array:
         """The smallest batch found that brings the trace to the threshold (line 4), capped.
 
         The paper's condition ``alpha <= threshold`` lacks the prior trace and always holds; the
-        condition here is ``T0 + alpha <= threshold``.
+        condition here is ``T0 + alpha <= threshold``.  The size grows from a lower bound that
+        follows from the eigenvalues of the posterior gradient covariance, each size starting
+        from the points of the last, and is then narrowed by bisection.
 
         Parameters
         ----------
@@ -193,28 +225,61 @@ class GradientInformation:
             Most points; returned when no batch reaches the threshold.
         b_min : int
             Least points.
-        starts : int
-            Starting designs for each size tried.
+        starts, max_evaluations : int
+            As for :meth:`acquire`, for each size tried.
 
         Returns
         -------
         ndarray of shape (b, d)
         """
         at = self._at(theta)
-        previous = np.empty((0, self.dimension))
-        if b_min == 0 and self.trace(previous, at) <= threshold:
-            return previous
-        for b in range(max(b_min, 1), b_max + 1):
-            initial = []
-            if len(previous):
-                extra = starting_design(at, b, self._length_scales, self._lower, self._upper, 0)[
-                    len(previous) :
-                ]
-                initial = [np.concatenate([previous, extra])]
-            previous, value = self.acquire(at, b, starts=starts, initial=initial)
-            if value <= threshold:
-                break
-        return previous
+        if not 0 <= b_min <= b_max:
+            raise InvalidInput(
+                f"0 <= b_min <= b_max is needed; received b_min={b_min!r} and b_max={b_max!r}."
+            )
+        fewest = max(b_min, self.fewest_points(at, threshold))
+        if fewest >= b_max:
+            return self.acquire(at, b_max, starts=starts, max_evaluations=max_evaluations)[0]
+
+        def search(b: int, known: list[Array]) -> tuple[Array, float]:
+            initial = [self._resized(design, at, b) for design in known]
+            return self.acquire(
+                at,
+                b,
+                starts=starts,
+                initial=initial,
+                max_evaluations=max_evaluations,
+                target=threshold,
+            )
+
+        too_few, b, growth = fewest - 1, fewest, 1
+        points, value = search(b, [])
+        while value > threshold and b < b_max:
+            too_few, b, growth = b, min(b + growth, b_max), 2 * growth
+            points, value = search(b, [points])
+        while value <= threshold and b - too_few > 1:
+            middle = (too_few + b) // 2
+            fewer, fewer_value = search(middle, [points])
+            if fewer_value <= threshold:
+                b, points, value = middle, fewer, fewer_value
+            else:
+                too_few = middle
+        if not b:
+            return points
+        # The searches above ended at the threshold; the batch itself is as good as it gets.
+        return self.acquire(at, b, starts=0, initial=[points], max_evaluations=max_evaluations)[0]
+
+    def fewest_points(self, theta: ArrayLike, threshold: float) -> int:
+        """A number of new points without which the trace cannot reach the threshold.
+
+        Each evaluation lowers the rank of the posterior gradient covariance by at most one, so
+        that b of them leave at least the sum of its d - b smallest eigenvalues.
+        """
+        at = self._at(theta)
+        eigenvalues = np.linalg.eigvalsh(self.gradient_covariance(at))
+        left = np.concatenate([[0.0], np.cumsum(np.maximum(eigenvalues, 0.0))])
+        slack = 1e-9 * self.prior_trace(at)
+        return self.dimension - int(np.searchsorted(left, threshold + slack, "right") - 1)
 
     def _at(self, theta: ArrayLike) -> Array:
         array = np.asarray(theta, dtype=np.float64)
@@ -224,25 +289,15 @@ class GradientInformation:
             )
         return as_points(array[None, :], "theta")[0]
 
-    def _minimise(self, start: Array, at: Array, max_evaluations: int) -> tuple[Array, float]:
-        box = [*zip(self._lower, self._upper, strict=True)] * len(start)
+    def _start(self, at: Array, b: int, index: int) -> Array:
+        return starting_design(at, b, self._length_scales, self._lower, self._upper, index)
 
-        def objective(flat: Array) -> tuple[float, Array]:
-            value, gradient = self.trace_and_gradient(flat.reshape(start.shape), at)
-            return value, gradient.ravel()
-
-        found = minimize(
-            objective,
-            start.ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=box,
-            options={"maxfun": max_evaluations},
-        )
-        return found.x.reshape(start.shape), float(found.fun)
+    def _resized(self, design: Array, at: Array, b: int) -> Array:
+        """The first b points of a design, continued by those of the plain start."""
+        return np.concatenate([design[:b], self._start(at, b, 0)[len(design) :]])
 
     def __repr__(self) -> str:
         return (
             f"GradientInformation({self._covariance!r}, "
-            f"noise_variance={self._prior.noise_variance!r}, d={self.dimension})"
+            f"noise_variance={self._noise_variance!r}, d={self.dimension})"
         )
