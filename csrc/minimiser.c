@@ -2,7 +2,9 @@
  *
  * Coordinates at a bound whose derivative points outside are held; the two-loop recursion runs on
  * the others, with inner products over them only; the step is projected on the box and shortened
- * until the value has decreased enough (Armijo along the projection arc).
+ * until the value has decreased enough (Armijo along the projection arc), or lengthened while the
+ * value still falls nearly as steeply as at the start: where the function is not convex, no
+ * curvature can be learnt and unit steps would crawl.
  */
 #include "minimiser.h"
 
@@ -17,6 +19,8 @@
 #define PAIRS 12
 #define DECREASE 1e-4
 #define MOST_SHORTENINGS 25
+#define STEEP 0.9
+#define MOST_LENGTHENINGS 5
 
 typedef struct {
     size_t n, period, count, next;
@@ -108,20 +112,40 @@ static void remember(workspace *w, const double *x, const double *x_new, const d
         w->count++;
 }
 
+/* x_new = projection of x + step * direction; the change of value a linear function would have. */
+static double move(const workspace *w, const double *x, double step, const double *direction,
+                   const double *g, double *x_new)
+{
+    double predicted = 0.0;
+    for (size_t i = 0; i < w->n; i++) {
+        x_new[i] = clip(w, i, x[i] + step * direction[i]);
+        predicted += g[i] * (x_new[i] - x[i]);
+    }
+    return predicted;
+}
+
+static void swap(double **a, double **b)
+{
+    double *c = *a;
+    *a = *b;
+    *b = c;
+}
+
 int minimise_in_box(minimiser_objective objective, void *context, size_t n, double *x,
                     const double *lower, const double *upper, size_t period,
                     minimiser_options *options, double *value)
 {
     workspace w = {.n = n, .period = period, .lower = lower, .upper = upper};
-    double *memory = malloc((4 + 2 * PAIRS) * n * sizeof(double) + n + 1);
+    double *memory = malloc((6 + 2 * PAIRS) * n * sizeof(double) + n + 1);
     if (!memory)
         return -1;
     double *x_new = memory, *g = memory + n, *g_new = memory + 2 * n, *direction = memory + 3 * n;
+    double *x_try = memory + 4 * n, *g_try = memory + 5 * n;
     for (size_t k = 0; k < PAIRS; k++) {
-        w.s[k] = memory + (4 + 2 * k) * n;
+        w.s[k] = memory + (6 + 2 * k) * n;
         w.y[k] = w.s[k] + n;
     }
-    w.held = (char *)(memory + (4 + 2 * PAIRS) * n);
+    w.held = (char *)(memory + (6 + 2 * PAIRS) * n);
 
     for (size_t i = 0; i < n; i++)
         x[i] = clip(&w, i, x[i]);
@@ -147,22 +171,33 @@ int minimise_in_box(minimiser_objective objective, void *context, size_t n, doub
         }
         for (int k = 0; k < MOST_SHORTENINGS && options->evaluations < options->max_evaluations;
              k++) {
-            double predicted = 0.0;
-            for (size_t i = 0; i < n; i++) {
-                x_new[i] = clip(&w, i, x[i] + step * direction[i]);
-                predicted += g[i] * (x_new[i] - x[i]);
-            }
+            double predicted = move(&w, x, step, direction, g, x_new);
             double f_new = objective(context, x_new, g_new);
             options->evaluations++;
-            if (f_new <= f + DECREASE * predicted && f_new <= f) {
-                gained = f - f_new;
-                remember(&w, x, x_new, g, g_new);
-                f = f_new;
-                break;
+            if (!(f_new <= f + DECREASE * predicted && f_new <= f)) {
+                /* Minimum of the parabola through both values and the slope, within limits. */
+                double shorter = -0.5 * predicted / (f_new - f - predicted);
+                step *= shorter > 0.1 ? (shorter < 0.5 ? shorter : 0.5) : 0.1;
+                continue;
             }
-            /* Minimum of the parabola through both values and the slope, within limits. */
-            double shorter = -0.5 * predicted / (f_new - f - predicted);
-            step *= shorter > 0.1 ? (shorter < 0.5 ? shorter : 0.5) : 0.1;
+            for (int more = 0; k == 0 && more < MOST_LENGTHENINGS && f_new > options->target &&
+                               options->evaluations < options->max_evaluations &&
+                               dot_free(&w, g_new, direction) < STEEP * slope;
+                 more++) {
+                step *= 2.0;
+                move(&w, x, step, direction, g, x_try);
+                double f_try = objective(context, x_try, g_try);
+                options->evaluations++;
+                if (!(f_try < f_new))
+                    break;
+                f_new = f_try;
+                swap(&x_new, &x_try);
+                swap(&g_new, &g_try);
+            }
+            gained = f - f_new;
+            remember(&w, x, x_new, g, g_new);
+            f = f_new;
+            break;
         }
         if (gained < 0.0) {
             if (w.count == 0)
@@ -171,7 +206,7 @@ int minimise_in_box(minimiser_objective objective, void *context, size_t n, doub
             continue;
         }
         memcpy(x, x_new, n * sizeof(double));
-        memcpy(g, g_new, n * sizeof(double));
+        swap(&g, &g_new);
         if (gained <= options->value_tolerance)
             break;
     }

@@ -21,7 +21,7 @@ __all__ = ["GradientInformation"]
 Array = NDArray[np.float64]
 
 #: Of the prior trace: a step that gains less ends a search.
-RELATIVE_TOLERANCE = 1e-9
+RELATIVE_TOLERANCE = 1e-6
 
 
 class GradientInformation:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", "*.so", ".hypothesis",
-    "records.c", "linalg.c", "sampler.c", ".*_cache",
+    "acquisition.c", "records.c", "linalg.c", "sampler.c", ".*_cache",
 )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_sdist_has_sources_and_no_products(distributions):
         "CHANGELOG.md", "tests/test_architecture.py", "bench/__main__.py",
     ):  # fmt: skip
         assert expected in names
-    assert not {"csrc/linalg.c", "csrc/records.c", "csrc/sampler.c"} & names
+    assert not {"csrc/acquisition.c", "csrc/linalg.c", "csrc/records.c", "csrc/sampler.c"} & names
     assert not [name for name in names if name.endswith((".so", ".pyc"))]
 
 
@@ -65,13 +65,14 @@ def test_wheel_contents(distributions):
         "dpfast/datasets/census2000.npz",
         "dpfast/datasets/census2000-licence.txt",
         "dpfast/datasets/_provenance.md",
+        "dpfast/kernels/acquisition.pyi",
         "dpfast/kernels/linalg.pxd",
         "dpfast/kernels/linalg.pyi",
         "dpfast/kernels/records.pyi",
         "dpfast/kernels/sampler.pyi",
     ):
         assert expected in names
-    for extension in ("linalg", "records", "sampler"):
+    for extension in ("acquisition", "linalg", "records", "sampler"):
         assert [name for name in names if name.startswith(f"dpfast/kernels/{extension}.cpython")]
     assert not [name for name in names if name.endswith((".c", ".h", ".pyx"))]
     assert {name.split("/")[0].split("-")[0] for name in names} == {"dpfast"}
