@@ -59,6 +59,8 @@ static INLINE vd log_one_plus(vd z)
     return result + vselect(high, vset(0x1.62e42fefa39efp-1), vset(0.0));
 }
 
+#include "redescending.h"
+
 /* Records that count: t is a number, y finite (and 0 or 1 for the logistic loss). */
 static INLINE vi usable(int loss, vd t, vd y)
 {
@@ -107,6 +109,9 @@ static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k
             bend = vselect(u > vset(1e-150), vmin(tanh / u, one), one);
         else
             bend = vset(4.0) * e * inverse * inverse;
+    } else if (loss >= LOSS_TUKEY) {
+        size = redescending_size(loss, k, r);
+        bend = vset(0.0); /* never used: there is no Hessian */
     } else {
         vd u = vmin(vabs(r) * k->inverse_c, vset(1e120));
         vd inverse = one / vsqrt(one + u * u);
@@ -148,6 +153,10 @@ static INLINE vd rho(int loss, const loss_constants *k, vd r, vd *complement)
         value = k->c2 * vselect(central, vset(-0.5) * logarithm, u + rest);
         *complement = vselect(central, k->c * a - value, k->c2 * -rest);
         return value;
+    }
+    if (loss >= LOSS_TUKEY) {
+        *complement = vset(0.0); /* never used: differences are taken of rho itself */
+        return redescending_rho(loss, k, r);
     }
     u = vmin(u, vset(1e120));
     vd root = vsqrt(one + u * u);

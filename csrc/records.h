@@ -33,10 +33,14 @@
 #include <stddef.h>
 
 enum { LOSS_HUBER = 0, LOSS_LOG_COSH = 1, LOSS_PSEUDO_HUBER = 2, LOSS_LOGISTIC = 3 };
+/* Redescending losses: from LOSS_TUKEY on, psi' can be negative and there is no Hessian. */
+enum { LOSS_TUKEY = 10, LOSS_GEMAN_MCCLURE = 11, LOSS_WELSCH = 12, LOSS_CAUCHY = 13 };
 enum { WEIGHT_BOUNDED = 0, WEIGHT_MALLOWS = 1, WEIGHT_CLIP = 2 };
 enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_DIFFERENCE = 16,
        /* with WANT_HESSIAN: curvature psi(r)/r, which majorises the loss, in place of psi'(r) */
-       WANT_MAJORIZE = 32 };
+       WANT_MAJORIZE = 32,
+       /* with WANT_GRADIENT: each record's change of gradient between two parameters */
+       WANT_CHANGE = 1024 };
 
 typedef struct {
     int loss, weighting, intercept;
@@ -62,6 +66,13 @@ int records_loss(const records_model *model, const records_data *data, const dou
 int records_loss_difference(const records_model *model, const records_data *data,
                             const double *theta_new, const double *theta_old, double divisor,
                             int threads, double *result);
+
+/* Sum over records of clip(gradient at theta_new - gradient at theta_old), each record's change
+ * scaled down to a norm of at most `limit`; one read of X.  The depth of its summation is that of
+ * the gradient, with `limit` for the bound of a contribution. */
+int records_gradient_change(const records_model *model, const records_data *data,
+                            const double *theta_new, const double *theta_old, double limit,
+                            double divisor, int threads, double *change);
 
 size_t records_summation_depth(size_t n, size_t p, int want);
 int records_default_threads(void);
@@ -90,6 +101,8 @@ typedef struct {
     /* Coefficients of x, zero-padded to `width`, and of the intercept. */
     const double *theta, *theta_new, *theta_step;
     double theta0, theta0_new, theta0_step;
+    double limit; /* WANT_CHANGE: the largest norm of one record's change */
+    double limit_square; /* a little below limit^2; negative if it could not be told */
     /* Derived public constants. */
     double room;           /* BOUNDED: radius left for the x part */
     double norm2_lo, norm2_hi; /* squared norms outside [lo, hi) take the careful path */

@@ -16,6 +16,9 @@ cdef extern from "records.h" nogil:
     int records_loss_difference(const records_model *model, const records_data *data,
                                 const double *theta_new, const double *theta_old, double divisor,
                                 int threads, double *result)
+    int records_gradient_change(const records_model *model, const records_data *data,
+                                const double *theta_new, const double *theta_old, double limit,
+                                double divisor, int threads, double *change)
     size_t records_summation_depth(size_t n, size_t p, int want)
     int records_default_threads()
     const char *const *records_isas()
@@ -31,6 +34,9 @@ cdef int MAJORIZER_ONLY = WANT_HESSIAN | WANT_MAJORIZE
 cdef int LOGISTIC = 3
 cdef int BOUNDED = 0
 cdef int CLIP = 2
+# From this code on psi' can be negative.
+cdef int REDESCENDING = 10
+CODES = (0, 1, 2, 3, 10, 11, 12, 13)
 
 
 def default_threads():
@@ -105,7 +111,8 @@ cdef class RecordKernel:
     Parameters
     ----------
     loss : int
-        0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic.
+        0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic; redescending, without a Hessian:
+        10 Tukey, 11 Geman-McClure, 12 Welsch, 13 Cauchy.
     c : float
         Tuning constant of the Huber-type losses (ignored by the logistic loss).
     scale : float
@@ -126,8 +133,8 @@ cdef class RecordKernel:
 
     def __init__(self, int loss, double c, double scale, int weighting, double radius,
                  bint intercept):
-        if not 0 <= loss <= 3:
-            raise ValueError(f"loss must be 0, 1, 2 or 3; got {loss}")
+        if loss not in CODES:
+            raise ValueError(f"loss must be one of {CODES}; got {loss}")
         if not 0 <= weighting <= 2:
             raise ValueError(f"weighting must be 0, 1 or 2; got {weighting}")
         if loss == LOGISTIC:
@@ -206,6 +213,9 @@ cdef class RecordKernel:
             )
         if want & WANT_HESSIAN and self.weighting == CLIP:
             raise ValueError("per-record clipping has no Hessian; ask for GRADIENT or MEAT")
+        if want & WANT_HESSIAN and self.loss_code >= REDESCENDING:
+            raise ValueError("a redescending loss has no Hessian that is bounded below by zero; "
+                             "ask for GRADIENT or MEAT")
         check_divisor(divisor)
         check_threads(threads)
         shape[0] = shape[1] = p
@@ -261,6 +271,47 @@ cdef class RecordKernel:
         if failed:
             raise MemoryError("no memory for the partial sums")
         return result
+
+    def gradient_change(self, X, y, theta_new, theta_old, double limit, double divisor,
+                        int threads=0):
+        """Sum each record's change of gradient, clipped to ``limit``; divide by ``divisor``.
+
+        One pass over the records for both parameters.
+
+        Parameters
+        ----------
+        X, y, divisor, threads
+            As in :meth:`sums`.
+        theta_new, theta_old : ndarray of float64, shape (p,)
+        limit : float
+            A record whose gradient at ``theta_new`` minus that at ``theta_old`` is longer is
+            scaled down to this norm.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+        """
+        cdef records_data data
+        cdef Py_ssize_t p = self.describe(X, y, &data)
+        cdef const double *new = coefficients(theta_new, p, "theta_new")
+        cdef const double *old = coefficients(theta_old, p, "theta_old")
+        cdef cnp.npy_intp shape[1]
+        cdef int failed
+        cdef double *result
+        # Far below it, the squares of the shortest rows it could apply to would underflow.
+        if not (1e-140 * max(self.c, 1e-60) <= limit <= 1e200):
+            raise ValueError("limit must lie between 1e-140 * c and 1e200; got {}".format(limit))
+        check_divisor(divisor)
+        check_threads(threads)
+        shape[0] = p
+        change = cnp.PyArray_EMPTY(1, shape, cnp.NPY_DOUBLE, 0)
+        result = <double *> cnp.PyArray_DATA(change)
+        with nogil:
+            failed = records_gradient_change(&self.model, &data, new, old, limit, divisor,
+                                             threads, result)
+        if failed:
+            raise MemoryError("no memory for the partial sums")
+        return change
 
     cdef int check_has_loss(self) except -1:
         if self.weighting == CLIP:

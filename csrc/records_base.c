@@ -216,10 +216,13 @@ static void split_theta(const records_task *task, const double *theta, double *s
 /* Run the whole sum; the total is left in job->sums[0 .. sum_doubles).  Returns the allocation to
  * free, or NULL when out of memory. */
 static void *run(records_job *job, const records_model *model, const records_data *data,
-                 const double *theta, const double *theta_new, int want, int threads)
+                 const double *theta, const double *theta_new, int want, double limit,
+                 int threads)
 {
     records_task *task = &job->task;
     memset(job, 0, sizeof *job);
+    task->limit = limit;
+    task->limit_square = limit >= 1e-50 && limit <= 1e50 ? limit * limit * (1.0 - 0x1p-40) : -1.0;
     task->model = *model;
     task->data = *data;
     task->want = want;
@@ -305,7 +308,7 @@ int records_sums(const records_model *model, const records_data *data, const dou
                  double *meat)
 {
     records_job job;
-    void *memory = run(&job, model, data, theta, NULL, want, threads);
+    void *memory = run(&job, model, data, theta, NULL, want, 0.0, threads);
     if (!memory)
         return -1;
     const records_task *task = &job.task;
@@ -324,7 +327,7 @@ int records_loss(const records_model *model, const records_data *data, const dou
                  double divisor, int threads, double *result)
 {
     records_job job;
-    void *memory = run(&job, model, data, theta, NULL, WANT_LOSS, threads);
+    void *memory = run(&job, model, data, theta, NULL, WANT_LOSS, 0.0, threads);
     if (!memory)
         return -1;
     *result = job.sums[job.task.loss_at] * model->scale / divisor;
@@ -337,10 +340,25 @@ int records_loss_difference(const records_model *model, const records_data *data
                             int threads, double *result)
 {
     records_job job;
-    void *memory = run(&job, model, data, theta_old, theta_new, WANT_DIFFERENCE, threads);
+    void *memory = run(&job, model, data, theta_old, theta_new, WANT_DIFFERENCE, 0.0, threads);
     if (!memory)
         return -1;
     *result = job.sums[job.task.loss_at] / divisor;
+    free(memory);
+    return 0;
+}
+
+int records_gradient_change(const records_model *model, const records_data *data,
+                            const double *theta_new, const double *theta_old, double limit,
+                            double divisor, int threads, double *change)
+{
+    records_job job;
+    void *memory =
+        run(&job, model, data, theta_old, theta_new, WANT_GRADIENT | WANT_CHANGE, limit, threads);
+    if (!memory)
+        return -1;
+    for (size_t j = 0; j < job.task.p; j++)
+        change[outside(&job.task, j)] = job.sums[j] / divisor;
     free(memory);
     return 0;
 }

@@ -254,12 +254,15 @@ static INLINE void transpose_1(const double *x, ptrdiff_t s, vd *v) { v[0] = (vd
 #endif
 
 /* Store the columns v[0..count) of a group and add them to the group's products. */
-static INLINE void take_columns(const vd *v, int count, const double *theta, double *out, vd *dot,
+static INLINE void take_columns(const vd *v, int count, int two, const double *theta,
+                                const double *theta_new, double *out, vd *dot, vd *dot_new,
                                 vd *norm2)
 {
     UNROLL for (int i = 0; i < count; i++) {
         vstore(out + (size_t)i * L, v[i]);
         *dot += v[i] * vset(theta[i]);
+        if (two)
+            *dot_new += v[i] * vset(theta_new[i]);
         *norm2 += v[i] * v[i];
     }
 }
@@ -268,17 +271,20 @@ static INLINE void take_columns(const vd *v, int count, const double *theta, dou
     do {                                                                                        \
         vd v[count];                                                                            \
         transpose_##count(x + j, step, v);                                                      \
-        take_columns(v, count, theta + j, out + j * L, &dot, &norm2);                           \
+        take_columns(v, count, two, theta + j, theta_new + j, out + j * L, &dot, &dot_new,      \
+                     &norm2);                                                                   \
         j += count;                                                                             \
     } while (0)
 
-/* Whole groups of rows lying contiguously (column stride one), `step` doubles apart. */
+/* Whole groups of rows lying contiguously (column stride one), `step` doubles apart; with `two`
+ * their products with theta_new as well. */
 static INLINE void transpose_groups(const double *x, ptrdiff_t step, size_t groups, size_t q,
-                                    size_t p, const double *theta, double *out, double *dots,
-                                    double *norms)
+                                    size_t p, int two, const double *theta,
+                                    const double *theta_new, double *out, double *dots,
+                                    double *dots_new, double *norms)
 {
     for (size_t g = 0; g < groups; g++, x += (ptrdiff_t)L * step, out += p * L) {
-        vd dot = vset(0.0), norm2 = vset(0.0);
+        vd dot = vset(0.0), dot_new = vset(0.0), norm2 = vset(0.0);
         size_t j = 0;
 #if LANES == 8
         while (j + 8 <= q)
@@ -293,6 +299,8 @@ static INLINE void transpose_groups(const double *x, ptrdiff_t step, size_t grou
         if (j < q)
             TAKE(1);
         vstore(dots + g * L, dot);
+        if (two)
+            vstore(dots_new + g * L, dot_new);
         vstore(norms + g * L, norm2);
     }
 }
@@ -343,20 +351,27 @@ static void columnar_load(block *b, const char *x)
     const records_task *task = b->task;
     const records_data *data = &task->data;
     size_t q = data->q, p = task->p, groups = b->padded / L, whole = 0;
+    const int change = !!(task->want & WANT_CHANGE);
     if (is_in_place(data)) {
         ptrdiff_t step = data->x_row / 8;
         whole = b->rows / L;
-        switch (q) {
+        switch (change ? q + 100 : q) {
 #define TRANSPOSE(count)                                                                        \
     case count:                                                                                 \
-        transpose_groups((const double *)x, step, whole, count, p, task->theta, b->columns,     \
-                         b->dot, b->norm2);                                                     \
+        transpose_groups((const double *)x, step, whole, count, p, 0, task->theta, task->theta, \
+                         b->columns, b->dot, b->dot_new, b->norm2);                             \
+        break;                                                                                  \
+    case 100 + count:                                                                           \
+        transpose_groups((const double *)x, step, whole, count, p, 1, task->theta,              \
+                         task->theta_new, b->columns, b->dot, b->dot_new, b->norm2);            \
         break
             TRANSPOSE(1); TRANSPOSE(2); TRANSPOSE(3); TRANSPOSE(4); TRANSPOSE(5); TRANSPOSE(6);
-            TRANSPOSE(7); TRANSPOSE(8); TRANSPOSE(9); TRANSPOSE(10); TRANSPOSE(11); TRANSPOSE(12); TRANSPOSE(13); TRANSPOSE(14); TRANSPOSE(15); TRANSPOSE(16);
+            TRANSPOSE(7); TRANSPOSE(8); TRANSPOSE(9); TRANSPOSE(10); TRANSPOSE(11); TRANSPOSE(12);
+            TRANSPOSE(13); TRANSPOSE(14); TRANSPOSE(15); TRANSPOSE(16);
         default:
-            transpose_groups((const double *)x, step, whole, q, p, task->theta, b->columns,
-                             b->dot, b->norm2);
+            transpose_groups((const double *)x, step, whole, q, p, change, task->theta,
+                             change ? task->theta_new : task->theta, b->columns, b->dot,
+                             b->dot_new, b->norm2);
         }
     }
     if (whole < groups) {
@@ -365,6 +380,9 @@ static void columnar_load(block *b, const char *x)
         copy_to_groups(b, x, first, b->rows - first);
         column_products(b->columns + whole * p * L, groups - whole, q, p, task->theta,
                         b->dot + first, b->norm2 + first);
+        if (change)
+            column_products(b->columns + whole * p * L, groups - whole, q, p, task->theta_new,
+                            b->dot_new + first, NULL);
     }
     if (task->want & WANT_DIFFERENCE) {
         column_products(b->columns, groups, q, p, task->theta_new, b->dot_new, NULL);
@@ -379,12 +397,14 @@ static void columnar_load(block *b, const char *x)
 
 /* Products of four rows with theta, and their squared norms, added to dots[0..4), norms[0..4).
  * One row after the other, so that memory is read in order and the hardware can run ahead. */
-static INLINE void four_rows(const double *const *x, size_t q, const double *theta, double *dots,
+static INLINE void four_rows(const double *const *x, size_t q, int two, const double *theta,
+                             const double *theta_new, double *dots, double *dots_new,
                              double *norms)
 {
-    vd acc[8];
+    vd acc[16] = {{0}};
     UNROLL for (int i = 0; i < 4; i++) {
         vd dot = vset(0.0), dot_odd = vset(0.0), norm2 = vset(0.0), norm2_odd = vset(0.0);
+        vd new = vset(0.0), new_odd = vset(0.0);
         const double *row = x[i];
         size_t j = 0;
         for (; j + 2 * L <= q; j += 2 * L) {
@@ -393,27 +413,38 @@ static INLINE void four_rows(const double *const *x, size_t q, const double *the
             norm2 += even * even;
             dot_odd += odd * vload(theta + j + L);
             norm2_odd += odd * odd;
+            if (two) {
+                new += even * vload(theta_new + j);
+                new_odd += odd * vload(theta_new + j + L);
+            }
         }
         if (j + L <= q) {
             vd even = vload(row + j);
             dot += even * vload(theta + j);
             norm2 += even * even;
+            if (two)
+                new += even * vload(theta_new + j);
             j += L;
         }
         if (j < q) {
             vd odd = vload_part(row + j, q - j);
             dot_odd += odd * vload(theta + j); /* theta is zero-padded */
             norm2_odd += odd * odd;
+            if (two)
+                new_odd += odd * vload(theta_new + j);
         }
         acc[i] = dot + dot_odd;
         acc[4 + i] = norm2 + norm2_odd;
+        acc[8 + i] = new + new_odd;
     }
-    double sums[8];
-    for (size_t i = 0; i < 8; i += L)
+    double sums[16];
+    for (size_t i = 0; i < (two ? 16 : 8); i += L)
         vstore(sums + i, sum_lanes(acc + i));
     for (int i = 0; i < 4; i++) {
         dots[i] += sums[i];
         norms[i] += sums[4 + i];
+        if (two)
+            dots_new[i] += sums[8 + i];
     }
 }
 
@@ -423,68 +454,102 @@ static INLINE const double *row_at(const double *x, ptrdiff_t step, size_t row, 
     return x + (ptrdiff_t)(row < rows ? row : rows - 1) * step;
 }
 
-static void long_row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
-                              const double *theta, double *dots, double *norms)
+static INLINE void long_row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
+                                     int two, const double *theta, const double *theta_new,
+                                     double *dots, double *dots_new, double *norms)
 {
     for (size_t i = 0; i < rows; i += 4) {
-        double dot[4] = {0}, norm2[4] = {0};
+        double dot[4] = {0}, dot_new[4] = {0}, norm2[4] = {0};
         for (size_t j = 0; j < q; j += PIECE) {
             const double *at[4];
             for (size_t k = 0; k < 4; k++)
                 at[k] = row_at(x, step, i + k, rows) + j;
-            four_rows(at, q - j < PIECE ? q - j : PIECE, theta + j, dot, norm2);
+            four_rows(at, q - j < PIECE ? q - j : PIECE, two, theta + j, theta_new + j, dot,
+                      dot_new, norm2);
         }
         memcpy(dots + i, dot, sizeof dot);
+        if (two)
+            memcpy(dots_new + i, dot_new, sizeof dot_new);
         memcpy(norms + i, norm2, sizeof norm2);
     }
 }
 
 /* Rows of few vectors: the coefficients stay in registers. */
 static INLINE void short_row_products(const double *x, ptrdiff_t step, size_t rows, int vectors,
-                                      size_t tail, const double *theta, double *dots,
+                                      size_t tail, int two, const double *theta,
+                                      const double *theta_new, double *dots, double *dots_new,
                                       double *norms)
 {
-    vd coefficient[8];
-    UNROLL for (int v = 0; v < vectors; v++)
+    vd coefficient[8], other[8];
+    UNROLL for (int v = 0; v < vectors; v++) {
         coefficient[v] = vload(theta + (size_t)v * L);
+        if (two)
+            other[v] = vload(theta_new + (size_t)v * L);
+    }
     for (size_t i = 0; i < rows; i += 4) {
-        vd acc[8];
+        vd acc[16] = {{0}};
         UNROLL for (int k = 0; k < 4; k++) {
             const double *row = row_at(x, step, i + (size_t)k, rows);
-            vd dot = vset(0.0), norm2 = vset(0.0);
+            vd dot = vset(0.0), new = vset(0.0), norm2 = vset(0.0);
             UNROLL for (int v = 0; v < vectors; v++) {
                 const double *from = row + (size_t)v * L;
                 vd value = v + 1 < vectors || tail == L ? vload(from) : vload_part(from, tail);
                 dot += value * coefficient[v];
                 norm2 += value * value;
+                if (two)
+                    new += value * other[v];
             }
             acc[k] = dot;
             acc[4 + k] = norm2;
+            acc[8 + k] = new;
         }
-        double sums[8];
+        double sums[16];
         UNROLL for (size_t k = 0; k < 8; k += L)
             vstore(sums + k, sum_lanes(acc + k));
+        if (two) {
+            UNROLL for (size_t k = 8; k < 16; k += L)
+                vstore(sums + k, sum_lanes(acc + k));
+        }
         memcpy(dots + i, sums, 4 * sizeof(double));
         memcpy(norms + i, sums + 4, 4 * sizeof(double));
+        if (two)
+            memcpy(dots_new + i, sums + 8, 4 * sizeof(double));
     }
 }
 
-static void row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
-                         const double *theta, double *dots, double *norms)
+static INLINE void row_products_of(const double *x, ptrdiff_t step, size_t rows, size_t q, int two,
+                                   const double *theta, const double *theta_new, double *dots,
+                                   double *dots_new, double *norms)
 {
     size_t tail = q % L ? q % L : L;
     switch ((q + L - 1) / L) {
 #define SHORT_ROWS(vectors)                                                                     \
     case vectors:                                                                               \
         if (tail == L)                                                                          \
-            short_row_products(x, step, rows, vectors, L, theta, dots, norms);                  \
+            short_row_products(x, step, rows, vectors, L, two, theta, theta_new, dots,          \
+                               dots_new, norms);                                                \
         else                                                                                    \
-            short_row_products(x, step, rows, vectors, tail, theta, dots, norms);               \
+            short_row_products(x, step, rows, vectors, tail, two, theta, theta_new, dots,       \
+                               dots_new, norms);                                                \
         break
         SHORT_ROWS(2); SHORT_ROWS(3); SHORT_ROWS(4); SHORT_ROWS(5); SHORT_ROWS(6); SHORT_ROWS(7);
         SHORT_ROWS(8);
-    default: long_row_products(x, step, rows, q, theta, dots, norms);
+    default: long_row_products(x, step, rows, q, two, theta, theta_new, dots, dots_new, norms);
     }
+}
+
+static void row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
+                         const double *theta, double *dots, double *norms)
+{
+    row_products_of(x, step, rows, q, 0, theta, theta, dots, dots, norms);
+}
+
+/* The same with two parameters in one read of the rows. */
+static void row_products_twice(const double *x, ptrdiff_t step, size_t rows, size_t q,
+                               const double *theta, const double *theta_new, double *dots,
+                               double *dots_new, double *norms)
+{
+    row_products_of(x, step, rows, q, 1, theta, theta_new, dots, dots_new, norms);
 }
 
 /* Copy the block's rows one after the other, going along the shorter stride. */
@@ -517,7 +582,11 @@ static void rows_load(block *b, const char *x)
         b->x = b->gathered;
         b->step = (ptrdiff_t)q;
     }
-    row_products(b->x, b->step, b->rows, q, task->theta, b->dot, b->norm2);
+    if (task->want & WANT_CHANGE)
+        row_products_twice(b->x, b->step, b->rows, q, task->theta, task->theta_new, b->dot,
+                           b->dot_new, b->norm2);
+    else
+        row_products(b->x, b->step, b->rows, q, task->theta, b->dot, b->norm2);
     if (task->want & WANT_DIFFERENCE) {
         double *unused = b->g; /* overwritten later */
         row_products(b->x, b->step, b->rows, q, task->theta_new, b->dot_new, unused);
@@ -559,8 +628,9 @@ static void repair_row(block *b, size_t i, double *x, size_t gap)
         x[j * gap] = v;
         norm2 += v * v;
         dot += v * task->theta[j];
-        if (task->want & WANT_DIFFERENCE) {
+        if (task->want & (WANT_DIFFERENCE | WANT_CHANGE))
             dot_new += v * task->theta_new[j];
+        if (task->want & WANT_DIFFERENCE) {
             dot_step += v * task->theta_step[j];
         }
     }
@@ -726,7 +796,98 @@ static void multipliers(const block *b)
     case LOSS_HUBER: multipliers_for_loss(LOSS_HUBER, b); break;
     case LOSS_LOG_COSH: multipliers_for_loss(LOSS_LOG_COSH, b); break;
     case LOSS_PSEUDO_HUBER: multipliers_for_loss(LOSS_PSEUDO_HUBER, b); break;
+    case LOSS_TUKEY: multipliers_for_loss(LOSS_TUKEY, b); break;
+    case LOSS_GEMAN_MCCLURE: multipliers_for_loss(LOSS_GEMAN_MCCLURE, b); break;
+    case LOSS_WELSCH: multipliers_for_loss(LOSS_WELSCH, b); break;
+    case LOSS_CAUCHY: multipliers_for_loss(LOSS_CAUCHY, b); break;
     default: multipliers_for_loss(LOSS_LOGISTIC, b); break;
+    }
+}
+
+/* Squared length of xi as its multiplier finds it. */
+static INLINE vd length2(const block *b, int weighting, int careful, vd ones, size_t i)
+{
+    if (weighting != WEIGHT_BOUNDED)
+        return stored_norm2(b, i, careful, ones);
+    vd factor = vload(b->factor + i);
+    return ones + factor * factor * vload(b->norm2 + i);
+}
+
+/* Multipliers of the stored row for the change of the score between two parameters, each record's
+ * change held to a norm of `limit`.  With clipping it is the clipped scores that change.  Square
+ * roots are taken only in blocks where some record may be beyond the limit. */
+static INLINE void changes_of(int loss, int weighting, int careful, const block *b)
+{
+    const records_task *task = b->task;
+    const records_model *model = &task->model;
+    const loss_constants k = loss_prepare(model);
+    const vd one = vset(1.0), radius = vset(model->radius), limit = vset(task->limit);
+    const vd radius2 = vset(model->radius * model->radius), ones = vset((double)model->intercept);
+    /* A little below the square of the limit; squares that underflow are far below it. */
+    const vd safe2 = vset(task->limit_square);
+    vi beyond = vseti(0);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd y = vload(b->y + i), before, after, unused, change;
+        vd norm2 = length2(b, weighting, careful, ones, i);
+        psi_and_slope(loss, 0, &k, predictor(b, weighting, vset(task->theta0), b->dot, i), y,
+                      &before, &unused);
+        psi_and_slope(loss, 0, &k, predictor(b, weighting, vset(task->theta0_new), b->dot_new, i),
+                      y, &after, &unused);
+        if (weighting == WEIGHT_BOUNDED) {
+            change = before - after;
+        } else if (weighting == WEIGHT_MALLOWS) {
+            change = (before - after) * vmin(radius2 / norm2, one);
+            if (careful)
+                change = change * vload(b->down + i);
+        } else {
+            vd cap = radius / vsqrt(norm2), up = careful ? vload(b->up + i) : one;
+            change = vcopysign(vmin(vabs(before) * up, cap), before) -
+                     vcopysign(vmin(vabs(after) * up, cap), after);
+        }
+        beyond |= ~(change * change * norm2 <= safe2);
+        vstore(b->g + i, change);
+    }
+    int clip = 0;
+    for (size_t i = 0; i < L; i++)
+        clip |= beyond[i] != 0;
+    if (!clip)
+        return;
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd change = vload(b->g + i), norm2 = length2(b, weighting, careful, ones, i);
+        vstore(b->g + i, vcopysign(vmin(vabs(change), limit / vsqrt(norm2)), change));
+    }
+}
+
+static INLINE void changes_for_loss(int loss, const block *b)
+{
+    int weighting = b->task->model.weighting;
+    switch (weighting * 2 + (b->careful && weighting != WEIGHT_BOUNDED)) {
+#define CHANGES(weighting, careful)                                                             \
+    case (weighting) * 2 + (careful):                                                           \
+        changes_of(loss, weighting, careful, b);                                                \
+        break
+        CHANGES(WEIGHT_BOUNDED, 0);
+        CHANGES(WEIGHT_MALLOWS, 0);
+        CHANGES(WEIGHT_MALLOWS, 1);
+        CHANGES(WEIGHT_CLIP, 0);
+        CHANGES(WEIGHT_CLIP, 1);
+    default: break;
+    }
+}
+
+static void changes(const block *b)
+{
+    switch (b->task->model.loss) {
+#define CHANGES_CASE(code) case code: changes_for_loss(code, b); break
+        CHANGES_CASE(LOSS_HUBER);
+        CHANGES_CASE(LOSS_LOG_COSH);
+        CHANGES_CASE(LOSS_PSEUDO_HUBER);
+        CHANGES_CASE(LOSS_LOGISTIC);
+        CHANGES_CASE(LOSS_TUKEY);
+        CHANGES_CASE(LOSS_GEMAN_MCCLURE);
+        CHANGES_CASE(LOSS_WELSCH);
+        CHANGES_CASE(LOSS_CAUCHY);
+    default: break;
     }
 }
 
@@ -1067,6 +1228,8 @@ static INLINE void loss_differences_of(int loss, const block *b, double *sums)
             linear = k.c * vselect(old_r + new_r < zero, weighted_step, -weighted_step);
             central = (vabs(old_r) <= k.c) & (vabs(new_r) <= k.c);
         }
+        if (loss >= LOSS_TUKEY) /* no asymptote, and rho stays small */
+            central = vseti(-1);
         vd value = vselect(same & ~central, linear + rest, direct);
         vd limit = steepest * vabs(weighted_step);
         value = vmin(vmax(value, -limit), limit);
@@ -1092,6 +1255,10 @@ static void losses(block *b, double *sums)
         LOSS_CASE(LOSS_LOG_COSH);
         LOSS_CASE(LOSS_PSEUDO_HUBER);
         LOSS_CASE(LOSS_LOGISTIC);
+        LOSS_CASE(LOSS_TUKEY);
+        LOSS_CASE(LOSS_GEMAN_MCCLURE);
+        LOSS_CASE(LOSS_WELSCH);
+        LOSS_CASE(LOSS_CAUCHY);
     default: break;
     }
 }
@@ -1186,7 +1353,10 @@ static void run_block(block *b, size_t first, double *sums)
         losses(b, sums);
         return;
     }
-    multipliers(b);
+    if (task->want & WANT_CHANGE)
+        changes(b);
+    else
+        multipliers(b);
     if (wants_matrix(task)) {
         b->ahead = b->ahead_end = NULL;
         if (is_in_place(&task->data) && task->data.x_row == 8 * (ptrdiff_t)task->data.q) {

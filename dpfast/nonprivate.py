@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.errors import InvalidInput
 from dpfast.inference.request import Request
 from dpfast.inference.results import Fit, Guarantee
 from dpfast.inference.sandwich import Covariance
@@ -42,6 +43,11 @@ def nonprivate_fit(
         X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names
     )
     objective = request.objective(loss, scale=scale, weights=weights, ridge=ridge)
+    if not objective.has_curvature:
+        raise InvalidInput(
+            f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
+            "method. Use dpfast.nonprivate_minimize."
+        )
     n, p = request.n, request.dimension
     curator = request.curator(objective, Ledger(1.0))
     theta = np.zeros(p)

@@ -57,6 +57,8 @@ def fit(
         Response; in {0, 1} for the logistic loss.
     loss : {"huber", "log-cosh", "pseudo-huber", "logistic"} or Loss
         "log-cosh" is the recommended robust loss: its Hessian costs nothing beside the gradient.
+        The redescending losses "tukey", "geman-mcclure", "welsch" and "cauchy" are not convex:
+        they have neither Newton steps nor intervals, and :func:`dpfast.minimize` suits them better.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, inference included; a float is ``mu`` of Gaussian DP.
     scale : float
@@ -127,10 +129,11 @@ def fit(
             f"p = {p} coefficients cannot be identified from n = {n} records. Use fewer "
             "covariates or pass ridge=... (a public penalty)."
         )
-    if inference and not objective.weighting.has_curvature:
+    if inference and not objective.has_curvature:
+        remedy = "" if not objective.loss.has_curvature else ", or weights=dpfast.Mallows(radius)"
         raise InvalidInput(
-            f"{objective.weighting!r} has no Hessian, so no sandwich covariance exists. Pass "
-            "inference=False, or weights=dpfast.Mallows(radius)."
+            f"{objective.curvature_refusal()}, so no sandwich covariance exists. Pass "
+            f"inference=False{remedy}."
         )
     optimiser, reason = choose_method(method, objective, n, total.mu)
     default_steps, default_schedule = optimiser.defaults(objective, n, total.mu)

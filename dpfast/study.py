@@ -248,10 +248,10 @@ class _Forecast:
         request = Request(X, y, fit_intercept=fit_intercept, noise=None, threads=None, names=None)
         self.level, self.fit_intercept = level, fit_intercept
         self.objective = request.objective(resolved, scale=scale, weights=weights, ridge=0.0)
-        if not self.objective.weighting.has_curvature:
+        if not self.objective.has_curvature:
             raise InvalidInput(
-                f"{self.objective.weighting!r} has no Hessian, so a fit with it has no intervals "
-                "to forecast. Use weights=dpfast.Mallows(radius)."
+                f"{self.objective.curvature_refusal()}, so a fit with it has no intervals to "
+                "forecast. Use a convex loss and weights=dpfast.Mallows(radius)."
             )
         found = nonprivate_fit(
             X, y, resolved, scale=scale, weights=weights, fit_intercept=fit_intercept

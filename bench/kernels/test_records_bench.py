@@ -162,3 +162,36 @@ def test_gradient_hessian_and_meat(benchmark, n, p):
         limits.dsyrk(),
         work=2.0 * n * p * (p + 1),
     )
+
+
+@pytest.mark.parametrize(("n", "p"), GRID)
+def test_change_of_gradient(benchmark, n, p):
+    """Both gradients in one read of X, against one plain gradient: "speedup" is its inverse cost."""
+    X, _, theta = data(n, p)
+    y = X @ theta
+    kernel = records.RecordKernel(10, 4.685, 1.0, 1, p**0.5, False)  # Tukey's biweight
+    other = theta + 0.01
+    limit = p * float(np.linalg.norm(other - theta))
+    calls: dict[str, Callable[[], object]] = {
+        "gradient": lambda: kernel.sums(X, y, theta, records.GRADIENT, float(n)),
+        "change": lambda: kernel.gradient_change(X, y, other, theta, limit, float(n)),
+    }
+    measured = limits.timings(calls, rounds=3 if is_quick() else 9)
+    benchmark.pedantic(calls["change"], rounds=3, iterations=1)
+    head = X[:20_000], y[:20_000]
+    options = {"loss": 10, "c": 4.685, "weighting": 1, "radius": p**0.5}
+    twin = reference.gradient_change(
+        *head, other, theta, limit=limit, divisor=1.0, **(MODEL | options)
+    )
+    ours = kernel.gradient_change(*head, other, theta, limit, 1.0)
+    benchmark.extra_info.update(
+        {
+            "case": "Tukey change of gradient (reference: one gradient)",
+            "n": n,
+            "p": p,
+            "seconds": measured["change"].median,
+            "reference_seconds": measured["gradient"].median,
+            "speedup": measured["gradient"].best / measured["change"].best,
+            "accuracy": float(np.abs(ours - twin).max() / np.abs(twin).max()),
+        }
+    )

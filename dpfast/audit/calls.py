@@ -92,6 +92,8 @@ def _fits() -> Iterator[Example]:
     yield _fit("long steps", "huber", method=GradientDescent(step_size=1e6), steps=6)
     yield _fit("one Newton step", "log-cosh", method=Newton(newton_steps=1), steps=2)
     yield _fit("steep schedule", "log-cosh", schedule=Geometric(10.0, 0.05), steps=5)
+    for loss in ("tukey", "geman-mcclure", "welsch", "cauchy"):
+        yield _fit("redescending", loss, inference=False, steps=4)
     yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)
     yield _fit("shared ledger", "log-cosh", ledger=GDP(2.0))
     yield _fit("shared ledger too small", "log-cosh", ledger=GDP(0.5))

@@ -198,7 +198,7 @@ def sensitivity_search(
 
 def _targets(objective: Objective, n: int, budget: StepBudget) -> dict[str, _Target]:
     found = {}
-    curves = objective.weighting.has_curvature
+    curves = objective.has_curvature
     if not curves:
         budget = budget._replace(hessian=0.0)
     for majorize in (False, True) if curves else (False,):

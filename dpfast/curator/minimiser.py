@@ -76,9 +76,10 @@ def minimiser_search(curator: Curator) -> Search:
             "the minimiser has no sensitivity bound without a ridge penalty. Pass ridge=..., a "
             "positive public number."
         )
-    if not objective.weighting.has_curvature:
+    if not objective.has_curvature:
         raise InvalidInput(
-            f"{objective.weighting!r} has no loss to minimise. Use weights=dpfast.Mallows(radius)."
+            f"{objective.curvature_refusal()}, and the claim needs a convex loss. Use one, and "
+            "weights=dpfast.Mallows(radius)."
         )
     bound = objective.score_bound
     smoothness = objective.smoothness * (1.0 + 1e-11)

@@ -46,6 +46,16 @@ class RecordKernel:
         divisor: float,
         threads: int = 0,
     ) -> float: ...
+    def gradient_change(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.float64],
+        theta_new: NDArray[np.float64],
+        theta_old: NDArray[np.float64],
+        limit: float,
+        divisor: float,
+        threads: int = 0,
+    ) -> NDArray[np.float64]: ...
 
 def default_threads() -> int: ...
 def summation_depth(n: int, p: int, want: int) -> int: ...

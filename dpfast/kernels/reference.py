@@ -4,7 +4,8 @@ Nothing here is fast and nothing here is shared with ``csrc/``: every record is 
 length times a unit vector, whole arrays at a time, so that a mistake in the compiled kernels'
 algebra, blocking or guards has no counterpart to hide behind.  The tests compare the two.
 
-Codes: losses 0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic; weightings 0 bounded (projection),
+Codes: losses 0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic, 10 Tukey, 11 Geman-McClure,
+12 Welsch, 13 Cauchy; weightings 0 bounded (projection),
 1 Mallows, 2 per-record clipping; wanted sums 1 gradient, 2 Hessian, 4 meat (score outer product),
 34 the Hessian with the majorising curvature psi(r)/r.
 """
@@ -16,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["loss_difference", "mean_loss", "record_sums"]
+from dpfast.kernels.reference_redescending import TUKEY, redescending_psi, redescending_rho
+
+__all__ = ["gradient_change", "loss_difference", "mean_loss", "record_sums"]
 
 HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = range(4)
 BOUNDED, MALLOWS, CLIP = range(3)
@@ -69,6 +72,8 @@ def _residual(t: Array, y: Array, loss: int, scale: float) -> Array:
 
 
 def _rho(r: Array, loss: int, c: float) -> Array:
+    if loss >= TUKEY:
+        return redescending_rho(r, loss, c)
     u = np.abs(r) / c
     if loss == LOGISTIC:
         return np.logaddexp(0.0, -r)
@@ -94,6 +99,8 @@ def _rho_far(r: Array, loss: int, c: float) -> Array:
 
 
 def _psi(r: Array, y: Array, loss: int, c: float) -> Array:
+    if loss >= TUKEY:
+        return redescending_psi(r, loss, c)
     if loss == LOGISTIC:
         return (2.0 * y - 1.0) * np.exp(-np.logaddexp(0.0, r))
     if loss == HUBER:
@@ -157,7 +164,8 @@ def record_sums(
         r = _residual(np.where(counts, t, 0.0), np.where(counts, y, 0.0), loss, scale)
         psi = np.where(counts, _psi(r, np.where(counts, y, 0.0), loss, c), 0.0)
         slope = _majorizer if want & MAJORIZER == MAJORIZER else _psi_prime
-        psi_prime = np.where(counts, slope(r, loss, c), 0.0)
+        psi_prime = slope(r, loss, c) if want & HESSIAN else np.zeros(len(r))
+        psi_prime = np.where(counts, psi_prime, 0.0)
 
         size = np.abs(psi)
         if weighting == CLIP:
@@ -253,6 +261,47 @@ def loss_difference(
             asymptote = np.where(r_old < 0.0, -(2.0 * label - 1.0) * step, 0.0)
         far = scale * weight * (_rho_far(r_new, loss, c) - _rho_far(r_old, loss, c))
         is_far = (np.minimum(np.abs(r_new), np.abs(r_old)) > c) & (r_new * np.sign(r_old) > 0.0)
+        is_far &= loss < TUKEY
         difference = np.where(is_far, asymptote + far, near)
         difference = np.clip(difference, -limit, limit)
         return float(np.where(counts & ~np.isnan(difference), difference, 0.0).sum() / divisor)
+
+
+def gradient_change(
+    X: Array,
+    y: Array,
+    theta_new: Array,
+    theta_old: Array,
+    *,
+    loss: int,
+    c: float,
+    scale: float,
+    weighting: int,
+    radius: float,
+    intercept: bool,
+    limit: float,
+    divisor: float,
+) -> Array:
+    """Return the sum of each record's change of gradient, clipped to ``limit``, / ``divisor``."""
+    with np.errstate(all="ignore"):
+        rows = _design(X, weighting, radius, intercept)
+        scores = []
+        for theta in (theta_new, theta_old):
+            t = rows.times(theta)
+            counts = _counts(rows, t, y, loss)
+            label = np.where(counts, y, 0.0)
+            psi = _psi(_residual(np.where(counts, t, 0.0), label, loss, scale), label, loss, c)
+            psi = np.where(counts, psi, 0.0)
+            if weighting == CLIP:
+                size = np.abs(psi)
+                size = np.where(size > 0.0, np.minimum(size * rows.length, radius), 0.0)
+                psi = np.sign(psi) * size
+            scores.append(psi)
+        change = scores[1] - scores[0]
+        if weighting == MALLOWS:
+            reach = np.minimum(rows.length, radius * (radius / rows.length))
+            change = change * np.where(rows.length > 0.0, reach, 0.0)
+        elif weighting == BOUNDED:
+            change = change * rows.length
+        change = np.clip(change, -limit, limit)
+        return np.asarray(rows.unit.T @ change / divisor)

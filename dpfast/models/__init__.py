@@ -5,15 +5,17 @@ from dpfast.models.domains import Ball, Box, Domain, LpBall
 from dpfast.models.losses import Huber, LogCosh, Logistic, Loss, PseudoHuber, resolve_loss
 from dpfast.models.objective import Objective
 from dpfast.models.products import Interval, OneHot, Product
+from dpfast.models.redescending import Cauchy, GemanMcClure, TukeyBiweight, Welsch
 from dpfast.models.weighting import Bounded, Clip, Mallows, Weighting, resolve_weighting
 
 __all__ = [
     "Ball",
     "Bounded",
     "Box",
-    "OneHot",
+    "Cauchy",
     "Clip",
     "Domain",
+    "GemanMcClure",
     "Huber",
     "Interval",
     "LogCosh",
@@ -22,10 +24,13 @@ __all__ = [
     "LpBall",
     "Mallows",
     "Objective",
+    "OneHot",
     "Product",
     "PseudoHuber",
     "ReleaseConstants",
+    "TukeyBiweight",
     "Weighting",
+    "Welsch",
     "release_constants",
     "resolve_loss",
     "resolve_weighting",

@@ -73,6 +73,8 @@ class Loss:
     majorizer_coupling : str
         The same for the majorising curvature ``psi(r)/r``, whose full Newton-like steps decrease
         the loss from any start.
+    has_curvature : bool
+        Whether ``psi' >= 0``, so that the Hessian is positive semidefinite and can be released.
     self_concordance : float
         Smallest known ``g`` with ``|rho'''| <= g * rho''``, ``inf`` where there is none.
     psi_second_bound : float
@@ -85,6 +87,7 @@ class Loss:
     coupling: ClassVar[str] = "independent"
     majorizer_coupling: ClassVar[str] = "independent"
     binary_response: ClassVar[bool] = False
+    has_curvature: ClassVar[bool] = True
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")

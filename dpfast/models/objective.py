@@ -44,8 +44,12 @@ class Objective:
     coupling, majorizer_coupling : str
         Accounting rule for a gradient and a Hessian (or majorising curvature) released at one
         parameter (formulas page, section 4.3).
+    has_curvature : bool
+        Whether there is a positive semidefinite Hessian with a finite bound to release.
     smoothness : float
-        Largest eigenvalue the mean Hessian can have, ridge included.
+        Largest absolute eigenvalue the mean Hessian can have, ridge included; also, without the
+        ridge, the largest ratio of a change of one record's score to the distance of the
+        parameters (``inf`` for clipped scores).
     self_concordance : float
         ``g`` with ``|D^3 L[v,v,v]| <= g ||v|| D^2 L[v,v]`` per record; ``inf`` if there is none.
     """
@@ -76,20 +80,28 @@ class Objective:
         self.score_bound = radius if isinstance(weighting, Clip) else loss.psi_bound * radius
         self.score_diameter = 2.0 * self.score_bound
         self.meat_bound = self.score_bound**2
+        self.has_curvature = weighting.has_curvature and loss.has_curvature
+        self.coupling = loss.coupling if self.has_curvature else "independent"
+        self.majorizer_coupling = loss.majorizer_coupling if self.has_curvature else "independent"
+        steepest = math.inf
         if weighting.has_curvature:
-            self.curvature_bound = loss.psi_prime_bound * radius**2 / self.scale
-            self.coupling = loss.coupling
-            self.majorizer_coupling = loss.majorizer_coupling
-        else:
-            self.curvature_bound = math.inf
-            self.coupling = "independent"
-            self.majorizer_coupling = "independent"
-        self.smoothness = self.curvature_bound + self.ridge
+            steepest = loss.psi_prime_bound * radius**2 / self.scale
+        self.curvature_bound = steepest if self.has_curvature else math.inf
+        self.smoothness = steepest + self.ridge
         # Only a declared ball bounds ||x|| itself; Mallows weights bound ||x||^2 w alone.
         if isinstance(weighting, Bounded):
             self.self_concordance = loss.self_concordance * radius / self.scale
         else:
             self.self_concordance = math.inf
+
+    def curvature_refusal(self) -> str:
+        """Why there is no Hessian, for error messages."""
+        if not self.loss.has_curvature:
+            return (
+                f"the {self.loss.name} loss is redescending: its second derivative is negative "
+                "for some residuals, so there is no positive semidefinite Hessian"
+            )
+        return f"{self.weighting!r} has no Hessian"
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

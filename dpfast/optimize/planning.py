@@ -44,17 +44,18 @@ def choose_method(
             'method must be "auto", "newton", "gradient-descent", dpfast.Newton(...) or '
             f"dpfast.GradientDescent(...); received {method!r}."
         )
-    if isinstance(chosen, Newton) and not objective.weighting.has_curvature:
+    if isinstance(chosen, Newton) and not objective.has_curvature:
+        remedy = "" if not objective.loss.has_curvature else " or weights=dpfast.Mallows(radius)"
         raise InvalidInput(
-            f"{objective.weighting!r} has no Hessian, which Newton's method needs. Use "
-            'method="gradient-descent" or weights=dpfast.Mallows(radius).'
+            f"{objective.curvature_refusal()}, which Newton's method needs. Use "
+            f'method="gradient-descent"{remedy}.'
         )
     return chosen, reason
 
 
 def _automatic(objective: Objective, n: int, mu: float) -> tuple[Newton | GradientDescent, str]:
-    if not objective.weighting.has_curvature:
-        return GradientDescent(), "auto: clipped scores have no Hessian"
+    if not objective.has_curvature:
+        return GradientDescent(), f"auto: {objective.curvature_refusal()}"
     noise_level = curvature_noise(objective, n, mu)
     if noise_level <= 0.5 or objective.ridge >= noise_level * objective.curvature_bound:
         return Newton(), f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} is at most 0.5"

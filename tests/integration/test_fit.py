@@ -292,3 +292,22 @@ def test_predict():
     np.testing.assert_allclose(probability, expected)
     with pytest.raises(dpfast.InvalidInput, match="shape"):
         fit.predict(X[:5, :2])
+
+
+@pytest.mark.parametrize("loss", ["tukey", "geman-mcclure", "welsch", "cauchy"])
+def test_redescending_losses_have_no_hessian_and_the_error_says_why(loss):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 2))
+    y = X @ [1.0, -1.0] + 0.1 * rng.normal(size=4000)
+    y[:400] = 1e6  # gross outliers lose all influence
+    for wrong in ({"inference": True}, {"inference": False, "method": "newton"}):
+        with pytest.raises(dpfast.InvalidInput, match=f"{loss} loss is redescending"):
+            dpfast.fit(X, y, loss, privacy=2.0, scale=1.0, **wrong)
+    for function in (dpfast.nonprivate_fit, dpfast.baselines.output_perturbation):
+        with pytest.raises(dpfast.InvalidInput, match="redescending"):
+            extra = {} if function is dpfast.nonprivate_fit else {"privacy": 1.0}
+            function(X, y, loss, scale=1.0, ridge=0.1, **extra)
+    fit = dpfast.fit(
+        X, y, loss, privacy=2.0, scale=1.0, inference=False, noise=dpfast.SeededNoise(0)
+    )
+    assert np.abs(fit.params - [0.0, 1.0, -1.0]).max() < 0.2
