@@ -166,7 +166,7 @@ def test_gradient_hessian_and_meat(benchmark, n, p):
 
 @pytest.mark.parametrize(("n", "p"), GRID)
 def test_change_of_gradient(benchmark, n, p):
-    """Both gradients in one read of X, against one plain gradient: "speedup" is its inverse cost."""
+    """Both gradients in one read of X, against one gradient: "speedup" is the inverse cost."""
     X, _, theta = data(n, p)
     y = X @ theta
     kernel = records.RecordKernel(10, 4.685, 1.0, 1, p**0.5, False)  # Tukey's biweight
