@@ -29,6 +29,7 @@ __all__ = [
     "GRID_SHARE",
     "calibrate_functional",
     "calibrate_parameter",
+    "grid_delta",
     "objective_perturbation_delta",
     "objective_perturbation_scale",
 ]
@@ -119,6 +120,24 @@ def calibrate_parameter(
     _check_budget(epsilon, delta, epsilon1, delta1)
     budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
     return _multiplier("gaussian", epsilon, budget, epsilon1, 0.0, M)
+
+
+def grid_delta(rate: float, epsilon: float) -> float:
+    """What discrete in place of rounded continuous Laplace noise adds to delta (claim R8).
+
+    For ``grid * (nearest(value/grid) + j)`` with discrete Laplace j of this rate, at most
+    ``grid/(b omega)``: the total variation distance ``rate^2/8`` or less, once for each of two
+    neighbours.
+
+    Parameters
+    ----------
+    rate : float
+        Largest rate the data can lead to, from the public lower bound of omega.
+    epsilon : float
+    """
+    if not 0.0 <= rate <= 1.0:
+        raise InvalidBudget(f"rate must lie in [0, 1]; received {rate!r}.")
+    return (1.0 + math.exp(epsilon)) * rate * rate / 8.0 * _UP
 
 
 @lru_cache(maxsize=512)

@@ -1,4 +1,4 @@
-"""How far one record can move a minimiser, its Hessian and a functional: claims R1 to R12.
+"""How far one record can move a minimiser, its Hessian and a functional: claims R1 to R10.
 
 For records ``h(x'theta)`` with ``|h'| <= B1`` and ``|h'''| <= c h''``, ``||x|| <= radius`` and a
 public ridge ``lreg >= 0``, the Hessian at the minimiser moves by public factors only (theorem A,
