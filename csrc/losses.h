@@ -123,6 +123,37 @@ static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k
     *slope = (vd)((vi)bend & ok);
 }
 
+/* chi(r) = r psi(r) - rho(r), the scale's score, bounded and increasing in |r|; and r itself, held
+ * to where psi' vanishes in double precision, so that psi' r and psi' r^2 are never 0 * inf. */
+static INLINE void chi_and_reach(int loss, const loss_constants *k, vd t, vd y, vd *chi, vd *reach)
+{
+    const vd one = vset(1.0);
+    vd r = residual(loss, k, t, y), a = vabs(r), u, value;
+    if (loss == LOSS_HUBER) {
+        a = vmin(a, k->c);
+        value = vset(0.5) * a * a;
+    } else if (loss == LOSS_LOG_COSH) {
+        vd e, em1;
+        u = vmin(a * k->inverse_c, vset(1e3));
+        exp_minus(u + u, &e, &em1);
+        vd inverse = one / (vset(2.0) + em1), tanh = vmin(-em1 * inverse, one);
+        vi central = tanh < vset(0.5);
+        vd logarithm = log_one_plus(vselect(central, -tanh * tanh, e));
+        value = k->c2 * vselect(central, u * tanh + vset(0.5) * logarithm,
+                                vset(0x1.62e42fefa39efp-1) - logarithm -
+                                    (u + u) * e * inverse);
+        a = u * k->c;
+    } else {
+        u = vmin(a * k->inverse_c, vset(1e120));
+        vd root = vsqrt(one + u * u);
+        value = k->c2 * (u / root) * (u / (one + root));
+        a = u * k->c;
+    }
+    vi ok = usable(loss, t, y);
+    *chi = (vd)((vi)value & ok);
+    *reach = (vd)((vi)vcopysign(a, r) & ok);
+}
+
 /* rho, and its complement: c |r| - rho (logistic: max(-margin, 0) - rho), which is bounded, so
  * that differences of losses stay finite when the losses themselves do not. */
 static INLINE vd rho(int loss, const loss_constants *k, vd r, vd *complement)

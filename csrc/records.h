@@ -21,7 +21,9 @@
  *    (for a difference of losses, too, where "contribution" is the record's computed difference):
  *    at most B additions inside a block plus one to join the halves of a vector, one per block of
  *    the chunk, one per chunk, and at most eight roundings outside the additions (projection of
- *    two entries, their scaling, their product, the score scale sigma and the divisor).
+ *    two entries, their scaling, their product, the score scale sigma and the divisor).  The
+ *    factor of a free scale takes the place of the second entry's projection and scaling.
+ *    Throughout, p is the number of entries of a design row.
  */
 #ifndef DPFAST_RECORDS_H
 #define DPFAST_RECORDS_H
@@ -42,9 +44,16 @@ enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_D
        /* with WANT_GRADIENT: each record's change of gradient between two parameters */
        WANT_CHANGE = 1024 };
 
+/* With scale_factor f > 0 the scale is a parameter, too: theta has one more entry, z, last, the
+ * scale is f z, and the loss of a record is w (sigma rho(r) + kappa sigma / 2).  Its score with
+ * respect to (beta, z) is w (-psi x, f (kappa/2 - chi)), chi = r psi - rho; its Hessian
+ * (w psi'/sigma) a a' with a = (x, f r), the majorising one (w/sigma) diag((psi/r) xx', f^2 kappa).
+ * All are bounded, whatever the record: |chi| <= c^2 times 1/2 (Huber), log 2 (log-cosh), 1
+ * (pseudo-Huber); psi' r^2 <= c^2 times 1, 0.4393 and 0.3850. */
 typedef struct {
     int loss, weighting, intercept;
     double c, scale, radius;
+    double scale_factor, kappa;
 } records_model;
 
 /* Strides are in bytes and may be anything, zero and negative included. */
@@ -57,7 +66,8 @@ typedef struct {
 } records_data;
 
 /* Outputs: gradient p doubles; hessian and meat p * p doubles; any not wanted may be NULL.
- * threads <= 0 means the CPUs this process may use.  Return 0, or -1 when out of memory. */
+ * threads <= 0 means the CPUs this process may use.  Return 0, or -1 when out of memory.
+ * p is the number of entries of theta, the free scale included. */
 int records_sums(const records_model *model, const records_data *data, const double *theta,
                  int want, double divisor, int threads, double *gradient, double *hessian,
                  double *meat);
@@ -96,7 +106,7 @@ typedef struct {
     records_data data;
     records_plan plan;
     int want;
-    size_t p;
+    size_t p;      /* entries of a design row: the free scale does not count */
     size_t width;  /* p rounded up to a multiple of 8: leading dimension of the matrix sums */
     /* Coefficients of x, zero-padded to `width`, and of the intercept. */
     const double *theta, *theta_new, *theta_step;
@@ -108,6 +118,8 @@ typedef struct {
     double norm2_lo, norm2_hi; /* squared norms outside [lo, hi) take the careful path */
     int safe_exponent;     /* careful rows are rescaled to have max |x| in [2^e, 2^(e+1)) */
     size_t scratch_doubles, sum_doubles, hessian_at, meat_at, loss_at;
+    /* Free scale: sums of h r x and g q x (width each), then of q, h r^2 and q^2. */
+    size_t hessian_cross_at, meat_cross_at, scale_at;
 } records_task;
 
 /* Add the records of one chunk to `sums` (zeroed by the caller). */

@@ -47,9 +47,10 @@ def default_threads():
 def summation_depth(Py_ssize_t n, Py_ssize_t p, int want):
     """Return the most roundings any record's contribution passes through in ``sums``.
 
-    With ``d`` this number and ``u = 2**-53``, every entry of a result differs from the exact sum
-    of the contributions, divided, by at most ``d u / (1 - d u)`` times the sum of their absolute
-    values (divided).  The statement and its constants are in ``csrc/records.h``.
+    ``p`` is the number of entries of a design row.  With ``d`` this number and ``u = 2**-53``,
+    every entry of a result differs from the exact sum of the contributions, divided, by at most
+    ``d u / (1 - d u)`` times the sum of their absolute values (divided).  The statement and its
+    constants are in ``csrc/records.h``.
     """
     if n < 0 or p < 0:
         raise ValueError(f"n and p must not be negative; got n={n}, p={p}")
@@ -124,6 +125,12 @@ cdef class RecordKernel:
         R of the weighting, or the clipping norm C.
     intercept : bool
         Prepend a virtual column of ones, which becomes the first coefficient.
+    scale_factor : float, default 0
+        If positive, the scale is a parameter: theta has one more entry, the last, whose product
+        with ``scale_factor`` is the scale (in [1e-100, 1e100]); ``scale`` is ignored.  Losses 0
+        to 2 with weightings 0 and 1 only.
+    kappa : float, default 0
+        The loss of a record is then ``w (sigma rho(r) + kappa sigma / 2)``.
 
     Notes
     -----
@@ -132,7 +139,7 @@ cdef class RecordKernel:
     """
 
     def __init__(self, int loss, double c, double scale, int weighting, double radius,
-                 bint intercept):
+                 bint intercept, double scale_factor=0.0, double kappa=0.0):
         if loss not in CODES:
             raise ValueError(f"loss must be one of {CODES}; got {loss}")
         if not 0 <= weighting <= 2:
@@ -148,14 +155,24 @@ cdef class RecordKernel:
         if weighting == BOUNDED and intercept and not radius > 1.0:
             raise ValueError("radius must exceed 1 with an intercept, whose own entry is 1; "
                              f"got {radius}")
+        if scale_factor != 0.0:
+            if loss > 2 or weighting == CLIP:
+                raise ValueError("a free scale needs a loss of the Huber family (0, 1 or 2) and "
+                                 f"bounded or Mallows weights (0 or 1); got {loss}, {weighting}")
+            if not (1e-100 <= scale_factor <= 1e100 and 0.0 <= kappa <= 1e100):
+                raise ValueError("scale_factor must lie between 1e-100 and 1e100 and kappa between "
+                                 f"0 and 1e100; got {scale_factor} and {kappa}")
+            scale = 1.0
         self.loss_code, self.weighting, self.intercept = loss, weighting, intercept
         self.c, self.scale, self.radius = c, scale, radius
+        self.scale_factor, self.kappa = scale_factor, kappa
+        self.model.scale_factor, self.model.kappa = scale_factor, kappa
         self.model.loss, self.model.weighting, self.model.intercept = loss, weighting, intercept
         self.model.c, self.model.scale, self.model.radius = c, scale, radius
 
     def __reduce__(self):
         return RecordKernel, (self.loss_code, self.c, self.scale, self.weighting, self.radius,
-                              self.intercept)
+                              self.intercept, self.scale_factor, self.kappa)
 
     cdef Py_ssize_t describe(self, X, y, records_data *data) except -1:
         """Check shapes and types, fill `data` and return the number of coefficients."""
@@ -172,7 +189,15 @@ cdef class RecordKernel:
         data.y_step = cnp.PyArray_STRIDE(y, 0)
         if data.q == 1:
             data.x_column = 8  # never used as a distance
-        return data.q + self.intercept
+        return data.q + self.intercept + (self.scale_factor > 0.0)
+
+    cdef const double *parameters(self, theta, Py_ssize_t p, str name) except NULL:
+        """Data of a contiguous parameter whose last entry, if it is a scale, is a usable one."""
+        cdef const double *at = coefficients(theta, p, name)
+        if self.scale_factor > 0.0 and not 1e-100 <= self.scale_factor * at[p - 1] <= 1e100:
+            raise ValueError("the scale, scale_factor times the last entry of theta, must lie "
+                             f"between 1e-100 and 1e100; got {self.scale_factor * at[p - 1]}")
+        return at
 
     def sums(self, X, y, theta, int want, double divisor, int threads=0):
         """Sum gradient, Hessian and meat over the records in one pass; divide by ``divisor``.
@@ -183,7 +208,7 @@ cdef class RecordKernel:
             Any strides, read-only or not.
         y : ndarray of float64, shape (n,)
         theta : ndarray of float64, shape (p,)
-            p = q, or q + 1 with an intercept; contiguous.
+            p = q, one more with an intercept, and one more with a free scale; contiguous.
         want : int
             Any sum of GRADIENT, HESSIAN and MEAT.
         divisor : float
@@ -197,7 +222,7 @@ cdef class RecordKernel:
         """
         cdef records_data data
         cdef Py_ssize_t p = self.describe(X, y, &data)
-        cdef const double *at = coefficients(theta, p, "theta")
+        cdef const double *at = self.parameters(theta, p, "theta")
         cdef double *gradient = NULL
         cdef double *hessian = NULL
         cdef double *meat = NULL
@@ -239,7 +264,7 @@ cdef class RecordKernel:
         """Sum the weighted losses over the records and divide by ``divisor``."""
         cdef records_data data
         cdef Py_ssize_t p = self.describe(X, y, &data)
-        cdef const double *at = coefficients(theta, p, "theta")
+        cdef const double *at = self.parameters(theta, p, "theta")
         cdef double result = 0.0
         cdef int failed
         self.check_has_loss()
@@ -258,11 +283,12 @@ cdef class RecordKernel:
         """
         cdef records_data data
         cdef Py_ssize_t p = self.describe(X, y, &data)
-        cdef const double *new = coefficients(theta_new, p, "theta_new")
-        cdef const double *old = coefficients(theta_old, p, "theta_old")
+        cdef const double *new = self.parameters(theta_new, p, "theta_new")
+        cdef const double *old = self.parameters(theta_old, p, "theta_old")
         cdef double result = 0.0
         cdef int failed
         self.check_has_loss()
+        self.check_has_differences()
         check_divisor(divisor)
         check_threads(threads)
         with nogil:
@@ -298,6 +324,7 @@ cdef class RecordKernel:
         cdef cnp.npy_intp shape[1]
         cdef int failed
         cdef double *result
+        self.check_has_differences()
         # Far below it, the squares of the shortest rows it could apply to would underflow.
         if not (1e-140 * max(self.c, 1e-60) <= limit <= 1e200):
             raise ValueError("limit must lie between 1e-140 * c and 1e200; got {}".format(limit))
@@ -312,6 +339,11 @@ cdef class RecordKernel:
         if failed:
             raise MemoryError("no memory for the partial sums")
         return change
+
+    cdef int check_has_differences(self) except -1:
+        if self.scale_factor > 0.0:
+            raise ValueError("differences between parameters are not available with a free scale")
+        return 0
 
     cdef int check_has_loss(self) except -1:
         if self.weighting == CLIP:

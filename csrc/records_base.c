@@ -225,10 +225,13 @@ static void *run(records_job *job, const records_model *model, const records_dat
     task->limit_square = limit >= 1e-50 && limit <= 1e50 ? limit * limit * (1.0 - 0x1p-40) : -1.0;
     task->model = *model;
     task->data = *data;
+    int free_scale = model->scale_factor > 0.0;
     task->want = want;
     task->p = data->q + (size_t)(model->intercept != 0);
     task->width = (task->p + 7) / 8 * 8;
     task->plan = make_plan(data->n, task->p, want);
+    if (free_scale)
+        task->model.scale = model->scale_factor * theta[task->p];
     set_limits(task);
 
     size_t matrix = task->width * task->width, rows = task->plan.block_rows;
@@ -238,7 +241,14 @@ static void *run(records_job *job, const records_model *model, const records_dat
     task->meat_at = at;
     at += want & WANT_MEAT ? matrix : 0;
     task->loss_at = at;
-    task->sum_doubles = at + 8;
+    at += 8;
+    if (free_scale) {
+        task->hessian_cross_at = at;
+        task->meat_cross_at = at + task->width;
+        task->scale_at = at + 2 * task->width;
+        at += 2 * task->width + 8;
+    }
+    task->sum_doubles = at;
     task->scratch_doubles =
         rows * (VECTORS + 2 * task->width + (task->plan.columnar ? task->width : 8)) + 8;
 
@@ -289,18 +299,23 @@ static size_t outside(const records_task *task, size_t j)
     return !task->model.intercept ? j : j == task->data.q ? 0 : j + 1;
 }
 
-static void put_matrix(const records_task *task, const double *sums, double scale, double divisor,
-                       double *result)
+/* `cross` and `corner` are the row of the free scale; without one they are not looked at. */
+static void put_matrix(const records_task *task, const double *sums, const double *cross,
+                       double corner, double scale, double divisor, double *result)
 {
-    size_t p = task->p;
+    size_t p = task->p, stride = p + (task->model.scale_factor > 0.0);
     for (size_t i = 0; i < p; i++) {
         size_t to_i = outside(task, i);
         for (size_t j = 0; j <= i; j++) {
             size_t to_j = outside(task, j);
             double value = sums[i * task->width + j] / scale / divisor;
-            result[to_i * p + to_j] = result[to_j * p + to_i] = value;
+            result[to_i * stride + to_j] = result[to_j * stride + to_i] = value;
         }
+        if (stride > p)
+            result[to_i * stride + p] = result[p * stride + to_i] = cross[i] / scale / divisor;
     }
+    if (stride > p)
+        result[p * stride + p] = corner / scale / divisor;
 }
 
 int records_sums(const records_model *model, const records_data *data, const double *theta,
@@ -312,13 +327,20 @@ int records_sums(const records_model *model, const records_data *data, const dou
     if (!memory)
         return -1;
     const records_task *task = &job.task;
-    if (want & WANT_GRADIENT)
+    /* Without a free scale these point somewhere and are not used. */
+    const double *scale_sums = job.sums + task->scale_at;
+    if (want & WANT_GRADIENT) {
         for (size_t j = 0; j < task->p; j++)
             gradient[outside(task, j)] = job.sums[j] / divisor;
+        if (model->scale_factor > 0.0)
+            gradient[task->p] = scale_sums[0] / divisor;
+    }
     if (want & WANT_HESSIAN)
-        put_matrix(task, job.sums + task->hessian_at, model->scale, divisor, hessian);
+        put_matrix(task, job.sums + task->hessian_at, job.sums + task->hessian_cross_at,
+                   scale_sums[1], task->model.scale, divisor, hessian);
     if (want & WANT_MEAT)
-        put_matrix(task, job.sums + task->meat_at, 1.0, divisor, meat);
+        put_matrix(task, job.sums + task->meat_at, job.sums + task->meat_cross_at, scale_sums[2],
+                   1.0, divisor, meat);
     free(memory);
     return 0;
 }
@@ -330,7 +352,7 @@ int records_loss(const records_model *model, const records_data *data, const dou
     void *memory = run(&job, model, data, theta, NULL, WANT_LOSS, 0.0, threads);
     if (!memory)
         return -1;
-    *result = job.sums[job.task.loss_at] * model->scale / divisor;
+    *result = job.sums[job.task.loss_at] * job.task.model.scale / divisor;
     free(memory);
     return 0;
 }

@@ -120,6 +120,7 @@ typedef struct {
     double *y_copy;
     const double *y;    /* in place, or y_copy */
     double *factor;     /* BOUNDED: shrinkage of the x part */
+    double *q, *hr, *hr2, *gq; /* free scale: its score, and multipliers of x, 1 and x */
     double *down, *up;  /* careful rows: stored row = down * x, up = 1/down; else 1 */
     double *gathered;   /* rows copied here when they cannot be used in place */
     double *columns;    /* groups of columns, or panels */
@@ -132,14 +133,15 @@ typedef struct {
     int down_dirty;     /* down and up are not all ones */
 } block;
 
-#define VECTORS 11
+#define VECTORS 15
 
 static void block_init(block *b, const records_task *task, double *scratch)
 {
     size_t rows = task->plan.block_rows;
     double **slots[VECTORS] = {&b->dot, &b->dot_new, &b->dot_step, &b->norm2,
                                &b->g,   &b->h,       &b->m,        &b->y_copy,
-                               &b->factor, &b->down, &b->up};
+                               &b->factor, &b->down, &b->up,
+                               &b->q,   &b->hr,      &b->hr2,      &b->gq};
     memset(b, 0, sizeof *b);
     b->task = task;
     for (int i = 0; i < VECTORS; i++, scratch += rows)
@@ -759,6 +761,56 @@ static INLINE void multipliers_of(int loss, int weighting, int careful, int matr
     }
 }
 
+/* What the free scale adds, from g and h (chord: majorising curvature, which has no cross part). */
+static INLINE void scale_multipliers_of(int loss, int careful, int chord, const block *b)
+{
+    const records_task *task = b->task;
+    const records_model *model = &task->model;
+    const loss_constants k = loss_prepare(model);
+    const vd zero = vset(0.0), one = vset(1.0), ones = vset((double)model->intercept);
+    const vd theta0 = vset(task->theta0), factor = vset(model->scale_factor);
+    const vd radius2 = vset(model->radius * model->radius), half = vset(0.5 * model->kappa);
+    const int mallows = model->weighting == WEIGHT_MALLOWS;
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd chi, reach, weight = one, t = predictor(b, model->weighting, theta0, b->dot, i);
+        vd y = vload(b->y + i), g = vload(b->g + i), h = vload(b->h + i);
+        chi_and_reach(loss, &k, t, y, &chi, &reach);
+        if (mallows) {
+            /* The true weight is this times down^2; h has this one. */
+            weight = vmin(radius2 / stored_norm2(b, i, careful, ones), one);
+        }
+        vd q = vselect(usable(loss, t, y), factor * (half - chi) * weight, zero);
+        vd hr = zero;
+        vd hr2 = vselect(usable(loss, t, y), factor * factor * model->kappa * weight, zero);
+        if (!chord && task->want & WANT_HESSIAN) {
+            reach = factor * reach;
+            hr = h * reach;
+            hr2 = hr * reach;
+        }
+        if (careful) {
+            vd down = vload(b->down + i);
+            q = q * down * down;
+            hr = hr * down;
+            hr2 = hr2 * down * down;
+        }
+        vstore(b->q + i, q);
+        vstore(b->hr + i, hr);
+        vstore(b->hr2 + i, hr2);
+        vstore(b->gq + i, g * q);
+    }
+}
+
+static void scale_multipliers(const block *b)
+{
+    int chord = !!(b->task->want & WANT_MAJORIZE);
+    int careful = b->careful && b->task->model.weighting != WEIGHT_BOUNDED;
+    switch (b->task->model.loss) {
+    case LOSS_HUBER: scale_multipliers_of(LOSS_HUBER, careful, chord, b); break;
+    case LOSS_LOG_COSH: scale_multipliers_of(LOSS_LOG_COSH, careful, chord, b); break;
+    default: scale_multipliers_of(LOSS_PSEUDO_HUBER, careful, chord, b); break;
+    }
+}
+
 static INLINE void multipliers_for_loss(int loss, const block *b)
 {
     int want = b->task->want, weighting = b->task->model.weighting;
@@ -907,16 +959,16 @@ static INLINE void column_gradient(const double *columns, size_t groups, size_t 
         vstore(out + i, vload(out + i) + sum_lanes(acc + i));
 }
 
-static void columnar_gradient(const block *b, double *out)
+static void columnar_gradient(const block *b, const double *g, double *out)
 {
     size_t q = b->task->data.q, p = b->task->p, groups = b->padded / L;
     const double *x = b->columns;
     for (; q > 12; q -= 8, x += 8 * L, out += 8)
-        column_gradient(x, groups, p, b->g, 8, out);
+        column_gradient(x, groups, p, g, 8, out);
     switch (q) {
 #define COLUMN_GRADIENT(count)                                                                  \
     case count:                                                                                 \
-        column_gradient(x, groups, p, b->g, count, out);                                        \
+        column_gradient(x, groups, p, g, count, out);                                           \
         break
         COLUMN_GRADIENT(1); COLUMN_GRADIENT(2); COLUMN_GRADIENT(3); COLUMN_GRADIENT(4);
         COLUMN_GRADIENT(5); COLUMN_GRADIENT(6); COLUMN_GRADIENT(7); COLUMN_GRADIENT(8);
@@ -962,12 +1014,12 @@ static INLINE void row_gradient(const double *x, ptrdiff_t step, size_t rows, co
 #define ROW_GRADIENT(vectors, chains)                                                           \
     case vectors:                                                                               \
         if (tail == L)                                                                          \
-            row_gradient(x, b->step, b->rows, b->g, vectors, L, chains, out);                   \
+            row_gradient(x, b->step, b->rows, g, vectors, L, chains, out);                      \
         else                                                                                    \
-            row_gradient(x, b->step, b->rows, b->g, vectors, tail, chains, out);                \
+            row_gradient(x, b->step, b->rows, g, vectors, tail, chains, out);                   \
         break
 
-static void rows_gradient(const block *b, double *out)
+static void rows_gradient(const block *b, const double *g, double *out)
 {
     size_t q = b->task->data.q, total = (q + L - 1) / L, tiles = (total + 7) / 8;
     const double *x = b->x;
@@ -1181,11 +1233,12 @@ static INLINE void losses_of(int loss, const block *b, double *sums)
 {
     const records_task *task = b->task;
     const loss_constants k = loss_prepare(&task->model);
+    const vd half_kappa = vset(task->model.scale_factor > 0.0 ? 0.5 * task->model.kappa : 0.0);
     vd total = vset(0.0);
     for (size_t i = 0; i < b->padded; i += L) {
         vd t = predictor(b, task->model.weighting, vset(task->theta0), b->dot, i);
         vd y = vload(b->y + i), down = vload(b->down + i), unused;
-        vd value = rho(loss, &k, residual(loss, &k, t, y), &unused);
+        vd value = rho(loss, &k, residual(loss, &k, t, y), &unused) + half_kappa;
         /* The stored row of a careful record is down * x, its true weight weight_of * down^2. */
         value = value * down * weight_of(b, i) * down;
         total += (vd)((vi)value & usable(loss, t, y));
@@ -1298,19 +1351,52 @@ static void load_y(block *b, const char *y)
     b->y = b->y_copy;
 }
 
-/* The intercept's part of the gradient; then g becomes the multiplier of the x part as stored. */
-static void intercept_gradient(const block *b, int projected, double *sums)
+/* out += sum over records of g xi, the intercept's entry last; overwrites g with the multiplier of
+ * the x part as stored. */
+static void vector_sum(const block *b, double *g, double *out)
 {
     const records_task *task = b->task;
+    /* finish_columns has projected the columns already. */
+    int projected = task->plan.columnar && (task->want & (WANT_HESSIAN | WANT_MEAT)) != 0;
     if (task->model.intercept) {
         vd total = vset(0.0);
         for (size_t i = 0; i < b->padded; i += L)
-            total += vload(b->g + i) * vload(b->down + i);
-        sums[task->data.q] += sum_block(total)[0];
+            total += vload(g + i) * vload(b->down + i);
+        out[task->data.q] += sum_block(total)[0];
     }
     if (b->shrunk && !projected) {
         for (size_t i = 0; i < b->padded; i += L)
-            vstore(b->g + i, vload(b->g + i) * vload(b->factor + i));
+            vstore(g + i, vload(g + i) * vload(b->factor + i));
+    }
+    if (task->plan.columnar)
+        columnar_gradient(b, g, out);
+    else
+        rows_gradient(b, g, out);
+}
+
+static double product_sum(const block *b, const double *a, const double *c)
+{
+    vd total = vset(0.0);
+    for (size_t i = 0; i < b->padded; i += L)
+        total += c ? vload(a + i) * vload(c + i) : vload(a + i);
+    return sum_block(total)[0];
+}
+
+/* The row and column of the free scale. */
+static void scale_sums(block *b, double *sums)
+{
+    const records_task *task = b->task;
+    double *scalars = sums + task->scale_at;
+    if (task->want & WANT_GRADIENT)
+        scalars[0] += product_sum(b, b->q, NULL);
+    if (task->want & WANT_HESSIAN) {
+        scalars[1] += product_sum(b, b->hr2, NULL);
+        if (!(task->want & WANT_MAJORIZE))
+            vector_sum(b, b->hr, sums + task->hessian_cross_at);
+    }
+    if (task->want & WANT_MEAT) {
+        scalars[2] += product_sum(b, b->q, b->q);
+        vector_sum(b, b->gq, sums + task->meat_cross_at);
     }
 }
 
@@ -1357,6 +1443,8 @@ static void run_block(block *b, size_t first, double *sums)
         changes(b);
     else
         multipliers(b);
+    if (task->model.scale_factor > 0.0)
+        scale_multipliers(b);
     if (wants_matrix(task)) {
         b->ahead = b->ahead_end = NULL;
         if (is_in_place(&task->data) && task->data.x_row == 8 * (ptrdiff_t)task->data.q) {
@@ -1373,13 +1461,10 @@ static void run_block(block *b, size_t first, double *sums)
         matrix(b, b->h, sums + task->hessian_at);
     if (task->want & WANT_MEAT)
         matrix(b, b->m, sums + task->meat_at);
-    if (task->want & WANT_GRADIENT) {
-        intercept_gradient(b, task->plan.columnar && wants_matrix(task), sums);
-        if (task->plan.columnar)
-            columnar_gradient(b, sums);
-        else
-            rows_gradient(b, sums);
-    }
+    if (task->model.scale_factor > 0.0)
+        scale_sums(b, sums);
+    if (task->want & WANT_GRADIENT)
+        vector_sum(b, b->g, sums);
 }
 
 void CHUNK_NAME(const records_task *task, size_t first_row, size_t last_row, double *scratch,

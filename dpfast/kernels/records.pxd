@@ -14,6 +14,8 @@ cdef extern from "records.h" nogil:
         double c
         double scale
         double radius
+        double scale_factor
+        double kappa
 
     ctypedef struct records_data:
         const char *x
@@ -32,7 +34,11 @@ cdef class RecordKernel:
     cdef readonly double c
     cdef readonly double scale
     cdef readonly double radius
+    cdef readonly double scale_factor
+    cdef readonly double kappa
     cdef records_model model
 
     cdef Py_ssize_t describe(self, X, y, records_data *data) except -1
+    cdef const double *parameters(self, theta, Py_ssize_t p, str name) except NULL
+    cdef int check_has_differences(self) except -1
     cdef int check_has_loss(self) except -1

@@ -17,6 +17,8 @@ class RecordKernel:
         weighting: int,
         radius: float,
         intercept: bool,
+        scale_factor: float = 0.0,
+        kappa: float = 0.0,
     ) -> None: ...
     def sums(
         self,

@@ -1,0 +1,110 @@
+"""Plain NumPy twin of the compiled record kernels with a free scale (eq. (6), paper 1).
+
+The loss of a record is ``w (sigma rho(r) + kappa sigma / 2)`` and ``theta = (beta, z)`` with
+``sigma = scale_factor * z``.  Every record is written as a pair (length * unit vector, number), with
+formulas other than those of ``csrc/``: pseudo-Huber, for one, by angles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpfast.kernels.reference import (
+    BOUNDED,
+    HESSIAN,
+    HUBER,
+    LOG_COSH,
+    MAJORIZER,
+    Array,
+    _counts,
+    _design,
+    _majorizer,
+    _psi,
+    _psi_prime,
+    _residual,
+)
+
+__all__ = ["record_sums"]
+
+
+def _chi(r: Array, loss: int, c: float) -> Array:
+    """``r psi(r) - rho(r)``."""
+    v = np.abs(r) / c
+    if loss == HUBER:
+        return 0.5 * np.minimum(np.abs(r), c) ** 2
+    if loss == LOG_COSH:
+        small = np.minimum(v, 1.0)
+        near = small * np.tanh(small) - np.log1p(2.0 * np.sinh(small / 2.0) ** 2)
+        far = np.clip(v, 1.0, 300.0)
+        rest = 2.0 * far / (np.exp(2.0 * far) + 1.0) + np.log1p(np.exp(-2.0 * far))
+        return c * c * np.where(v < 1.0, near, np.log(2.0) - rest)
+    return c * c * 2.0 * np.sin(np.arctan(v) / 2.0) ** 2
+
+
+def _curvature_times(r: Array, loss: int, c: float) -> tuple[Array, Array]:
+    """``psi'(r) r`` and ``psi'(r) r^2``."""
+    if loss == HUBER:
+        inside = np.where(np.abs(r) <= c, r, 0.0)
+        return inside, inside * inside
+    if loss == LOG_COSH:
+        v = np.clip(r / c, -300.0, 300.0)
+        u = v / np.cosh(v)
+        return c * u / np.cosh(v), c * c * u * u
+    angle = np.arctan(r / c)
+    cosine = 1.0 / np.hypot(1.0, r / c)
+    return c * np.sin(angle) * cosine**2, c * c * np.sin(angle) ** 2 * cosine
+
+
+def record_sums(
+    X: Array,
+    y: Array,
+    theta: Array,
+    *,
+    loss: int,
+    c: float,
+    scale: float,
+    weighting: int,
+    radius: float,
+    intercept: bool,
+    scale_factor: float,
+    kappa: float,
+    want: int,
+    divisor: float,
+) -> tuple[Array, Array, Array]:
+    """Return (gradient, Hessian, meat) summed over records and divided by ``divisor``.
+
+    ``scale`` is ignored.
+    """
+    sigma = scale_factor * theta[-1]
+    with np.errstate(all="ignore"):
+        rows = _design(X, weighting, radius, intercept)
+        t = rows.times(theta[:-1])
+        counts = _counts(rows, t, y, loss)
+        r = _residual(np.where(counts, t, 0.0), np.where(counts, y, 0.0), loss, sigma)
+        on = counts.astype(float)
+        over = rows.length > radius
+        w = np.ones(len(y)) if weighting == BOUNDED else np.where(over, radius / rows.length, 1) ** 2
+        # w a and w^(1/2) a without overflow
+        short = rows.length if weighting == BOUNDED else np.minimum(rows.length, radius)
+        weighted = short if weighting == BOUNDED else np.where(over, radius / rows.length, 1) * short
+
+        score_x = -on * _psi(r, y, loss, c) * weighted
+        score_z = on * scale_factor * (kappa / 2.0 - _chi(r, loss, c)) * w
+        scores = np.column_stack([rows.unit * score_x[:, None], score_z])
+        gradient = scores.sum(axis=0) / divisor
+        meat = np.einsum("ij,ik->jk", scores, scores) / divisor
+
+        p = rows.unit.shape[1]
+        hessian = np.zeros((p + 1, p + 1))
+        if want & MAJORIZER == MAJORIZER:
+            slope = on * _majorizer(r, loss, c)
+            cross, corner = np.zeros_like(r), on * kappa * w
+        else:
+            slope = on * _psi_prime(r, loss, c)
+            once, twice = _curvature_times(r, loss, c)
+            cross, corner = on * once * weighted, on * twice * w
+        if want & HESSIAN:
+            hessian[:p, :p] = np.einsum("i,ij,ik->jk", slope * short**2, rows.unit, rows.unit)
+            hessian[:p, p] = hessian[p, :p] = scale_factor * (cross @ rows.unit)
+            hessian[p, p] = scale_factor**2 * corner.sum()
+        return gradient, hessian / (sigma * divisor), meat
