@@ -1,8 +1,8 @@
 """Plain NumPy twin of the compiled record kernels with a free scale (eq. (6), paper 1).
 
 The loss of a record is ``w (sigma rho(r) + kappa sigma / 2)`` and ``theta = (beta, z)`` with
-``sigma = scale_factor * z``.  Every record is written as a pair (length * unit vector, number), with
-formulas other than those of ``csrc/``: pseudo-Huber, for one, by angles.
+``sigma = scale_factor * z``.  Every record is written as a length times a unit vector, and a number,
+with formulas other than those of ``csrc/``: pseudo-Huber, for one, by angles.
 """
 
 from __future__ import annotations
@@ -83,10 +83,16 @@ def record_sums(
         r = _residual(np.where(counts, t, 0.0), np.where(counts, y, 0.0), loss, sigma)
         on = counts.astype(float)
         over = rows.length > radius
-        w = np.ones(len(y)) if weighting == BOUNDED else np.where(over, radius / rows.length, 1) ** 2
+        w = (
+            np.ones(len(y))
+            if weighting == BOUNDED
+            else np.where(over, radius / rows.length, 1) ** 2
+        )
         # w a and w^(1/2) a without overflow
         short = rows.length if weighting == BOUNDED else np.minimum(rows.length, radius)
-        weighted = short if weighting == BOUNDED else np.where(over, radius / rows.length, 1) * short
+        weighted = (
+            short if weighting == BOUNDED else np.where(over, radius / rows.length, 1) * short
+        )
 
         score_x = -on * _psi(r, y, loss, c) * weighted
         score_z = on * scale_factor * (kappa / 2.0 - _chi(r, loss, c)) * w

@@ -208,9 +208,7 @@ def test_threads_and_layouts_give_the_same_bits():
     theta = np.append(np.linspace(-0.5, 0.5, 7), 2.0)
     expected = kernel.sums(X, y, theta, 7, 3e4, 1)
     for layout, threads in [(X, 3), (np.asfortranarray(X), 2)]:
-        for part, one in zip(
-            kernel.sums(layout, y, theta, 7, 3e4, threads), expected, strict=True
-        ):
+        for part, one in zip(kernel.sums(layout, y, theta, 7, 3e4, threads), expected, strict=True):
             np.testing.assert_array_equal(part, one)
 
 
