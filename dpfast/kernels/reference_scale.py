@@ -1,7 +1,7 @@
 """Plain NumPy twin of the compiled record kernels with a free scale (eq. (6), paper 1).
 
 The loss of a record is ``w (sigma rho(r) + kappa sigma / 2)`` and ``theta = (beta, z)`` with
-``sigma = scale_factor * z``.  Every record is written as a length times a unit vector, and a number,
+``sigma = scale_factor * z``.  A record is written as a length times a unit vector, and a number,
 with formulas other than those of ``csrc/``: pseudo-Huber, for one, by angles.
 """
 
