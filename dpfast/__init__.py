@@ -51,6 +51,7 @@ _HOMES = {
     "fit_formula": "dpfast.tables",
     "nonprivate_fit": "dpfast.nonprivate",
     "plan": "dpfast.study",
+    "tune": "dpfast.bayesopt.tuning",
 }
 
 __all__ = [
@@ -96,12 +97,14 @@ __all__ = [
     "fit_formula",
     "nonprivate_fit",
     "plan",
+    "tune",
 ]
 
 
 if TYPE_CHECKING:
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
+    from dpfast.bayesopt.tuning import tune
     from dpfast.inference import Fit
     from dpfast.models import (
         Ball,
@@ -135,7 +138,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
-        if name in {"audit", "baselines", "datasets"}:
+        if name in {"audit", "baselines", "bayesopt", "datasets"}:
             return import_module(f"dpfast.{name}")
         raise AttributeError(f"module 'dpfast' has no attribute {name!r}")
     value = getattr(import_module(home), name)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import steps
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
-from dpfast.curator.observer import OBSERVER, Release, source_of_noise
+from dpfast.curator.observer import hand_out, source_of_noise
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import (
@@ -30,8 +30,6 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import (
     check_grid_range,
     gaussian_scale,
-    release_symmetric,
-    release_vector,
 )
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
@@ -154,17 +152,8 @@ class Curator:
         return known
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
-        """Add noise to one mean.  Every answer goes through here."""
-        draw = release_vector if value.ndim == 1 else release_symmetric
-        scale = receipt.noise_scale
-        observer = OBSERVER.get()
-        if observer is None:
-            noisy = draw(value, scale, self._noise)
-        else:
-            query, claim, mu, sensitivity, _ = receipt
-            release = Release(query, claim, value, mu, sensitivity, scale)
-            noisy = observer.release(question, release, lambda: draw(value, scale, self._noise))
-        return Answer(noisy, scale, receipt)
+        """Add noise to one mean."""
+        return hand_out(self._noise, question, receipt, value)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).

@@ -14,14 +14,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.answers import Answer, Receipt
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
+from dpfast.privacy.mechanisms import release_symmetric, release_vector
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = [
     "OBSERVER",
     "Observer",
     "Release",
+    "hand_out",
     "nonprivate_contributions",
     "observed",
     "source_of_noise",
@@ -72,6 +75,21 @@ def observed(observer: Observer) -> Iterator[None]:
         yield
     finally:
         OBSERVER.reset(token)
+
+
+def hand_out(
+    noise: NoiseSource, question: tuple[Any, ...], receipt: Receipt, value: NDArray[np.float64]
+) -> Answer:
+    """Add noise to one mean, in sight of the observer.  Every answer goes through here."""
+    draw = release_vector if value.ndim == 1 else release_symmetric
+    scale = receipt.noise_scale
+    observer = OBSERVER.get()
+    if observer is None:
+        return Answer(draw(value, scale, noise), scale, receipt)
+    query, claim, mu, sensitivity, _ = receipt
+    release = Release(query, claim, value, mu, sensitivity, scale)
+    noisy = observer.release(question, release, lambda: draw(value, scale, noise))
+    return Answer(noisy, scale, receipt)
 
 
 def nonprivate_contributions(

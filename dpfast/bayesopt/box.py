@@ -1,0 +1,72 @@
+"""The box of parameters, and the coordinates the search works in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["Box"]
+
+Array = NDArray[np.float64]
+
+UNITS = ("box", "theta")
+
+
+class Box:
+    """Public bounds of the parameters.
+
+    Parameters
+    ----------
+    bounds : array-like of shape (d, 2)
+        Lower and upper bound of each parameter.
+    units : {"box", "theta"}
+        Coordinates of the search: every side of the box has length one, or the caller's own.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of shape (d,)
+        In the caller's units.
+    dimension : int
+    """
+
+    def __init__(self, bounds: ArrayLike, units: str = "box") -> None:
+        try:
+            corners = np.array(bounds, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"bounds must hold real numbers; received {bounds!r}.") from error
+        if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) == 0:
+            raise InvalidInput(
+                "bounds must have shape (d, 2), one (lower, upper) pair per parameter; received "
+                f"shape {corners.shape}."
+            )
+        if not (np.isfinite(corners).all() and (corners[:, 0] < corners[:, 1]).all()):
+            raise InvalidInput("every lower bound must be finite and below its finite upper bound.")
+        if units not in UNITS:
+            raise InvalidInput(f"units must be one of {UNITS}; received {units!r}.")
+        self.lower, self.upper = corners[:, 0].copy(), corners[:, 1].copy()
+        self.dimension = len(corners)
+        self.units = units
+        unit = units == "box"
+        self._origin = self.lower if unit else np.zeros(self.dimension)
+        self._width = self.upper - self.lower if unit else np.ones(self.dimension)
+
+    @property
+    def search_bounds(self) -> Array:
+        """Bounds in the coordinates of the search, shape (d, 2)."""
+        return np.column_stack((self.inside(self.lower), self.inside(self.upper)))
+
+    def inside(self, theta: ArrayLike) -> Array:
+        """Coordinates of the search of parameters (..., d)."""
+        return np.asarray((np.asarray(theta, dtype=np.float64) - self._origin) / self._width)
+
+    def outside(self, point: ArrayLike) -> Array:
+        """Parameters at coordinates of the search, inside the bounds to the last bit."""
+        theta = self._origin + np.asarray(point, dtype=np.float64) * self._width
+        return np.asarray(np.clip(theta, self.lower, self.upper))
+
+    def project(self, point: Array) -> Array:
+        """The nearest point of the box, in coordinates of the search (line 9 lacks this)."""
+        low, high = self.search_bounds.T
+        return np.asarray(np.clip(point, low, high))

@@ -1,0 +1,109 @@
+"""Hyperparameters of a covariance from *public* evaluations."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+
+from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.covariance import RBF, Covariance, as_points
+from dpfast.errors import InvalidInput
+
+__all__ = ["fit_covariance"]
+
+Array = NDArray[np.float64]
+
+#: Noise variance relative to the prior variance, as a logarithm.
+_LOG_NOISE = (-16.0, 2.0)
+
+
+def fit_covariance(
+    public_points: ArrayLike,
+    public_values: ArrayLike,
+    kind: type[Covariance] = RBF,
+    *,
+    bounds: ArrayLike | None = None,
+    separate: bool = False,
+) -> tuple[Covariance, float]:
+    """Fit length-scales, output scale and noise variance by maximum likelihood to public values.
+
+    The process has an unknown constant mean.  The search is deterministic.
+
+    Parameters
+    ----------
+    public_points : array-like of shape (m, d)
+        Where the losses were evaluated.
+    public_values : array-like of shape (m,)
+        Losses on data that need no protection, for example a public data set of the same kind, or
+        another record set whose owner agreed.  **Never the values told to a tuner**: a likelihood
+        has no bounded sensitivity, so a covariance fitted to private values voids the guarantee of
+        everything computed with it (condition 2 of PROOFS-bayesopt.md).
+    kind : type
+        ``RBF`` (default), ``Matern52``, ``Matern72`` or ``Polynomial2``.
+    bounds : array-like of shape (d, 2), optional
+        The box of the search; with it the covariance is in units of its sides, as
+        ``dpfast.tune(..., units="box")`` needs it.
+    separate : bool
+        A length-scale for every parameter instead of a common one.
+
+    Returns
+    -------
+    covariance : Covariance
+    noise_variance : float
+
+    Privacy
+    -------
+    None is spent: public values only.
+    """
+    points = as_points(public_points, "public_points")
+    values = np.asarray(public_values, dtype=np.float64)
+    if values.shape != (len(points),) or len(points) < 3 or not np.isfinite(values).all():
+        raise InvalidInput(
+            "public_values must be one finite number for each of at least 3 public_points; "
+            f"received shape {values.shape} for {len(points)} points."
+        )
+    if bounds is not None:
+        points = Box(bounds).inside(points)
+    d = points.shape[1]
+    size = d if separate else 1
+    spread = np.maximum(points.std(axis=0), 1e-12)
+    centre = np.log(2.0 * spread if separate else [2.0 * float(np.sqrt(np.mean(spread**2)))])
+    limits = [(c - 5.0, c + 5.0) for c in centre] + [_LOG_NOISE]
+
+    def objective(parameters: Array) -> float:
+        return _profile(kind, parameters, size, points, values)[0]
+
+    best = None
+    for shift in (-1.0, 0.0, 1.5):
+        found = minimize(
+            objective, np.append(centre + shift, -7.0), method="L-BFGS-B", bounds=limits
+        )
+        if best is None or found.fun < best.fun:
+            best = found
+    assert best is not None
+    _, variance = _profile(kind, best.x, size, points, values)
+    scales = np.exp(best.x[:size])
+    length_scales = scales if separate else float(scales[0])
+    noise = variance * float(np.exp(best.x[size]))
+    return kind(length_scales, float(np.sqrt(variance))), noise
+
+
+def _profile(
+    kind: type[Covariance], parameters: Array, size: int, points: Array, values: Array
+) -> tuple[float, float]:
+    """Negative log likelihood with mean and output scale profiled out, and the latter's square."""
+    scales = np.exp(parameters[:size])
+    gram = kind(scales if size > 1 else float(scales[0])).values(points, points)
+    gram[np.diag_indices_from(gram)] += np.exp(parameters[size]) + 1e-9
+    try:
+        factor = cho_factor(gram, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return 1e12, 1.0
+    m = len(values)
+    ones = cho_solve(factor, np.ones(m), check_finite=False)
+    residual = values - float(ones @ values) / float(ones.sum())
+    variance = float(residual @ cho_solve(factor, residual, check_finite=False)) / m
+    variance = max(variance, 1e-24)
+    return 0.5 * m * np.log(variance) + float(np.log(np.diag(factor[0])).sum()), variance

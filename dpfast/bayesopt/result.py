@@ -1,0 +1,82 @@
+"""The result of a private search: released and public numbers only."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.inference.results import Guarantee
+
+__all__ = ["Tuning"]
+
+Array = NDArray[np.float64]
+
+
+class Tuning(NamedTuple):
+    """What a search found, how it got there and what it cost.  Its size does not depend on n.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (d,)
+        The recommended parameters: average of the last iterates, or the last one.
+    iterates : ndarray of shape (steps + 1, d)
+        The start and every iterate after it.
+    points : ndarray of shape (m, d)
+        Every point at which the losses were evaluated, in order.
+    batch_sizes : tuple of int
+        How many of them each step asked for.
+    gradients : ndarray of shape (steps, d)
+        Noisy surrogate gradients, per unit of the coordinates of the search.
+    noise_scales : tuple of float
+        Standard deviation of each step's privacy noise, in the same unit.
+    traces : tuple of float
+        Posterior variance left in the surrogate's gradient at each step, relative to the prior's.
+    method : str
+        Every setting.
+    privacy : Guarantee
+        For the validation records.  Training data are not covered.
+    lost_steps : int
+        Steps that were paid for but whose answer was lost in a crash.
+    """
+
+    theta: Array
+    iterates: Array
+    points: Array
+    batch_sizes: tuple[int, ...]
+    gradients: Array
+    noise_scales: tuple[float, ...]
+    traces: tuple[float, ...]
+    method: str
+    privacy: Guarantee
+    lost_steps: int = 0
+
+    @property
+    def n_evaluations(self) -> int:
+        """Number of points at which the losses were evaluated."""
+        return len(self.points)
+
+    def summary(self) -> str:
+        """Settings, cost and path in plain text."""
+        steps = len(self.gradients)
+        lines = [
+            "Private black-box optimisation (DP-GIBO)",
+            f"  method       {self.method}",
+            f"  steps        {steps}"
+            + (f" ({self.lost_steps} more were paid for and lost)" if self.lost_steps else ""),
+            f"  evaluations  {self.n_evaluations}",
+            f"  privacy      {self.privacy}",
+            "               for the validation records; training data are not covered",
+            f"  theta        {np.array2string(self.theta, precision=4, threshold=20)}",
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-able values."""
+        found = self._asdict()
+        for name, value in found.items():
+            if isinstance(value, np.ndarray):
+                found[name] = value.tolist()
+        found["privacy"] = self.privacy._asdict()
+        return found

@@ -1,0 +1,115 @@
+"""DP-GIBO without its data: where to evaluate, and how released gradients move the iterate.
+
+Everything here is a function of public settings and released gradients (condition 1 of claim G2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.bayesopt.gradient_information import GradientInformation
+from dpfast.bayesopt.settings import Settings
+from dpfast.bayesopt.surrogate import gradient_weights, signal_projection
+from dpfast.bayesopt.updates import History
+
+__all__ = ["Search"]
+
+Array = NDArray[np.float64]
+
+
+class Search:
+    """Algorithm 1 of paper 4, corrected, from the outside of the curator's door.
+
+    Line 4 includes the prior trace and caps the batch; line 9 projects onto the box
+    (formulas page, section 12, items 5 and 7).
+
+    Parameters
+    ----------
+    settings : Settings
+
+    Attributes
+    ----------
+    points : list of ndarray of shape (d,)
+        Evaluated points D, in coordinates of the search.
+    iterates : list of ndarray of shape (d,)
+        The start and what follows.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.points: list[Array] = []
+        self.batch_sizes: list[int] = []
+        self.iterates: list[Array] = [settings.start]
+        self.gradients: list[Array] = []
+        self.variances: list[Array] = []
+        self.noise_scales: list[float] = []
+        self.traces: list[float] = []
+        self.origins: list[Array] = []  # where each gradient was taken
+        self._information = GradientInformation(
+            settings.covariance, settings.noise_variance, settings.box.search_bounds
+        )
+
+    @property
+    def theta(self) -> Array:
+        """The current iterate, in coordinates of the search."""
+        return self.iterates[-1]
+
+    def batch(self) -> Array:
+        """Points to evaluate next, shape (b, d): lines 4 and 5."""
+        settings, theta = self.settings, self.theta
+        self._information.condition(self._evaluated())
+        if settings.threshold is None:
+            assert settings.batch is not None
+            found = self._information.acquire(theta, settings.batch)
+        else:
+            allowed = settings.threshold * settings.covariance.prior_trace(theta)
+            found = self._information.choose_batch(theta, allowed, settings.max_batch)
+        # exactly what the caller will be given, to the last bit
+        box = settings.box
+        return box.inside(box.outside(np.asarray(found)))
+
+    def add(self, points: Array) -> None:
+        """Enlarge D by evaluated points: line 6."""
+        self.points += list(points)
+        self.batch_sizes.append(len(points))
+
+    def weights(self) -> Array:
+        """Weights of the records' values in their surrogate gradients at the iterate: line 7."""
+        settings = self.settings
+        return gradient_weights(
+            settings.covariance,
+            self._evaluated(),
+            self.theta,
+            settings.noise_variance,
+            settings.mean,
+        )
+
+    def move(self, gradient: Array, noise_scale: float, weights: Array) -> None:
+        """Take a step along a released gradient: line 9, projected."""
+        projection = signal_projection(weights)
+        self.gradients.append(projection @ gradient)
+        self.variances.append(noise_scale**2 * np.maximum(np.diag(projection), 0.0))
+        self.noise_scales.append(noise_scale)
+        self.traces.append(self._remaining_variance(weights))
+        self.origins.append(self.theta)
+        history = History(self.origins, self.gradients, self.variances)
+        step = self.settings.update.step(history)
+        self.iterates.append(self.settings.box.project(self.theta + step))
+
+    def recommendation(self) -> Array:
+        """Average of the last iterates, in the caller's units."""
+        count = max(1, round(self.settings.average * len(self.gradients)))
+        return self.settings.box.outside(np.mean(self.iterates[-count:], axis=0))
+
+    def _evaluated(self) -> Array:
+        if not self.points:
+            return np.empty((0, self.settings.box.dimension))
+        return np.array(self.points)
+
+    def _remaining_variance(self, weights: Array) -> float:
+        covariance, theta = self.settings.covariance, self.theta
+        prior = covariance.prior_trace(theta)
+        slopes = covariance.gradient(theta, self._evaluated())
+        explained = float(np.sum(slopes * weights.T))
+        return max(0.0, 1.0 - explained / prior) if prior > 0.0 else 0.0

@@ -1,0 +1,156 @@
+"""The public settings of a search, checked once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.covariance import RBF, Covariance
+from dpfast.bayesopt.surrogate import MEANS
+from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
+from dpfast.errors import InvalidInput
+from dpfast.inference.request import checked_steps
+from dpfast.optimize.schedules import Geometric, Schedule, resolve_schedule
+
+__all__ = ["Settings", "resolve_settings"]
+
+Array = NDArray[np.float64]
+
+#: Length-scale of the default covariance, as a part of each side of the box.
+DEFAULT_LENGTH = 0.25
+
+#: Longest step of the default update, as a part of the shortest side of the box.
+DEFAULT_STEP = 0.075
+
+#: Evaluation noise variance of the default, relative to the prior variance.
+DEFAULT_NOISE = 1e-4
+
+
+class Settings(NamedTuple):
+    """Everything a search is a function of besides the losses: all public."""
+
+    box: Box
+    start: Array
+    covariance: Covariance
+    noise_variance: float
+    mean: str
+    clip: float
+    steps: int
+    batch: int | None
+    threshold: float | None
+    max_batch: int
+    update: Update
+    schedule: Schedule
+    average: float
+
+    def describe(self) -> str:
+        """One line."""
+        size = f"batch={self.batch}"
+        if self.threshold is not None:
+            size = f"threshold={self.threshold:g}, max_batch={self.max_batch}"
+        return (
+            f"{self.covariance!r}, mean={self.mean}, noise_variance={self.noise_variance:g}, "
+            f"clip={self.clip:g}, {size}, {self.update!r}, {self.schedule!r}, "
+            f"average={self.average:g}, units={self.box.units}"
+        )
+
+    def fingerprint(self) -> str:
+        """Everything a search is a function of, for telling one from another."""
+        corners = [self.box.lower.tolist(), self.box.upper.tolist(), self.start.tolist()]
+        return f"{self.describe()}, steps={self.steps}, box and start {corners!r}"
+
+
+def resolve_settings(
+    bounds: ArrayLike,
+    *,
+    units: str,
+    start: ArrayLike | None,
+    covariance: Covariance | None,
+    noise_variance: float | None,
+    mean: str,
+    clip: float,
+    steps: int,
+    batch: int | None,
+    threshold: float | None,
+    max_batch: int | None,
+    update: str | Update | None,
+    schedule: str | Schedule | None,
+    average: float,
+) -> Settings:
+    """Check the arguments of :func:`dpfast.tune` and fill in the defaults."""
+    box = Box(bounds, units)
+    d = box.dimension
+    if covariance is None:
+        if units != "box":
+            raise InvalidInput(
+                'without a covariance the units must be "box": a default length-scale is a part '
+                "of each side. Pass covariance=dpfast.bayesopt.RBF(length_scales)."
+            )
+        covariance = RBF(DEFAULT_LENGTH * max(1.0, np.sqrt(d) / 4.0))
+    if not isinstance(covariance, Covariance):
+        raise InvalidInput(
+            "covariance must be one of dpfast.bayesopt's, such as RBF(length_scales); received "
+            f"{covariance!r}."
+        )
+    if noise_variance is None:
+        noise_variance = DEFAULT_NOISE * covariance.output_scale**2
+    if not 0.0 <= noise_variance < np.inf:
+        raise InvalidInput(
+            f"noise_variance must be at least 0 and finite; received {noise_variance!r}."
+        )
+    if mean not in MEANS:
+        raise InvalidInput(f"mean must be one of {MEANS}; received {mean!r}.")
+    if threshold is None:
+        batch = _count(-(-(d + 2) // 3) if batch is None else batch, "batch")
+    elif batch is not None:
+        raise InvalidInput("pass a batch or a threshold, not both.")
+    elif not 0.0 < threshold <= 1.0:
+        raise InvalidInput(
+            "threshold is the part of the prior gradient variance that may remain, in (0, 1]; "
+            f"received {threshold!r}."
+        )
+    if not 0.0 <= average < 1.0:
+        raise InvalidInput(f"average must lie in [0, 1); received {average!r}.")
+    return Settings(
+        box,
+        _start(start, box),
+        covariance,
+        float(noise_variance),
+        mean,
+        float(clip),
+        checked_steps(steps),
+        batch,
+        threshold,
+        d + 1 if max_batch is None else _count(max_batch, "max_batch"),
+        resolve_update(update, Smoothed(DEFAULT_STEP * _narrowest(box))),
+        resolve_schedule(schedule, Geometric(ratio=1.1, uniform_share=0.3)),
+        float(average),
+    )
+
+
+def _narrowest(box: Box) -> float:
+    low, high = box.search_bounds.T
+    return float(np.min(high - low))
+
+
+def _count(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not value >= 1:
+        raise InvalidInput(f"{name} must be a positive whole number; received {value!r}.")
+    return int(value)
+
+
+def _start(start: ArrayLike | None, box: Box) -> Array:
+    """In coordinates of the search; the middle of the box by default."""
+    if start is None:
+        return box.inside(0.5 * box.lower + 0.5 * box.upper)
+    theta = np.array(start, dtype=np.float64)
+    if theta.shape != (box.dimension,) or not np.isfinite(theta).all():
+        raise InvalidInput(
+            f"start must be {box.dimension} finite public numbers; received shape {theta.shape}."
+        )
+    if not ((theta >= box.lower) & (theta <= box.upper)).all():
+        raise InvalidInput("start must lie within the bounds.")
+    return box.inside(theta)

@@ -1,0 +1,158 @@
+"""Losses of a scikit-learn estimator as a function of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["SklearnLosses", "sklearn_losses"]
+
+Array = NDArray[np.float64]
+
+
+def _squared(truth: Array, prediction: Array) -> Array:
+    return (truth - prediction) ** 2
+
+
+def _absolute(truth: Array, prediction: Array) -> Array:
+    return np.abs(truth - prediction)
+
+
+def _zero_one(truth: Any, prediction: Any) -> Array:
+    return np.asarray(truth != prediction, dtype=np.float64)
+
+
+#: Metrics by name; each is a function of one record's truth and prediction.
+METRICS: dict[str, Callable[[Any, Any], Array]] = {
+    "squared_error": _squared,
+    "absolute_error": _absolute,
+    "zero_one": _zero_one,
+}
+
+#: Smallest probability that counts, so that a log loss stays finite.
+SMALLEST_PROBABILITY = 1e-12
+
+
+class SklearnLosses:
+    """``losses(theta)`` for :func:`dpfast.tune`; made by :func:`sklearn_losses`.
+
+    Attributes
+    ----------
+    bounds : list of (float, float)
+        Of theta: logarithms for parameters searched on a log scale.
+    names : tuple of str
+    n_records : int
+        Number of validation records.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        training: tuple[Any, Any],
+        validation: tuple[Any, Any],
+        parameters: Mapping[str, tuple[Any, ...]],
+        metric: str | Callable[[Any, Any], Any],
+    ) -> None:
+        from sklearn.base import clone
+
+        self._clone = clone
+        self._estimator = estimator
+        self._training, self._validation = training, validation
+        self.n_records = len(validation[1])
+        self.names = tuple(parameters)
+        self._logarithmic = np.array(
+            [_is_logarithmic(name, parameters[name]) for name in parameters]
+        )
+        limits = np.array([[float(p[0]), float(p[1])] for p in parameters.values()]).reshape(-1, 2)
+        if self._logarithmic.any() and not (limits[self._logarithmic] > 0.0).all():
+            raise InvalidInput("bounds of a parameter on a log scale must be positive.")
+        limits[self._logarithmic] = np.log(limits[self._logarithmic])
+        self.bounds: list[tuple[float, float]] = [(low, high) for low, high in limits.tolist()]
+        if not callable(metric) and metric not in (*METRICS, "log_loss"):
+            raise InvalidInput(
+                f"metric must be one of {sorted([*METRICS, 'log_loss'])} or a function of (truth, "
+                f"prediction) that returns one loss per record; received {metric!r}."
+            )
+        self._metric = metric
+
+    def parameters(self, theta: Any) -> dict[str, float]:
+        """Parameters of the estimator at theta; the argument of ``set_params``."""
+        values = np.array(theta, dtype=np.float64)
+        values[self._logarithmic] = np.exp(values[self._logarithmic])
+        return dict(zip(self.names, values.tolist(), strict=True))
+
+    def __call__(self, theta: Any) -> Array:
+        """Train on the training records, return one loss per validation record, shape (n,)."""
+        model = self._clone(self._estimator).set_params(**self.parameters(theta))
+        model.fit(*self._training)
+        features, truth = self._validation
+        if self._metric == "log_loss":
+            return _log_loss(model, features, np.asarray(truth))
+        metric = METRICS[self._metric] if isinstance(self._metric, str) else self._metric
+        return np.asarray(metric(np.asarray(truth), model.predict(features)), dtype=np.float64)
+
+
+def sklearn_losses(
+    estimator: Any,
+    X_train: Any,
+    y_train: Any,
+    X_validation: Any,
+    y_validation: Any,
+    parameters: Mapping[str, tuple[Any, ...]],
+    metric: str | Callable[[Any, Any], Any] = "squared_error",
+) -> SklearnLosses:
+    """Losses of an estimator on validation records, as a function of its parameters.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator or pipeline
+        Cloned and fitted at every point.
+    X_train, y_train
+        Training records.  They are **not** protected by the guarantee of a search.
+    X_validation, y_validation
+        Validation records, the ones that are.
+    parameters : dict
+        Name (as for ``set_params``, so ``"svr__C"`` in a pipeline) to ``(low, high)`` or
+        ``(low, high, "log")``.
+    metric : {"squared_error", "absolute_error", "zero_one", "log_loss"} or callable
+        A callable takes (truth, prediction) and returns one loss per record, computed from that
+        record alone.
+
+    Returns
+    -------
+    SklearnLosses
+        With ``bounds`` and ``n_records`` to pass on.
+
+    Examples
+    --------
+    >>> losses = dpfast.bayesopt.sklearn_losses(
+    ...     SVR(), X, y, Xv, yv, {"C": (0.1, 10.0, "log"), "epsilon": (0.01, 1.0)}
+    ... )  # doctest: +SKIP
+    >>> dpfast.tune(
+    ...     losses, losses.bounds, n_records=losses.n_records, privacy=1.0
+    ... )  # doctest: +SKIP
+    """
+    return SklearnLosses(
+        estimator, (X_train, y_train), (X_validation, y_validation), parameters, metric
+    )
+
+
+def _is_logarithmic(name: str, given: tuple[Any, ...]) -> bool:
+    if len(given) not in (2, 3) or (len(given) == 3 and given[2] not in ("log", "linear")):
+        raise InvalidInput(
+            f"parameters[{name!r}] must be (low, high) or (low, high, 'log'); received {given!r}."
+        )
+    return len(given) == 3 and given[2] == "log"
+
+
+def _log_loss(model: Any, features: Any, truth: Any) -> Array:
+    """Log loss; a label that training did not show counts as improbable, not as an error."""
+    probabilities = np.asarray(model.predict_proba(features), dtype=np.float64)
+    hits = truth[:, None] == np.asarray(model.classes_)[None, :]
+    given = np.where(hits, probabilities, 0.0).sum(axis=1)
+    return np.asarray(-np.log(np.clip(given, SMALLEST_PROBABILITY, 1.0)))

@@ -1,0 +1,95 @@
+"""A search in a file: public numbers only, replaced atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from dpfast.bayesopt.search import Search
+from dpfast.bayesopt.settings import Settings
+from dpfast.errors import InvalidInput
+
+__all__ = ["ledger_path", "load_state", "restore", "save_state", "values_path"]
+
+FORMAT = 1
+
+
+def ledger_path(path: str | os.PathLike[str]) -> str:
+    """Where the budget of the search at `path` is kept."""
+    return os.fspath(path) + ".ledger"
+
+
+def values_path(path: str | os.PathLike[str]) -> str:
+    """Where the told values are kept if the caller asked for it; sensitive."""
+    return os.fspath(path) + ".values"
+
+
+def save_state(path: str, search: Search, n_records: int, fingerprint: str) -> None:
+    """Write the released and public numbers of a search, durably and all or nothing."""
+    state = {
+        "dpfast search": FORMAT,
+        "n_records": n_records,
+        "settings": fingerprint,
+        "points": np.array(search.points).tolist(),
+        "batch_sizes": search.batch_sizes,
+        "iterates": np.array(search.iterates).tolist(),
+        "gradients": np.array(search.gradients).tolist(),
+        "variances": np.array(search.variances).tolist(),
+        "origins": np.array(search.origins).tolist(),
+        "noise_scales": search.noise_scales,
+        "traces": search.traces,
+    }
+    scratch = path + ".new"
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(state, file)  # floats are written with all their digits
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, path)
+    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def load_state(path: str) -> dict[str, Any]:
+    """Read what :func:`save_state` wrote."""
+    try:
+        with open(path) as file:
+            state: dict[str, Any] = json.load(file)
+    except FileNotFoundError:
+        raise InvalidInput(
+            f"there is no search at {path!r}. Start one with Tuner(..., path=...)."
+        ) from None
+    except ValueError as error:
+        raise InvalidInput(f"{path!r} is not a search of dpfast: it is not JSON.") from error
+    if not isinstance(state, dict) or state.get("dpfast search") != FORMAT:
+        raise InvalidInput(f"{path!r} is not a search that this version of dpfast can read.")
+    return state
+
+
+def restore(state: dict[str, Any], settings: Settings, fingerprint: str) -> Search:
+    """The search as it was when its state was saved."""
+    if state["settings"] != fingerprint:
+        raise InvalidInput(
+            "the search was started with other settings, and its budget was divided for those: "
+            f"{state['settings']}; received {fingerprint}."
+        )
+    search = Search(settings)
+
+    def rows(name: str) -> list[Any]:
+        return [np.array(row, dtype=np.float64) for row in state[name]]
+
+    search.points = rows("points")
+    search.batch_sizes = [int(size) for size in state["batch_sizes"]]
+    search.iterates = rows("iterates")
+    search.gradients = rows("gradients")
+    search.variances = rows("variances")
+    search.origins = rows("origins")
+    search.noise_scales = [float(scale) for scale in state["noise_scales"]]
+    search.traces = [float(trace) for trace in state["traces"]]
+    return search

@@ -1,0 +1,290 @@
+"""DP-GIBO as ask and tell, for losses that are computed elsewhere."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.bayesopt.covariance import Covariance
+from dpfast.bayesopt.result import Tuning
+from dpfast.bayesopt.search import Search
+from dpfast.bayesopt.settings import resolve_settings
+from dpfast.bayesopt.state import ledger_path, load_state, restore, save_state, values_path
+from dpfast.bayesopt.training import TrainingCost
+from dpfast.bayesopt.updates import Update
+from dpfast.curator.vectors import RecordValues
+from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.inference.request import RELATION, charge_shared
+from dpfast.inference.results import Guarantee
+from dpfast.optimize.schedules import Schedule
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import EntropyNoise, NoiseSource
+
+__all__ = ["Tuner"]
+
+Array = NDArray[np.float64]
+
+
+class Tuner:
+    """Private search for good parameters of a black box, one batch of evaluations at a time.
+
+    ``ask`` gives points at which to train and evaluate; ``tell`` takes one loss per validation
+    record at each of them and spends the budget of one step.  With `path`, the search survives a
+    crash at any moment without spending anything twice.
+
+    Parameters
+    ----------
+    bounds : array-like of shape (d, 2)
+        Public lower and upper bound of each parameter.
+    privacy : GDP, ZCDP, ApproxDP or float
+        The total to spend on the validation records; a float is ``mu`` of Gaussian DP.
+    n_records : int
+        Number of validation records, public.
+    clip : float
+        Public bound on the norm of one record's gradient: how much its loss changes over a side
+        of the box (``units="box"``) or per unit of theta.  Longer gradients are shortened.
+    steps : int
+        Number of steps the budget is divided among.
+    covariance : Covariance, optional
+        Prior of the losses as functions of the parameters, in the coordinates of the search;
+        default an RBF with a length-scale of a quarter of each side.  Public: chosen, or fitted
+        with :func:`dpfast.bayesopt.fit_covariance` on public data.
+    noise_variance : float, optional
+        Variance of the evaluation noise (of training, say); public.  Default a small share of the
+        prior variance.
+    mean : {"constant", "zero"}
+        Whether records' losses have an unknown mean or, as in the paper, mean zero.
+    batch : int, optional
+        Points asked for at each step; default ``ceil((d + 2) / 3)``.  Points of earlier steps keep
+        informing the gradient, so fewer than ``d + 1`` suffice.
+    threshold : float, optional
+        Instead: ask for the fewest points that bring the variance of the surrogate's gradient down
+        to this part of the prior's (line 4 of Algorithm 1 of the paper, corrected).
+    max_batch : int, optional
+        Most points of one step with a threshold, reached or not; default ``d + 1``.
+    update : Update, optional
+        Default :class:`dpfast.bayesopt.Smoothed`.
+    schedule : {"geometric", "uniform"} or Schedule, optional
+        How the budget is divided among the steps; default one that grows towards the end.
+    average : float in [0, 1)
+        Share of the iterates, from the end, that the recommendation averages.
+    start : array-like of shape (d,), optional
+        Public start; default the middle of the box.
+    units : {"box", "theta"}
+        Coordinates of the search: sides of the box of length one, or the caller's own.
+    ledger : Ledger, optional
+        A budget shared by several analyses; the total is charged to it at once.
+    noise : NoiseSource, optional
+    training : TrainingCost, optional
+        Charged for every point handed out; see its Privacy section.
+    path : path, optional
+        File for the public state; the budget is kept beside it in ``path + ".ledger"``.
+    keep_values : bool
+        Also keep the told values, in ``path + ".values"``.  **They are sensitive**: one loss per
+        record and point, unprotected but for the file's mode.  Without them a resumed search asks
+        for them again.
+
+    Privacy
+    -------
+    The validation records are protected with ``privacy`` in total, under replacement of one record,
+    n public (claims G1 to G3 of ``dpfast/privacy/PROOFS-bayesopt.md``), provided a record's loss
+    depends on that record and public numbers only.  Training data are not covered.
+    """
+
+    def __init__(
+        self,
+        bounds: ArrayLike,
+        *,
+        privacy: Budget | float,
+        n_records: int,
+        clip: float = 1.0,
+        steps: int = 25,
+        covariance: Covariance | None = None,
+        noise_variance: float | None = None,
+        mean: str = "constant",
+        batch: int | None = None,
+        threshold: float | None = None,
+        max_batch: int | None = None,
+        update: str | Update | None = None,
+        schedule: str | Schedule | None = None,
+        average: float = 0.3,
+        start: ArrayLike | None = None,
+        units: str = "box",
+        ledger: Ledger | None = None,
+        noise: NoiseSource | None = None,
+        training: TrainingCost | None = None,
+        path: str | os.PathLike[str] | None = None,
+        keep_values: bool = False,
+    ) -> None:
+        self._settings = resolve_settings(
+            bounds,
+            units=units,
+            start=start,
+            covariance=covariance,
+            noise_variance=noise_variance,
+            mean=mean,
+            clip=clip,
+            steps=steps,
+            batch=batch,
+            threshold=threshold,
+            max_batch=max_batch,
+            update=update,
+            schedule=schedule,
+            average=average,
+        )
+        if noise is None:
+            noise = EntropyNoise()
+        elif not isinstance(noise, NoiseSource):
+            raise InvalidInput(
+                "noise must be a dpfast noise source such as dpfast.SeededNoise(0); received "
+                f"{noise!r}."
+            )
+        if training is not None and not isinstance(training, TrainingCost):
+            raise InvalidInput(
+                f"training must be a dpfast.bayesopt.TrainingCost; received {training!r}."
+            )
+        if keep_values and path is None:
+            raise InvalidInput("keep_values needs a path to keep them at.")
+        self._total = GDP.within(privacy)
+        self._path = None if path is None else os.fspath(path)
+        self._training = training
+        self._mus = self._settings.schedule.step_mus(self._total.mu, self._settings.steps)
+        # refuses what is impossible before anything is charged or written
+        probe = RecordValues(n_records, Ledger(self._total), noise)
+        for mu in {min(self._mus), max(self._mus)}:
+            probe.mean_receipt(self._settings.clip, mu, self._settings.box.dimension)
+
+        fingerprint = f"{self._settings.fingerprint()}, mu={self._total.mu!r}, n={probe.n}"
+        self._fingerprint = fingerprint
+        self._pending: Array | None = None
+        self._missing: list[Array] = []  # evaluated before a crash, values not at hand
+        if self._path is not None and os.path.exists(self._path):
+            self._search = restore(load_state(self._path), self._settings, fingerprint)
+            # without a total: a search whose ledger is gone must not get a new one
+            self._ledger = Ledger.open(ledger_path(self._path))
+        else:
+            charge_shared(
+                ledger,
+                privacy,
+                self._total,
+                f"tune({self._settings.describe()}, steps={self._settings.steps}, n={probe.n})",
+            )
+            self._search = Search(self._settings)
+            # a ledger that is there without a search is what a crash left: its charges stand
+            self._ledger = (
+                Ledger(self._total)
+                if self._path is None
+                else Ledger.open(ledger_path(self._path), self._total)
+            )
+        self._values = RecordValues(probe.n, self._ledger, noise)
+        if self._path is not None:
+            evaluated = self._search.points
+            known = 0
+            if keep_values:
+                known = self._values.keep(values_path(self._path), len(evaluated))
+            self._missing = evaluated[known:]
+            self._save()
+
+    @property
+    def done(self) -> bool:
+        """Whether every step was paid for."""
+        return self.steps_paid >= self._settings.steps
+
+    @property
+    def steps_paid(self) -> int:
+        """How many steps the ledger was charged for, whatever became of their answers."""
+        return len(self._ledger.entries)
+
+    @property
+    def theta(self) -> Array:
+        """The current iterate, in the caller's units."""
+        return self._settings.box.outside(self._search.theta)
+
+    def ask(self) -> Array:
+        """Points at which the losses are wanted, shape (b, d), in the caller's units.
+
+        The same points until they are told.  After a resumption without kept values, the points
+        evaluated before come first.
+
+        Raises
+        ------
+        BudgetExceeded
+            If all steps were taken, or the budget for training is exhausted.
+        """
+        if self._pending is None:
+            if self.done:
+                raise BudgetExceeded(
+                    f"all {self._settings.steps} steps were paid for. Nothing was spent. Read the "
+                    "result(), or plan more steps from the start."
+                )
+            found = self._search.batch()
+            if self._training is not None:
+                self._training.charge(len(self._missing) + len(found))
+            self._pending = found
+        return self._settings.box.outside(np.array([*self._missing, *self._pending]))
+
+    def tell(self, values: ArrayLike) -> None:
+        """Take the losses at the points asked for, and make one step.
+
+        Parameters
+        ----------
+        values : array-like of shape (b, n)
+            ``values[j, i]`` is the loss of validation record i at point j of :meth:`ask`.
+            Only shape and dtype can raise; a record with a value that is not finite contributes
+            nothing.
+
+        Privacy
+        -------
+        Spends the budget of one step, before the noise is drawn.  If anything goes wrong after
+        that, the step is lost, and never repeated (claim G3).
+        """
+        if self._pending is None:
+            raise InvalidInput("there are no points to tell about. Call ask() first.")
+        self._values.append(values, len(self._missing) + len(self._pending))
+        self._search.add(self._pending)
+        self._missing, self._pending = [], None
+        self._save()  # what was evaluated survives a crash in the step
+        k, weights = self.steps_paid, self._search.weights()
+        if k >= self._settings.steps:  # another process took the last step
+            raise BudgetExceeded("all steps were paid for by another process. Nothing was spent.")
+        label = f"step {k + 1} of {self._settings.steps}"
+        answer = self._values.mean(weights, self._settings.clip, self._mus[k], label=label)
+        self._search.move(answer.value, answer.noise_scale, weights)
+        self._save()
+
+    def result(self) -> Tuning:
+        """What was found so far; costs nothing."""
+        search, box = self._search, self._settings.box
+        d = box.dimension
+        return Tuning(
+            theta=search.recommendation(),
+            iterates=box.outside(np.array(search.iterates)),
+            points=box.outside(np.array(search.points).reshape(-1, d)),
+            batch_sizes=tuple(search.batch_sizes),
+            gradients=np.array(search.gradients).reshape(-1, d),
+            noise_scales=tuple(search.noise_scales),
+            traces=tuple(search.traces),
+            method=self._settings.describe(),
+            privacy=Guarantee(
+                guarantee=self._values.guarantee,
+                mu=self._total.mu,
+                relation=RELATION,
+                n=self._values.n,
+                entries=tuple((entry.label, entry.spend.mu) for entry in self._ledger.entries),
+            ),
+            lost_steps=self.steps_paid - len(search.gradients),
+        )
+
+    def _save(self) -> None:
+        if self._path is not None:
+            save_state(self._path, self._search, self._values.n, self._fingerprint)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a Tuner holds sensitive values and a budget, and cannot be copied or pickled. Give it "
+            "a path, and create it again with the same arguments to resume."
+        )

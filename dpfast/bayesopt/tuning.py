@@ -1,0 +1,146 @@
+"""Private tuning in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.bayesopt.covariance import Covariance
+from dpfast.bayesopt.result import Tuning
+from dpfast.bayesopt.training import TrainingCost
+from dpfast.bayesopt.tuner import Tuner
+from dpfast.bayesopt.updates import Update
+from dpfast.errors import InvalidInput
+from dpfast.optimize.schedules import Schedule
+from dpfast.privacy.budget import Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["tune"]
+
+Array = NDArray[np.float64]
+
+
+def tune(
+    losses: Callable[[Array], ArrayLike],
+    bounds: ArrayLike,
+    *,
+    privacy: Budget | float,
+    n_records: int,
+    clip: float = 1.0,
+    steps: int = 25,
+    covariance: Covariance | None = None,
+    noise_variance: float | None = None,
+    mean: str = "constant",
+    batch: int | None = None,
+    threshold: float | None = None,
+    max_batch: int | None = None,
+    update: str | Update | None = None,
+    schedule: str | Schedule | None = None,
+    average: float = 0.3,
+    start: ArrayLike | None = None,
+    units: str = "box",
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    training: TrainingCost | None = None,
+    path: str | os.PathLike[str] | None = None,
+    keep_values: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tuning:
+    """Tune the parameters of a black box on sensitive validation records (DP-GIBO).
+
+    Sopa, Marusic, Avella-Medina and Cunningham, "Scalable differentially private Bayesian
+    optimization", Algorithm 1 with the corrections listed in :mod:`dpfast.bayesopt`: a surrogate
+    Gaussian process turns each record's losses at a few points into a gradient; the gradients are
+    clipped, averaged and released with noise; the parameters move along them.
+
+    Parameters
+    ----------
+    losses : callable
+        ``losses(theta)`` trains and evaluates at parameters of shape (d,) and returns one loss per
+        validation record, shape (n,).  A record's loss may depend on that record and on ``theta``
+        only: no standardisation by the validation set, no ranks, no early stopping on it.
+    bounds : array-like of shape (d, 2)
+        Public lower and upper bound of each parameter.
+    privacy, n_records, clip, steps, covariance, noise_variance, mean, batch, threshold, max_batch
+        See :class:`dpfast.bayesopt.Tuner`, as for all that follow.
+    update, schedule, average, start, units, ledger, noise, training, path, keep_values
+    progress : callable, optional
+        Called with (steps paid for, steps).
+
+    Returns
+    -------
+    Tuning
+
+    Raises
+    ------
+    InvalidInput
+        For wrong shapes, dtypes or settings; never because of values.
+    BudgetExceeded
+        If a shared ledger or the budget for training does not suffice.
+
+    Privacy
+    -------
+    The validation records are protected with ``privacy`` in total, under replacement of one record,
+    n public (claims G1 to G3 of ``dpfast/privacy/PROOFS-bayesopt.md``).  The training data are not:
+    see :class:`dpfast.bayesopt.TrainingCost`.  There is no argument for fitting the covariance to
+    the values told: that would be one more query (``fit_covariance`` takes public values).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpfast
+    >>> x = np.random.default_rng(0).normal(1.0, 0.3, size=(2000, 3))
+    >>> found = dpfast.tune(
+    ...     lambda theta: np.sum((x - theta) ** 2, axis=1),
+    ...     bounds=[(-2.0, 2.0)] * 3,
+    ...     privacy=dpfast.GDP(1.0),
+    ...     n_records=2000,
+    ...     clip=20.0,
+    ... )
+    >>> bool(np.abs(found.theta - 1.0).max() < 0.5)
+    True
+    """
+    tuner = Tuner(
+        bounds,
+        privacy=privacy,
+        n_records=n_records,
+        clip=clip,
+        steps=steps,
+        covariance=covariance,
+        noise_variance=noise_variance,
+        mean=mean,
+        threshold=threshold,
+        batch=batch,
+        max_batch=max_batch,
+        update=update,
+        schedule=schedule,
+        average=average,
+        start=start,
+        units=units,
+        ledger=ledger,
+        noise=noise,
+        training=training,
+        path=path,
+        keep_values=keep_values,
+    )
+    while not tuner.done:
+        tuner.tell(_told(losses, tuner.ask()))
+        if progress is not None:
+            progress(tuner.steps_paid, steps)
+    return tuner.result()
+
+
+def _told(losses: Callable[[Array], ArrayLike], points: Array) -> Any:
+    """The losses at each point, one row per point; shapes are checked where they are taken."""
+    rows = [np.asarray(losses(theta)) for theta in points]
+    if len({row.shape for row in rows}) > 1:
+        raise InvalidInput(
+            "losses must return one loss per validation record at every point; received shapes "
+            f"{sorted({row.shape for row in rows})}."
+        )
+    return np.array(rows)

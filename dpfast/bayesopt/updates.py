@@ -1,0 +1,142 @@
+"""How a noisy gradient moves the parameters: functions of released numbers only.
+
+An update is a function of the whole history, not of hidden state, so that a search that is
+resumed from a file continues exactly where it was.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["AdaGrad", "History", "Plain", "Smoothed", "Update", "resolve_update"]
+
+Array = NDArray[np.float64]
+
+
+class History(NamedTuple):
+    """Released numbers of the steps so far, in the coordinates of the search.
+
+    Attributes
+    ----------
+    iterates : list of ndarray of shape (d,)
+        Where each gradient was taken; one per gradient.
+    gradients : list of ndarray of shape (d,)
+        Noisy gradients, projected on the directions that carry signal.
+    variances : list of ndarray of shape (d,)
+        Public variance of the privacy noise in each coordinate.
+    """
+
+    iterates: list[Array]
+    gradients: list[Array]
+    variances: list[Array]
+
+
+class Update:
+    """Base of the update rules."""
+
+    def step(self, history: History) -> Array:
+        """Displacement after the last gradient, shape (d,)."""
+        raise NotImplementedError
+
+
+def _positive(value: float, name: str) -> float:
+    if isinstance(value, bool) or not 0.0 < value < float("inf"):
+        raise InvalidInput(f"{name} must be positive and finite; received {value!r}.")
+    return float(value)
+
+
+class Plain(Update):
+    """Gradient descent with a fixed step size (line 9 of Algorithm 1)."""
+
+    def __init__(self, step_size: float) -> None:
+        self.step_size = _positive(step_size, "step_size")
+
+    def step(self, history: History) -> Array:
+        return -self.step_size * history.gradients[-1]
+
+    def __repr__(self) -> str:
+        return f"Plain({self.step_size:g})"
+
+
+class AdaGrad(Update):
+    """Coordinate-wise steps ``step_size g / sqrt(sum g^2)`` (paper 4, appendix E).
+
+    Parameters
+    ----------
+    step_size : float
+        Length of the first step in every coordinate.
+    subtract_noise : bool
+        Take the public variance of the privacy noise off the sum of squares, which then estimates
+        the signal's, so that steps do not shrink because of noise.  The sum is kept at or above
+        one step's noise.
+    """
+
+    def __init__(self, step_size: float = 0.3, *, subtract_noise: bool = True) -> None:
+        self.step_size = _positive(step_size, "step_size")
+        self.subtract_noise = bool(subtract_noise)
+
+    def step(self, history: History) -> Array:
+        total = np.sum(np.square(history.gradients), axis=0)
+        if self.subtract_noise:
+            noise = np.sum(history.variances, axis=0)
+            total = np.maximum(total - noise, np.max(history.variances, axis=0))
+        return -self.step_size * history.gradients[-1] / np.sqrt(np.maximum(total, 1e-300))
+
+    def __repr__(self) -> str:
+        return f"AdaGrad({self.step_size:g}, subtract_noise={self.subtract_noise})"
+
+
+class Smoothed(Update):
+    """Sign-like steps along an average of recent gradients, shorter where noise dominates.
+
+    The average weights a gradient by ``decay`` to the power of its age and by the inverse of its
+    noise variance; its own noise variance v is then public, and the step in a coordinate is
+    ``step_size m / sqrt(q + v)`` with q a running estimate of the squared signal.  Averaging is
+    free post-processing, and the noise of T small steps is that of one large one.
+
+    Parameters
+    ----------
+    step_size : float
+        Longest step in a coordinate.
+    decay : float in [0, 1)
+        Memory of the average.
+    """
+
+    def __init__(self, step_size: float = 0.1, *, decay: float = 0.8) -> None:
+        self.step_size = _positive(step_size, "step_size")
+        if not 0.0 <= decay < 1.0:
+            raise InvalidInput(f"decay must lie in [0, 1); received {decay!r}.")
+        self.decay = float(decay)
+
+    def step(self, history: History) -> Array:
+        gradients, variances = np.array(history.gradients), np.array(history.variances)
+        ages = np.arange(len(gradients))[::-1, None]
+        level = np.maximum(variances.mean(axis=1, keepdims=True), 1e-300)
+        weights = self.decay**ages / level
+        weights /= weights.sum(axis=0)
+        average = np.sum(weights * gradients, axis=0)
+        variance = np.sum(weights**2 * variances, axis=0)
+        length = float(np.mean(average**2))
+        return -self.step_size * average / np.sqrt(length + variance + 1e-300)
+
+    def __repr__(self) -> str:
+        return f"Smoothed({self.step_size:g}, decay={self.decay:g})"
+
+
+def resolve_update(update: str | Update | None, default: Update) -> Update:
+    """Turn the ``update`` argument into an :class:`Update`."""
+    if update is None:
+        return default
+    if isinstance(update, Update):
+        return update
+    if update == "adagrad":
+        return AdaGrad()
+    raise InvalidInput(
+        'update must be "adagrad", dpfast.bayesopt.Plain(step_size), AdaGrad(...), Smoothed(...) '
+        f"or None; received {update!r}."
+    )

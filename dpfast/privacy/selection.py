@@ -1,0 +1,54 @@
+"""Secret randomness of private selection: how many trials, and where (claims G5 and G7).
+
+Neither depends on the data.  The number of trials must stay secret: it is what pays for
+looking at all of them and publishing only the best.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpfast.errors import InvalidInput
+from dpfast.privacy.mechanisms import laplace_rate
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["number_of_trials", "trial_point"]
+
+#: Bits of the normals that places of trials are made of.
+_BITS = 52
+
+
+def number_of_trials(mean: float, source: NoiseSource) -> int:
+    """Draw a geometric number of trials, at least one, with about this mean (claim G7).
+
+    A discrete Laplace integer that is not negative is geometric (claim B7), and exactly so.
+
+    Parameters
+    ----------
+    mean : float
+        Expected number of trials, public; at least 1.01.
+    source : NoiseSource
+    """
+    if not 1.01 <= mean <= 1e9:
+        raise InvalidInput(
+            f"the expected number of trials must lie in [1.01, 1e9]; received {mean!r}."
+        )
+    numerator, denominator = laplace_rate(1, -math.log1p(-1.0 / mean))
+    while True:
+        draws = source.discrete_laplace(16, numerator, denominator)
+        found = draws[draws >= 0]
+        if found.size:
+            return 1 + int(found[0])
+
+
+def trial_point(
+    lower: NDArray[np.float64], upper: NDArray[np.float64], source: NoiseSource
+) -> NDArray[np.float64]:
+    """Draw a point uniformly from a box."""
+    normals = source.normals(lower.size, _BITS) * 2.0**-_BITS
+    inside = lower + ndtr(normals) * (upper - lower)
+    return np.asarray(np.clip(inside, lower, upper), dtype=np.float64)

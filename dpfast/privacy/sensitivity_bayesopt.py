@@ -1,0 +1,72 @@
+"""Constants of private black-box optimisation: claims G1 to G6 of PROOFS-bayesopt.md.
+
+Replacement of one validation record, ``n`` public, everywhere; functions of public constants only.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpfast.errors import InvalidInput
+from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF, mean_score
+
+__all__ = ["clipped_mean", "loss_steps", "mean_loss", "selection_cost", "trial_epsilon"]
+
+_UP = 1.0 + 2.0**-48  # more than the rounding of the few operations in each formula here
+
+#: Coordinates of a clipped vector up to which its norm is computed to within ``RECORD_ERROR``.
+MAX_DIMENSION = 8000
+
+
+def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
+    """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1).
+
+    ``2 * bound / n``: the clipped vectors of two records can be opposite.
+
+    Parameters
+    ----------
+    bound : float
+        Public norm that every record's vector is clipped to.
+    n : int
+    dimension : int
+        Number of coordinates.
+    depth : int
+        Largest number of sequential roundings of the summation.
+    """
+    if not 1 <= dimension <= MAX_DIMENSION:
+        raise InvalidInput(
+            f"vectors must have between 1 and {MAX_DIMENSION} coordinates, so that the rounding "
+            f"of their norm is negligible; received {dimension!r}."
+        )
+    return mean_score(2.0 * bound, n, depth=depth)
+
+
+def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
+    """Sensitivity of the mean of n losses clipped to ``[lower, upper]`` (claim G4).
+
+    Computed as the mean of deviations from the middle, each at most half the width.
+    """
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise InvalidInput(
+            "the range of the losses must be two finite public numbers, the lower one first; "
+            f"received {lower!r} and {upper!r}."
+        )
+    return mean_score((upper - lower) * _UP, n, depth=depth)
+
+
+def trial_epsilon(epsilon: float) -> float:
+    """Pure-DP budget of one trial so that the best of a geometric number costs ``epsilon`` (G5)."""
+    if not 0.0 < epsilon < math.inf:
+        raise InvalidInput(f"epsilon must be positive and finite; received {epsilon!r}.")
+    return epsilon / 3.0 * (1.0 - 2.0**-50)
+
+
+def selection_cost(trial: float) -> float:
+    """Pure-DP cost of releasing the best of a geometric number of trials, rounded up (G5)."""
+    return 3.0 * trial * (1.0 + 2.0**-51)
+
+
+def loss_steps(lower: float, upper: float, n: int, grid: float, *, depth: int = 0) -> int:
+    """By how many grid steps one record can move a mean loss rounded to the grid (claim G6)."""
+    exact = mean_loss(lower, upper, n, depth=depth) / grid
+    return math.floor(exact * (1.0 + 4.0 * UNIT_ROUNDOFF + RECORD_ERROR)) + 1

@@ -1,0 +1,314 @@
+"""A search in a file: killed at any moment, it goes on and spends nothing twice (claim G3)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.bayesopt import TrainingCost, Tuner
+from dpfast.bayesopt.state import ledger_path, values_path
+from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput
+
+ROOT = Path(__file__).resolve().parents[2]
+N, STEPS = 40, 4
+X = np.random.default_rng(0).normal(0.3, 1.0, size=(N, 2))
+
+
+def losses(theta):
+    return np.sum((X - theta) ** 2, axis=1)
+
+
+def tuner(path=None, **options):
+    chosen = {
+        "bounds": [(-2.0, 2.0)] * 2,
+        "privacy": 1.0,
+        "n_records": N,
+        "clip": 8.0,
+        "steps": STEPS,
+        "path": path,
+        "noise": dpfast.SeededNoise(3),
+    }
+    return Tuner(**(chosen | options))
+
+
+def finish(search):
+    while not search.done:
+        search.tell([losses(theta) for theta in search.ask()])
+    return search.result()
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+def entries(path):
+    return dpfast.Ledger.open(ledger_path(path)).entries
+
+
+def spent(path):
+    return sum(entry.charged.mu**2 for entry in entries(path))
+
+
+def test_a_file_changes_nothing(tmp_path):
+    with_file = finish(tuner(tmp_path / "search"))
+    without = finish(tuner())
+    assert np.array_equal(with_file.iterates, without.iterates)
+    assert with_file.privacy == without.privacy
+    assert with_file.lost_steps == 0
+    assert len(entries(tmp_path / "search")) == STEPS
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_it_goes_on_where_it_was(tmp_path, keep):
+    """Stopped between steps, the search continues with the same points and gradients."""
+    path = tmp_path / "search"
+    first = tuner(path, keep_values=keep)
+    for _ in range(2):
+        first.tell([losses(theta) for theta in first.ask()])
+    before = first.result()
+    planned = first.ask()
+    again = tuner(path, keep_values=keep)
+    points = again.ask()
+    known = 0 if keep else before.n_evaluations
+    assert np.array_equal(points[:known], before.points[:known])
+    assert np.array_equal(points[known:], planned)
+    found = finish(again)
+    assert np.array_equal(found.gradients[:2], before.gradients)
+    assert np.array_equal(found.points[: before.n_evaluations], before.points)
+    assert len(found.gradients) == STEPS
+    assert len(entries(path)) == STEPS
+    whole = finish(tuner())
+    half = len(whole.points) // 2
+    assert np.array_equal(found.points[:half], whole.points[:half])
+
+
+def test_a_step_lost_between_charge_and_save_is_not_repeated(tmp_path):
+    path = tmp_path / "search"
+    search = tuner(path)
+    search.tell([losses(theta) for theta in search.ask()])
+    search._search.move = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        search.tell([losses(theta) for theta in search.ask()])
+    assert len(entries(path)) == 2
+    again = tuner(path)
+    assert again.steps_paid == 2
+    found = finish(again)
+    assert found.lost_steps == 1
+    assert len(found.gradients) == STEPS - 1
+    labels = [entry.label for entry in entries(path)]
+    assert labels == [f"step {k + 1} of {STEPS}" for k in range(STEPS)]
+    assert spent(path) <= 1.0
+    with pytest.raises(BudgetExceeded):
+        again.ask()
+
+
+def test_an_interrupted_step_can_be_followed_by_the_next():
+    """In the same process, too: the answer is lost, its budget is not spent again."""
+    search = tuner()
+    move = search._search.move
+    search._search.move = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        search.tell([losses(theta) for theta in search.ask()])
+    search._search.move = move
+    found = finish(search)
+    assert found.lost_steps == 1
+    assert len(found.privacy.entries) == STEPS
+
+
+CHILD = textwrap.dedent("""
+    import os, sys, signal, numpy as np
+    sys.path.insert(0, {root!r})
+    import dpfast
+    from dpfast.bayesopt import tuner as module
+    from dpfast.privacy.ledger import _FileLedger
+    moment, path = sys.argv[1], sys.argv[2]
+    def die(): os.kill(os.getpid(), signal.SIGKILL)
+    def before(function):
+        return lambda *a, **k: (die(), function(*a, **k))
+    def after(function):
+        return lambda *a, **k: (function(*a, **k), die())
+    X = np.random.default_rng(0).normal(0.3, 1.0, size=(40, 2))
+    t = module.Tuner([(-2.0, 2.0)] * 2, privacy=1.0, n_records=40, clip=8.0, steps=4, path=path,
+                     keep_values={keep})
+    points = t.ask()
+    values = [np.sum((X - theta) ** 2, axis=1) for theta in points]
+    if moment == "before charge": _FileLedger._settle = before(_FileLedger._settle)
+    if moment == "after charge": _FileLedger._settle = after(_FileLedger._settle)
+    if moment == "after noise": t._search.move = before(t._search.move)
+    if moment == "after values": t._search.add = before(t._search.add)
+    if moment == "during save":
+        moves = t._search.move
+        def move(*a):
+            moves(*a)
+            os.replace = before(os.replace)
+        t._search.move = move
+    t.tell(values)
+""")
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["never", "after values", "before charge", "after charge", "after noise", "during save"],
+)
+def test_killed_at_any_moment_spends_nothing_twice(tmp_path, moment):
+    """SIGKILL in a child process; the resumed search keeps every charge and the total."""
+    keep = moment in ("after values", "during save", "never")
+    path = str(tmp_path / "search")
+    code = CHILD.format(root=str(ROOT), keep=keep)
+    child = subprocess.run([sys.executable, "-c", code, moment, path], capture_output=True)
+    if moment == "never":
+        assert child.returncode == 0, child.stderr
+    else:
+        assert child.returncode == -signal.SIGKILL, child.stderr
+    charged = 0 if moment in ("after values", "before charge") else 1
+    assert len(entries(path)) == charged
+    again = tuner(path, keep_values=keep, noise=None)
+    assert again.steps_paid == charged
+    found = finish(again)
+    lost = 1 if moment in ("after charge", "after noise", "during save") else 0
+    assert found.lost_steps == lost
+    assert len(found.gradients) == STEPS - lost
+    assert len(entries(path)) == STEPS
+    assert spent(path) <= 1.0
+
+
+def test_a_state_without_its_ledger_is_refused(tmp_path):
+    path = tmp_path / "search"
+    finish(tuner(path))
+    os.remove(ledger_path(path))
+    with pytest.raises(DpfastError):
+        tuner(path)
+
+
+def test_a_ledger_without_a_state_keeps_its_charges(tmp_path):
+    path = tmp_path / "search"
+    finish(tuner(path))
+    os.remove(path)
+    assert tuner(path).done
+
+
+def test_an_old_copy_of_the_state_gains_nothing(tmp_path):
+    path = tmp_path / "search"
+    search = tuner(path)
+    old = path.read_bytes()
+    search.tell([losses(theta) for theta in search.ask()])
+    path.write_bytes(old)
+    again = tuner(path)
+    assert again.steps_paid == 1
+    found = finish(again)
+    assert (found.lost_steps, len(entries(path))) == (1, STEPS)
+
+
+def test_two_processes_share_one_budget(tmp_path):
+    path = tmp_path / "search"
+    one, other = tuner(path), tuner(path)
+    for search in (one, other, one, other):
+        search.tell([losses(theta) for theta in search.ask()])
+    assert one.done and other.done
+    assert spent(path) <= 1.0
+    with pytest.raises(BudgetExceeded):
+        one.ask()
+
+
+def test_other_settings_are_refused(tmp_path):
+    path = tmp_path / "search"
+    tuner(path)
+    for other in ({"steps": 9}, {"privacy": 2.0}, {"clip": 1.0}, {"n_records": N + 1}):
+        with pytest.raises(InvalidInput, match="other settings"):
+            tuner(path, **other)
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(InvalidInput, match="JSON"):
+        tuner(tmp_path / "text")
+
+
+def test_the_state_holds_no_values(tmp_path):
+    """Not the told losses, nor anything that follows from them but the noisy gradients."""
+    path = tmp_path / "search"
+    secret = 123.456789
+
+    def told(theta):
+        values = losses(theta)
+        values[7] = secret
+        return values
+
+    search = tuner(path)
+    while not search.done:
+        search.tell([told(theta) for theta in search.ask()])
+    text = path.read_text() + Path(ledger_path(path)).read_text()
+    assert str(secret) not in text
+    assert not os.path.exists(values_path(path))
+    state = json.loads(path.read_text())
+    sizes = {name: len(np.ravel(value)) for name, value in state.items()}
+    assert all(size % N for name, size in sizes.items() if name != "n_records" and size > 1)
+    assert set(state) == {
+        "dpfast search", "n_records", "settings", "points", "batch_sizes", "iterates", "gradients",
+        "variances", "origins", "noise_scales", "traces",
+    }  # fmt: skip
+
+
+def test_kept_values_are_readable_by_their_owner_only(tmp_path):
+    path = tmp_path / "search"
+    found = finish(tuner(path, keep_values=True))
+    kept = Path(values_path(path))
+    assert kept.stat().st_mode & 0o077 == 0
+    assert path.stat().st_mode & 0o077 == 0
+    stored = np.fromfile(kept).reshape(-1, N)
+    assert np.array_equal(stored, [losses(theta) for theta in found.points])
+    with pytest.raises(InvalidInput, match="path"):
+        tuner(keep_values=True)
+
+
+def test_copies_are_refused():
+    with pytest.raises(TypeError, match="copied"):
+        pickle.dumps(tuner())
+
+
+# ---- training data -------------------------------------------------------------------------------
+
+
+def test_training_is_charged_for_every_point_handed_out():
+    ledger = dpfast.Ledger(dpfast.GDP(1.0))
+    search = tuner(training=TrainingCost(ledger, 0.1), batch=2)
+    points = search.ask()
+    assert len(ledger.entries) == len(points) == 2
+    search.ask()  # the same points, not trained again
+    assert len(ledger.entries) == 2
+    search.tell([losses(theta) for theta in points])
+    search.ask()
+    assert len(ledger.entries) == 4
+
+
+def test_training_is_refused_when_its_budget_is_exhausted():
+    ledger = dpfast.Ledger(dpfast.GDP(0.1))
+    called = []
+
+    def counted(theta):
+        called.append(theta)
+        return losses(theta)
+
+    with pytest.raises(BudgetExceeded):
+        dpfast.tune(
+            counted, [(-2.0, 2.0)] * 2, privacy=1.0, n_records=N, steps=4, batch=2,
+            training=TrainingCost(ledger, 0.05),
+        )  # fmt: skip
+    assert len(called) == 4  # (0.1 / 0.05)^2 runs, and none beyond
+
+
+def test_values_asked_for_again_are_paid_for_again(tmp_path):
+    """After a crash the models may have to be trained a second time."""
+    path = tmp_path / "search"
+    first = tuner(path, batch=2)
+    first.tell([losses(theta) for theta in first.ask()])
+    ledger = dpfast.Ledger(dpfast.GDP(1.0))
+    again = tuner(path, batch=2, training=TrainingCost(ledger, 0.1))
+    assert len(again.ask()) == len(ledger.entries) == 4

@@ -1,0 +1,279 @@
+"""The search itself: it finds minima, reads public numbers only, and says what is wrong."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.bayesopt import (
+    RBF,
+    AdaGrad,
+    Matern52,
+    Plain,
+    Polynomial2,
+    Smoothed,
+    Tuner,
+    fit_covariance,
+    sklearn_losses,
+)
+from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.surrogate import gradient_weights, signal_projection
+from dpfast.bayesopt.updates import History
+from dpfast.errors import BudgetExceeded, InvalidInput
+
+N, D = 400, 4
+CENTRE = np.array([0.6, -0.4, 0.2, 0.0])
+X = np.random.default_rng(1).normal(CENTRE, 0.3, size=(N, D))
+BOX = [(-2.0, 2.0)] * D
+
+
+def losses(theta):
+    return np.sum((X - theta) ** 2, axis=1)
+
+
+def search(**options):
+    chosen = {"privacy": 2.0, "n_records": N, "clip": 15.0, "noise": dpfast.SeededNoise(0)}
+    return dpfast.tune(options.pop("losses", losses), BOX, **(chosen | options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mean": "zero"},
+        {"threshold": 0.1},
+        {"covariance": Matern52(0.5)},
+        {"covariance": Polynomial2(offset=1.0), "units": "theta", "update": Smoothed(0.3)},
+        {"update": "adagrad"},
+        {"update": AdaGrad(0.2, subtract_noise=False)},
+        {"update": Plain(0.02), "schedule": "uniform", "average": 0.0},
+        {"start": [1.9, 1.9, -1.9, 0.0]},
+        {"steps": 40, "batch": 1},
+    ],
+    ids=str,
+)
+def test_it_finds_the_minimum(options):
+    """Far below the start and near the optimum (seeded; typical error 0.15)."""
+    found = search(**options)
+    assert np.linalg.norm(found.theta - X.mean(axis=0)) < 0.6
+    assert found.privacy.guarantee == "none (simulation)"
+    assert "not covered" in found.summary()
+
+
+def test_a_result_is_small_and_holds_no_data():
+    assert abs(len(pickle.dumps(search())) - len(pickle.dumps(search(n_records=N)))) == 0
+    many = dpfast.tune(
+        lambda theta: np.tile(losses(theta), 20), BOX, privacy=2.0, n_records=20 * N, clip=15.0
+    )
+    assert abs(len(pickle.dumps(many)) - len(pickle.dumps(search()))) < 200
+    assert many.privacy.guarantee == "GDP"
+    assert many.to_dict()["privacy"]["n"] == 20 * N
+
+
+def test_iterates_and_points_stay_in_the_box():
+    bounds = [(0.0, 1e-3), (5.0, 500.0)]
+    found = dpfast.tune(
+        lambda theta: np.full(30, theta[0] * 1e3 - theta[1]), bounds, privacy=5.0, n_records=30,
+        clip=100.0, update=Plain(10.0),
+    )  # fmt: skip
+    for places in (found.points, found.iterates, found.theta[None]):
+        assert (places >= [0.0, 5.0]).all()
+        assert (places <= [1e-3, 500.0]).all()
+    assert np.ptp(found.points[:, 0]) > 0.0
+
+
+def test_a_constant_added_to_losses_changes_nothing_with_an_unknown_mean():
+    first, shifted = search(), search(losses=lambda theta: losses(theta) + 50.0)
+    np.testing.assert_allclose(first.gradients, shifted.gradients, atol=1e-8)
+    with_zero = search(mean="zero", losses=lambda theta: losses(theta) + 50.0)
+    assert np.abs(with_zero.gradients - search(mean="zero").gradients).max() > 0.1
+
+
+@pytest.mark.parametrize("mean", ["constant", "zero"])
+@pytest.mark.parametrize(
+    "covariance", [RBF(0.7), Matern52([0.5, 1.0, 2.0]), Polynomial2()], ids=repr
+)
+def test_weights_are_the_posterior_gradient(covariance, mean):
+    """Against the definition, and against differences of the posterior mean."""
+    rng = np.random.default_rng(4)
+    points, theta, values = rng.normal(size=(12, 3)), rng.normal(size=3), rng.normal(size=12)
+    noise = 0.1
+    weights = gradient_weights(covariance, points, theta, noise, mean)
+    gram = covariance.values(points, points) + noise * np.eye(12)
+    offset = 0.0
+    if mean == "constant":
+        inverse = np.linalg.inv(gram)
+        offset = inverse.sum(axis=0) @ values / inverse.sum()
+
+    def posterior(at):
+        return covariance.values(at[None], points)[0] @ np.linalg.solve(gram, values - offset)
+
+    step = 1e-5
+    slopes = [(posterior(theta + step * e) - posterior(theta - step * e)) / (2 * step)
+              for e in np.eye(3)]  # fmt: skip
+    np.testing.assert_allclose(weights.T @ values, slopes, rtol=1e-5, atol=1e-6)
+
+
+def test_noise_outside_the_signal_range_is_removed():
+    """Two points, one direction: with d = 4 three quarters of the noise variance go."""
+    points = np.array([[0.0, 0.0, 0.0, 0.0], [0.1, 0.2, 0.0, 0.0]])
+    weights = gradient_weights(RBF(1.0), points, np.zeros(4), 1e-4, "constant")
+    projection = signal_projection(weights)
+    assert np.trace(projection) == pytest.approx(1.0)
+    np.testing.assert_allclose(weights @ projection, weights, atol=1e-12)
+    assert np.array_equal(signal_projection(np.eye(4)), np.eye(4))
+
+
+def test_adagrad_takes_the_noise_off_its_accumulator():
+    rng = np.random.default_rng(0)
+    noisy = [0.05 + rng.normal(size=3) for _ in range(400)]
+    history = History([np.zeros(3)] * 400, noisy, [np.ones(3)] * 400)
+    plain = AdaGrad(1.0, subtract_noise=False).step(history)
+    honest = AdaGrad(1.0).step(history)
+    assert (np.abs(honest) > 2.0 * np.abs(plain)).all()
+
+
+def test_the_smoothed_update_averages_noise_and_weights_it():
+    quiet, loud = np.full(2, 1e-4), np.full(2, 1e4)
+    history = History(
+        [np.zeros(2)] * 2, [np.array([1.0, -1.0]), np.array([-9.0, 9.0])], [quiet, loud]
+    )
+    step = Smoothed(0.1, decay=0.9).step(history)
+    np.testing.assert_allclose(step, [-0.1, 0.1], rtol=1e-3)
+
+
+def test_steps_do_not_depend_on_units_of_the_loss():
+    """Losses, clip and prior in other units: the same path (what is public is equivariant)."""
+    first = search(covariance=RBF(0.3, 1.0), noise_variance=1e-3)
+    scaled = search(
+        losses=lambda theta: 1024.0 * losses(theta), clip=15.0 * 1024.0,
+        covariance=RBF(0.3, 1024.0), noise_variance=1e-3 * 1024.0**2,
+    )  # fmt: skip
+    np.testing.assert_allclose(first.iterates, scaled.iterates, atol=1e-7)
+
+
+# ---- shapes, settings, budgets -------------------------------------------------------------------
+
+
+def test_shapes_raise_before_anything_is_spent():
+    search = Tuner(BOX, privacy=1.0, n_records=N)
+    with pytest.raises(InvalidInput, match="ask"):
+        search.tell(np.zeros((1, N)))
+    points = search.ask()
+    for wrong in (np.zeros((len(points), N + 1)), np.zeros(N), np.zeros((len(points) + 1, N))):
+        with pytest.raises(InvalidInput, match="shape"):
+            search.tell(wrong)
+    assert search.steps_paid == 0
+    assert np.array_equal(search.ask(), points)
+    search.tell(np.full((len(points), N), np.nan))  # values never raise
+    assert search.steps_paid == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clip": 0.0}, {"clip": np.nan}, {"steps": 0}, {"steps": 2.5}, {"batch": 0},
+        {"batch": 2, "threshold": 0.1}, {"threshold": 0.0}, {"threshold": 2.0}, {"mean": "linear"},
+        {"covariance": "rbf"}, {"units": "theta"}, {"units": "mm"}, {"start": [9.0] * D},
+        {"start": [0.0]}, {"average": 1.0}, {"noise_variance": -1.0}, {"update": "sgd"},
+        {"schedule": "late"}, {"noise": 3}, {"n_records": 0}, {"training": 0.5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_settings_are_checked_before_anything_is_spent(options):
+    shared = dpfast.Ledger(5.0)
+    chosen = {"privacy": 1.0, "n_records": N, "ledger": shared} | options
+    with pytest.raises(InvalidInput):
+        Tuner(BOX, **chosen)
+    assert shared.entries == ()
+
+
+@pytest.mark.parametrize("bounds", [[(0, 1, 2)], [(1, 0)], [(0, np.inf)], [], [("a", "b")]])
+def test_boxes_are_checked(bounds):
+    with pytest.raises(InvalidInput):
+        Box(bounds)
+
+
+def test_a_shared_ledger_pays_at_once_and_refuses():
+    shared = dpfast.Ledger(1.5)
+    search(privacy=1.0, ledger=shared)
+    assert len(shared.entries) == 1
+    called = []
+    with pytest.raises(BudgetExceeded):
+        search(privacy=1.4, ledger=shared, losses=lambda theta: called.append(theta))
+    assert not called
+
+
+def test_progress_counts_paid_steps():
+    seen = []
+    search(steps=3, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+# ---- public hyperparameters ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_covariances_are_fitted_to_public_values(separate):
+    rng = np.random.default_rng(2)
+    points = rng.uniform(0.0, 10.0, size=(60, 2))
+    truth = RBF([3.0, 3.0] if not separate else [2.0, 30.0], 2.0)
+    factor = np.linalg.cholesky(truth.values(points, points) + 1e-9 * np.eye(60))
+    values = 7.0 + factor @ rng.normal(size=60) + 0.02 * rng.normal(size=60)
+    found, noise = fit_covariance(points, values, separate=separate)
+    np.testing.assert_allclose(found.length_scales(2)[0], truth.length_scales(2)[0], rtol=0.35)
+    assert noise < 0.05
+    boxed, _ = fit_covariance(points, values, separate=separate, bounds=[(0.0, 10.0)] * 2)
+    np.testing.assert_allclose(boxed.length_scales(2) * 10.0, found.length_scales(2), rtol=0.05)
+    with pytest.raises(InvalidInput, match="public_values"):
+        fit_covariance(points, values[:-1])
+
+
+# ---- scikit-learn --------------------------------------------------------------------------------
+
+
+def test_scikit_learn_estimators():
+    svm = pytest.importorskip("sklearn.svm")
+    linear = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(200, 3))
+    truth = np.sin(features[:, 0]) + 0.1 * rng.normal(size=200)
+    train, valid = slice(0, 80), slice(80, 200)
+    told = sklearn_losses(
+        svm.SVR(), features[train], truth[train], features[valid], truth[valid],
+        {"gamma": (1e-3, 10.0, "log"), "epsilon": (0.01, 0.5)},
+    )  # fmt: skip
+    assert told.n_records == 120
+    assert told.bounds == [(np.log(1e-3), np.log(10.0)), (0.01, 0.5)]
+    assert told.parameters([0.0, 0.2]) == {"gamma": 1.0, "epsilon": 0.2}
+    start = told([np.log(1e-3), 0.5]).mean()
+    found = dpfast.tune(
+        told, told.bounds, privacy=5.0, n_records=told.n_records, clip=2.0, steps=8,
+        start=[np.log(1e-3), 0.5], noise=dpfast.SeededNoise(0), update=Smoothed(0.2),
+    )  # fmt: skip
+    assert told(found.theta).mean() < 0.5 * start
+
+    labels = truth > 0.0
+    logistic = sklearn_losses(
+        linear.LogisticRegression(), features[train], labels[train], features[valid],
+        labels[valid], {"C": (0.01, 100.0, "log")}, "log_loss",
+    )  # fmt: skip
+    assert logistic([0.0]).shape == (120,)
+    assert 0.0 < logistic([0.0]).mean() < 0.7
+    zero_one = sklearn_losses(
+        linear.LogisticRegression(), features[train], labels[train], features[valid],
+        labels[valid], {"C": (0.01, 100.0)}, "zero_one",
+    )  # fmt: skip
+    assert set(zero_one([1.0])) <= {0.0, 1.0}
+    for parameters in ({"C": (0.0, 1.0, "log")}, {"C": (1.0,)}, {"C": (1.0, 2.0, "cube")}):
+        with pytest.raises(InvalidInput):
+            sklearn_losses(
+                linear.LogisticRegression(), features, labels, features, labels, parameters
+            )
+    with pytest.raises(InvalidInput, match="metric"):
+        sklearn_losses(
+            linear.LogisticRegression(), features, labels, features, labels, {"C": (1, 2)}, "auc"
+        )
