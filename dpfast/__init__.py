@@ -102,9 +102,9 @@ __all__ = [
 
 
 if TYPE_CHECKING:
+    from dpfast.bayesopt.tuning import tune
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
-    from dpfast.bayesopt.tuning import tune
     from dpfast.inference import Fit
     from dpfast.models import (
         Ball,

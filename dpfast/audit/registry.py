@@ -31,6 +31,28 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.steps": "offered as methods of the Curator, which are audited",
     "dpfast.curator.minimiser": "audited within dpfast.baselines.output_perturbation",
     "dpfast.curator.statistics": "audited within the least-squares baselines",
+    "dpfast.curator.vectors.RecordValues.__init__": "holds no record yet",
+    "dpfast.curator.vectors.RecordValues.mean_receipt": "public constants only",
+    "dpfast.curator.vectors.RecordValues.loss_receipt": "public constants only",
+    "dpfast.curator.vectors.RecordValues.depth": "public constants only",
+    "dpfast.curator.vectors.RecordValues.guarantee": "what the noise source promises; public",
+    "dpfast.curator.vectors.RecordValues.n_points": "counts points; public",
+    "dpfast.curator.vectors.RecordValues.keep": "moves values to the caller's own file; tests of "
+    "resumed searches read it",
+    "dpfast.privacy.budget.amount": "makes budgets; takes no records",
+    "dpfast.curator.vectors.checked_values": "copies values for the Curator; checks shapes only",
+    "dpfast.curator.selection": "releases the best of a secret number of pure-DP trials, which is "
+    "no Gaussian answer to replay; its likelihood ratios are computed exactly in tests/bayesopt",
+    "dpfast.baselines.random_search": "see dpfast.curator.selection",
+    "dpfast.bayesopt.sklearn_losses": "computes the caller's own losses, on the caller's side of "
+    "the door",
+    "dpfast.bayesopt.tuner.Tuner.__init__": "audited within Tuner.tell",
+    "dpfast.bayesopt.tuner.Tuner.ask": "audited within Tuner.tell",
+    "dpfast.bayesopt.tuner.Tuner.result": "audited within Tuner.tell",
+    "dpfast.bayesopt.tuner.Tuner.theta": "audited within Tuner.tell",
+    "dpfast.bayesopt.tuner.Tuner.done": "audited within Tuner.tell",
+    "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
+    "dpfast.bayesopt.training": "charges a budget; takes no records",
     "dpfast.curator.subsample": "audited within dpfast.baselines.dp_sgd",
     "dpfast.inference.request": "checks arguments; audited within each baseline",
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
@@ -76,7 +98,22 @@ def reason_for_exemption(name: str) -> str | None:
 
 #: Names of parameters that hold records, wherever they appear.
 RECORD_PARAMETERS = frozenset(
-    {"X", "y", "records", "data", "curator", "table", "frame", "df", "dataset", "blocks", "rows"}
+    {
+        "X",
+        "y",
+        "records",
+        "data",
+        "curator",
+        "table",
+        "frame",
+        "df",
+        "dataset",
+        "blocks",
+        "rows",
+        "losses",
+        "gradients",
+        "values",
+    }
 )
 
 

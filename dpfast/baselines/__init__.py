@@ -1,12 +1,18 @@
 """The methods the literature compares with, honest and correctly calibrated.
 
-Every function returns the :class:`~dpfast.Fit` of :func:`dpfast.fit`, spends at most ``privacy``
+Every fit returns the :class:`~dpfast.Fit` of :func:`dpfast.fit`, spends at most ``privacy``
 in total under replacement of one record, and needs its public bounds passed explicitly.  None of
-them buys standard errors.
+them buys standard errors.  Searches of a black box (``random_search``, ``global_search``,
+``noisy_descent`` and, without privacy, ``nonprivate_gibo``) are what :func:`dpfast.tune` is
+compared with.
 """
 
 from dpfast.baselines.clipping import clipped_gradient_descent
+from dpfast.baselines.gibo import nonprivate_gibo
+from dpfast.baselines.global_search import global_search
+from dpfast.baselines.noisy_descent import noisy_descent
 from dpfast.baselines.output import output_perturbation
+from dpfast.baselines.random_search import random_search
 from dpfast.baselines.sgd import dp_sgd
 from dpfast.baselines.statistics import adassp, sufficient_statistics
 
@@ -14,6 +20,10 @@ __all__ = [
     "adassp",
     "clipped_gradient_descent",
     "dp_sgd",
+    "global_search",
+    "noisy_descent",
+    "nonprivate_gibo",
     "output_perturbation",
+    "random_search",
     "sufficient_statistics",
 ]

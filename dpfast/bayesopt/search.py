@@ -61,7 +61,10 @@ class Search:
         self._information.condition(self._evaluated())
         if settings.threshold is None:
             assert settings.batch is not None
-            found = self._information.acquire(theta, settings.batch)
+            size = settings.batch
+            if settings.mean == "constant" and not self.points:
+                size = max(size, 2)  # one value alone says nothing about a slope
+            found, _ = self._information.acquire(theta, size)
         else:
             allowed = settings.threshold * settings.covariance.prior_trace(theta)
             found = self._information.choose_batch(theta, allowed, settings.max_batch)
@@ -93,7 +96,9 @@ class Search:
         self.noise_scales.append(noise_scale)
         self.traces.append(self._remaining_variance(weights))
         self.origins.append(self.theta)
-        history = History(self.origins, self.gradients, self.variances)
+        history = History(
+            self.origins, self.gradients, self.variances, self.noise_scales, self.settings.steps
+        )
         step = self.settings.update.step(history)
         self.iterates.append(self.settings.box.project(self.theta + step))
 

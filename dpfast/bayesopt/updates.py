@@ -28,12 +28,18 @@ class History(NamedTuple):
     gradients : list of ndarray of shape (d,)
         Noisy gradients, projected on the directions that carry signal.
     variances : list of ndarray of shape (d,)
-        Public variance of the privacy noise in each coordinate.
+        Public variance of the privacy noise in each coordinate, after the projection.
+    noise_scales : list of float
+        Standard deviation of the privacy noise before the projection.
+    n_steps : int
+        Number of steps planned.
     """
 
     iterates: list[Array]
     gradients: list[Array]
     variances: list[Array]
+    noise_scales: list[float]
+    n_steps: int
 
 
 class Update:
@@ -94,10 +100,10 @@ class AdaGrad(Update):
 class Smoothed(Update):
     """Sign-like steps along an average of recent gradients, shorter where noise dominates.
 
-    The average weights a gradient by ``decay`` to the power of its age and by the inverse of its
-    noise variance; its own noise variance v is then public, and the step in a coordinate is
-    ``step_size m / sqrt(q + v)`` with q a running estimate of the squared signal.  Averaging is
-    free post-processing, and the noise of T small steps is that of one large one.
+    The average m weights a gradient by ``decay`` to the power of its age and by the inverse of its
+    noise variance, so its own noise variance v is public; the step in a coordinate is
+    ``step_size m / sqrt(mean m^2 + v)``.  Averaging is free post-processing: gradients near the
+    optimum change little from step to step, and their noise cancels.
 
     Parameters
     ----------
@@ -105,27 +111,34 @@ class Smoothed(Update):
         Longest step in a coordinate.
     decay : float in [0, 1)
         Memory of the average.
+    final : float in (0, 1]
+        Longest step at the end, relative to the first; in between it shrinks linearly.
     """
 
-    def __init__(self, step_size: float = 0.1, *, decay: float = 0.8) -> None:
+    def __init__(
+        self, step_size: float = 0.075, *, decay: float = 0.8, final: float = 0.2
+    ) -> None:
         self.step_size = _positive(step_size, "step_size")
         if not 0.0 <= decay < 1.0:
             raise InvalidInput(f"decay must lie in [0, 1); received {decay!r}.")
-        self.decay = float(decay)
+        if not 0.0 < final <= 1.0:
+            raise InvalidInput(f"final must lie in (0, 1]; received {final!r}.")
+        self.decay, self.final = float(decay), float(final)
 
     def step(self, history: History) -> Array:
         gradients, variances = np.array(history.gradients), np.array(history.variances)
         ages = np.arange(len(gradients))[::-1, None]
-        level = np.maximum(variances.mean(axis=1, keepdims=True), 1e-300)
-        weights = self.decay**ages / level
+        weights = self.decay**ages / np.maximum(np.square(history.noise_scales), 1e-300)[:, None]
         weights /= weights.sum(axis=0)
         average = np.sum(weights * gradients, axis=0)
         variance = np.sum(weights**2 * variances, axis=0)
         length = float(np.mean(average**2))
-        return -self.step_size * average / np.sqrt(length + variance + 1e-300)
+        part = len(gradients) / history.n_steps
+        longest = self.step_size * (1.0 - (1.0 - self.final) * part)
+        return -longest * average / np.sqrt(length + variance + 1e-300)
 
     def __repr__(self) -> str:
-        return f"Smoothed({self.step_size:g}, decay={self.decay:g})"
+        return f"Smoothed({self.step_size:g}, decay={self.decay:g}, final={self.final:g})"
 
 
 def resolve_update(update: str | Update | None, default: Update) -> Update:

@@ -19,7 +19,7 @@ from dpfast.privacy.noise import NoiseSource
 __all__ = ["number_of_trials", "trial_point"]
 
 #: Bits of the normals that places of trials are made of.
-_BITS = 52
+_BITS = 44
 
 
 def number_of_trials(mean: float, source: NoiseSource) -> int:

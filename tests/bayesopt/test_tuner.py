@@ -130,7 +130,7 @@ def test_noise_outside_the_signal_range_is_removed():
 def test_adagrad_takes_the_noise_off_its_accumulator():
     rng = np.random.default_rng(0)
     noisy = [0.05 + rng.normal(size=3) for _ in range(400)]
-    history = History([np.zeros(3)] * 400, noisy, [np.ones(3)] * 400)
+    history = History([np.zeros(3)] * 400, noisy, [np.ones(3)] * 400, [1.0] * 400, 400)
     plain = AdaGrad(1.0, subtract_noise=False).step(history)
     honest = AdaGrad(1.0).step(history)
     assert (np.abs(honest) > 2.0 * np.abs(plain)).all()
@@ -138,21 +138,18 @@ def test_adagrad_takes_the_noise_off_its_accumulator():
 
 def test_the_smoothed_update_averages_noise_and_weights_it():
     quiet, loud = np.full(2, 1e-4), np.full(2, 1e4)
-    history = History(
-        [np.zeros(2)] * 2, [np.array([1.0, -1.0]), np.array([-9.0, 9.0])], [quiet, loud]
-    )
-    step = Smoothed(0.1, decay=0.9).step(history)
+    gradients = [np.array([1.0, -1.0]), np.array([-9.0, 9.0])]
+    history = History([np.zeros(2)] * 2, gradients, [quiet, loud], [1e-2, 1e2], 2)
+    step = Smoothed(0.1, decay=0.9, final=1.0).step(history)
     np.testing.assert_allclose(step, [-0.1, 0.1], rtol=1e-3)
 
 
-def test_steps_do_not_depend_on_units_of_the_loss():
-    """Losses, clip and prior in other units: the same path (what is public is equivariant)."""
-    first = search(covariance=RBF(0.3, 1.0), noise_variance=1e-3)
-    scaled = search(
-        losses=lambda theta: 1024.0 * losses(theta), clip=15.0 * 1024.0,
-        covariance=RBF(0.3, 1024.0), noise_variance=1e-3 * 1024.0**2,
-    )  # fmt: skip
-    np.testing.assert_allclose(first.iterates, scaled.iterates, atol=1e-7)
+def test_weights_do_not_depend_on_units_of_the_loss():
+    rng = np.random.default_rng(3)
+    points, theta = rng.normal(size=(9, 3)), rng.normal(size=3)
+    small = gradient_weights(RBF(0.3, 1.0), points, theta, 1e-3, "constant")
+    large = gradient_weights(RBF(0.3, 1024.0), points, theta, 1e-3 * 1024.0**2, "constant")
+    np.testing.assert_allclose(small, large, rtol=1e-9, atol=1e-12)
 
 
 # ---- shapes, settings, budgets -------------------------------------------------------------------

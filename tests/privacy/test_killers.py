@@ -223,6 +223,7 @@ def test_no_data_set_ends_a_fit_early(loss, method):
 BEHIND_THE_DOOR = ("curator", "kernels", "data", "audit", "datasets")
 READERS = (
     "nonprivate.py",
+    "baselines/gibo.py",
     "study.py",
     "demo.py",
     "plots.py",

@@ -1,0 +1,117 @@
+"""Noisy gradient descent for losses whose gradients the caller can compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.baselines.searched import Searched, checked_noise, guarantee_of
+from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
+from dpfast.curator.vectors import RecordValues
+from dpfast.errors import InvalidInput
+from dpfast.inference.request import charge_shared, checked_steps
+from dpfast.optimize.schedules import Schedule, Uniform, resolve_schedule
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["noisy_descent"]
+
+Array = NDArray[np.float64]
+
+
+def noisy_descent(
+    gradients: Callable[[Array], ArrayLike],
+    bounds: ArrayLike,
+    *,
+    privacy: Budget | float,
+    n_records: int,
+    clip: float,
+    steps: int = 100,
+    update: str | Update | None = None,
+    schedule: str | Schedule | None = None,
+    average: float = 0.0,
+    start: ArrayLike | None = None,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> Searched:
+    """Gradient descent with clipped, noisy means of per-record gradients.
+
+    What DP-GIBO is compared with where gradients exist (paper 4, appendix E.4).  The paper's
+    ``B = 1`` there is not a bound on its gradients, whose norm reaches sqrt(2): here they are
+    clipped.
+
+    Parameters
+    ----------
+    gradients : callable
+        ``gradients(theta)`` returns one gradient per record, shape (n, d).
+    bounds : array-like of shape (d, 2)
+        Iterates are projected onto this box.
+    privacy : GDP, ZCDP, ApproxDP or float
+    n_records : int
+    clip : float
+        Public norm that records' gradients are clipped to.
+    steps : int
+    update : Update, optional
+        Default ``Plain(1.0)``.
+    schedule : {"geometric", "uniform"} or Schedule, optional
+        Default uniform, as printed.
+    average : float in [0, 1)
+        Share of the iterates that is averaged.
+    start : array-like of shape (d,), optional
+        Default the middle of the box.
+    ledger : Ledger, optional
+    noise : NoiseSource, optional
+
+    Privacy
+    -------
+    ``privacy`` in total (claim G1 of PROOFS-bayesopt.md, composed as in G2).
+    """
+    box = Box(bounds, "theta")
+    source = checked_noise(noise)
+    count, d = checked_steps(steps), box.dimension
+    rule = resolve_update(update, Plain(1.0))
+    if not 0.0 <= average < 1.0:
+        raise InvalidInput(f"average must lie in [0, 1); received {average!r}.")
+    total = GDP.within(privacy)
+    mus = resolve_schedule(schedule, Uniform()).step_mus(total.mu, count)
+    own = Ledger(total)
+    probe = RecordValues(n_records, own, source)
+    for mu in {min(mus), max(mus)}:
+        probe.mean_receipt(clip, mu, d)
+    theta = 0.5 * box.lower + 0.5 * box.upper
+    if start is not None:
+        theta = np.array(start, dtype=np.float64)
+        if theta.shape != (d,) or not np.isfinite(theta).all():
+            raise InvalidInput(f"start must be {d} finite numbers; received shape {theta.shape}.")
+    charge_shared(ledger, privacy, total, f"noisy_descent(n={probe.n}, d={d})")
+    theta = box.project(theta)
+    history = History([], [], [], [], count)
+    path = [theta]
+    for mu in mus:
+        told = RecordValues(n_records, own, source)
+        rows = np.asarray(gradients(theta))
+        if rows.shape != (probe.n, d):
+            raise InvalidInput(
+                f"gradients must return shape ({probe.n}, {d}), one row per record; received "
+                f"{rows.shape}."
+            )
+        told.append(rows.T, d)
+        answer = told.mean(np.eye(d), clip, mu)
+        history.iterates.append(theta)
+        history.gradients.append(answer.value)
+        history.variances.append(np.full(d, answer.noise_scale**2))
+        history.noise_scales.append(answer.noise_scale)
+        theta = box.project(theta + rule.step(history))
+        path.append(theta)
+    last = max(1, round(average * count))
+    return Searched(
+        theta=np.mean(path[-last:], axis=0),
+        path=np.array(path),
+        scores=np.empty(0),
+        method=f"noisy gradient descent, clip {clip:g}, {rule!r}",
+        privacy=guarantee_of(total.mu, probe.n, own, source),
+    )

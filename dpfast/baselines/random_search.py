@@ -1,0 +1,103 @@
+"""Private random search: the best of a secret number of random points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from dpfast.baselines.searched import Searched, checked_noise, guarantee_of
+from dpfast.bayesopt.box import Box
+from dpfast.curator.selection import best_of_random_trials, plan_selection
+from dpfast.curator.vectors import RecordValues
+from dpfast.inference.request import charge_shared
+from dpfast.privacy.budget import GDP, Budget, PureDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["random_search"]
+
+Array = NDArray[np.float64]
+
+
+def random_search(
+    losses: Callable[[Array], ArrayLike],
+    bounds: ArrayLike,
+    *,
+    privacy: Budget | float,
+    n_records: int,
+    loss_range: tuple[float, float],
+    mean_trials: float = 100.0,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> Searched:
+    """Try a random number of random points and publish the one with the lowest noisy loss.
+
+    Liu and Talwar (2019) with the accounting of Papernot and Steinke (2022): a geometric number of
+    epsilon-DP trials costs ``3 epsilon`` however large its mean, because only the winner is
+    published.
+
+    Parameters
+    ----------
+    losses : callable
+        ``losses(theta)`` returns one loss per validation record, shape (n,).
+    bounds : array-like of shape (d, 2)
+    privacy : PureDP, GDP or float
+        The total; a Gaussian budget is converted to the largest epsilon it covers.
+    n_records : int
+    loss_range : (float, float)
+        Public range that losses are clipped to.
+    mean_trials : float
+        Expected number of trials; the actual one is secret.
+    ledger : Ledger, optional
+    noise : NoiseSource, optional
+
+    Returns
+    -------
+    Searched
+        Without a path: what else was tried, and how often, is secret.
+
+    Privacy
+    -------
+    ``privacy`` in total (claims G5 to G7 of PROOFS-bayesopt.md).  The running time and the calls of
+    ``losses`` show the number of trials to whoever can watch them.
+    """
+    box = Box(bounds)
+    source = checked_noise(noise)
+    epsilon = _pure(privacy)
+    low, high = float(loss_range[0]), float(loss_range[1])
+    total = PureDP(epsilon).as_gdp()
+    own = Ledger(total)
+    plan = plan_selection(RecordValues(n_records, own, source), low, high, epsilon)
+    charge_shared(ledger, privacy, total, f"random_search(n={n_records}, d={box.dimension})")
+    found = best_of_random_trials(
+        losses,
+        (box.lower, box.upper),
+        (low, high),
+        n=n_records,
+        epsilon=epsilon,
+        mean_trials=mean_trials,
+        ledger=own,
+        noise=source,
+    )
+    return Searched(
+        theta=found.theta,
+        path=np.empty((0, box.dimension)),
+        scores=np.array([found.score]),
+        method=f"random search, {mean_trials:g} trials on average, epsilon {plan.trial:.3g} each",
+        privacy=guarantee_of(total.mu, n_records, own, source),
+    )
+
+
+def _pure(privacy: Budget | float) -> float:
+    """The largest epsilon whose pure guarantee a budget covers, rounded down."""
+    if isinstance(privacy, PureDP):
+        return privacy.epsilon
+    mu = GDP.within(privacy).mu
+    epsilon = math.log(float(ndtr(0.5 * mu)) / float(ndtr(-0.5 * mu)))
+    while PureDP(epsilon).as_gdp().mu > mu:
+        epsilon *= 1.0 - 1e-12
+    return epsilon
