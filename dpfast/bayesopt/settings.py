@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 DEFAULT_LENGTH = 0.25
 
 #: Longest step of the default update, as a part of the shortest side of the box.
-DEFAULT_STEP = 0.075
+DEFAULT_STEP = 0.1
 
 #: Evaluation noise variance of the default, relative to the prior variance.
 DEFAULT_NOISE = 1e-4
@@ -104,7 +104,7 @@ def resolve_settings(
     if mean not in MEANS:
         raise InvalidInput(f"mean must be one of {MEANS}; received {mean!r}.")
     if threshold is None:
-        batch = _count(-(-(d + 2) // 3) if batch is None else batch, "batch")
+        batch = _count(default_batch(d) if batch is None else batch, "batch")
     elif batch is not None:
         raise InvalidInput("pass a batch or a threshold, not both.")
     elif not 0.0 < threshold <= 1.0:
@@ -129,6 +129,11 @@ def resolve_settings(
         resolve_schedule(schedule, Geometric(ratio=1.1, uniform_share=0.3)),
         float(average),
     )
+
+
+def default_batch(dimension: int) -> int:
+    """Points per step: a third of what a gradient needs without earlier points, or all if few."""
+    return max(min(dimension + 1, 4), -(-(dimension + 2) // 3))
 
 
 def _narrowest(box: Box) -> float:

@@ -59,8 +59,8 @@ class Tuner:
     mean : {"constant", "zero"}
         Whether records' losses have an unknown mean or, as in the paper, mean zero.
     batch : int, optional
-        Points asked for at each step; default ``ceil((d + 2) / 3)``.  Points of earlier steps keep
-        informing the gradient, so fewer than ``d + 1`` suffice.
+        Points asked for at each step; default a third of d + 2, or up to four if that is more.
+        Points of earlier steps keep informing the gradient, so fewer than d + 1 suffice.
     threshold : float, optional
         Instead: ask for the fewest points that bring the variance of the surrogate's gradient down
         to this part of the prior's (line 4 of Algorithm 1 of the paper, corrected).

@@ -102,7 +102,7 @@ class Smoothed(Update):
 
     The average m weights a gradient by ``decay`` to the power of its age and by the inverse of its
     noise variance, so its own noise variance v is public; the step in a coordinate is
-    ``step_size m / sqrt(mean m^2 + v)``.  Averaging is free post-processing: gradients near the
+    ``step_size m / sqrt(q + v)`` with q the mean square of all averages so far.  Averaging is free post-processing: gradients near the
     optimum change little from step to step, and their noise cancels.
 
     Parameters
@@ -115,9 +115,7 @@ class Smoothed(Update):
         Longest step at the end, relative to the first; in between it shrinks linearly.
     """
 
-    def __init__(
-        self, step_size: float = 0.075, *, decay: float = 0.8, final: float = 0.2
-    ) -> None:
+    def __init__(self, step_size: float = 0.1, *, decay: float = 0.8, final: float = 0.2) -> None:
         self.step_size = _positive(step_size, "step_size")
         if not 0.0 <= decay < 1.0:
             raise InvalidInput(f"decay must lie in [0, 1); received {decay!r}.")
@@ -127,15 +125,17 @@ class Smoothed(Update):
 
     def step(self, history: History) -> Array:
         gradients, variances = np.array(history.gradients), np.array(history.variances)
-        ages = np.arange(len(gradients))[::-1, None]
-        weights = self.decay**ages / np.maximum(np.square(history.noise_scales), 1e-300)[:, None]
-        weights /= weights.sum(axis=0)
-        average = np.sum(weights * gradients, axis=0)
-        variance = np.sum(weights**2 * variances, axis=0)
-        length = float(np.mean(average**2))
-        part = len(gradients) / history.n_steps
+        precision = 1.0 / np.maximum(np.square(history.noise_scales), 1e-300)
+        count = len(gradients)
+        ages = np.arange(count)[:, None] - np.arange(count)
+        weights = np.where(ages >= 0, self.decay ** np.maximum(ages, 0), 0.0) * precision
+        weights /= weights.sum(axis=1, keepdims=True)
+        averages = weights @ gradients
+        variance = np.square(weights[-1]) @ variances
+        typical = float(np.mean(averages**2))
+        part = count / history.n_steps
         longest = self.step_size * (1.0 - (1.0 - self.final) * part)
-        return -longest * average / np.sqrt(length + variance + 1e-300)
+        return -longest * averages[-1] / np.sqrt(typical + variance + 1e-300)
 
     def __repr__(self) -> str:
         return f"Smoothed({self.step_size:g}, decay={self.decay:g}, final={self.final:g})"

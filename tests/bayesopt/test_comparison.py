@@ -49,11 +49,11 @@ def test_noisy_descent_finds_the_minimum():
 
 
 def test_local_search_without_privacy_says_so():
-    found = nonprivate_gibo(losses, BOX, n_records=N, steps=15, start=[-1.5, 1.5])
+    found = nonprivate_gibo(losses, BOX, n_records=N, steps=30, start=[-1.5, 1.5])
     assert np.linalg.norm(found.theta - X.mean(axis=0)) < 0.15
     assert found.privacy.guarantee == "none (not private)"
     assert found.privacy.mu == np.inf
-    assert found.noise_scales == (0.0,) * 15
+    assert found.noise_scales == (0.0,) * 30
 
 
 @pytest.mark.parametrize("options", [{"exploration": -1.0}, {"evaluations": 0}, {"start": [1.0]}])
