@@ -102,8 +102,8 @@ class Smoothed(Update):
 
     The average m weights a gradient by ``decay`` to the power of its age and by the inverse of its
     noise variance, so its own noise variance v is public; the step in a coordinate is
-    ``step_size m / sqrt(q + v)`` with q the mean square of all averages so far.  Averaging is free post-processing: gradients near the
-    optimum change little from step to step, and their noise cancels.
+    ``step_size m / sqrt(q + v)`` with q the mean square of all averages so far.  Averaging is free
+    post-processing: gradients near the optimum change little, and their noise cancels.
 
     Parameters
     ----------
