@@ -179,8 +179,8 @@ cdef class AcquisitionKernel:
         cdef cnp.ndarray scaled
         cdef double *coordinates
         cdef size_t d = self.model.d, keep = 0, count
-        cdef size_t most = min(cnp.PyArray_DIM(given, 0), self.model.m)
-        cdef int status
+        cdef size_t most = min(<size_t> cnp.PyArray_DIM(given, 0), self.model.m)
+        cdef int status = 0
         with self.lock:
             while keep < most and memcmp(_data(given) + keep * d, _data(self.raw) + keep * d,
                                          d * sizeof(double)) == 0:
@@ -221,7 +221,7 @@ cdef class AcquisitionKernel:
         cdef double *z = _data(scaled)
         cdef size_t b = cnp.PyArray_DIM(new, 0)
         cdef double value = 0.0
-        cdef int status
+        cdef int status = 0
         with self.lock:
             self._at(at)
             with nogil:
@@ -240,7 +240,7 @@ cdef class AcquisitionKernel:
         cdef double *out = _data(gradient)
         cdef const double *lengths = _data(self.lengths)
         cdef double value = 0.0
-        cdef int status
+        cdef int status = 0
         with self.lock:
             self._at(at)
             with nogil:
@@ -271,7 +271,7 @@ cdef class AcquisitionKernel:
         cdef size_t b = cnp.PyArray_DIM(new, 0)
         cdef minimiser_options options
         cdef double value = 0.0
-        cdef int status
+        cdef int status = 0
         options.max_evaluations = max_evaluations
         options.first_step = 0.2
         options.gradient_tolerance = gradient_tolerance
@@ -289,10 +289,14 @@ cdef class AcquisitionKernel:
     def weights(self, theta):
         """W = (K + noise)^-1 A_D', (m, d)."""
         cdef cnp.ndarray at = _floats(theta, "theta", 1, self.model.d)
+        cdef cnp.ndarray out
+        cdef double *W
         with self.lock:
             self._at(at)
             out = _new(self.model.m, self.model.dp)
-            acquisition_weights(&self.model, _data(out))
+            W = _data(out)
+            with nogil:
+                acquisition_weights(&self.model, W)
         return np.ascontiguousarray(out[:, :self.model.d])
 
     def whitened(self, theta):

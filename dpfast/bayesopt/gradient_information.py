@@ -42,6 +42,13 @@ class GradientInformation:
     Duplicated or nearly duplicated points are therefore harmless, and nothing here raises because
     a matrix is singular.
 
+    Accuracy: the trace is right to about ``1e-15 + 1e-18 c`` of the prior trace, with c the
+    condition number of the noisy covariance matrix, at most ``1 + 1e10``; it may therefore come
+    out negative by that much.  The weights are determined by the problem to ``1e-16 c`` of the
+    largest.
+
+    Thread-safe; calls on one object wait for each other.  No BLAS is used.
+
     Privacy
     -------
     Nothing is spent: no argument may depend on private values other than through released answers.
@@ -233,6 +240,8 @@ class GradientInformation:
         ndarray of shape (b, d)
         """
         at = self._at(theta)
+        if not threshold >= 0.0:
+            raise InvalidInput(f"threshold must not be negative; received {threshold!r}.")
         if not 0 <= b_min <= b_max:
             raise InvalidInput(
                 f"0 <= b_min <= b_max is needed; received b_min={b_min!r} and b_max={b_max!r}."

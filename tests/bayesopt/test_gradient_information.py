@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ COVARIANCES = [
 ]
 every = pytest.mark.parametrize("covariance", COVARIANCES, ids=lambda c: type(c).__name__)
 BOX3 = [(-2.0, 2.0)] * 3
+PINNED = [0.49129781345322643, 1.2748369334833656, 0.0823574936317396]
 
 
 def information(covariance, noise_variance=0.01, seed=0, m=7) -> GradientInformation:
@@ -104,6 +107,34 @@ def test_acquisition_reduces_the_trace_inside_the_box(covariance):
         assert np.array_equal(Z, again), "the acquisition must be deterministic"
 
 
+@every
+@pytest.mark.parametrize("share", [0.6, 0.2])
+def test_the_batch_is_as_small_as_it_can_be(covariance, share):
+    """One point fewer does not reach the threshold, from more starts than the search used."""
+    info = information(covariance, seed=4, m=2)
+    theta = np.array([0.5, -0.5, 0.2])
+    threshold = share * info.prior_trace(theta)
+    batch = info.choose_batch(theta, threshold, 30)
+    assert info.trace(batch, theta) <= threshold
+    if len(batch) > 1:
+        _, fewer = info.acquire(theta, len(batch) - 1, starts=8)
+        assert fewer > threshold
+    assert info.fewest_points(theta, threshold) <= len(batch)
+
+
+@every
+def test_the_bound_on_the_number_of_points_holds(covariance):
+    """b points, however good, leave at least the d - b smallest eigenvalues."""
+    info = information(covariance, noise_variance=0.0, m=2)
+    theta = np.array([0.3, 0.1, -0.4])
+    for b in (1, 2, 3):
+        _, least = info.acquire(theta, b, starts=6)
+        assert info.fewest_points(theta, least) <= b
+    prior = info.prior_trace(theta)
+    assert info.fewest_points(theta, prior) == 0
+    assert info.condition(np.empty((0, 3))).fewest_points(theta, 1e-6 * prior) == 3
+
+
 def test_the_cap_and_the_least_batch():
     info = information(RBF(), noise_variance=0.5)
     theta = np.zeros(3)
@@ -127,8 +158,17 @@ def test_duplicates_and_no_noise_are_safe(covariance):
     assert value < info.prior_trace(theta)
 
 
+def test_a_copy_from_a_file_proposes_the_same():
+    info = information(Matern52(0.9), m=20)
+    theta = np.array([0.1, 0.2, -0.3])
+    copy = pickle.loads(pickle.dumps(info))
+    assert np.array_equal(copy.points, info.points)
+    assert np.array_equal(copy.acquire(theta, 3)[0], info.acquire(theta, 3)[0])
+
+
 def test_starting_designs_are_public_constants():
     """Pinned: a change of the hash changes every user's acquisition."""
+    np.testing.assert_allclose(hashed_normals(3, 0), PINNED, rtol=1e-12)
     normals = hashed_normals(4000, 0)
     assert abs(normals.mean()) < 5 / np.sqrt(4000)
     assert abs(normals.std() - 1.0) < 5 / np.sqrt(8000)
@@ -151,6 +191,10 @@ def test_starting_designs_are_public_constants():
         (lambda: information(RBF()).condition(np.ones((2, 2))), "D must have shape"),
         (lambda: information(RBF()).trace(np.ones((2, 2)), np.ones(3)), "Z must have shape"),
         (lambda: information(RBF()).trace(np.ones((2, 3)), np.ones(2)), "theta"),
+        (lambda: information(RBF()).choose_batch(np.ones(3), -1.0, 3), "threshold"),
+        (lambda: information(RBF()).choose_batch(np.ones(3), 1.0, 3, b_min=4), "b_min"),
+        (lambda: information(RBF()).acquire(np.ones(3), 2, starts=0), "start"),
+        (lambda: information(RBF()).acquire(np.ones(3), 2, initial=[np.ones((1, 3))]), "b=2"),
         (lambda: information(RBF()).trace([[0.0, np.nan, 0.0]], np.ones(3)), "finite"),
     ],
 )
