@@ -21,7 +21,11 @@ def is_quick() -> bool:
 
 
 def interleaved(
-    calls: dict[str, Call], *, rounds: int = 7, budget: float = 2e-3
+    calls: dict[str, Call],
+    *,
+    rounds: int = 7,
+    budget: float = 2e-3,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Median seconds of each call, measured in alternation.
 
@@ -32,25 +36,27 @@ def interleaved(
         How often each is measured.
     budget : float
         A call shorter than this is repeated within one measurement until it takes that long.
+    clock : callable
+        ``time.process_time`` for cases on one thread: other programs then cost nothing.
     """
     repeats = {}
     for name, call in calls.items():
-        start = time.perf_counter()
+        start = clock()
         call()  # warm: imports, caches, lazily created thread pools
-        seconds = time.perf_counter() - start
+        seconds = clock() - start
         if seconds < 100 * budget:  # short: the first call says little
-            start = time.perf_counter()
+            start = clock()
             call()
-            seconds = time.perf_counter() - start
+            seconds = clock() - start
         repeats[name] = max(1, int(budget / max(seconds, 1e-9)))
     measured: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             times = range(repeats[name])
-            start = time.perf_counter()
+            start = clock()
             for _ in times:
                 call()
-            measured[name].append((time.perf_counter() - start) / repeats[name])
+            measured[name].append((clock() - start) / repeats[name])
     return {name: median(values) for name, values in measured.items()}
 
 
@@ -63,6 +69,7 @@ def compare(
     p: int | None = None,
     reference: Call | None = None,
     rounds: int = 7,
+    clock: Callable[[], float] = time.perf_counter,
     **extra: object,
 ) -> dict[str, float]:
     """Measure `function`, against `reference` if there is one, and fill the row of the table.
@@ -72,7 +79,7 @@ def compare(
     calls = {"function": function}
     if reference is not None:
         calls["reference"] = reference
-    medians = interleaved(calls, rounds=rounds)
+    medians = interleaved(calls, rounds=rounds, clock=clock)
     # pytest-benchmark keeps its own rounds of the function, for `pytest-benchmark compare`.
     iterations = max(1, int(2e-3 / max(medians["function"], 1e-9)))
     benchmark.pedantic(function, rounds=rounds, iterations=iterations)

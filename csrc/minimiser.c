@@ -23,26 +23,33 @@
 #define MOST_LENGTHENINGS 5
 
 typedef struct {
-    size_t n, period, count, next;
-    const double *lower, *upper;
+    size_t n, count, next;
+    double *lower, *upper;
     double *s[PAIRS], *y[PAIRS]; /* differences of points and of gradients, a ring */
     double curvature[PAIRS];     /* s'y / y'y */
-    char *held;
+    double *is_free;             /* 0 where a coordinate is held, otherwise 1 */
 } workspace;
 
 static double clip(const workspace *w, size_t i, double value)
 {
-    double low = w->lower[i % w->period], high = w->upper[i % w->period];
+    double low = w->lower[i], high = w->upper[i];
     return value < low ? low : value > high ? high : value;
 }
 
-/* Inner product over the coordinates that are not held. */
+/* Inner product over the coordinates that are not held; partial sums, or each addition would wait
+ * for the last. */
 static double dot_free(const workspace *w, const double *a, const double *b)
 {
-    double sum = 0.0;
-    for (size_t i = 0; i < w->n; i++)
-        sum += w->held[i] ? 0.0 : a[i] * b[i];
-    return sum;
+    const double *is_free = w->is_free;
+    double sums[8] = {0.0};
+    size_t i = 0;
+    for (; i + 8 <= w->n; i += 8)
+        for (size_t k = 0; k < 8; k++)
+            sums[k] += is_free[i + k] * a[i + k] * b[i + k];
+    for (; i < w->n; i++)
+        sums[0] += is_free[i] * a[i] * b[i];
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
+           ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
 /* Mark what is held at x; the largest move of a projected unit gradient step. */
@@ -50,8 +57,8 @@ static double hold(workspace *w, const double *x, const double *g)
 {
     double largest = 0.0;
     for (size_t i = 0; i < w->n; i++) {
-        double low = w->lower[i % w->period], high = w->upper[i % w->period];
-        w->held[i] = (x[i] <= low && g[i] > 0.0) || (x[i] >= high && g[i] < 0.0);
+        int held = (x[i] <= w->lower[i] && g[i] > 0.0) || (x[i] >= w->upper[i] && g[i] < 0.0);
+        w->is_free[i] = held ? 0.0 : 1.0;
         double move = fabs(clip(w, i, x[i] - g[i]) - x[i]);
         if (move > largest)
             largest = move;
@@ -65,7 +72,7 @@ static void direction_of(const workspace *w, const double *g, double *direction)
     double alpha[PAIRS], inner[PAIRS];
     double scale = 0.0;
     for (size_t i = 0; i < w->n; i++)
-        direction[i] = w->held[i] ? 0.0 : -g[i];
+        direction[i] = -g[i] * w->is_free[i];
     for (size_t k = 0; k < w->count; k++) {
         size_t j = (w->next + PAIRS - 1 - k) % PAIRS;
         inner[j] = dot_free(w, w->s[j], w->y[j]);
@@ -78,7 +85,7 @@ static void direction_of(const workspace *w, const double *g, double *direction)
             scale = inner[j] / squared;
         alpha[j] = dot_free(w, w->s[j], direction) / inner[j];
         for (size_t i = 0; i < w->n; i++)
-            direction[i] -= w->held[i] ? 0.0 : alpha[j] * w->y[j][i];
+            direction[i] -= w->is_free[i] * alpha[j] * w->y[j][i];
     }
     if (scale > 0.0)
         for (size_t i = 0; i < w->n; i++)
@@ -89,7 +96,7 @@ static void direction_of(const workspace *w, const double *g, double *direction)
             continue;
         double beta = alpha[j] - dot_free(w, w->y[j], direction) / inner[j];
         for (size_t i = 0; i < w->n; i++)
-            direction[i] += w->held[i] ? 0.0 : beta * w->s[j][i];
+            direction[i] += w->is_free[i] * beta * w->s[j][i];
     }
 }
 
@@ -135,8 +142,8 @@ int minimise_in_box(minimiser_objective objective, void *context, size_t n, doub
                     const double *lower, const double *upper, size_t period,
                     minimiser_options *options, double *value)
 {
-    workspace w = {.n = n, .period = period, .lower = lower, .upper = upper};
-    double *memory = malloc((6 + 2 * PAIRS) * n * sizeof(double) + n + 1);
+    workspace w = {.n = n};
+    double *memory = malloc(((9 + 2 * PAIRS) * n + 1) * sizeof(double));
     if (!memory)
         return -1;
     double *x_new = memory, *g = memory + n, *g_new = memory + 2 * n, *direction = memory + 3 * n;
@@ -145,7 +152,13 @@ int minimise_in_box(minimiser_objective objective, void *context, size_t n, doub
         w.s[k] = memory + (6 + 2 * k) * n;
         w.y[k] = w.s[k] + n;
     }
-    w.held = (char *)(memory + (6 + 2 * PAIRS) * n);
+    w.is_free = memory + (6 + 2 * PAIRS) * n;
+    w.lower = w.is_free + n;
+    w.upper = w.lower + n;
+    for (size_t i = 0; i < n; i++) {
+        w.lower[i] = lower[i % period];
+        w.upper[i] = upper[i % period];
+    }
 
     for (size_t i = 0; i < n; i++)
         x[i] = clip(&w, i, x[i]);
