@@ -12,6 +12,7 @@ import pickle
 import threading
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -92,6 +93,36 @@ def test_agrees_with_the_twin(instruction_set, family, size):
 def test_agrees_with_the_twin_when_nearly_singular(family, noise_variance):
     Problem(family, 3, 40, 5, noise_variance, spread=0.7).check()
     Problem(family, 3, 40, 1, noise_variance, spread=0.7).check()
+
+
+@pytest.mark.parametrize("noise_variance", [0.1, 1e-6, 0.0])
+def test_agrees_with_50_digits(noise_variance):
+    """RBF, with a duplicate and a near duplicate among the points; jitter as documented."""
+    problem = Problem(0, 2, 5, 3, noise_variance)
+    problem.D[1], problem.D[2] = problem.D[0], problem.D[0] + 1e-4
+    prior, theta = problem.prior, problem.theta
+    joint = np.concatenate([problem.D, problem.Z]).tolist()
+    with mpmath.workdps(50):
+        lengths = [mpmath.mpf(v) for v in prior.length_scales]
+        s2 = mpmath.mpf(prior.output_scale) ** 2
+
+        def k(x, z):
+            steps = [
+                (mpmath.mpf(a) - mpmath.mpf(c)) / v for a, c, v in zip(x, z, lengths, strict=True)
+            ]
+            return s2 * mpmath.exp(-sum(step**2 for step in steps) / 2)
+
+        noise = mpmath.mpf(noise_variance) + mpmath.mpf(reference.JITTER) * s2
+        K = mpmath.matrix([[k(x, z) for z in joint] for x in joint]) + noise * mpmath.eye(8)
+        trace = s2 * sum(1 / v**2 for v in lengths)
+        for j, v in enumerate(lengths):
+            row = mpmath.matrix([k(theta, x) * (mpmath.mpf(x[j]) - theta[j]) / v**2 for x in joint])
+            trace -= (row.T * mpmath.lu_solve(K, row))[0]
+    got = problem.kernel().value(problem.Z, theta)
+    # without noise only the jitter separates duplicates, and c is 1e10
+    tolerance = (1e-13 + 1e-19 * problem.condition_number) * problem.scale
+    assert tolerance < 1e-8 * problem.scale
+    assert got == pytest.approx(float(trace), rel=0, abs=tolerance)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
