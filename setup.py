@@ -55,7 +55,7 @@ EXTENSIONS = [
             "acquisition_avx512.c",
             "minimiser.c",
         ],
-        ["acquisition.h", "acquisition_impl.h", "minimiser.h"],
+        ["acquisition.h", "acquisition_impl.h", "covariances.h", "dense.h", "minimiser.h"],
     ),
     extension("sampler", ["sampler.pyx", "sampler_core.c"], ["sampler_core.h"]),
 ]
