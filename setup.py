@@ -58,6 +58,7 @@ EXTENSIONS = [
         ["acquisition.h", "acquisition_impl.h", "covariances.h", "dense.h", "minimiser.h"],
     ),
     extension("sampler", ["sampler.pyx", "sampler_core.c"], ["sampler_core.h"]),
+    extension("certificates", ["certificates.pyx", "certificates_core.c"], ["certificates_core.h"]),
 ]
 
 setup(

@@ -64,6 +64,8 @@ EXEMPT: dict[str, str] = {
     "dpfast.models.domains": "moves rows onto a declared set, one by one, before the Curator sums "
     "them",
     "dpfast.models.products": "as dpfast.models.domains",
+    "dpfast.release.recursion": "functions of public constants and of one eigenvalue, whose "
+    "sensitivity is claims R12 and R13; takes no records",
     "dpfast.privacy.ledger.Ledger": "counts public budgets",
     "dpfast.privacy.noise": "draws noise; takes no records",
     "dpfast.optimize": "settings of optimisers, which see a Curator's answers only; audited "

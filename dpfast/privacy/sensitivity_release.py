@@ -1,4 +1,4 @@
-"""How far one record can move a minimiser, its Hessian and a functional: claims R1 to R10.
+"""How far one record can move a minimiser, its Hessian and a functional: claims R1 to R13.
 
 For records ``h(x'theta)`` with ``|h'| <= B1`` and ``|h'''| <= c h''``, ``||x|| <= radius`` and a
 public ridge ``lreg >= 0``, the Hessian at the minimiser moves by public factors only (theorem A,
@@ -31,6 +31,8 @@ __all__ = [
     "evaluation_error",
     "functional_factors",
     "hessian_ratio",
+    "largest_eigenvalue_bound",
+    "largest_eigenvalue_level",
     "lower_bound_from_release",
     "objective_perturbation_delta",
     "objective_perturbation_scale",
@@ -423,3 +425,33 @@ def _float_below(numerator: int, denominator: int) -> float:
     nearest = numerator / denominator  # correctly rounded
     a, b = nearest.as_integer_ratio()
     return nearest if a * denominator <= numerator * b else math.nextafter(nearest, -math.inf)
+
+
+# ---- the largest eigenvalue ---------------------------------------------------------------------
+
+
+def largest_eigenvalue_level(lam: float, v: float, largest: float) -> float:
+    """``log(largest/lam)/v``, at least 0: neighbours differ by at most one (claim R13).
+
+    Its noisy count is ``scaled_count(level, 1.0, eta)`` with an eta above its rounding and that of
+    lam, in units of v.
+
+    Parameters
+    ----------
+    lam : float
+        Largest eigenvalue of the Hessian at the minimiser, ridge included.
+    v : float
+        From :func:`hessian_ratio`.
+    largest : float
+        Public bound on it, ridge included.
+    """
+    _positive(v=v, largest=largest)
+    if not 0.0 < lam < largest:
+        return 0.0
+    return math.log(largest / lam) / v
+
+
+def largest_eigenvalue_bound(level: float, v: float, largest: float) -> float:
+    """Upper bound of the largest eigenvalue from a lower bound of its level, rounded up."""
+    _positive(v=v, largest=largest)
+    return largest * math.exp(-v * max(level, 0.0)) * (1.0 + 1e-12)

@@ -1,0 +1,1 @@
+"""Releases of one parameter: certificates and what they certify."""

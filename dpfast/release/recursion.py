@@ -1,0 +1,165 @@
+"""Recursive eigenvalue certificates: algorithms 2 and 6 and corollary 6.2 of paper 3, corrected.
+
+The default certificate is one noisy integer for theorem A (claims R3 and R5), whose step is the
+same wherever the eigenvalue is.  The paper's recursion has steps that depend on the eigenvalue;
+its constants are larger, so it certifies later, and it is here for comparison and for losses that
+are smooth but not self-concordant.  Functions of public constants and of one eigenvalue.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpfast.errors import InvalidInput
+from dpfast.kernels.certificates import LINEAR_MODEL, SMOOTH_LOSS, RecursionTable
+from dpfast.privacy.sensitivity_release import (
+    COUNT,
+    ROWS,
+    lower_bound_from_release,
+    scaled_count,
+)
+
+__all__ = ["RecursiveCertificate", "linear_slope"]
+
+_UP = 1.0 + 2.0**-44
+
+
+def linear_slope(c: float, rho: float) -> float:
+    """``alpha`` with ``exp(c t) - 1 <= alpha t`` for ``t <= (1 - rho)/alpha``, rounded up.
+
+    Equation (8) of paper 3: ``c (1 - rho)/log(2 - rho)``, 1.2332 for c = 1 and rho = 1/2.
+    """
+    if not (0.0 < rho < 1.0 and 0.0 < c < math.inf):
+        raise InvalidInput(
+            f"rho must lie in (0, 1) and c be positive and finite; received {rho!r} and {c!r}."
+        )
+    return c * (1.0 - rho) / math.log(2.0 - rho) * _UP
+
+
+class RecursiveCertificate:
+    """A public recursion below every neighbour's eigenvalue, with its counts and lower bounds.
+
+    Made by :meth:`linear_model` or :meth:`smooth_loss`.
+
+    Attributes
+    ----------
+    table : RecursionTable
+        Of the eigenvalue without the ridge (linear models) or with it (smooth losses).
+    ridge : float
+        What is subtracted before the table is used.
+    eta : float
+        Public bound on the error of an eigenvalue.
+    """
+
+    def __init__(self, table: RecursionTable, ridge: float, lreg: float, eta: float) -> None:
+        self.table = table
+        self.ridge = ridge
+        self.lreg = lreg
+        self.eta = eta
+
+    @classmethod
+    def linear_model(
+        cls,
+        c: float,
+        B1: float,
+        B2: float,
+        radius: float,
+        n: int,
+        lreg: float = 0.0,
+        *,
+        eta: float = 0.0,
+        rho: float = 0.5,
+    ) -> RecursiveCertificate:
+        """Equation (10) of paper 3, cut at zero, under its condition (C1).
+
+        Parameters
+        ----------
+        c, B1, B2 : float
+            Self-concordance, slope bound and curvature bound of the records' losses.
+        radius : float
+            Bound on the norm of a row.
+        n : int
+        lreg : float
+            Public ridge.
+        eta : float
+            Public bound on the error of the eigenvalues passed to :meth:`count`.
+        rho : float
+            Free constant of the paper, in (0, 1).
+        """
+        alpha = linear_slope(c, rho)
+        square = radius * radius * ROWS * _UP
+        g = B2 * square / n * _UP
+        least = 4.0 * B1 * alpha * square / (rho * (1.0 - rho) * n) + g / rho
+        threshold = max(0.0, least * _UP - lreg / rho)
+        error = eta + 2.0**-52 * (B2 * square + lreg)
+        table = RecursionTable(
+            LINEAR_MODEL,
+            8.0 * alpha * B1 * square / n * _UP,
+            c / (2.0 * alpha) * _UP,
+            g,
+            lreg,
+            threshold,
+            B2 * square,
+            error,
+        )
+        return cls(table, lreg, lreg, error)
+
+    @classmethod
+    def smooth_loss(
+        cls, G0: float, G1: float, G2: float, n: int, lreg: float = 0.0, *, eta: float = 0.0
+    ) -> RecursiveCertificate:
+        """Corollary 6.2 of paper 3 for convex losses, with the sharper and proved map of claim R12.
+
+        Parameters
+        ----------
+        G0, G1, G2 : float
+            Bounds on a record's gradient, on its Hessian and on the change of its Hessian per unit
+            of distance.
+        n, lreg, eta
+            As in :meth:`linear_model`.
+        """
+        a = 4.0 * G0 * G2 / n * ROWS * ROWS * _UP
+        g = G1 * ROWS / n * _UP
+        table = RecursionTable(
+            SMOOTH_LOSS, a, 0.0, g, 0.0, math.sqrt(a) * _UP, G1 * ROWS + lreg, eta
+        )
+        return cls(table, 0.0, lreg, eta)
+
+    def count(self, lam: float, M: int = COUNT) -> int:
+        """Integer of sensitivity M: the certified skip, without iterating (claims R5 and R13).
+
+        Parameters
+        ----------
+        lam : float
+            Within eta of the smallest eigenvalue of the Hessian at the minimiser, ridge included;
+            0 if there is no minimiser.  NaN counts as 0.
+        M : int
+        """
+        level = self.table.integral(lam - self.ridge)
+        return scaled_count(level, 1.0, self.table.integral_error, M)
+
+    def lower_bound(self, N_hat: int, k: int, M: int = COUNT) -> float:
+        """Lower bound of the eigenvalue, ridge included, from the noisy :meth:`count`.
+
+        Parameters
+        ----------
+        N_hat : int
+            ``count`` plus discrete Laplace noise.
+        k : int
+            From :func:`~dpfast.privacy.sensitivity_release.tail_count` with the same M.
+        """
+        error = self.table.integral_error
+        level = lower_bound_from_release(N_hat, k, 1.0, error, M)
+        return self._eigenvalue(self.table.integral_inverse(level - error))
+
+    def plain_count(self, lam: float) -> int:
+        """``min{N : S^N(lambda) = 0}``, of sensitivity one, by iteration (claim R12)."""
+        return self.table.count(lam - self.ridge)
+
+    def plain_lower_bound(self, N_hat: int, k: int) -> float:
+        """Lower bound from the noisy :meth:`plain_count`; k from ``tail_count(..., M=1)``."""
+        return self._eigenvalue(self.table.inverse(N_hat - k - 1))
+
+    def _eigenvalue(self, x: float) -> float:
+        below = (x - self.eta) * (1.0 - 2.0**-50) + self.ridge
+        return max(self.lreg, below * (1.0 - 2.0**-50)) if x > 0.0 else self.lreg

@@ -1,0 +1,124 @@
+"""The recursive certificate end to end: its counts, lower bounds and where it begins."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast.errors import InvalidInput
+from dpfast.privacy.sensitivity_release import (
+    eigenvalue_step,
+    hessian_ratio,
+    largest_eigenvalue_bound,
+    largest_eigenvalue_level,
+    lower_bound_from_release,
+    scaled_count,
+    tail_count,
+)
+from dpfast.release.recursion import RecursiveCertificate, linear_slope
+
+
+def test_the_slope_is_that_of_the_paper():
+    assert linear_slope(1.0, 0.5) == pytest.approx(1.2332, abs=1e-4)
+    for c, rho in ((1.0, 0.5), (2.0, 0.3), (0.7, 0.9)):
+        alpha = linear_slope(c, rho)
+        t = np.linspace(0, (1 - rho) / alpha, 100)
+        assert (np.expm1(c * t) <= alpha * t * (1 + 1e-12)).all()
+    with pytest.raises(InvalidInput):
+        linear_slope(1.0, 1.0)
+
+
+@pytest.mark.parametrize("lreg", [0.0, 0.02])
+@pytest.mark.parametrize("skip", [True, False])
+def test_lower_bounds_hold_and_are_not_idle(lreg, skip):
+    n, d = 20_000, 5
+    certificate = RecursiveCertificate.linear_model(1, 1, 0.5, math.sqrt(d), n, lreg, eta=1e-10)
+    M = 1024 if skip else 1
+    k = tail_count(1.0, 1e-6, M)
+    for lam in (0.0, lreg, 0.001 + lreg, 0.05 + lreg, 0.1288 + lreg, 0.3 + lreg):
+        count = certificate.count(lam, M) if skip else certificate.plain_count(lam)
+        bound = certificate.lower_bound if skip else certificate.plain_lower_bound
+        for noise in (k, k - 1, 0, -k):
+            found = bound(count + noise, k, M) if skip else bound(count + noise, k)
+            assert found <= max(lam, lreg)
+            assert found >= lreg
+        if lam > 0.1:
+            top = bound(count + k, k, M) if skip else bound(count + k, k)
+            assert top >= lam - 3 * 2.5 * d / n
+
+
+def test_the_noise_is_in_the_units_of_the_count():
+    """With the same noise the paper's certificate is lower than that of theorem A."""
+    n, d, lam = 10_000, 5, 0.1288
+    r, M = math.sqrt(d), 1024
+    k = tail_count(1.0, 1e-6, M)
+    s = eigenvalue_step(1, 1, r, n)
+    ours = lower_bound_from_release(scaled_count(lam, s, 0.0, M), k, s, 0.0, M)
+    certificate = RecursiveCertificate.linear_model(1, 1, 0.5, r, n)
+    papers = certificate.lower_bound(certificate.count(lam, M), k, M)
+    assert 0.0 < papers < ours < lam
+
+
+def test_where_certification_begins():
+    """Records per parameter until the median lower bound is positive: paper 436, theorem A 204."""
+    lam, d = 0.1288, 5
+    k = tail_count(1.0, 1e-6, 1024)
+
+    def begins(positive):
+        low, high = 50, 4000
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if positive(middle * d) else (middle, high)
+        return high
+
+    def theorem_a(n):
+        s = eigenvalue_step(1, 1, math.sqrt(d), n)
+        return lower_bound_from_release(scaled_count(lam, s, 0.0), k, s, 0.0) > 0
+
+    def recursive(n):
+        certificate = RecursiveCertificate.linear_model(1, 1, 0.5, math.sqrt(d), n)
+        return certificate.plain_lower_bound(certificate.plain_count(lam), tail_count(1, 1e-6, 1))
+
+    assert begins(theorem_a) == pytest.approx(220, abs=20)
+    assert begins(recursive) == pytest.approx(436, abs=40)
+
+
+def test_smooth_losses():
+    certificate = RecursiveCertificate.smooth_loss(1.0, 0.5, 0.2, 5000, 0.01, eta=1e-10)
+    k = tail_count(1.0, 1e-6)
+    for lam in (0.01, 0.2, 0.45):
+        count = certificate.count(lam)
+        assert certificate.lower_bound(count + k, k) <= lam
+    assert certificate.lower_bound(certificate.count(0.45), k) > 0.4
+
+
+def linear_pairs(rng, size, d):
+    """Means of rank-one curvatures: the change of eigenvalues that the smooth recursion bounds."""
+    A = rng.normal(size=(size, d, d))
+    return A @ A.transpose(0, 2, 1) / d
+
+
+def test_r13_largest_eigenvalue_levels_of_neighbours_differ_by_at_most_one():
+    """Hessians within exp(v) of each other, the most that theorem A allows."""
+    rng = np.random.default_rng(0)
+    v, top = hessian_ratio(0.01, 0.2), 2.0
+    for _ in range(200):
+        H = linear_pairs(rng, 1, 3)[0] * 0.3
+        basis, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+        values, vectors = np.linalg.eigh(H)
+        root = (vectors * np.sqrt(values)) @ vectors.T
+        other = root @ (basis * np.exp(rng.uniform(-v, v, 3))) @ basis.T @ root
+        levels = [
+            largest_eigenvalue_level(float(np.linalg.eigvalsh(m)[-1]), v, top) for m in (H, other)
+        ]
+        assert abs(levels[0] - levels[1]) <= 1.0 + 1e-9
+    lam = 0.7
+    moved = largest_eigenvalue_level(lam, v, top) - largest_eigenvalue_level(lam * math.exp(v), v,
+                                                                            top)  # fmt: skip
+    assert moved == pytest.approx(1.0, rel=1e-9)
+    level = largest_eigenvalue_level(lam, v, top)
+    assert lam <= largest_eigenvalue_bound(level, v, top) <= lam * (1 + 1e-9)
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        assert largest_eigenvalue_level(bad, v, top) == 0.0
