@@ -29,7 +29,7 @@ def test_every_claim_is_complete(name):
         folder = TESTS.parent if "/" in module else TESTS
         source = (folder / f"{module}.py").read_text(encoding="utf-8")
         assert f"def {function}(" in source, f"{module}.py has no {function}"
-    used = text.split("**Used by.**")[1].split("**Attack.**")[0]
+    used = " ".join(text.split("**Used by.**")[1].split("**Attack.**")[0].split())
     named = re.findall(r"`(?:((?:\w+/)?\w+\.py): )?([\w., ]+)`", used)
     assert named
     for path, functions in named:
