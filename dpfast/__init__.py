@@ -51,7 +51,9 @@ _HOMES = {
     "fit_formula": "dpfast.tables",
     "nonprivate_fit": "dpfast.nonprivate",
     "plan": "dpfast.study",
+    "private_quantiles": "dpfast.quantiles",
     "tune": "dpfast.bayesopt.tuning",
+    "with_private_scaling": "dpfast.quantiles",
 }
 
 __all__ = [
@@ -97,7 +99,9 @@ __all__ = [
     "fit_formula",
     "nonprivate_fit",
     "plan",
+    "private_quantiles",
     "tune",
+    "with_private_scaling",
 ]
 
 
@@ -130,6 +134,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, PureDP
     from dpfast.privacy.ledger import Ledger
     from dpfast.privacy.noise import EntropyNoise, SeededNoise
+    from dpfast.quantiles import private_quantiles, with_private_scaling
     from dpfast.regression import fit
     from dpfast.study import plan
     from dpfast.tables import fit_formula

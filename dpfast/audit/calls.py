@@ -315,6 +315,22 @@ def _formulas() -> Iterator[Example]:
         yield Example(name, loss, call, loss == "logistic", GDP(1.0))
 
 
+def _quantiles() -> Iterator[Example]:
+    from dpfast.data.schema import Numeric, Schema
+    from dpfast.quantiles import private_quantiles, with_private_scaling
+
+    def quantiles(data: Any) -> Any:
+        return private_quantiles(data[1], (0.2, 0.6), low=-2.0, high=2.0, privacy=1.0, steps=5)
+
+    def scaling(data: Any) -> Any:
+        schema = Schema({"a": Numeric(-1.0, 1.0), "b": Numeric(-2.0, 2.0)})
+        table = {"a": data[0][:, 0], "b": data[0][:, 1]}
+        return with_private_scaling(schema, table, ["a", "b"], privacy=1.0)
+
+    yield Example("dpfast.quantiles.private_quantiles", "", quantiles, False, GDP(1.0))
+    yield Example("dpfast.quantiles.with_private_scaling", "", scaling, False, GDP(1.0))
+
+
 #: What makes the calls; a public function that answers questions about records needs some here.
 MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     _fits,
@@ -323,4 +339,5 @@ MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     _baselines,
     _formulas,
     _searches,
+    _quantiles,
 )

@@ -226,6 +226,10 @@ class Ledger:
     def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[Any, ...]]:
         return _copy_of, (self._total, self._spent, tuple(self._entries))
 
+    def __sklearn_clone__(self) -> Ledger:
+        """scikit-learn's clones of an estimator share its ledger; copies would spend twice."""
+        return self
+
     # -- the parts a file-backed ledger does differently
 
     def _current(self) -> tuple[tuple[int, ...], list[Entry]]:

@@ -18,6 +18,7 @@ from dpfast.errors import InvalidInput
 
 __all__ = [
     "COUPLINGS",
+    "centred_share",
     "damped_direction",
     "extreme_eigenvalue",
     "joint_mu",
@@ -152,6 +153,15 @@ def damped_direction(
     slack = 2.0 * error / (damping * (damping - error))
     # a released zero still needs a positive scale
     return (exact + slack) * max(length, 1e-200) * _UP
+
+
+def centred_share(n: int) -> float:
+    """Sensitivity of ``mean(1{x <= t} - p)`` with NaNs counted as zero (claim C46).
+
+    ``1 / n``, plus the rounding of both sides: the counts are exact integers.
+    """
+    _check(n)
+    return (1.0 / n + 8.0 * UNIT_ROUNDOFF) * _UP
 
 
 # ---- several quantities at one parameter: claims C17 to C19 -------------------------------------

@@ -1,0 +1,64 @@
+"""Share of records below a threshold: the query behind private quantiles."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.observer import hand_out, source_of_noise
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.sensitivity import centred_share as share_sensitivity
+
+__all__ = ["Shares"]
+
+Array = NDArray[np.float64]
+
+
+class Shares:
+    """Answers how far the share of values below a threshold is from a given one.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+    ledger : Ledger
+        Charged before the values are touched.
+    noise : NoiseSource
+    """
+
+    def __init__(self, values: Array, ledger: Ledger, noise: NoiseSource) -> None:
+        self.n = len(values)
+        self.ledger = ledger
+        self._values = values
+        self._noise = source_of_noise(noise)
+
+    @property
+    def guarantee(self) -> str:
+        """What the noise source promises: "GDP" or "none (simulation)"."""
+        return self._noise.guarantee
+
+    def receipt(self, mu: float) -> Receipt:
+        """What :meth:`excess` would release; touches nothing, costs nothing."""
+        sensitivity = share_sensitivity(self.n)
+        scale = gaussian_scale(sensitivity, mu, 1)
+        check_grid_range(1.0, scale, 1)
+        return Receipt("share below", "C46", mu, sensitivity, scale)
+
+    def excess(self, threshold: float, probability: float, mu: float) -> Answer:
+        """Release ``mean(1{x <= threshold} - probability)``, shape (1,).
+
+        A value that is NaN contributes zero.
+
+        Privacy
+        -------
+        Costs ``mu`` (claim C46).
+        """
+        receipt = self.receipt(mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        below = int(np.count_nonzero(self._values <= threshold))
+        counted = self.n - int(np.count_nonzero(np.isnan(self._values)))
+        value = np.array([(below - probability * counted) / self.n])
+        return hand_out(self._noise, (receipt.query, mu, threshold, probability), receipt, value)

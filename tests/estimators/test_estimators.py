@@ -1,0 +1,178 @@
+"""scikit-learn estimators: the interface of the library, the privacy of this one."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import dpfast
+from dpfast.audit import neighbours, replay
+from dpfast.errors import InvalidInput
+from dpfast.estimators import (
+    DPHuberRegressor,
+    DPLinearRegression,
+    DPLogisticRegression,
+)
+
+#: Checks of scikit-learn that contradict a promise of this library, and which.
+VALUES = "values never raise: a record that is not finite contributes zero and is still counted"
+DECLARED = "classes are declared, never taken from y: undeclared labels contribute zero"
+FEW = "more coefficients than records are refused: n and p are public"
+EXPECTED = {
+    "check_estimators_nan_inf": VALUES,
+    "check_supervised_y_no_nan": VALUES,
+    "check_classifiers_one_label": DECLARED,
+    "check_classifiers_classes": DECLARED,
+    "check_classifiers_regression_target": DECLARED,
+    "check_classifiers_train": DECLARED,
+    "check_classifiers_one_label_sample_weights": DECLARED,
+    "check_fit2d_1sample": FEW,
+}
+
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(3000, 3))
+Y = 1.0 + X @ [1.0, -0.5, 0.0] + 0.5 * RNG.normal(size=3000)
+LABELS = np.where(X @ [2.0, -1.0, 0.0] + RNG.logistic(size=3000) > 0.0, "sick", "well")
+
+ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_scikit_learn_finds_nothing_it_did_not_expect(kind):
+    estimator = kind(random_state=0)
+    results = check_estimator(estimator, expected_failed_checks=EXPECTED, on_fail=None)
+    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    assert failed == {}
+    assert len(results) > 40
+
+
+def test_no_expected_failure_is_stale():
+    """A check that passes for all three estimators needs no excuse."""
+    needed = set()
+    for kind in ESTIMATORS:
+        for result in check_estimator(kind(random_state=0), on_fail=None):
+            if result["status"] == "failed":
+                needed.add(result["check_name"])
+    assert needed == set(EXPECTED)
+
+
+def test_a_regressor_is_the_fit_it_wraps():
+    estimator = DPHuberRegressor(2.0, scale=0.5, random_state=3).fit(X, Y)
+    fit = dpfast.fit(X, Y, "log-cosh", privacy=2.0, scale=0.5, noise=dpfast.SeededNoise(3))
+    assert estimator.intercept_ == fit.params[0]
+    assert np.array_equal(estimator.coef_, fit.params[1:])
+    assert np.array_equal(estimator.predict(X[:5]), fit.predict(X[:5]))
+    assert np.array_equal(estimator.result_.conf_int(), fit.conf_int())
+
+
+def test_labels_are_declared():
+    estimator = DPLogisticRegression(2.0, classes=("well", "sick"), random_state=0)
+    estimator.fit(X, LABELS)
+    assert estimator.classes_.tolist() == ["well", "sick"]
+    assert estimator.nonprivate_score(X, LABELS) > 0.7
+    probabilities = estimator.predict_proba(X[:9])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    picked = np.where(probabilities[:, 1] > 0.5, "sick", "well")
+    assert (estimator.predict(X[:9]) == picked).all()
+    one_class = DPLogisticRegression(classes=("well", "sick"), random_state=0)
+    one_class.fit(X, np.full(3000, "well"))  # says nothing about which labels there are
+    assert one_class.classes_.tolist() == ["well", "sick"]
+    with pytest.raises(InvalidInput, match="two different labels"):
+        DPLogisticRegression(classes=(1, 1)).fit(X, LABELS)
+
+
+def test_least_squares_from_statistics():
+    estimator = DPLinearRegression(5.0, x_bound=3.0, y_bound=4.0, random_state=0).fit(X, Y)
+    assert estimator.coef_ == pytest.approx([1.0, -0.5, 0.0], abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "y"),
+    [
+        (DPHuberRegressor(score_privacy=1.0, scale=0.5, random_state=0), Y),
+        (DPLogisticRegression(score_privacy=1.0, classes=("well", "sick"), random_state=0), LABELS),
+        (DPLinearRegression(score_privacy=1.0, x_bound=3.0, y_bound=3.0, random_state=0), Y),
+    ],
+)
+def test_scores_are_noisy_and_close(estimator, y):
+    """Noise of a mean of n = 3000 at mu = 1 has standard deviation 1/3000: 6 of them are 0.002."""
+    estimator.fit(X, y)
+    if isinstance(estimator, DPLogisticRegression):
+        exact = estimator.nonprivate_score(X, y)
+    else:
+        bound = estimator._error_bound()
+        exact = 1.0 - np.minimum(np.abs(y - estimator.predict(X)), bound).mean() / bound
+    found = estimator.score(X, y)
+    assert found != exact and abs(found - exact) < 0.002
+
+
+def test_a_score_without_a_price_is_refused():
+    estimator = DPHuberRegressor(random_state=0).fit(X, Y)
+    with pytest.raises(InvalidInput, match="score_privacy"):
+        estimator.score(X, Y)
+
+
+def test_folds_share_one_ledger_and_are_refused_when_it_is_exhausted():
+    ledger = dpfast.Ledger(2.0)
+    estimator = DPHuberRegressor(
+        0.8, scale=0.5, score_privacy=0.1, ledger=ledger, random_state=0, inference=False
+    )
+    scores = cross_val_score(estimator, X, Y, cv=5, error_score="raise")
+    assert scores.shape == (5,)
+    labels = [entry.label.split("(")[0] for entry in ledger.entries]
+    assert labels.count("fit") == 5 and labels.count("DPHuberRegressor.score") == 5
+    assert ledger.spent.mu == pytest.approx((5 * (0.8**2 + 0.1**2)) ** 0.5)
+    assert clone(estimator).ledger is ledger
+    with pytest.raises(dpfast.BudgetExceeded):
+        cross_val_score(estimator, X, Y, cv=5, error_score="raise")
+
+
+def test_grid_search_pays_for_every_candidate():
+    ledger = dpfast.Ledger(5.0)
+    base = DPHuberRegressor(
+        0.5, scale=0.5, score_privacy=0.2, ledger=ledger, random_state=0, inference=False
+    )
+    search = GridSearchCV(base, {"loss": ["huber", "log-cosh"]}, cv=2, error_score="raise")
+    search.fit(X, Y)
+    fits = [entry for entry in ledger.entries if entry.label.startswith("fit(")]
+    assert len(fits) == 2 * 2 + 1  # and the refit of the winner
+
+
+def test_names_and_parameters_survive_a_pipeline():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    public = FunctionTransformer(lambda x: x / 2.0, feature_names_out="one-to-one")
+    pipe = make_pipeline(public, DPHuberRegressor(scale=0.5, random_state=0)).fit(frame, Y)
+    final = pipe[-1]
+    assert final.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert final.result_.names == ("intercept", "a", "b", "c")
+    pipe.set_params(dphuberregressor__privacy=dpfast.ApproxDP(1.0, 1e-6))
+    assert pipe.fit(frame, Y)[-1].result_.privacy.mu < 1.0
+    again = pickle.loads(pickle.dumps(pipe[-1]))
+    assert np.array_equal(again.predict(X), pipe[-1].predict(X))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_a_fit_and_a_score_pass_record_and_replay(kind):
+    """Whatever is published differs through noisy answers only."""
+    small = RNG.normal(size=(20, 2))
+    binary = kind is DPLogisticRegression
+    y = (small[:, 0] > 0).astype(float) if binary else small[:, 0] + RNG.normal(size=20)
+
+    def call(data):
+        estimator = kind(1.0, score_privacy=0.5).fit(*data)
+        rows = [[0.1, 0.2], [1e3, -1e3]]
+        return estimator.coef_, estimator.predict(rows), estimator.score(*data)
+
+    for pair in neighbours(small, y).values():
+        replay(call, *pair, budget=1.25**0.5 * (1 + 1e-9)).raise_on_leak()
