@@ -354,7 +354,8 @@ class DPLogisticRegression(ClassifierMixin, _PrivateEstimator):  # type: ignore[
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The more probable class of each row, shape (m,)."""
-        return np.asarray(self.classes_[(self._linear(X) > 0.0).astype(int)])
+        positive = self._linear(X) > 0.0
+        return np.asarray(self.classes_[positive.astype(int)])
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Noisy accuracy.

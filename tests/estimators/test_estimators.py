@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 from sklearn.base import clone
+from sklearn.exceptions import SkipTestWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -29,13 +31,10 @@ VALUES = "values never raise: a record that is not finite contributes zero and i
 DECLARED = "classes are declared, never taken from y: undeclared labels contribute zero"
 FEW = "more coefficients than records are refused: n and p are public"
 EXPECTED = {
-    "check_estimators_nan_inf": VALUES,
     "check_supervised_y_no_nan": VALUES,
-    "check_classifiers_one_label": DECLARED,
     "check_classifiers_classes": DECLARED,
     "check_classifiers_regression_target": DECLARED,
-    "check_classifiers_train": DECLARED,
-    "check_classifiers_one_label_sample_weights": DECLARED,
+    "check_classifier_not_supporting_multiclass": DECLARED,
     "check_fit2d_1sample": FEW,
 }
 
@@ -47,23 +46,27 @@ LABELS = np.where(X @ [2.0, -1.0, 0.0] + RNG.logistic(size=3000) > 0.0, "sick", 
 ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression)
 
 
+def failures(kind, **options):
+    """Checks of scikit-learn that failed, and how many there were."""
+    estimator = kind(score_privacy=1.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SkipTestWarning)  # optional parts of scikit-learn itself
+        results = check_estimator(estimator, on_fail=None, **options)
+    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    return failed, len(results)
+
+
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_scikit_learn_finds_nothing_it_did_not_expect(kind):
-    estimator = kind(random_state=0)
-    results = check_estimator(estimator, expected_failed_checks=EXPECTED, on_fail=None)
-    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    failed, checks = failures(kind, expected_failed_checks=EXPECTED)
     assert failed == {}
-    assert len(results) > 40
+    assert checks > 40
 
 
 def test_no_expected_failure_is_stale():
     """A check that passes for all three estimators needs no excuse."""
-    needed = set()
-    for kind in ESTIMATORS:
-        for result in check_estimator(kind(random_state=0), on_fail=None):
-            if result["status"] == "failed":
-                needed.add(result["check_name"])
-    assert needed == set(EXPECTED)
+    needed = [failures(kind)[0] for kind in ESTIMATORS]
+    assert set().union(*needed) == set(EXPECTED)
 
 
 def test_a_regressor_is_the_fit_it_wraps():
@@ -71,7 +74,7 @@ def test_a_regressor_is_the_fit_it_wraps():
     fit = dpfast.fit(X, Y, "log-cosh", privacy=2.0, scale=0.5, noise=dpfast.SeededNoise(3))
     assert estimator.intercept_ == fit.params[0]
     assert np.array_equal(estimator.coef_, fit.params[1:])
-    assert np.array_equal(estimator.predict(X[:5]), fit.predict(X[:5]))
+    np.testing.assert_allclose(estimator.predict(X[:5]), fit.predict(X[:5]))
     assert np.array_equal(estimator.result_.conf_int(), fit.conf_int())
 
 
@@ -159,7 +162,7 @@ def test_names_and_parameters_survive_a_pipeline():
     pipe.set_params(dphuberregressor__privacy=dpfast.ApproxDP(1.0, 1e-6))
     assert pipe.fit(frame, Y)[-1].result_.privacy.mu < 1.0
     again = pickle.loads(pickle.dumps(pipe[-1]))
-    assert np.array_equal(again.predict(X), pipe[-1].predict(X))
+    assert np.array_equal(again.predict(frame), pipe[-1].predict(frame))
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
