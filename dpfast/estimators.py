@@ -19,7 +19,7 @@ from dpfast.curator.vectors import RecordValues
 from dpfast.errors import InvalidInput
 from dpfast.inference.request import charge_shared
 from dpfast.inference.results import Fit
-from dpfast.models import Loss, Weighting
+from dpfast.models import Loss
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise
@@ -30,7 +30,7 @@ __all__ = ["DPHuberRegressor", "DPLinearRegression", "DPLogisticRegression"]
 Array = NDArray[np.float64]
 
 
-class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+class _PrivateEstimator(BaseEstimator):
     """What the three estimators share.
 
     Attributes
@@ -82,7 +82,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, result: Fit) -> Any:
         self.result_ = result
-        self.intercept_ = float(result.params[0]) if self.fit_intercept else 0.0
+        self.intercept_: Any = float(result.params[0]) if self.fit_intercept else 0.0
         self.coef_ = result.params[1:] if self.fit_intercept else result.params
         return self
 
@@ -108,7 +108,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return float(values.mean_loss(0, 0.0, upper, total.mu).value[0])
 
 
-class _Regressor(RegressorMixin, _PrivateEstimator):  # type: ignore[misc]
+class _Regressor(RegressorMixin, _PrivateEstimator):
     def predict(self, X: ArrayLike) -> Array:
         """Predicted response, shape (m,)."""
         return self._linear(X)
@@ -177,7 +177,7 @@ class DPHuberRegressor(_Regressor):
         *,
         loss: str | Loss = "log-cosh",
         scale: float = 1.0,
-        weights: Weighting | None = None,
+        weights: Any = None,
         fit_intercept: bool = True,
         ridge: float = 0.0,
         inference: bool = True,
@@ -201,7 +201,7 @@ class DPHuberRegressor(_Regressor):
         X = self._covariates(X, reset=True)
         y = self._response(y, len(X))
         options = self._shared_options()
-        return self._keep(  # type: ignore[no-any-return]
+        return self._keep(
             fit(
                 X,
                 y,
@@ -259,14 +259,14 @@ class DPLinearRegression(_Regressor):
         """Fit; spends ``privacy``."""
         X = self._covariates(X, reset=True)
         y = self._response(y, len(X))
-        bounds = {"x_bound": self.x_bound, "y_bound": self.y_bound}
-        return self._keep(adassp(X, y, **bounds, **self._shared_options()))  # type: ignore[no-any-return]
+        options = self._shared_options()
+        return self._keep(adassp(X, y, x_bound=self.x_bound, y_bound=self.y_bound, **options))
 
     def _error_bound(self) -> float:
         return 2.0 * self.y_bound
 
 
-class DPLogisticRegression(ClassifierMixin, _PrivateEstimator):  # type: ignore[misc]
+class DPLogisticRegression(ClassifierMixin, _PrivateEstimator):
     """Logistic regression for two declared classes (see :func:`dpfast.fit`).
 
     Parameters
@@ -289,7 +289,7 @@ class DPLogisticRegression(ClassifierMixin, _PrivateEstimator):  # type: ignore[
         privacy: Budget | float = 1.0,
         *,
         classes: Sequence[Any] = (0, 1),
-        weights: Weighting | None = None,
+        weights: Any = None,
         fit_intercept: bool = True,
         ridge: float = 0.0,
         inference: bool = True,

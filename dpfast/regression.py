@@ -39,6 +39,8 @@ def fit(
     noise: NoiseSource | None = None,
     threads: int | None = None,
     names: Sequence[str] | None = None,
+    group: Any = None,
+    group_size: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Fit a robust regression under differential privacy, with confidence intervals.
@@ -89,6 +91,12 @@ def fit(
         Threads of the compiled kernels; results do not depend on it.
     names : sequence of str, optional
         Names of the q covariates; a table's column names by default.
+    group : array-like of shape (n,), optional
+        The person each row belongs to: the budget then protects a person with all their rows.
+    group_size : int, optional
+        Public bound m on the rows of one person; further rows are left out.  The noise is that of
+        a budget of ``privacy / m`` for one row, and intervals allow for rows of one person that
+        go together (their sampling variance is up to m times that of independent rows).
     progress : callable, optional
         Called as ``progress(step, n_steps)`` after each step.
 
@@ -121,7 +129,17 @@ def fit(
     (3,)
     """
     total = GDP.within(privacy)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
+    request = Request(
+        X,
+        y,
+        fit_intercept=fit_intercept,
+        noise=noise,
+        threads=threads,
+        names=names,
+        group=group,
+        group_size=group_size,
+    )
+    unit = request.per_record(total)
     objective = request.objective(loss, scale=scale, weights=weights, ridge=ridge)
     n, p = request.n, request.dimension
     if p > n and not ridge:
@@ -135,18 +153,18 @@ def fit(
             f"{objective.curvature_refusal()}, so no sandwich covariance exists. Pass "
             f"inference=False{remedy}."
         )
-    optimiser, reason = choose_method(method, objective, n, total.mu)
-    default_steps, default_schedule = optimiser.defaults(objective, n, total.mu)
+    optimiser, reason = choose_method(method, objective, n, unit.mu)
+    default_steps, default_schedule = optimiser.defaults(objective, n, unit.mu)
     n_steps = default_steps if steps is None else checked_steps(steps)
     chosen = resolve_schedule(schedule, default_schedule)
-    budgets = plan_steps(optimiser, objective, total.mu, chosen, n_steps, inference)
+    budgets = plan_steps(optimiser, objective, unit.mu, chosen, n_steps, inference)
     theta = checked_start(start, p)
-    own_ledger = Ledger(total)
+    own_ledger = Ledger(unit)
     curator = request.curator(objective, own_ledger)
     for budget in budgets:
         curator.receipts(budget)  # refuses an impossible budget while nothing is spent
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
-    steering_mu = total.mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN)
+    steering_mu = unit.mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN)
     trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)
     return request.fit(
         trajectory.theta,
@@ -155,5 +173,7 @@ def fit(
         privacy=request.guarantee(total, own_ledger),
         iterates=trajectory.iterates,
         binary_response=objective.loss.binary_response,
-        covariance=sandwich_covariance(trajectory, n, objective.ridge) if inference else None,
+        covariance=sandwich_covariance(trajectory, request.n_units, objective.ridge)
+        if inference
+        else None,
     )

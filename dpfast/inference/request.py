@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.data import as_records
+from dpfast.data.groups import checked_group_size, grouped
 from dpfast.errors import InvalidInput
 from dpfast.inference.results import Fit, Guarantee
 from dpfast.inference.sandwich import Covariance
@@ -21,6 +22,10 @@ from dpfast.privacy.noise import EntropyNoise, NoiseSource
 __all__ = ["RELATION", "Request", "charge_shared", "checked_start", "checked_steps", "in_unit"]
 
 RELATION = "neighbours differ in the replacement of one record; n is public"
+GROUP_RELATION = (
+    "neighbours differ in the replacement of one person with up to {m} rows; the number of "
+    "persons is public"
+)
 
 Array = NDArray[np.float64]
 
@@ -31,7 +36,10 @@ class Request:
     Attributes
     ----------
     n, dimension : int
-        Number of records, and of coefficients, the intercept included.
+        Number of records (slots, if they are grouped), and of coefficients, the intercept
+        included.
+    group_size : int
+        Public bound on the rows of one person; 1 without groups.
     """
 
     def __init__(
@@ -43,8 +51,13 @@ class Request:
         noise: NoiseSource | None,
         threads: int | None,
         names: Sequence[str] | None,
+        group: Any = None,
+        group_size: int | None = None,
     ) -> None:
         self.records = as_records(X, y, names)
+        self.group_size = checked_group_size(group, group_size)
+        if group is not None:
+            self.records = grouped(self.records, group, self.group_size)
         self.fit_intercept = fit_intercept
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
@@ -90,14 +103,25 @@ class Request:
     def curator(self, objective: Objective, ledger: Ledger) -> Curator:
         return Curator(self.records, objective, ledger, self.noise, self.threads)
 
+    @property
+    def n_units(self) -> int:
+        """Number of persons, each of whom the budget protects: n, unless there are groups."""
+        return self.n // self.group_size
+
+    def per_record(self, total: GDP) -> GDP:
+        """What a method may spend on one record so that a person's rows cost ``total`` (C47)."""
+        m = self.group_size
+        return total if m == 1 else GDP(total.mu / m * (1.0 - 2.0**-50))
+
     def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
         """The guarantee of a method whose every charge is in Gaussian DP."""
+        m = self.group_size
         return Guarantee(
             guarantee=self.noise.guarantee,
             mu=total.mu,
-            relation=RELATION,
-            n=self.n,
-            entries=tuple((entry.label, entry.spend.mu) for entry in ledger.entries),
+            relation=RELATION if m == 1 else GROUP_RELATION.format(m=m),
+            n=self.n_units,
+            entries=tuple((entry.label, m * entry.spend.mu) for entry in ledger.entries),
         )
 
     def fit(

@@ -1,0 +1,113 @@
+"""The privacy unit is a person with several rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Curator, StepBudget
+from dpfast.data import as_records
+from dpfast.data.groups import grouped
+from dpfast.errors import InvalidInput
+from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT
+from dpfast.models import LogCosh, Mallows, Objective
+
+RNG = np.random.default_rng(5)
+
+
+def test_rows_fill_the_slots_of_their_person():
+    X = np.arange(12.0).reshape(6, 2)
+    records = grouped(as_records(X, X[:, 0]), ["b", "a", "b", "b", "c", "a"], 2)
+    assert records.n == 6
+    nan = np.nan
+    np.testing.assert_array_equal(records.y, [0, 4, 2, 10, 8, nan])  # b's third row is left out
+    np.testing.assert_array_equal(records.X[:, 1], [1, 5, 3, 11, 9, nan])
+
+
+def test_any_label_is_a_person():
+    """What a label is makes no difference: none raises, and equal ones are one person."""
+    labels = np.array([float("nan"), None, "x", 3, 3.0, float("nan"), -np.inf], dtype=object)
+    records = grouped(as_records(np.ones((7, 1)), np.ones(7)), labels, 2)
+    assert records.n == 2 * 4  # nan and None are one, 3 and 3.0 are one
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("want", [GRADIENT, HESSIAN, MEAT])
+def test_a_person_attains_the_sensitivity_of_a_group(m, want):
+    """C47: replacing one person's m rows by the worst others moves a mean by m sensitivities."""
+    objective = Objective(LogCosh(), Mallows(2.0), 2, fit_intercept=False, scale=1.0)
+    persons = 50
+    ids = np.repeat(np.arange(persons), m)
+    rest, response = RNG.normal(size=(persons * m, 2)), RNG.normal(size=persons * m)
+    means, receipts = [], None
+    for row, y in (([2.0, 0.0], 0.0), ([0.0, 2.0], 0.0)) if want == HESSIAN else (
+        ([2.0, 0.0], 1e6), (([2.0, 0.0], -1e6) if want == GRADIENT else ([0.0, 2.0], 1e6))
+    ):  # fmt: skip
+        X, responses = rest.copy(), response.copy()
+        X[ids == 7], responses[ids == 7] = row, y
+        keeper = Curator(
+            grouped(as_records(X, responses), ids, m), objective, dpfast.Ledger(9.0),
+            dpfast.SeededNoise(0),
+        )  # fmt: skip
+        means.append(next(part for part in keeper._sums(np.zeros(2), want) if part.size))
+        receipts = {r.query: r for r in keeper.receipts(StepBudget(1.0, 1.0, 1.0))}
+    query = {GRADIENT: "gradient", HESSIAN: "hessian", MEAT: "meat"}[want]
+    distance = np.linalg.norm(means[0] - means[1])
+    assert 0.99 * m * receipts[query].l2_sensitivity <= distance
+    assert distance <= m * receipts[query].l2_sensitivity
+
+
+def test_a_fit_charges_the_person_and_says_so():
+    X, y = RNG.normal(size=(4000, 2)), RNG.normal(size=4000)
+    ids = np.arange(4000) // 2
+    ledger = dpfast.Ledger(2.0)
+    options = {"scale": 1.0, "noise": dpfast.SeededNoise(0)}
+    fit = dpfast.fit(
+        X, y, "log-cosh", privacy=2.0, group=ids, group_size=2, ledger=ledger, **options
+    )
+    assert ledger.spent == dpfast.GDP(2.0) and fit.privacy.mu == 2.0
+    assert fit.privacy.n == 2000 and "one person with up to 2 rows" in fit.privacy.relation
+    spent = np.sqrt(sum(mu**2 for _, mu in fit.privacy.entries))
+    assert 1.99 < spent <= 2.0
+    single = dpfast.fit(X, y, "log-cosh", privacy=1.0, **options)
+    halves = [mu / 2.0 for _, mu in fit.privacy.entries]
+    assert halves == pytest.approx([mu for _, mu in single.privacy.entries])
+
+
+def test_intervals_allow_for_rows_that_go_together():
+    """Persons with random effects, four rows each, covariates of the person: the worst case.
+
+    300 fits, nominal 95%: the number of intervals that cover is below 265 with probability below
+    1e-6 if the coverage is at least .95; intervals for independent rows cover about 67%, and
+    would fail with probability above .999999.
+    """
+    covered = 0
+    persons, m = 1500, 4
+    ids = np.repeat(np.arange(persons), m)
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        x = np.repeat(rng.normal(size=persons), m)[:, None]
+        y = x[:, 0] + np.repeat(rng.normal(size=persons), m) + 0.3 * rng.normal(size=persons * m)
+        fit = dpfast.fit(
+            x, y, "log-cosh", privacy=4.0, scale=1.0, group=ids, group_size=m, steps=5,
+            noise=dpfast.SeededNoise(seed),
+        )  # fmt: skip
+        low, high = fit.conf_int()[1]
+        covered += low <= 1.0 <= high
+    assert covered >= 265
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"group": [1, 2]}, "go together"),
+        ({"group_size": 2}, "go together"),
+        ({"group": [1, 2], "group_size": 0}, "group_size"),
+        ({"group": [1, 2], "group_size": 2.5}, "group_size"),
+        ({"group": [1, 2, 3], "group_size": 2}, "one label for each"),
+    ],
+)
+def test_refusals(options, named):
+    with pytest.raises(InvalidInput, match=named):
+        dpfast.fit([[1.0], [2.0]], [1.0, 2.0], "log-cosh", privacy=1.0, scale=1.0, **options)
