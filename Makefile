@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-all bench bench-quick lint format mutants clean
+.PHONY: help demo test test-all bench bench-quick lint format mutants docs clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench     every benchmark suite (SUITE=kernels for one, ARGS=--quick)"
 	@echo "make lint      ruff and mypy"
 	@echo "make mutants   plant privacy bugs and check that the tests notice"
+	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make clean     remove what was built"
 
 # The environment; the stamps say which extras are installed and follow the compiled sources.
@@ -67,7 +68,16 @@ format: $(VENV)/.lint
 mutants: $(VENV)/.built
 	$(BIN)/python -m tests.privacy.mutants
 
+$(VENV)/.docs: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python docs/gather.py
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
 clean:
+	rm -rf docs/_build docs/claims docs/gallery
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
 	rm -f $(GENERATED) dpfast/kernels/*.so demo-*.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

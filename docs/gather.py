@@ -1,0 +1,48 @@
+"""Copies what the pages include: the proofs, the stored results, the figures.
+
+    python docs/gather.py        before sphinx-build; `make docs` does both
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+
+
+def gather() -> None:
+    claims, gallery = DOCS / "claims", DOCS / "gallery"
+    for folder in (claims, gallery):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    for page in sorted((ROOT / "dpfast" / "privacy").glob("PROOFS*.md")):
+        shutil.copy(page, claims / page.name.lower())
+    for page in sorted((ROOT / "bench" / "results").glob("*.md")):
+        shutil.copy(page, gallery / page.name)
+    for folder in sorted((ROOT / "bench" / "results" / "figures").glob("paper*")):
+        number = folder.name.removeprefix("paper")
+        parts = [f"# Experiments of paper {number}\n"]
+        for report_file in sorted(folder.glob("*.json"), key=_by_number):
+            report = json.loads(report_file.read_text())
+            parts.append(f"## {report['figure']}: {report['title']}\n")
+            picture = report_file.with_suffix(".png")
+            if picture.exists():
+                copied = gallery / f"{folder.name}-{picture.name}"
+                shutil.copy(picture, copied)
+                parts.append(f"![{report['title']}]({copied.name})\n")
+            parts.append(f"*The paper:* {report['statement']}\n")
+            parts.append(f"*Reproduced:* {report['reproduced']}. {report['remark']}\n")
+        if len(parts) > 1:
+            (gallery / f"figures-{folder.name}.md").write_text("\n".join(parts))
+
+
+def _by_number(path: Path) -> tuple[bool, int, str]:
+    digits = "".join(c for c in path.stem if c.isdigit())
+    return (not path.stem.startswith("figure"), int(digits or 0), path.stem)
+
+
+if __name__ == "__main__":
+    gather()
