@@ -15,12 +15,14 @@ version = release = dpfast.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.xref_missing"]  # pages link to files of the repository, too
+# Pages link to files of the repository, too; claims are third-level headings everywhere.
+suppress_warnings = ["myst.xref_missing", "myst.header"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"dpfast {version}"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 napoleon_custom_sections = [("Privacy", "notes_style")]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

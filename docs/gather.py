@@ -1,6 +1,6 @@
 """Copies what the pages include: the proofs, the stored results, the figures.
 
-    python docs/gather.py        before sphinx-build; `make docs` does both
+python docs/gather.py        before sphinx-build; `make docs` does both
 """
 
 from __future__ import annotations
