@@ -67,8 +67,8 @@ class _PrivateEstimator(BaseEstimator):
         seed = self.random_state
         if seed is None:
             return EntropyNoise()
-        if isinstance(seed, np.random.RandomState):
-            seed = int(seed.randint(2**31))
+        if hasattr(seed, "randint"):  # a generator of scikit-learn's callers: a simulation, too
+            seed = seed.randint(2**31)
         return SeededNoise(int(seed))
 
     def _shared_options(self) -> dict[str, Any]:
