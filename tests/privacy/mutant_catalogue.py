@@ -1059,6 +1059,155 @@ STEERING_AND_BASELINES = (
     ),
 )
 
+RELEASE = "dpfast/privacy/sensitivity_release.py"
+CALIBRATION = "dpfast/privacy/release_calibration.py"
+RELEASE_TESTS = (
+    "tests/privacy/test_release_theory.py",
+    "tests/privacy/test_release_calibration.py",
+)
+TABLE_TESTS = ("tests/kernels/test_certificates.py", "tests/release/test_recursion.py")
+
+ONE_PARAMETER = (
+    plant(
+        "eigenvalue-step-of-removal",
+        "the smallest eigenvalue moves by half a step, as if a record were removed",
+        RELEASE,
+        RELEASE_TESTS,
+        "return 2.0 * c * B1 * radius * radius / n * ROWS * _UP",
+        "return c * B1 * radius * radius / n * ROWS * _UP",
+    ),
+    plant(
+        "shift-without-shrinking-curvature",
+        "the parameter's shift takes the curvature as constant along the way",
+        RELEASE,
+        RELEASE_TESTS,
+        "pull = least * (-math.expm1(-rate * t)) / rate + lreg * t",
+        "pull = least * t + lreg * t",
+    ),
+    plant(
+        "hessian-ratio-linearised",
+        "v = s/l0 in place of -log(1 - s/l0)",
+        RELEASE,
+        RELEASE_TESTS,
+        "return math.inf if q >= 1.0 else -math.log1p(-q) * _UP",
+        "return math.inf if q >= 1.0 else q * _UP",
+    ),
+    plant(
+        "count-ignores-the-solver",
+        "the error of the eigenvalue is left out of the count's step",
+        RELEASE,
+        RELEASE_TESTS,
+        "return max(0, M * (a * d - c * b) * f // (b * (c * f + 2 * e * d)))",
+        "return max(0, M * (a * d - c * b) * f // (b * (c * f)))",
+    ),
+    plant(
+        "lower-bound-ignores-the-solver",
+        "the released lower bound forgets that the eigenvalue was computed with an error",
+        RELEASE,
+        RELEASE_TESTS,
+        "M * (c * f - e * d)",
+        "M * (c * f)",
+    ),
+    plant(
+        "tail-one-sided-too-short",
+        "the lower bound holds with probability 1 - 2 delta1 only",
+        RELEASE,
+        RELEASE_TESTS,
+        "* _UP > delta1 * _DOWN",
+        "* _UP > 2.0 * delta1",
+    ),
+    plant(
+        "functional-without-its-second-term",
+        "omega lacks the part that bounds how Delta itself changes",
+        RELEASE,
+        RELEASE_TESTS,
+        "b = max(shift * (1.0 + SCALE_ERROR), a * math.sinh(whole) * push / gap, LEAST_PSI * a)",
+        "b = LEAST_PSI * a",
+    ),
+    plant(
+        "functional-without-the-solver",
+        "the factors of omega take the minimiser as exact",
+        RELEASE,
+        RELEASE_TESTS,
+        "shift = (half + e + e * math.exp(0.5 * v)) * push * _UP",
+        "shift = half * push * _UP",
+    ),
+    plant(
+        "public-scale-below-the-secret-one",
+        "the announced bound of omega halves the first term",
+        RELEASE,
+        RELEASE_TESTS,
+        "inner = A * 0.5 * (longest + reach) + Bc * longest",
+        "inner = A * 0.5 * reach + Bc * longest",
+    ),
+    plant(
+        "certificate-failure-not-charged",
+        "the probability that the lower bound fails is not part of delta",
+        CALIBRATION,
+        RELEASE_TESTS,
+        """    budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
+    return _multiplier(noise, epsilon, budget, epsilon1, tau, M)""",
+        """    budget = delta * (1.0 - 1e-12) - other_delta
+    return _multiplier(noise, epsilon, budget, epsilon1, tau, M)""",
+    ),
+    plant(
+        "scales-taken-as-equal",
+        "neighbouring noise scales are taken as equal in the calibration",
+        CALIBRATION,
+        RELEASE_TESTS,
+        "worst_profile(kind, (1.0 + GRID_SHARE) / b, 1.0 - tau, 1.0 + tau)",
+        "worst_profile(kind, (1.0 + GRID_SHARE) / b, 1.0, 1.0)",
+    ),
+    plant(
+        "objective-perturbation-without-the-jacobian",
+        "the ratio of determinants is left out of objective perturbation",
+        CALIBRATION,
+        RELEASE_TESTS,
+        "rest = epsilon - math.log1p(curvature_bound / (n * lreg) * (1.0 + 1e-11)) * _UP",
+        "rest = epsilon",
+    ),
+    plant(
+        "student-centred-in-the-wrong-place",
+        "the event of Student noise forgets the shift",
+        "dpfast/privacy/profiles_student.py",
+        RELEASE_TESTS,
+        "constant = shift * shift + nu * (ratio * ratio - factor)",
+        "constant = nu * (ratio * ratio - factor)",
+    ),
+    plant(
+        "recursion-table-too-low",
+        "a step of the certificate's table is that at its node, below those before it",
+        "csrc/certificates_core.c",
+        TABLE_TESTS,
+        "double low = j ? b[j - 1] : b[0] - eta;",
+        "double low = b[j] * growth * growth;",
+    ),
+    plant(
+        "recursion-forgets-the-solver",
+        "the table takes eigenvalues as exact",
+        "csrc/certificates_core.c",
+        TABLE_TESTS,
+        "D[j] = step_above(r, low, high) * (1.0 + HEIGHT_MARGIN) + 2.0 * eta",
+        "D[j] = step_above(r, low, high) * (1.0 + HEIGHT_MARGIN) + 0.0 * eta",
+    ),
+    plant(
+        "rows-clipped-to-the-wrong-norm",
+        "rows of a ball keep their length",
+        "dpfast/models/domains.py",
+        ("tests/models/test_domains.py",),
+        "return np.where(outside, relative * (radius / lengths), rows)",
+        "return np.where(outside, relative * (2.0 * radius / lengths), rows)",
+    ),
+    plant(
+        "support-without-the-intercept",
+        "the largest |p'x| leaves out the fixed coordinate",
+        "dpfast/models/domains.py",
+        ("tests/models/test_domains.py",),
+        "return max(abs(fixed + high), abs(fixed + low)) + size * (_UP - 1.0)",
+        "return max(abs(high), abs(low)) + size * (_UP - 1.0)",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *NOISE_TOO_SMALL,
     *WRONG_SENSITIVITY,
@@ -1069,4 +1218,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *MONEY,
     *DATA_DEPENDENT_BEHAVIOUR,
     *STEERING_AND_BASELINES,
+    *ONE_PARAMETER,
 )

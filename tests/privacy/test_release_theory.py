@@ -347,6 +347,15 @@ def test_factors_shrink_to_one_as_records_are_added_and_refuse_large_ratios():
     assert exact.Bc >= max(v / 2, a * math.sinh(v) / gap)
 
 
+def test_the_error_of_both_solvers_and_of_both_hessians_is_in_the_scale():
+    """R6 where the domain does not see the direction (Delta = 0): the solvers alone move it by
+    ``e (1 + exp(v/2))`` of Psi, and the spectrum of the shift is wider by e on either side."""
+    v, e = 0.001, 0.01
+    factors = functional_factors(v, 0.9, e)
+    assert factors.Bc >= e * (1.0 + math.exp(v / 2)) + e + v / 2
+    assert factors.Bc <= 1.05 * (3.0 * e + v / 2)
+
+
 def test_the_tolerance_of_a_solver_is_public():
     e = solver_tolerance(1e-3, 0.25, 0.01, 1.0, 1.0, 1000)
     assert e == pytest.approx(1e-3 * 2 / (1000 * math.sqrt(0.26)), rel=1e-9)
