@@ -43,7 +43,7 @@ EXTENSIONS = [
     extension(
         "records",
         ["records.pyx", "records_base.c", "records_avx2.c", "records_avx512.c", "pool.c"],
-        ["records.h", "records_impl.h", "losses.h", "redescending.h", "pool.h"],
+        ["records.h", "records_impl.h", "losses.h", "smooth_losses.h", "redescending.h", "pool.h"],
     ),
     extension("linalg", ["linalg.pyx"], []),
     extension(

@@ -6,12 +6,20 @@
 
 typedef struct {
     vd c, inverse_scale, inverse_c, c2;
+    vd h, inverse_h; /* smoothed Huber: width of the corner; a user's loss: the bound on psi' */
+    vd steepest;     /* sup |psi| */
 } loss_constants;
 
 static INLINE loss_constants loss_prepare(const records_model *model)
 {
+    double steepest = model->c;
+    if (model->loss == LOSS_LOGISTIC || model->loss == LOSS_SMOOTH_ABSOLUTE)
+        steepest = 1.0;
+    else if (model->loss == LOSS_SMOOTHED_HUBER)
+        steepest = model->c + 0.5 * model->h;
     return (loss_constants){vset(model->c), vset(1.0 / model->scale), vset(1.0 / model->c),
-                            vset(model->c * model->c)};
+                            vset(model->c * model->c), vset(model->h), vset(1.0 / model->h),
+                            vset(steepest)};
 }
 
 static INLINE vd vabs(vd x) { return (vd)((vi)x & vseti(0x7fffffffffffffffLL)); }
@@ -60,6 +68,7 @@ static INLINE vd log_one_plus(vd z)
 }
 
 #include "redescending.h"
+#include "smooth_losses.h"
 
 /* Records that count: t is a number, y finite (and 0 or 1 for the logistic loss). */
 static INLINE vi usable(int loss, vd t, vd y)
@@ -78,11 +87,11 @@ static INLINE vd residual(int loss, const loss_constants *k, vd t, vd y)
 }
 
 /* psi(r) and its slope: psi'(r), or with `majorize` the chord psi(r)/r (logistic:
- * tanh(t/2)/(2t)), whose parabola lies above the loss everywhere. */
-static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k, vd t, vd y,
-                                 vd *psi, vd *slope)
+ * tanh(t/2)/(2t)), whose parabola lies above the loss everywhere.  Zero where not `ok`. */
+static INLINE void psi_and_slope_at(int loss, int majorize, const loss_constants *k, vd r, vd y,
+                                    vi ok, vd *psi, vd *slope)
 {
-    vd r = residual(loss, k, t, y), size, bend;
+    vd size, bend;
     const vd one = vset(1.0);
     if (loss == LOSS_LOGISTIC) {
         vd e, em1, a = vabs(r);
@@ -112,15 +121,23 @@ static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k
     } else if (loss >= LOSS_TUKEY) {
         size = redescending_size(loss, k, r);
         bend = vset(0.0); /* never used: there is no Hessian */
+    } else if (loss != LOSS_PSEUDO_HUBER) {
+        smooth_size_and_bend(loss, majorize, k, vabs(r), &size, &bend);
     } else {
         vd u = vmin(vabs(r) * k->inverse_c, vset(1e120));
         vd inverse = one / vsqrt(one + u * u);
         size = k->c * vmin(u * inverse, one);
         bend = majorize ? inverse : inverse * inverse * inverse;
     }
-    vi ok = usable(loss, t, y);
     *psi = (vd)((vi)vcopysign(size, r) & ok);
     *slope = (vd)((vi)bend & ok);
+}
+
+static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k, vd t, vd y,
+                                 vd *psi, vd *slope)
+{
+    psi_and_slope_at(loss, majorize, k, residual(loss, k, t, y), y, usable(loss, t, y), psi,
+                     slope);
 }
 
 /* chi(r) = r psi(r) - rho(r), the scale's score, bounded and increasing in |r|; and r itself, held
@@ -154,7 +171,7 @@ static INLINE void chi_and_reach(int loss, const loss_constants *k, vd t, vd y, 
     *reach = (vd)((vi)vcopysign(a, r) & ok);
 }
 
-/* rho, and its complement: c |r| - rho (logistic: max(-margin, 0) - rho), which is bounded, so
+/* rho, and its complement: steepest |r| - rho (logistic: max(-margin, 0) - rho), which is bounded, so
  * that differences of losses stay finite when the losses themselves do not. */
 static INLINE vd rho(int loss, const loss_constants *k, vd r, vd *complement)
 {
@@ -189,6 +206,8 @@ static INLINE vd rho(int loss, const loss_constants *k, vd r, vd *complement)
         *complement = vset(0.0); /* never used: differences are taken of rho itself */
         return redescending_rho(loss, k, r);
     }
+    if (loss != LOSS_PSEUDO_HUBER)
+        return smooth_rho(loss, k, a, complement);
     u = vmin(u, vset(1e120));
     vd root = vsqrt(one + u * u);
     *complement = k->c2 * (one - one / (root + u));

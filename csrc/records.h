@@ -34,15 +34,26 @@
 
 #include <stddef.h>
 
-enum { LOSS_HUBER = 0, LOSS_LOG_COSH = 1, LOSS_PSEUDO_HUBER = 2, LOSS_LOGISTIC = 3 };
+enum { LOSS_HUBER = 0, LOSS_LOG_COSH = 1, LOSS_PSEUDO_HUBER = 2, LOSS_LOGISTIC = 3,
+       LOSS_SMOOTHED_HUBER = 4, LOSS_OSTROVSKII_BACH = 5, LOSS_SMOOTH_ABSOLUTE = 6,
+       /* psi, psi' and rho come from functions of the caller, held to the declared bounds */
+       LOSS_USER = 7 };
 /* Redescending losses: from LOSS_TUKEY on, psi' can be negative and there is no Hessian. */
 enum { LOSS_TUKEY = 10, LOSS_GEMAN_MCCLURE = 11, LOSS_WELSCH = 12, LOSS_CAUCHY = 13 };
-enum { WEIGHT_BOUNDED = 0, WEIGHT_MALLOWS = 1, WEIGHT_CLIP = 2 };
+enum { WEIGHT_BOUNDED = 0, WEIGHT_MALLOWS = 1, WEIGHT_CLIP = 2, WEIGHT_SCHWEPPE = 3,
+       /* min(1, R / ||xi||): the score is bounded, the Hessian is not */
+       WEIGHT_MALLOWS_LINEAR = 4 };
 enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_DIFFERENCE = 16,
        /* with WANT_HESSIAN: curvature psi(r)/r, which majorises the loss, in place of psi'(r) */
        WANT_MAJORIZE = 32,
        /* with WANT_GRADIENT: each record's change of gradient between two parameters */
        WANT_CHANGE = 1024 };
+
+/* A user's loss: psi and psi', and rho, of `count` residuals (finite or infinite, never NaN).  Any
+ * values may come back; they must not raise, and must be safe to call from several threads. */
+typedef void (*records_user_slopes)(const double *r, double *psi, double *psi_prime,
+                                    size_t count);
+typedef void (*records_user_values)(const double *r, double *values, size_t count);
 
 /* With scale_factor f > 0 the scale is a parameter, too: theta has one more entry, z, last, the
  * scale is f z, and the loss of a record is w (sigma rho(r) + kappa sigma / 2).  Its score with
@@ -52,8 +63,12 @@ enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_D
  * (pseudo-Huber); psi' r^2 <= c^2 times 1, 0.4393 and 0.3850. */
 typedef struct {
     int loss, weighting, intercept;
-    double c, scale, radius;
+    double c, scale, radius; /* LOSS_USER: c is the bound on |psi| */
     double scale_factor, kappa;
+    double h; /* LOSS_SMOOTHED_HUBER: width of the corner; LOSS_USER: the bound on psi' */
+    int user_coupled; /* hold psi'/h to at most 1 - (psi/c)^2 as well */
+    records_user_slopes user_slopes;
+    records_user_values user_values;
 } records_model;
 
 /* Strides are in bytes and may be anything, zero and negative included. */
@@ -114,7 +129,7 @@ typedef struct {
     double limit; /* WANT_CHANGE: the largest norm of one record's change */
     double limit_square; /* a little below limit^2; negative if it could not be told */
     /* Derived public constants. */
-    double room;           /* BOUNDED: radius left for the x part */
+    double room;           /* BOUNDED: radius left for the x part; SCHWEPPE: the radius */
     double norm2_lo, norm2_hi; /* squared norms outside [lo, hi) take the careful path */
     int safe_exponent;     /* careful rows are rescaled to have max |x| in [2^e, 2^(e+1)) */
     size_t scratch_doubles, sum_doubles, hessian_at, meat_at, loss_at;

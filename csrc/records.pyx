@@ -30,13 +30,21 @@ GRADIENT, HESSIAN, MEAT = WANT_GRADIENT, WANT_HESSIAN, WANT_MEAT
 # The Hessian with the majorising curvature psi(r)/r in place of psi'(r).
 MAJORIZER = WANT_HESSIAN | WANT_MAJORIZE
 
+#: Losses and weightings by the numbers of records.h.
+LOSS_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13)
+WEIGHT_CODES = (0, 1, 2, 3, 4)
+
 cdef int MAJORIZER_ONLY = WANT_HESSIAN | WANT_MAJORIZE
 cdef int LOGISTIC = 3
+cdef int SMOOTHED_HUBER = 4
+cdef int SMOOTH_ABSOLUTE = 6
+cdef int USER = 7
 cdef int BOUNDED = 0
 cdef int CLIP = 2
+cdef int SCHWEPPE = 3
+cdef int MALLOWS_LINEAR = 4
 # From this code on psi' can be negative.
 cdef int REDESCENDING = 10
-CODES = (0, 1, 2, 3, 10, 11, 12, 13)
 
 
 def default_threads():
@@ -112,15 +120,18 @@ cdef class RecordKernel:
     Parameters
     ----------
     loss : int
-        0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic; redescending, without a Hessian:
-        10 Tukey, 11 Geman-McClure, 12 Welsch, 13 Cauchy.
+        0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic, 4 smoothed Huber, 5 Ostrovskii-Bach,
+        6 smooth absolute, 7 a user's own; redescending, without a Hessian: 10 Tukey,
+        11 Geman-McClure, 12 Welsch, 13 Cauchy.
     c : float
-        Tuning constant of the Huber-type losses (ignored by the logistic loss).
+        Tuning constant of the Huber-type losses (ignored by the logistic and the smooth absolute
+        loss); the declared bound on ``|psi|`` of a user's loss.
     scale : float
         Public residual scale sigma (ignored by the logistic loss).
     weighting : int
         0 bounded (records are projected onto the declared ball), 1 Mallows, 2 per-record clipping
-        (gradient and meat only).
+        (gradient and meat only), 3 Schweppe (row and residual scaled), 4 Mallows with the first
+        power of the norm (no Hessian).
     radius : float
         R of the weighting, or the clipping norm C.
     intercept : bool
@@ -131,6 +142,11 @@ cdef class RecordKernel:
         to 2 with weightings 0 and 1 only.
     kappa : float, default 0
         The loss of a record is then ``w (sigma rho(r) + kappa sigma / 2)``.
+    h : float, default 1
+        Width of the smoothed Huber's corner; the declared bound on ``psi'`` of a user's loss.
+    user : object, optional
+        The compiled functions of a user's loss: ``slopes_address`` and ``values_address`` are
+        addresses of C functions as in records.h.  Kept alive and pickled with the kernel.
 
     Notes
     -----
@@ -139,24 +155,37 @@ cdef class RecordKernel:
     """
 
     def __init__(self, int loss, double c, double scale, int weighting, double radius,
-                 bint intercept, double scale_factor=0.0, double kappa=0.0):
-        if loss not in CODES:
-            raise ValueError(f"loss must be one of {CODES}; got {loss}")
-        if not 0 <= weighting <= 2:
-            raise ValueError(f"weighting must be 0, 1 or 2; got {weighting}")
+                 bint intercept, double scale_factor=0.0, double kappa=0.0,
+                 double h=1.0, user=None):
+        cdef double bound
+        if loss not in LOSS_CODES:
+            raise ValueError(f"loss must be one of {LOSS_CODES}; got {loss}")
+        if weighting not in WEIGHT_CODES:
+            raise ValueError(f"weighting must be one of {WEIGHT_CODES}; got {weighting}")
         if loss == LOGISTIC:
             c = scale = 1.0
-        for name, value in (("c", c), ("scale", scale), ("radius", radius)):
+            if weighting == SCHWEPPE:
+                raise ValueError("the logistic loss has no residual for Schweppe weights to scale")
+        if loss == SMOOTH_ABSOLUTE:
+            c = 1.0
+        if loss != SMOOTHED_HUBER and loss != USER:
+            h = 1.0
+        if (loss == USER) != (user is not None):
+            raise ValueError(f"loss {USER}, and no other, needs its compiled functions in user; "
+                             f"got loss {loss} and user={user!r}")
+        for name, value in (("c", c), ("scale", scale), ("radius", radius), ("h", h)):
             if not 1e-100 <= value <= 1e100:
                 raise ValueError(f"{name} must lie between 1e-100 and 1e100; got {value}")
-        if weighting != CLIP and not 1e-140 <= c * radius <= 1e140:
-            raise ValueError("c * radius, the bound on a record's score, must lie between 1e-140 "
-                             f"and 1e140 for its square to be representable; got {c * radius}")
+        bound = (c + 0.5 * h if loss == SMOOTHED_HUBER else c) * radius
+        if weighting != CLIP and not 1e-140 <= bound <= 1e140:
+            raise ValueError("the bound on a record's score, radius times the largest psi, must "
+                             "lie between 1e-140 and 1e140 for its square to be representable; "
+                             f"got {bound}")
         if weighting == BOUNDED and intercept and not radius > 1.0:
             raise ValueError("radius must exceed 1 with an intercept, whose own entry is 1; "
                              f"got {radius}")
         if scale_factor != 0.0:
-            if loss > 2 or weighting == CLIP:
+            if loss > 2 or weighting > 1:
                 raise ValueError("a free scale needs a loss of the Huber family (0, 1 or 2) and "
                                  f"bounded or Mallows weights (0 or 1); got {loss}, {weighting}")
             if not (1e-100 <= scale_factor <= 1e100 and 0.0 <= kappa <= 1e100):
@@ -169,10 +198,16 @@ cdef class RecordKernel:
         self.model.scale_factor, self.model.kappa = scale_factor, kappa
         self.model.loss, self.model.weighting, self.model.intercept = loss, weighting, intercept
         self.model.c, self.model.scale, self.model.radius = c, scale, radius
+        self.h = self.model.h = h
+        self.user = user
+        if user is not None:
+            self.model.user_coupled = bool(user.coupled)
+            self.model.user_slopes = <records_user_slopes> <size_t> user.slopes_address
+            self.model.user_values = <records_user_values> <size_t> user.values_address
 
     def __reduce__(self):
         return RecordKernel, (self.loss_code, self.c, self.scale, self.weighting, self.radius,
-                              self.intercept, self.scale_factor, self.kappa)
+                              self.intercept, self.scale_factor, self.kappa, self.h, self.user)
 
     cdef Py_ssize_t describe(self, X, y, records_data *data) except -1:
         """Check shapes and types, fill `data` and return the number of coefficients."""
@@ -241,6 +276,9 @@ cdef class RecordKernel:
         if want & WANT_HESSIAN and self.loss_code >= REDESCENDING:
             raise ValueError("a redescending loss has no Hessian that is bounded below by zero; "
                              "ask for GRADIENT or MEAT")
+        if want & WANT_HESSIAN and self.weighting == MALLOWS_LINEAR:
+            raise ValueError("weights min(1, R/||x||) leave the Hessian without a bound; ask for "
+                             "GRADIENT or MEAT")
         check_divisor(divisor)
         check_threads(threads)
         shape[0] = shape[1] = p

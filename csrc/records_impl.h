@@ -119,7 +119,7 @@ typedef struct {
     double *g, *h, *m;
     double *y_copy;
     const double *y;    /* in place, or y_copy */
-    double *factor;     /* BOUNDED: shrinkage of the x part */
+    double *factor;     /* BOUNDED: shrinkage of the x part; SCHWEPPE: of the whole stored row */
     double *q, *hr, *hr2, *gq; /* free scale: its score, and multipliers of x, 1 and x */
     double *down, *up;  /* careful rows: stored row = down * x, up = 1/down; else 1 */
     double *gathered;   /* rows copied here when they cannot be used in place */
@@ -638,7 +638,13 @@ static void repair_row(block *b, size_t i, double *x, size_t gap)
     }
     b->norm2[i] = norm2;
     b->dot_step[i] = dot_step;
-    if (task->model.weighting == WEIGHT_BOUNDED) {
+    if (task->model.weighting == WEIGHT_SCHWEPPE) {
+        /* The scaled row does not depend on the length either, but its intercept does. */
+        b->down[i] = ldexp(1.0, -shift);
+        b->up[i] = ldexp(1.0, shift);
+        b->down_dirty = 1;
+    }
+    if (task->model.weighting == WEIGHT_BOUNDED || task->model.weighting == WEIGHT_SCHWEPPE) {
         /* The projection does not depend on the row's length: nothing else to undo. */
         b->dot[i] = dot;
         b->dot_new[i] = dot_new;
@@ -722,6 +728,111 @@ static INLINE vd stored_norm2(const block *b, size_t i, int careful, vd ones)
     return vload(b->norm2 + i) + ones;
 }
 
+/* SCHWEPPE: the factor that puts the whole stored row, intercept included, on the ball.  Rows that
+ * were rescaled are longer than the radius. */
+static void scale_factors(block *b)
+{
+    const vd room = vset(b->task->room), one = vset(1.0);
+    const vd ones = vset((double)b->task->model.intercept);
+    for (size_t i = 0; i < b->padded; i += L)
+        vstore(b->factor + i, vmin(room / vsqrt(stored_norm2(b, i, b->careful, ones)), one));
+    b->shrunk = 0;
+}
+
+/* Any weighting, chosen at run time: the residual, and whether the record counts.  With Schweppe
+ * weights both y and the row are multiplied by v = factor * down. */
+static INLINE vd residual_of(int loss, const loss_constants *k, const block *b, double theta0,
+                             const double *dot, size_t i, vi *ok)
+{
+    int weighting = b->task->model.weighting;
+    vd y = vload(b->y + i), t;
+    if (weighting == WEIGHT_SCHWEPPE) {
+        vd factor = vload(b->factor + i), down = vload(b->down + i);
+        t = factor * (vset(theta0) * down + vload(dot + i));
+        *ok = usable(loss, t, y);
+        return (factor * (down * y) - t) * k->inverse_scale;
+    }
+    t = predictor(b, weighting, vset(theta0), dot, i);
+    *ok = usable(loss, t, y);
+    return residual(loss, k, t, y);
+}
+
+/* Losses and weightings without a loop of their own below: psi and slope of the whole block at
+ * theta0 + dot are stored first, and weighted afterwards. */
+enum { STORED = -1 };
+
+static INLINE void store_slopes(int loss, int majorize, const block *b, double theta0,
+                                const double *dot, double *psi, double *slope)
+{
+    const loss_constants k = loss_prepare(&b->task->model);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd size, bend;
+        vi ok;
+        vd r = residual_of(loss, &k, b, theta0, dot, i, &ok);
+        psi_and_slope_at(loss, majorize, &k, r, vload(b->y + i), ok, &size, &bend);
+        vstore(psi + i, size);
+        vstore(slope + i, bend);
+    }
+}
+
+/* A user's functions are believed only within the declared bounds; NaN becomes zero. */
+static INLINE vd held(vd value, vd low, vd high)
+{
+    return (vd)((vi)vmin(vmax(value, low), high) & (value == value));
+}
+
+static void store_user_slopes(int majorize, const block *b, double theta0, const double *dot,
+                              double *psi, double *slope)
+{
+    const records_model *model = &b->task->model;
+    const loss_constants k = loss_prepare(model);
+    const vd zero = vset(0.0);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vi ok;
+        vd r = residual_of(LOSS_USER, &k, b, theta0, dot, i, &ok);
+        vstore(b->g + i, (vd)((vi)r & ok & (r == r)));
+    }
+    model->user_slopes(b->g, psi, slope, b->padded);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vi ok;
+        vd r = residual_of(LOSS_USER, &k, b, theta0, dot, i, &ok);
+        vd size = held(vload(psi + i), -k.c, k.c), bend = vload(slope + i);
+        ok &= r == r;
+        vd most = k.h;
+        if (majorize) {
+            bend = vselect(vabs(r) > vset(1e-150), size / r, bend);
+        } else if (model->user_coupled) {
+            vd tau = size * k.inverse_c;
+            most = vmax(k.h * (vset(1.0) - tau * tau), zero);
+        }
+        vstore(psi + i, (vd)((vi)size & ok));
+        vstore(slope + i, (vd)((vi)held(bend, zero, most) & ok));
+    }
+}
+
+static void store_slopes_of_loss(int majorize, const block *b, double theta0, const double *dot,
+                                 double *psi, double *slope)
+{
+    switch (b->task->model.loss) {
+#define STORE_SLOPES(code)                                                                          case code:                                                                                          if (majorize)                                                                                       store_slopes(code, 1, b, theta0, dot, psi, slope);                                                                 else                                                                                                store_slopes(code, 0, b, theta0, dot, psi, slope);                                                                 break
+        STORE_SLOPES(LOSS_HUBER);
+        STORE_SLOPES(LOSS_LOG_COSH);
+        STORE_SLOPES(LOSS_PSEUDO_HUBER);
+        STORE_SLOPES(LOSS_LOGISTIC);
+        STORE_SLOPES(LOSS_SMOOTHED_HUBER);
+        STORE_SLOPES(LOSS_OSTROVSKII_BACH);
+        STORE_SLOPES(LOSS_SMOOTH_ABSOLUTE);
+    case LOSS_USER: store_user_slopes(majorize, b, theta0, dot, psi, slope); break;
+#define STORE_PSI(code)                                                                         \
+    case code: store_slopes(code, 0, b, theta0, dot, psi, slope); break
+        STORE_PSI(LOSS_TUKEY);
+        STORE_PSI(LOSS_GEMAN_MCCLURE);
+        STORE_PSI(LOSS_WELSCH);
+        STORE_PSI(LOSS_CAUCHY);
+    default: break;
+    }
+}
+
 enum { NO_MATRIX, CURVATURE, CHORD }; /* is h wanted, and is it psi' or the majorizer's chord */
 
 /* Multipliers of the stored row (x part times factor): g for the score, with the sign of the
@@ -736,10 +847,22 @@ static INLINE void multipliers_of(int loss, int weighting, int careful, int matr
     const vd radius2 = vset(model->radius * model->radius), ones = vset((double)model->intercept);
     for (size_t i = 0; i < b->padded; i += L) {
         vd psi, slope, g;
-        psi_and_slope(loss, matrices == CHORD, &k, predictor(b, weighting, theta0, b->dot, i),
-                      vload(b->y + i), &psi, &slope);
+        if (loss == STORED) {
+            psi = vload(b->dot_new + i);
+            slope = vload(b->dot_step + i);
+        } else {
+            psi_and_slope(loss, matrices == CHORD, &k, predictor(b, weighting, theta0, b->dot, i),
+                          vload(b->y + i), &psi, &slope);
+        }
         if (weighting == WEIGHT_BOUNDED) {
             g = -psi;
+        } else if (weighting == WEIGHT_SCHWEPPE) {
+            vd factor = vload(b->factor + i);
+            g = -psi * factor;
+            slope = slope * factor * factor;
+        } else if (weighting == WEIGHT_MALLOWS_LINEAR) {
+            /* Rescaled rows are longer than the radius and need no correction. */
+            g = -psi * vmin(radius / vsqrt(stored_norm2(b, i, careful, ones)), one);
         } else if (weighting == WEIGHT_MALLOWS) {
             vd weight = vmin(radius2 / stored_norm2(b, i, careful, ones), one);
             g = -psi * weight;
@@ -842,17 +965,44 @@ static INLINE void multipliers_for_loss(int loss, const block *b)
     }
 }
 
+static void multipliers_stored(const block *b)
+{
+    int want = b->task->want, weighting = b->task->model.weighting;
+    int careful = b->careful && weighting != WEIGHT_BOUNDED && weighting != WEIGHT_SCHWEPPE;
+    int matrices = careful || (want & (WANT_HESSIAN | WANT_MEAT));
+    store_slopes_of_loss(want & WANT_MAJORIZE, b, b->task->theta0, b->dot, b->dot_new,
+                         b->dot_step);
+    switch (weighting * 4 + careful * 2 + matrices) {
+#define MULTIPLIERS_STORED(weighting, careful, matrices)                                            case (weighting) * 4 + (careful) * 2 + (matrices):                                                  multipliers_of(STORED, weighting, careful, matrices, b);                                        break
+        MULTIPLIERS_STORED(WEIGHT_BOUNDED, 0, NO_MATRIX);
+        MULTIPLIERS_STORED(WEIGHT_BOUNDED, 0, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_MALLOWS, 0, NO_MATRIX);
+        MULTIPLIERS_STORED(WEIGHT_MALLOWS, 0, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_MALLOWS, 1, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_CLIP, 0, NO_MATRIX);
+        MULTIPLIERS_STORED(WEIGHT_CLIP, 0, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_CLIP, 1, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_SCHWEPPE, 0, NO_MATRIX);
+        MULTIPLIERS_STORED(WEIGHT_SCHWEPPE, 0, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_MALLOWS_LINEAR, 0, NO_MATRIX);
+        MULTIPLIERS_STORED(WEIGHT_MALLOWS_LINEAR, 0, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_MALLOWS_LINEAR, 1, CURVATURE);
+    default: break;
+    }
+}
+
 static void multipliers(const block *b)
 {
+    if (b->task->model.weighting > WEIGHT_CLIP) {
+        multipliers_stored(b);
+        return;
+    }
     switch (b->task->model.loss) {
     case LOSS_HUBER: multipliers_for_loss(LOSS_HUBER, b); break;
     case LOSS_LOG_COSH: multipliers_for_loss(LOSS_LOG_COSH, b); break;
     case LOSS_PSEUDO_HUBER: multipliers_for_loss(LOSS_PSEUDO_HUBER, b); break;
-    case LOSS_TUKEY: multipliers_for_loss(LOSS_TUKEY, b); break;
-    case LOSS_GEMAN_MCCLURE: multipliers_for_loss(LOSS_GEMAN_MCCLURE, b); break;
-    case LOSS_WELSCH: multipliers_for_loss(LOSS_WELSCH, b); break;
-    case LOSS_CAUCHY: multipliers_for_loss(LOSS_CAUCHY, b); break;
-    default: multipliers_for_loss(LOSS_LOGISTIC, b); break;
+    case LOSS_LOGISTIC: multipliers_for_loss(LOSS_LOGISTIC, b); break;
+    default: multipliers_stored(b); break;
     }
 }
 
@@ -881,16 +1031,26 @@ static INLINE void changes_of(int loss, int weighting, int careful, const block 
     for (size_t i = 0; i < b->padded; i += L) {
         vd y = vload(b->y + i), before, after, unused, change;
         vd norm2 = length2(b, weighting, careful, ones, i);
-        psi_and_slope(loss, 0, &k, predictor(b, weighting, vset(task->theta0), b->dot, i), y,
-                      &before, &unused);
-        psi_and_slope(loss, 0, &k, predictor(b, weighting, vset(task->theta0_new), b->dot_new, i),
-                      y, &after, &unused);
+        if (loss == STORED) {
+            before = vload(b->h + i);
+            after = vload(b->m + i);
+        } else {
+            psi_and_slope(loss, 0, &k, predictor(b, weighting, vset(task->theta0), b->dot, i), y,
+                          &before, &unused);
+            psi_and_slope(loss, 0, &k,
+                          predictor(b, weighting, vset(task->theta0_new), b->dot_new, i), y,
+                          &after, &unused);
+        }
         if (weighting == WEIGHT_BOUNDED) {
             change = before - after;
         } else if (weighting == WEIGHT_MALLOWS) {
             change = (before - after) * vmin(radius2 / norm2, one);
             if (careful)
                 change = change * vload(b->down + i);
+        } else if (weighting == WEIGHT_SCHWEPPE) {
+            change = (before - after) * vload(b->factor + i);
+        } else if (weighting == WEIGHT_MALLOWS_LINEAR) {
+            change = (before - after) * vmin(radius / vsqrt(norm2), one);
         } else {
             vd cap = radius / vsqrt(norm2), up = careful ? vload(b->up + i) : one;
             change = vcopysign(vmin(vabs(before) * up, cap), before) -
@@ -927,19 +1087,36 @@ static INLINE void changes_for_loss(int loss, const block *b)
     }
 }
 
+static void changes_stored(const block *b)
+{
+    const records_task *task = b->task;
+    store_slopes_of_loss(0, b, task->theta0, b->dot, b->h, b->dot_step);
+    store_slopes_of_loss(0, b, task->theta0_new, b->dot_new, b->m, b->dot_step);
+    switch (task->model.weighting) {
+#define CHANGES_STORED(code)                                                                    \
+    case code: changes_of(STORED, code, 1, b); break
+        CHANGES_STORED(WEIGHT_BOUNDED);
+        CHANGES_STORED(WEIGHT_MALLOWS);
+        CHANGES_STORED(WEIGHT_CLIP);
+        CHANGES_STORED(WEIGHT_SCHWEPPE);
+        CHANGES_STORED(WEIGHT_MALLOWS_LINEAR);
+    default: break;
+    }
+}
+
 static void changes(const block *b)
 {
+    if (b->task->model.weighting > WEIGHT_CLIP) {
+        changes_stored(b);
+        return;
+    }
     switch (b->task->model.loss) {
 #define CHANGES_CASE(code) case code: changes_for_loss(code, b); break
         CHANGES_CASE(LOSS_HUBER);
         CHANGES_CASE(LOSS_LOG_COSH);
         CHANGES_CASE(LOSS_PSEUDO_HUBER);
         CHANGES_CASE(LOSS_LOGISTIC);
-        CHANGES_CASE(LOSS_TUKEY);
-        CHANGES_CASE(LOSS_GEMAN_MCCLURE);
-        CHANGES_CASE(LOSS_WELSCH);
-        CHANGES_CASE(LOSS_CAUCHY);
-    default: break;
+    default: changes_stored(b); break;
     }
 }
 
@@ -1215,12 +1392,40 @@ static void matrix(block *b, const double *d, double *c)
 
 /* ------------------------------------------------------------------ losses ----------------- */
 
-static INLINE vd weight_of(const block *b, size_t i)
+/* Weight of the record's loss, and what turns the stored row's xi'delta into the weighted one: the
+ * stored row of a careful record is down * x. */
+static INLINE void weights_of(const block *b, size_t i, vd *of_loss, vd *of_row)
 {
     const records_model *model = &b->task->model;
+    const vd one = vset(1.0);
+    *of_loss = *of_row = one;
     if (model->weighting == WEIGHT_BOUNDED)
-        return vset(1.0);
-    return vmin(vset(model->radius * model->radius) / stored_norm2(b, i, 1, vset(0.0)), vset(1.0));
+        return;
+    if (model->weighting == WEIGHT_SCHWEPPE) {
+        *of_row = vload(b->factor + i);
+        return;
+    }
+    vd norm2 = stored_norm2(b, i, 1, vset(0.0)), down = vload(b->down + i);
+    if (model->weighting == WEIGHT_MALLOWS_LINEAR) {
+        *of_row = vmin(vset(model->radius) / vsqrt(norm2), one);
+    } else {
+        *of_row = vmin(vset(model->radius * model->radius) / norm2, one) * down;
+    }
+    *of_loss = *of_row * down;
+}
+
+/* A user's rho at theta0 + dot of the whole block. */
+static INLINE void store_user_values(const block *b, double theta0, const double *dot,
+                                     double *values)
+{
+    const records_model *model = &b->task->model;
+    const loss_constants k = loss_prepare(model);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vi ok;
+        vd r = residual_of(LOSS_USER, &k, b, theta0, dot, i, &ok);
+        vstore(b->g + i, (vd)((vi)r & ok & (r == r)));
+    }
+    model->user_values(b->g, values, b->padded);
 }
 
 static INLINE vd sum_block(vd total)
@@ -1235,13 +1440,21 @@ static INLINE void losses_of(int loss, const block *b, double *sums)
     const loss_constants k = loss_prepare(&task->model);
     const vd half_kappa = vset(task->model.scale_factor > 0.0 ? 0.5 * task->model.kappa : 0.0);
     vd total = vset(0.0);
+    if (loss == LOSS_USER)
+        store_user_values(b, task->theta0, b->dot, b->h);
     for (size_t i = 0; i < b->padded; i += L) {
-        vd t = predictor(b, task->model.weighting, vset(task->theta0), b->dot, i);
-        vd y = vload(b->y + i), down = vload(b->down + i), unused;
-        vd value = rho(loss, &k, residual(loss, &k, t, y), &unused) + half_kappa;
-        /* The stored row of a careful record is down * x, its true weight weight_of * down^2. */
-        value = value * down * weight_of(b, i) * down;
-        total += (vd)((vi)value & usable(loss, t, y));
+        vi ok;
+        vd r = residual_of(loss, &k, b, task->theta0, b->dot, i, &ok);
+        vd value, weight, unused;
+        if (loss == LOSS_USER) {
+            value = vload(b->h + i);
+            ok &= (r == r) & (value == value);
+        } else {
+            value = rho(loss, &k, r, &unused) + half_kappa;
+        }
+        weights_of(b, i, &weight, &unused);
+        value = value * weight;
+        total += (vd)((vi)value & ok);
     }
     sums[task->loss_at] += sum_block(total)[0];
 }
@@ -1255,22 +1468,34 @@ static INLINE void loss_differences_of(int loss, const block *b, double *sums)
     const records_task *task = b->task;
     const loss_constants k = loss_prepare(&task->model);
     const vd zero = vset(0.0), scale = vset(task->model.scale);
-    const vd steepest = loss == LOSS_LOGISTIC ? vset(1.0) : k.c;
     vd total = zero;
+    if (loss == LOSS_USER) {
+        store_user_values(b, task->theta0, b->dot, b->h);
+        store_user_values(b, task->theta0_new, b->dot_new, b->m);
+    }
     for (size_t i = 0; i < b->padded; i += L) {
-        int weighting = task->model.weighting;
-        vd y = vload(b->y + i), down = vload(b->down + i);
-        vd old_t = predictor(b, weighting, vset(task->theta0), b->dot, i);
-        vd new_t = predictor(b, weighting, vset(task->theta0_new), b->dot_new, i);
+        vd y = vload(b->y + i), weight, row_weight;
+        vi old_ok, new_ok;
+        vd old_r = residual_of(loss, &k, b, task->theta0, b->dot, i, &old_ok);
+        vd new_r = residual_of(loss, &k, b, task->theta0_new, b->dot_new, i, &new_ok);
         /* xi'(theta_new - theta_old) of the stored row */
-        vd step = predictor(b, weighting, vset(task->theta0_step) * down, b->dot_step, i);
-        vd weight = weight_of(b, i) * down;
-        vd weighted_step = weight * step;
-        vd old_rest, new_rest;
-        vd old_r = residual(loss, &k, old_t, y), new_r = residual(loss, &k, new_t, y);
-        vd old_rho = rho(loss, &k, old_r, &old_rest), new_rho = rho(loss, &k, new_r, &new_rest);
-        vd direct = scale * weight * down * (new_rho - old_rho);
-        vd linear, rest = scale * weight * down * (old_rest - new_rest);
+        vd step = vload(b->dot_step + i);
+        if (task->model.weighting == WEIGHT_BOUNDED)
+            step = vset(task->theta0_step) + vload(b->factor + i) * step;
+        else
+            step = vset(task->theta0_step) * vload(b->down + i) + step;
+        weights_of(b, i, &weight, &row_weight);
+        vd weighted_step = row_weight * step;
+        vd old_rest = zero, new_rest = zero, old_rho, new_rho;
+        if (loss == LOSS_USER) {
+            old_rho = vload(b->h + i);
+            new_rho = vload(b->m + i);
+        } else {
+            old_rho = rho(loss, &k, old_r, &old_rest);
+            new_rho = rho(loss, &k, new_r, &new_rest);
+        }
+        vd direct = scale * weight * (new_rho - old_rho);
+        vd linear, rest = scale * weight * (old_rest - new_rest);
         vi same, central;
         if (loss == LOSS_LOGISTIC) {
             same = ((old_r >= zero) & (new_r >= zero)) | ((old_r < zero) & (new_r < zero));
@@ -1278,15 +1503,17 @@ static INLINE void loss_differences_of(int loss, const block *b, double *sums)
             central = vseti(0);
         } else {
             same = ((old_r >= zero) & (new_r >= zero)) | ((old_r <= zero) & (new_r <= zero));
-            linear = k.c * vselect(old_r + new_r < zero, weighted_step, -weighted_step);
+            linear = k.steepest * vselect(old_r + new_r < zero, weighted_step, -weighted_step);
             central = (vabs(old_r) <= k.c) & (vabs(new_r) <= k.c);
+            if (loss == LOSS_USER)
+                central = vseti(-1); /* its asymptote is not known */
         }
         if (loss >= LOSS_TUKEY) /* no asymptote, and rho stays small */
             central = vseti(-1);
         vd value = vselect(same & ~central, linear + rest, direct);
-        vd limit = steepest * vabs(weighted_step);
+        vd limit = k.steepest * vabs(weighted_step);
         value = vmin(vmax(value, -limit), limit);
-        vi ok = usable(loss, old_t, y) & usable(loss, new_t, y) & (value == value) &
+        vi ok = old_ok & new_ok & (old_r == old_r) & (new_r == new_r) & (value == value) &
                 (limit <= vset(DBL_MAX));
         total += (vd)((vi)value & ok);
     }
@@ -1312,6 +1539,10 @@ static void losses(block *b, double *sums)
         LOSS_CASE(LOSS_GEMAN_MCCLURE);
         LOSS_CASE(LOSS_WELSCH);
         LOSS_CASE(LOSS_CAUCHY);
+        LOSS_CASE(LOSS_SMOOTHED_HUBER);
+        LOSS_CASE(LOSS_OSTROVSKII_BACH);
+        LOSS_CASE(LOSS_SMOOTH_ABSOLUTE);
+        LOSS_CASE(LOSS_USER);
     default: break;
     }
 }
@@ -1425,6 +1656,8 @@ static void finish_load(block *b, size_t first)
     guard(b);
     if (b->task->model.weighting == WEIGHT_BOUNDED)
         shrink_factors(b);
+    else if (b->task->model.weighting == WEIGHT_SCHWEPPE)
+        scale_factors(b);
 }
 
 static void run_block(block *b, size_t first, double *sums)

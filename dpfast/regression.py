@@ -9,7 +9,7 @@ from dpfast.errors import InvalidInput
 from dpfast.inference.request import Request, charge_shared, checked_start, checked_steps
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import sandwich_covariance
-from dpfast.models import Bounded, Clip, Loss, Mallows
+from dpfast.models import Loss, Weighting
 from dpfast.optimize import GradientDescent, Newton, Schedule, resolve_schedule
 from dpfast.optimize.planning import choose_method, plan_steps
 from dpfast.optimize.schedules import ROUNDING_MARGIN
@@ -28,7 +28,7 @@ def fit(
     privacy: Budget | float,
     scale: float | None = None,
     fit_intercept: bool = True,
-    weights: Mallows | Bounded | Clip | None = None,
+    weights: Weighting | None = None,
     ridge: float = 0.0,
     method: str | Newton | GradientDescent = "auto",
     steps: int | None = None,
@@ -57,8 +57,10 @@ def fit(
         contributes exactly zero and still counts in n.
     y : array-like of shape (n,)
         Response; in {0, 1} for the logistic loss.
-    loss : {"huber", "log-cosh", "pseudo-huber", "logistic"} or Loss
-        "log-cosh" is the recommended robust loss: its Hessian costs nothing beside the gradient.
+    loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...} or Loss
+        Also "smoothed-huber", "ostrovskii-bach", "smooth-absolute", or a loss of your own
+        (:class:`dpfast.CustomLoss`).  "log-cosh" is the recommended robust
+        loss: its Hessian costs nothing beside the gradient.
         The redescending losses "tukey", "geman-mcclure", "welsch" and "cauchy" are not convex:
         they have neither Newton steps nor intervals, and :func:`dpfast.minimize` suits them better.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
@@ -67,7 +69,7 @@ def fit(
         Public residual scale in the units of y; required by all losses but the logistic.
     fit_intercept : bool
         Add a constant term, the first coefficient.
-    weights : Mallows, Bounded or Clip, optional
+    weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
         How a record's covariates are bounded; default ``Mallows(sqrt(p))``, p counting the
         intercept.
     ridge : float

@@ -15,7 +15,15 @@ import numpy as np
 
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
-from dpfast.models import Bounded, Clip, Mallows, Objective, resolve_loss
+from dpfast.models import (
+    Bounded,
+    Clip,
+    Mallows,
+    MallowsLinear,
+    Objective,
+    Schweppe,
+    resolve_loss,
+)
 from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
 from dpfast.optimize.damping import Backtracking, Damped, DecrementSwitch, SelfConcordant
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
@@ -92,6 +100,13 @@ def _fits() -> Iterator[Example]:
     yield _fit("long steps", "huber", method=GradientDescent(step_size=1e6), steps=6)
     yield _fit("one Newton step", "log-cosh", method=Newton(newton_steps=1), steps=2)
     yield _fit("steep schedule", "log-cosh", schedule=Geometric(10.0, 0.05), steps=5)
+    for loss in ("smoothed-huber", "ostrovskii-bach", "smooth-absolute"):
+        for kept in (None, Schweppe(1.5), Bounded(1.5)):
+            yield _fit(repr(kept), loss, weights=kept, steps=4)
+        yield _fit("first power", loss, weights=MallowsLinear(1.5), inference=False, steps=4)
+    schweppe = Schweppe(1.5)
+    yield _fit("Schweppe", "huber", weights=schweppe, method="gradient-descent", steps=4)
+    yield _fit("Schweppe", "log-cosh", weights=schweppe, method=Newton(step=SelfConcordant()))
     for loss in ("tukey", "geman-mcclure", "welsch", "cauchy"):
         yield _fit("redescending", loss, inference=False, steps=4)
     yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)

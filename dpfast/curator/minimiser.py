@@ -81,6 +81,12 @@ def minimiser_search(curator: Curator) -> Search:
             f"{objective.curvature_refusal()}, and the claim needs a convex loss. Use one, and "
             "weights=dpfast.Mallows(radius)."
         )
+    if not objective.loss.certified:
+        raise InvalidInput(
+            f"the constants of the {objective.loss.name} loss are declared, not proved, and the "
+            "sensitivity of a minimiser rests on its convexity, which no kernel can enforce. Use a "
+            "built-in loss."
+        )
     bound = objective.score_bound
     smoothness = objective.smoothness * (1.0 + 1e-11)
     reach = bound / ridge * (1.0 + 1e-9)

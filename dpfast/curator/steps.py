@@ -36,7 +36,7 @@ __all__ = ["damped_direction", "extreme_eigenvalue", "loss_difference"]
 def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answer:
     """Release the mean loss at ``new`` minus that at ``old`` (claim C21)."""
     objective, n = curator.objective, curator.n
-    if not objective.weighting.has_curvature:
+    if not objective.weighting.has_loss:
         raise InvalidInput(f"{objective.weighting!r} has no loss whose difference is bounded.")
     distance = float(np.linalg.norm(new - old))
     if not distance > 0.0:

@@ -7,6 +7,9 @@ cdef extern from "records.h" nogil:
         WANT_MEAT
         WANT_MAJORIZE
 
+    ctypedef void (*records_user_slopes)(const double *, double *, double *, size_t) noexcept
+    ctypedef void (*records_user_values)(const double *, double *, size_t) noexcept
+
     ctypedef struct records_model:
         int loss
         int weighting
@@ -16,6 +19,10 @@ cdef extern from "records.h" nogil:
         double radius
         double scale_factor
         double kappa
+        double h
+        int user_coupled
+        records_user_slopes user_slopes
+        records_user_values user_values
 
     ctypedef struct records_data:
         const char *x
@@ -36,6 +43,8 @@ cdef class RecordKernel:
     cdef readonly double radius
     cdef readonly double scale_factor
     cdef readonly double kappa
+    cdef readonly double h
+    cdef readonly object user
     cdef records_model model
 
     cdef Py_ssize_t describe(self, X, y, records_data *data) except -1

@@ -7,6 +7,8 @@ GRADIENT: int
 HESSIAN: int
 MEAT: int
 MAJORIZER: int
+LOSS_CODES: tuple[int, ...]
+WEIGHT_CODES: tuple[int, ...]
 
 class RecordKernel:
     def __init__(
@@ -19,6 +21,8 @@ class RecordKernel:
         intercept: bool,
         scale_factor: float = 0.0,
         kappa: float = 0.0,
+        h: float = 1.0,
+        user: object | None = None,
     ) -> None: ...
     def sums(
         self,

@@ -17,12 +17,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.kernels.reference_redescending import TUKEY, redescending_psi, redescending_rho
+from dpfast.kernels.reference_losses import (
+    LOGISTIC,
+    USER,
+    Functions,
+    majorizer,
+    psi as psi_of,
+    psi_prime as psi_prime_of,
+    rho,
+    rho_far,
+    scaled_residual,
+    steepest as steepest_of,
+)
 
 __all__ = ["gradient_change", "loss_difference", "mean_loss", "record_sums"]
 
-HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = range(4)
-BOUNDED, MALLOWS, CLIP = range(3)
+BOUNDED, MALLOWS, CLIP, SCHWEPPE, MALLOWS_LINEAR = range(5)
 GRADIENT, HESSIAN, MEAT, MAJORIZER = 1, 2, 4, 34
 
 Array = NDArray[np.float64]
@@ -66,71 +76,26 @@ def _design(X: Array, weighting: int, radius: float, intercept: bool) -> _Rows:
     return _polar(X)._replace(usable=usable)
 
 
-def _residual(t: Array, y: Array, loss: int, scale: float) -> Array:
-    """Scaled residual; for the logistic loss the signed margin (2y - 1) t."""
-    return (2.0 * y - 1.0) * t if loss == LOGISTIC else (y - t) / scale
+def _norms(rows: _Rows) -> Array:
+    """Lengths of the rows before their exponents are applied."""
+    return np.sqrt(np.einsum("ij,ij->i", rows.mantissa, rows.mantissa))
 
 
-def _rho(r: Array, loss: int, c: float) -> Array:
-    if loss >= TUKEY:
-        return redescending_rho(r, loss, c)
-    u = np.abs(r) / c
-    if loss == LOGISTIC:
-        return np.logaddexp(0.0, -r)
-    if loss == HUBER:
-        return np.where(u <= 1.0, 0.5 * r * r, c * np.abs(r) - 0.5 * c * c)
-    if loss == LOG_COSH:
-        small = np.log1p(2.0 * np.sinh(np.minimum(u, 1.0) / 2.0) ** 2)
-        return c * c * np.where(u < 1.0, small, u - np.log(2.0) + np.log1p(np.exp(-2.0 * u)))
-    slant = np.where(np.isinf(u), 1.0, u / (1.0 + np.hypot(1.0, u)))
-    return c * c * u * slant
+class _Seen(NamedTuple):
+    """Predictor and response as the loss sees them."""
+
+    t: Array
+    y: Array
 
 
-def _rho_far(r: Array, loss: int, c: float) -> Array:
-    """rho less its asymptote (c |r|; logistic: max(-r, 0)), for |r| > c."""
-    u = np.abs(r) / c
-    if loss == LOGISTIC:
-        return np.log1p(np.exp(-np.abs(r)))
-    if loss == HUBER:
-        return np.full_like(u, -0.5 * c * c)
-    if loss == LOG_COSH:
-        return c * c * (np.log1p(np.exp(-2.0 * u)) - np.log(2.0))
-    return c * c * (1.0 / (np.hypot(1.0, u) + u) - 1.0)
-
-
-def _psi(r: Array, y: Array, loss: int, c: float) -> Array:
-    if loss >= TUKEY:
-        return redescending_psi(r, loss, c)
-    if loss == LOGISTIC:
-        return (2.0 * y - 1.0) * np.exp(-np.logaddexp(0.0, r))
-    if loss == HUBER:
-        return np.clip(r, -c, c)
-    if loss == LOG_COSH:
-        return c * np.tanh(r / c)
-    u = np.clip(r / c, -1e150, 1e150)
-    return c * (u / np.hypot(1.0, u))
-
-
-def _psi_prime(r: Array, loss: int, c: float) -> Array:
-    if loss == LOGISTIC:
-        return np.exp(-np.logaddexp(0.0, r) - np.logaddexp(0.0, -r))
-    if loss == HUBER:
-        return (np.abs(r) <= c).astype(np.float64)
-    if loss == LOG_COSH:
-        return (1.0 / np.cosh(r / c)) ** 2
-    return (1.0 / np.hypot(1.0, r / c)) ** 3
-
-
-def _majorizer(r: Array, loss: int, c: float) -> Array:
-    """Chord slope psi(r)/r; for the logistic loss tanh(r/2)/(2r)."""
-    x = np.abs(r) / 2.0 if loss == LOGISTIC else np.abs(r) / c
-    if loss == LOGISTIC:
-        return 0.25 * np.where(x > 0.0, np.tanh(x) / x, 1.0)
-    if loss == HUBER:
-        return np.minimum(1.0, 1.0 / x)
-    if loss == LOG_COSH:
-        return np.where(x > 0.0, np.tanh(x) / x, 1.0)
-    return 1.0 / np.hypot(1.0, x)
+def _seen(rows: _Rows, theta: Array, y: Array, weighting: int, radius: float) -> _Seen:
+    """With Schweppe weights both are multiplied by v = min(1, C/||a||)."""
+    t = rows.times(theta)
+    if weighting != SCHWEPPE:
+        return _Seen(t, y)
+    longer = rows.length > radius
+    scaled = np.ldexp(y, -rows.exponent) * (radius / _norms(rows))
+    return _Seen(np.where(longer, radius * (rows.unit @ theta), t), np.where(longer, scaled, y))
 
 
 def _counts(rows: _Rows, t: Array, y: Array, loss: int) -> NDArray[np.bool_]:
@@ -150,6 +115,8 @@ def record_sums(
     weighting: int,
     radius: float,
     intercept: bool,
+    h: float = 1.0,
+    functions: Functions = (),
     want: int,
     divisor: float,
 ) -> tuple[Array | None, Array | None, Array | None]:
@@ -159,19 +126,22 @@ def record_sums(
     """
     with np.errstate(all="ignore"):
         rows = _design(X, weighting, radius, intercept)
-        t = rows.times(theta)
+        t, seen_y = _seen(rows, theta, y, weighting, radius)
         counts = _counts(rows, t, y, loss)
-        r = _residual(np.where(counts, t, 0.0), np.where(counts, y, 0.0), loss, scale)
-        psi = np.where(counts, _psi(r, np.where(counts, y, 0.0), loss, c), 0.0)
-        slope = _majorizer if want & MAJORIZER == MAJORIZER else _psi_prime
-        psi_prime = slope(r, loss, c) if want & HESSIAN else np.zeros(len(r))
+        label = np.where(counts, seen_y, 0.0)
+        r = scaled_residual(np.where(counts, t, 0.0), label, loss, scale)
+        counts &= ~np.isnan(r)
+        r = np.where(counts, r, 0.0)
+        psi = np.where(counts, psi_of(r, label, loss, c, h, functions), 0.0)
+        slope = majorizer if want & MAJORIZER == MAJORIZER else psi_prime_of
+        psi_prime = slope(r, loss, c, h, functions) if want & HESSIAN else np.zeros(len(r))
         psi_prime = np.where(counts, psi_prime, 0.0)
 
         size = np.abs(psi)
         if weighting == CLIP:
             score = np.where(size > 0.0, np.minimum(size * rows.length, radius), 0.0)
-        elif weighting == MALLOWS:
-            reach = np.minimum(rows.length, radius * (radius / rows.length))
+        elif weighting != BOUNDED:
+            reach = _reach(rows, weighting, radius)
             score = np.where(rows.length > 0.0, size * reach, 0.0)
         else:
             score = size * rows.length
@@ -190,9 +160,18 @@ def record_sums(
     return gradient, hessian, meat
 
 
+def _reach(rows: _Rows, weighting: int, radius: float) -> Array:
+    """Length of w times the row, or of the scaled row."""
+    if weighting in (SCHWEPPE, MALLOWS_LINEAR):
+        return np.minimum(rows.length, radius)
+    return np.minimum(rows.length, radius * (radius / rows.length))
+
+
 def _weights(rows: _Rows, weighting: int, radius: float) -> Array:
-    if weighting == BOUNDED:
+    if weighting in (BOUNDED, SCHWEPPE):
         return np.ones(len(rows.length))
+    if weighting == MALLOWS_LINEAR:
+        return np.minimum(1.0, np.ldexp(radius / _norms(rows), -rows.exponent))
     return np.minimum(1.0, (radius / rows.length) ** 2)
 
 
@@ -207,15 +186,21 @@ def mean_loss(
     weighting: int,
     radius: float,
     intercept: bool,
+    h: float = 1.0,
+    functions: Functions = (),
     divisor: float,
 ) -> float:
     """Return the sum of the weighted losses divided by ``divisor``."""
     with np.errstate(all="ignore"):
         rows = _design(X, weighting, radius, intercept)
-        t = rows.times(theta)
+        t, seen_y = _seen(rows, theta, y, weighting, radius)
         counts = _counts(rows, t, y, loss)
-        r = _residual(np.where(counts, t, 0.0), np.where(counts, y, 0.0), loss, scale)
-        losses = scale * _weights(rows, weighting, radius) * _rho(r, loss, c)
+        label = np.where(counts, seen_y, 0.0)
+        r = scaled_residual(np.where(counts, t, 0.0), label, loss, scale)
+        value = rho(r, loss, c, h, functions)
+        if loss == USER:
+            counts &= ~np.isnan(value)
+        losses = scale * _weights(rows, weighting, radius) * value
         return float(np.where(counts, losses, 0.0).sum() / divisor)
 
 
@@ -231,6 +216,8 @@ def loss_difference(
     weighting: int,
     radius: float,
     intercept: bool,
+    h: float = 1.0,
+    functions: Functions = (),
     divisor: float,
 ) -> float:
     """Return the summed L(theta_new) - L(theta_old) over records divided by ``divisor``.
@@ -239,30 +226,29 @@ def loss_difference(
     """
     with np.errstate(all="ignore"):
         rows = _design(X, weighting, radius, intercept)
-        new, old = rows.times(theta_new), rows.times(theta_old)
+        new, seen_y = _seen(rows, theta_new, y, weighting, radius)
+        old = _seen(rows, theta_old, y, weighting, radius).t
         counts = _counts(rows, new, y, loss) & _counts(rows, old, y, loss)
-        label = np.where(counts, y, 0.0)
-        r_new = _residual(np.where(counts, new, 0.0), label, loss, scale)
-        r_old = _residual(np.where(counts, old, 0.0), label, loss, scale)
+        label = np.where(counts, seen_y, 0.0)
+        r_new = scaled_residual(np.where(counts, new, 0.0), label, loss, scale)
+        r_old = scaled_residual(np.where(counts, old, 0.0), label, loss, scale)
         weight = _weights(rows, weighting, radius)
-        reach = rows.length
-        if weighting != BOUNDED:
-            reach = np.minimum(rows.length, radius * (radius / rows.length))
+        reach = rows.length if weighting == BOUNDED else _reach(rows, weighting, radius)
         reach = np.where(rows.length > 0.0, reach, 0.0)
-        steepest = 1.0 if loss == LOGISTIC else c
-        step = steepest * reach * (rows.unit @ (theta_new - theta_old))
+        step = steepest_of(loss, c, h) * reach * (rows.unit @ (theta_new - theta_old))
         limit = np.abs(step)
 
         # Where both residuals lie far out on the same side the losses differ by the step along
         # their common asymptote and little else, however large they are.
-        near = scale * weight * (_rho(r_new, loss, c) - _rho(r_old, loss, c))
-        asymptote = -np.sign(r_old) * step
-        if loss == LOGISTIC:
-            asymptote = np.where(r_old < 0.0, -(2.0 * label - 1.0) * step, 0.0)
-        far = scale * weight * (_rho_far(r_new, loss, c) - _rho_far(r_old, loss, c))
-        is_far = (np.minimum(np.abs(r_new), np.abs(r_old)) > c) & (r_new * np.sign(r_old) > 0.0)
-        is_far &= loss < TUKEY
-        difference = np.where(is_far, asymptote + far, near)
+        values = rho(r_new, loss, c, h, functions), rho(r_old, loss, c, h, functions)
+        difference = scale * weight * (values[0] - values[1])
+        if loss < USER:
+            asymptote = -np.sign(r_old) * step
+            if loss == LOGISTIC:
+                asymptote = np.where(r_old < 0.0, -(2.0 * label - 1.0) * step, 0.0)
+            far = scale * weight * (rho_far(r_new, loss, c, h) - rho_far(r_old, loss, c, h))
+            is_far = (np.minimum(np.abs(r_new), np.abs(r_old)) > c) & (r_new * np.sign(r_old) > 0.0)
+            difference = np.where(is_far, asymptote + far, difference)
         difference = np.clip(difference, -limit, limit)
         return float(np.where(counts & ~np.isnan(difference), difference, 0.0).sum() / divisor)
 
@@ -279,6 +265,8 @@ def gradient_change(
     weighting: int,
     radius: float,
     intercept: bool,
+    h: float = 1.0,
+    functions: Functions = (),
     limit: float,
     divisor: float,
 ) -> Array:
@@ -287,19 +275,19 @@ def gradient_change(
         rows = _design(X, weighting, radius, intercept)
         scores = []
         for theta in (theta_new, theta_old):
-            t = rows.times(theta)
+            t, seen_y = _seen(rows, theta, y, weighting, radius)
             counts = _counts(rows, t, y, loss)
-            label = np.where(counts, y, 0.0)
-            psi = _psi(_residual(np.where(counts, t, 0.0), label, loss, scale), label, loss, c)
-            psi = np.where(counts, psi, 0.0)
+            label = np.where(counts, seen_y, 0.0)
+            r = scaled_residual(np.where(counts, t, 0.0), label, loss, scale)
+            psi = np.where(counts, psi_of(r, label, loss, c, h, functions), 0.0)
             if weighting == CLIP:
                 size = np.abs(psi)
                 size = np.where(size > 0.0, np.minimum(size * rows.length, radius), 0.0)
                 psi = np.sign(psi) * size
             scores.append(psi)
         change = scores[1] - scores[0]
-        if weighting == MALLOWS:
-            reach = np.minimum(rows.length, radius * (radius / rows.length))
+        if weighting in (MALLOWS, SCHWEPPE, MALLOWS_LINEAR):
+            reach = _reach(rows, weighting, radius)
             change = change * np.where(rows.length > 0.0, reach, 0.0)
         elif weighting == BOUNDED:
             change = change * rows.length

@@ -1,12 +1,22 @@
 """What is estimated: losses, weightings and their product, with their public constants."""
 
 from dpfast.models.concordance import ReleaseConstants, release_constants
+from dpfast.models.custom import CustomLoss
 from dpfast.models.domains import Ball, Box, Domain, LpBall
 from dpfast.models.losses import Huber, LogCosh, Logistic, Loss, PseudoHuber, resolve_loss
 from dpfast.models.objective import Objective
 from dpfast.models.products import Interval, OneHot, Product
 from dpfast.models.redescending import Cauchy, GemanMcClure, TukeyBiweight, Welsch
-from dpfast.models.weighting import Bounded, Clip, Mallows, Weighting, resolve_weighting
+from dpfast.models.smooth_losses import OstrovskiiBach, SmoothAbsolute, SmoothedHuber
+from dpfast.models.weighting import (
+    Bounded,
+    Clip,
+    Mallows,
+    MallowsLinear,
+    Schweppe,
+    Weighting,
+    resolve_weighting,
+)
 
 __all__ = [
     "Ball",
@@ -14,6 +24,7 @@ __all__ = [
     "Box",
     "Cauchy",
     "Clip",
+    "CustomLoss",
     "Domain",
     "GemanMcClure",
     "Huber",
@@ -23,12 +34,17 @@ __all__ = [
     "Loss",
     "LpBall",
     "Mallows",
+    "MallowsLinear",
     "Objective",
     "OneHot",
+    "OstrovskiiBach",
     "Product",
     "PseudoHuber",
     "ReleaseConstants",
     "TukeyBiweight",
+    "Schweppe",
+    "SmoothAbsolute",
+    "SmoothedHuber",
     "Weighting",
     "Welsch",
     "release_constants",

@@ -47,11 +47,17 @@ def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
     InvalidInput
         For a loss such as Huber's, whose curvature is not comparable at neighbouring parameters.
     """
+    if not loss.certified:
+        raise InvalidInput(
+            f"the constants of the {loss.name} loss are declared, not proved, and no kernel can "
+            "enforce a self-concordance constant. Use a built-in loss."
+        )
     c = loss.self_concordance
     if not c < math.inf:
         raise InvalidInput(
             f"{loss!r} is not self-concordant: its curvature can vanish between two parameters, so "
-            "no eigenvalue of its Hessian can be certified. Use LogCosh, PseudoHuber or Logistic."
+            "no eigenvalue of its Hessian can be certified. Use LogCosh, PseudoHuber,"
+            " OstrovskiiBach, SmoothAbsolute or Logistic."
         )
     up = 1.0 + 2.0**-50
     return ReleaseConstants(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InvalidInput
+from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = ["Huber", "LogCosh", "Logistic", "Loss", "PseudoHuber", "resolve_loss"]
 
@@ -75,19 +76,26 @@ class Loss:
         the loss from any start.
     has_curvature : bool
         Whether ``psi' >= 0``, so that the Hessian is positive semidefinite and can be released.
+    certified : bool
+        Whether the constants are proved; those of a user's loss are declared, and enforced.
+    h : float
+        Second constant of the kernels; 1 for losses without one.
+    compiled : CompiledLoss or None
+        Compiled functions of a user's loss.
     self_concordance : float
         Smallest known ``g`` with ``|rho'''| <= g * rho''``, ``inf`` where there is none.
     psi_second_bound : float
         ``sup |psi''|``; never above ``self_concordance * psi_prime_bound``.
     """
 
-    name: ClassVar[str]
+    name: str
     code: ClassVar[int]
     needs_scale: ClassVar[bool] = True
-    coupling: ClassVar[str] = "independent"
+    coupling: str = "independent"
     majorizer_coupling: ClassVar[str] = "independent"
     binary_response: ClassVar[bool] = False
-    has_curvature: ClassVar[bool] = True
+    certified: ClassVar[bool] = True
+    h: float = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
@@ -103,6 +111,22 @@ class Loss:
     @property
     def self_concordance(self) -> float:
         return math.inf
+
+    @property
+    def compiled(self) -> CompiledLoss | None:
+        return None
+
+    @property
+    def has_curvature(self) -> bool:
+        return True
+
+    @property
+    def curvature_refusal(self) -> str:
+        """Why the Hessian cannot be released, where ``has_curvature`` is false."""
+        return (
+            f"the {self.name} loss is redescending: its second derivative is negative "
+            "for some residuals, so there is no positive semidefinite Hessian"
+        )
 
     @property
     def psi_second_bound(self) -> float:
@@ -132,10 +156,13 @@ class Loss:
         return f"{type(self).__name__}(c={self.c:g})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Loss) and type(self) is type(other) and self.c == other.c
+        return isinstance(other, Loss) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((type(self), self.c))
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return (type(self), self.c)
 
 
 class Huber(Loss):

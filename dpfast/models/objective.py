@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput
+from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.losses import Loss, check_constant
-from dpfast.models.weighting import Bounded, Clip, Weighting
+from dpfast.models.weighting import Bounded, Clip, Schweppe, Weighting
 
 __all__ = ["Objective"]
 
@@ -71,6 +72,12 @@ class Objective:
         self.dimension = n_covariates + int(fit_intercept)
         self.scale = _resolve_scale(loss, scale)
         self.ridge = _resolve_ridge(ridge)
+        if isinstance(weighting, Schweppe) and not loss.needs_scale:
+            raise InvalidInput(
+                f"{weighting!r} scales the residual of a record together with its covariates, and "
+                f"the {loss.name} loss is not a function of a residual: P(y = 1) would change. Use "
+                "weights=dpfast.Mallows(radius) or dpfast.Bounded(radius)."
+            )
         if isinstance(weighting, Bounded) and fit_intercept and weighting.radius <= 1.0:
             raise InvalidInput(
                 f"Bounded(radius={weighting.radius:g}) leaves no room for covariates beside the "
@@ -88,8 +95,9 @@ class Objective:
             steepest = loss.psi_prime_bound * radius**2 / self.scale
         self.curvature_bound = steepest if self.has_curvature else math.inf
         self.smoothness = steepest + self.ridge
-        # Only a declared ball bounds ||x|| itself; Mallows weights bound ||x||^2 w alone.
-        if isinstance(weighting, Bounded):
+        # Schweppe's scaled row and a declared ball are bounded themselves (paper 1, Lemma 3);
+        # Mallows weights bound ||x||^2 w alone.
+        if isinstance(weighting, (Bounded, Schweppe)):
             self.self_concordance = loss.self_concordance * radius / self.scale
         else:
             self.self_concordance = math.inf
@@ -97,11 +105,8 @@ class Objective:
     def curvature_refusal(self) -> str:
         """Why there is no Hessian, for error messages."""
         if not self.loss.has_curvature:
-            return (
-                f"the {self.loss.name} loss is redescending: its second derivative is negative "
-                "for some residuals, so there is no positive semidefinite Hessian"
-            )
-        return f"{self.weighting!r} has no Hessian"
+            return self.loss.curvature_refusal
+        return f"{self.weighting!r} has no Hessian: {self.weighting.no_curvature_reason}"
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -113,8 +118,10 @@ class Objective:
         """Gradient of the public penalty."""
         return self.ridge * theta if self.ridge else 0.0
 
-    def kernel_arguments(self) -> tuple[int, float, float, int, float, bool]:
-        """``(loss, c, scale, weighting, radius, intercept)`` as the compiled kernels take them."""
+    def kernel_arguments(
+        self,
+    ) -> tuple[int, float, float, int, float, bool, float, float, float, CompiledLoss | None]:
+        """The arguments of the compiled kernels, in their order; the scale is not free."""
         return (
             self.loss.code,
             self.loss.c,
@@ -122,6 +129,10 @@ class Objective:
             self.weighting.code,
             self.weighting.radius,
             self.fit_intercept,
+            0.0,
+            0.0,
+            self.loss.h,
+            self.loss.compiled,
         )
 
     def __repr__(self) -> str:

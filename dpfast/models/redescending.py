@@ -34,7 +34,10 @@ class Redescending(Loss):
         ``sup |psi'|``, which is ``psi'(0) = 1``; the smallest ``psi'`` is negative.
     """
 
-    has_curvature: ClassVar[bool] = False
+    @property
+    def has_curvature(self) -> bool:
+        return False
+
     #: ``sup |psi| / c``
     peak: ClassVar[float]
 

@@ -12,7 +12,15 @@ from typing import ClassVar
 from dpfast.errors import InvalidInput
 from dpfast.models.losses import check_constant
 
-__all__ = ["Bounded", "Clip", "Mallows", "Weighting", "resolve_weighting"]
+__all__ = [
+    "Bounded",
+    "Clip",
+    "Mallows",
+    "MallowsLinear",
+    "Schweppe",
+    "Weighting",
+    "resolve_weighting",
+]
 
 
 class Weighting:
@@ -26,11 +34,17 @@ class Weighting:
         Number by which the compiled kernels know the weighting.
     has_curvature : bool
         Whether the weighted loss has a Hessian with a finite bound.
+    has_loss : bool
+        Whether the weighted scores are the gradient of a loss.
+    no_curvature_reason : str
+        Why there is no such Hessian.
     """
 
     name: ClassVar[str]
     code: ClassVar[int]
     has_curvature: ClassVar[bool] = True
+    has_loss: ClassVar[bool] = True
+    no_curvature_reason: ClassVar[str] = ""
     radius_meaning: ClassVar[str]
 
     def __init__(self, radius: float) -> None:
@@ -82,7 +96,38 @@ class Clip(Weighting):
     name = "clip"
     code = 2
     has_curvature = False
+    has_loss = False
+    no_curvature_reason = "clipped scores are not the gradient of a loss"
     radius_meaning = "the largest norm of one record's score"
+
+
+class Schweppe(Weighting):
+    """Schweppe weights: ``v = min(1, C / ||x||)`` scales the whole row and the residual.
+
+    The loss of a record is ``sigma * rho((y - x'theta) v / sigma)``: a record far out is not
+    discarded, it is rewritten at distance C, intercept included.  Unlike Mallows weights this
+    bounds the row itself, so the loss has a public self-concordance constant ``g C / sigma``
+    (Lemma 3 of Avella-Medina et al.) and the adaptive Newton steps are available.
+    """
+
+    name = "schweppe"
+    code = 3
+    radius_meaning = "rows with a norm above it are scaled down to it"
+
+
+class MallowsLinear(Weighting):
+    """Mallows weights ``w = min(1, R / ||x||)``, for gradients only.
+
+    ``||x|| w <= R`` bounds the score and discounts far records less than :class:`Mallows` does,
+    but ``||x||^2 w`` has no bound: no Hessian, no Newton step, no intervals (formulas page,
+    section 0, item 4).
+    """
+
+    name = "mallows-linear"
+    code = 4
+    has_curvature = False
+    no_curvature_reason = "||x||^2 min(1, R/||x||) has no finite bound"
+    radius_meaning = "rows with a norm above it are down-weighted"
 
 
 def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
@@ -96,6 +141,7 @@ def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
     if isinstance(weights, Weighting):
         return weights
     raise InvalidInput(
-        "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), dpfast.Clip(radius) or "
+        "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), dpfast.Schweppe(radius), "
+        "dpfast.MallowsLinear(radius), dpfast.Clip(radius) or "
         f"None (Mallows with radius sqrt(p)); received {weights!r}."
     )

@@ -80,8 +80,8 @@ def _self_concordance(objective: Objective) -> float:
     if gamma == math.inf:
         raise InvalidInput(
             f"{objective!r} has no public self-concordance constant: Mallows weights bound "
-            "||x||^2 w, not ||x||, and Huber's loss has none. Use weights=dpfast.Bounded(radius) "
-            "and a smooth loss."
+            "||x||^2 w, not ||x||, and Huber's losses have none. Use "
+            "weights=dpfast.Schweppe(radius) or dpfast.Bounded(radius) and a self-concordant loss."
         )
     return gamma
 

@@ -10,9 +10,12 @@ from hypothesis import given, settings, strategies as st
 
 from dpfast.kernels import records, reference
 
-HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = range(4)
-BOUNDED, MALLOWS, CLIP = range(3)
-LOSSES = [HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC]
+HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC, SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE = range(7)
+BOUNDED, MALLOWS, CLIP, SCHWEPPE, MALLOWS_LINEAR = range(5)
+LOSSES = list(range(7))
+WEIGHTS = list(range(5))
+# (loss, weighting) that exist
+PAIRS = [(loss, w) for loss in LOSSES for w in WEIGHTS if (loss, w) != (LOGISTIC, SCHWEPPE)]
 WANTS = [1, 2, 3, 4, 5, 6, 7, 34, 35, 39]
 
 
@@ -24,22 +27,23 @@ def isa(request):
 
 
 def model(loss, weighting, intercept, radius=1.7, c=1.345, scale=1.3):
-    logistic = loss == LOGISTIC
     return {
         "loss": loss,
-        "c": 1.0 if logistic else c,
-        "scale": 1.0 if logistic else scale,
+        "c": 1.0 if loss in (LOGISTIC, SMOOTH_ABSOLUTE) else c,
+        "scale": 1.0 if loss == LOGISTIC else scale,
         "weighting": weighting,
         "radius": radius,
         "intercept": intercept,
+        "h": 0.7 if loss == SMOOTHED_HUBER else 1.0,
     }
 
 
 def bounds(m):
     """Declared bounds on one record's gradient, Hessian and meat."""
-    logistic = m["loss"] == LOGISTIC
-    score = m["radius"] if m["weighting"] == CLIP else m["c"] * m["radius"]
-    return score, (0.25 if logistic else 1.0) * m["radius"] ** 2 / m["scale"], score**2
+    psi = m["c"] + (0.5 * m["h"] if m["loss"] == SMOOTHED_HUBER else 0.0)
+    score = m["radius"] if m["weighting"] == CLIP else psi * m["radius"]
+    slope = {LOGISTIC: 0.25, SMOOTH_ABSOLUTE: 0.5}.get(m["loss"], 1.0)
+    return score, slope * m["radius"] ** 2 / m["scale"], score**2
 
 
 def draw(n, q, loss, seed=0):
@@ -50,7 +54,7 @@ def draw(n, q, loss, seed=0):
 
 
 def wants(weighting):
-    return [want for want in WANTS if weighting != CLIP or not want & 2]
+    return [want for want in WANTS if weighting not in (CLIP, MALLOWS_LINEAR) or not want & 2]
 
 
 def assert_agree(m, X, y, theta, want, threads=1):
@@ -60,7 +64,7 @@ def assert_agree(m, X, y, theta, want, threads=1):
     psi' by at most that over the scale (their derivatives are at most 1, and 2/c for psi').  At
     a jump of Huber's psi' there is no such bound; the data avoid it.
     """
-    kernel = records.RecordKernel(*m.values())
+    kernel = records.RecordKernel(**m)
     n = len(y)
     ours = kernel.sums(X, y, theta, want, float(n), threads)
     twin = reference.record_sums(X, y, theta, want=want, divisor=float(n), **m)
@@ -84,8 +88,7 @@ def assert_agree(m, X, y, theta, want, threads=1):
             np.testing.assert_array_equal(ours_part, ours_part.T)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS, CLIP])
+@pytest.mark.parametrize(("loss", "weighting"), PAIRS)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_agrees_with_the_twin(loss, weighting, intercept):
     m = model(loss, weighting, intercept)
@@ -110,18 +113,18 @@ ANY = st.one_of(HOSTILE, st.floats())
 @given(
     rows=st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=12),
     theta=st.lists(st.sampled_from([0.0, 1.0, -0.5, 1e-3, 1e10]), min_size=3, max_size=3),
-    loss=st.sampled_from(LOSSES),
-    weighting=st.sampled_from([BOUNDED, MALLOWS, CLIP]),
+    pair=st.sampled_from(PAIRS),
     intercept=st.booleans(),
     radius=st.sampled_from([1.5, 40.0]),
 )
-def test_hostile_records_keep_their_bounds(rows, theta, loss, weighting, intercept, radius):
+def test_hostile_records_keep_their_bounds(rows, theta, pair, intercept, radius):
+    loss, weighting = pair
     m = model(loss, weighting, intercept, radius)
-    kernel = records.RecordKernel(*m.values())
+    kernel = records.RecordKernel(**m)
     data = np.array(rows)
     X, y = data[:, :2], data[:, 2]
     theta = np.array(theta[: 2 + intercept])
-    want = 5 if weighting == CLIP else 7
+    want = 5 if weighting in (CLIP, MALLOWS_LINEAR) else 7
     for i in range(len(y)):
         single = kernel.sums(X[i : i + 1], y[i : i + 1], theta, want, 1.0)
         usable = np.isfinite(X[i]).all() and np.isfinite(y[i])
@@ -139,14 +142,15 @@ def test_hostile_records_keep_their_bounds(rows, theta, loss, weighting, interce
             np.testing.assert_allclose(part, a + b, rtol=0, atol=1e-12 * bound * len(rows) + 1e-11)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS])
+@pytest.mark.parametrize(
+    ("loss", "weighting"), [pair for pair in PAIRS if pair[1] in (BOUNDED, MALLOWS, SCHWEPPE)]
+)
 def test_extreme_finite_rows_are_not_zeroed(loss, weighting):
     """x = 1e200 u with theta orthogonal to u: the Hessian tends to psi'(0) R^2 u u' / scale."""
     m = model(loss, weighting, False)
     u = np.array([0.6, 0.8])
     y = np.array([1.0 if loss == LOGISTIC else 0.0])
-    hessian = records.RecordKernel(*m.values()).sums(1e200 * u[None], y, np.zeros(2), 2, 1.0)[1]
+    hessian = records.RecordKernel(**m).sums(1e200 * u[None], y, np.zeros(2), 2, 1.0)[1]
     np.testing.assert_allclose(hessian, bounds(m)[1] * np.outer(u, u), rtol=1e-12)
 
 
@@ -154,7 +158,7 @@ def test_extreme_finite_rows_are_not_zeroed(loss, weighting):
 def test_layouts_give_the_same_bits_and_nothing_is_copied_whole(loss, tmp_path):
     X, y = draw(5000, 6, loss)
     m = model(loss, MALLOWS, True)
-    kernel = records.RecordKernel(*m.values())
+    kernel = records.RecordKernel(**m)
     theta = np.linspace(-0.5, 0.5, 7)
     expected = kernel.sums(X, y, theta, 7, 5000.0)
     X.tofile(tmp_path / "x.bin")
@@ -179,7 +183,7 @@ def test_layouts_give_the_same_bits_and_nothing_is_copied_whole(loss, tmp_path):
 @pytest.mark.parametrize(("n", "q"), [(30_000, 4), (20_000, 30), (6_000, 90)])
 def test_results_do_not_depend_on_threads(n, q):
     X, y = draw(n, q, LOGISTIC)
-    kernel = records.RecordKernel(*model(LOGISTIC, MALLOWS, True).values())
+    kernel = records.RecordKernel(**model(LOGISTIC, MALLOWS, True))
     theta = np.random.default_rng(0).normal(size=q + 1) / q
     expected = kernel.sums(X, y, theta, 7, float(n), 1)
     for threads in (2, 3, 7, 0):
@@ -187,11 +191,10 @@ def test_results_do_not_depend_on_threads(n, q):
             np.testing.assert_array_equal(part, one)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS])
+@pytest.mark.parametrize(("loss", "weighting"), [pair for pair in PAIRS if pair[1] != CLIP])
 def test_losses_and_their_differences(loss, weighting):
     m = model(loss, weighting, True)
-    kernel = records.RecordKernel(*m.values())
+    kernel = records.RecordKernel(**m)
     X, y = draw(300, 4, loss)
     new, old = np.linspace(-1, 1, 5), np.full(5, 0.2)
     n = 300.0
@@ -208,9 +211,11 @@ def test_losses_and_their_differences(loss, weighting):
 
 
 def test_the_gradient_is_the_derivative_of_the_loss():
-    for loss in LOSSES:
-        m = model(loss, MALLOWS, True)
-        kernel = records.RecordKernel(*m.values())
+    for loss, weighting in PAIRS:
+        if weighting == CLIP:
+            continue
+        m = model(loss, weighting, True)
+        kernel = records.RecordKernel(**m)
         X, y = draw(200, 3, loss)
         theta = np.array([0.1, -0.2, 0.3, 0.05])
         gradient = kernel.sums(X, y, theta, 1, 200.0)[0]
@@ -224,7 +229,7 @@ def test_the_gradient_is_the_derivative_of_the_loss():
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_computes_the_same():
     X, y = draw(200_000, 8, LOGISTIC)
-    kernel = records.RecordKernel(*model(LOGISTIC, MALLOWS, False).values())
+    kernel = records.RecordKernel(**model(LOGISTIC, MALLOWS, False))
     theta = np.zeros(8)
     expected = kernel.sums(X, y, theta, 7, 1.0, 2)
     child = os.fork()
@@ -237,7 +242,7 @@ def test_a_forked_child_computes_the_same():
 
 def test_concurrent_python_threads():
     X, y = draw(50_000, 8, LOGISTIC)
-    kernel = records.RecordKernel(*model(LOGISTIC, MALLOWS, False).values())
+    kernel = records.RecordKernel(**model(LOGISTIC, MALLOWS, False))
     expected = kernel.sums(X, y, np.zeros(8), 7, 1.0, 1)
     wrong = []
 
@@ -297,13 +302,13 @@ def test_shapes_and_types_raise(change, error):
         "threads": 1,
     }
     call.update(change)
-    kernel = records.RecordKernel(*model(HUBER, MALLOWS, False).values())
+    kernel = records.RecordKernel(**model(HUBER, MALLOWS, False))
     with pytest.raises(error):
         kernel.sums(*call.values())
 
 
 def test_clipping_has_neither_hessian_nor_loss():
-    kernel = records.RecordKernel(*model(HUBER, CLIP, False).values())
+    kernel = records.RecordKernel(**model(HUBER, CLIP, False))
     with pytest.raises(ValueError, match="no Hessian"):
         kernel.sums(np.zeros((2, 2)), np.zeros(2), np.zeros(2), 2, 1.0)
     with pytest.raises(ValueError, match="loss"):
@@ -318,14 +323,14 @@ def test_depth_is_nondecreasing_in_n(p, want):
     assert (np.diff(depths) >= 0).all()
 
 
-@pytest.mark.parametrize("loss", [HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC])
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1e-150, 1e-20])
 def test_majorizer_tends_to_its_bound_at_zero(loss, size):
     m = model(loss, MALLOWS, False)
     X, theta = np.ones((1, 1)), np.array([size if loss == LOGISTIC else 0.0])
     y = np.array([1.0 if loss == LOGISTIC else size])
-    hessian = records.RecordKernel(*m.values()).sums(X, y, theta, 34, 1.0)[1]
+    hessian = records.RecordKernel(**m).sums(X, y, theta, 34, 1.0)[1]
     twin = reference.record_sums(X, y, theta, want=34, divisor=1.0, **m)[1]
-    expected = (0.25 if loss == LOGISTIC else 1.0) / m["scale"]
+    expected = bounds(m)[1] / m["radius"] ** 2
     assert hessian[0, 0] == pytest.approx(expected, rel=1e-12)
     assert twin[0, 0] == pytest.approx(expected, rel=1e-12)

@@ -9,9 +9,12 @@ import pytest
 
 from dpfast.kernels import records, reference
 
-HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = range(4)
-BOUNDED, MALLOWS, CLIP = range(3)
-LOSSES = [HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC]
+HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC, SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE = range(7)
+BOUNDED, MALLOWS, CLIP, SCHWEPPE, MALLOWS_LINEAR = range(5)
+LOSSES = list(range(7))
+WEIGHTS = list(range(5))
+# (loss, weighting) that exist
+PAIRS = [(loss, w) for loss in LOSSES for w in WEIGHTS if (loss, w) != (LOGISTIC, SCHWEPPE)]
 # one width for each layout of a block: transposed, rows of a few vectors, long rows
 WIDTHS = [3, 13, 30, 90]
 U = 2.0**-53
@@ -26,7 +29,9 @@ def isa(request):
 
 def model(loss, weighting, intercept=False, radius=2.0, c=1.3, scale=1.7):
     if loss == LOGISTIC:
-        c = scale = 1.0
+        scale = 1.0
+    if loss in (LOGISTIC, SMOOTH_ABSOLUTE):
+        c = 1.0
     return {
         "loss": loss,
         "c": c,
@@ -34,13 +39,19 @@ def model(loss, weighting, intercept=False, radius=2.0, c=1.3, scale=1.7):
         "weighting": weighting,
         "radius": radius,
         "intercept": intercept,
+        "h": 0.7 * c if loss == SMOOTHED_HUBER else 1.0,
     }
 
 
 def bounds(m):
-    score = m["radius"] if m["weighting"] == CLIP else m["c"] * m["radius"]
-    slope = 0.25 if m["loss"] == LOGISTIC else 1.0
+    psi = m["c"] + (0.5 * m["h"] if m["loss"] == SMOOTHED_HUBER else 0.0)
+    score = m["radius"] if m["weighting"] == CLIP else psi * m["radius"]
+    slope = {LOGISTIC: 0.25, SMOOTH_ABSOLUTE: 0.5}.get(m["loss"], 1.0)
     return score, slope * m["radius"] ** 2 / m["scale"], score**2
+
+
+def losses_of(weighting):
+    return [loss for loss, other in PAIRS if other == weighting]
 
 
 def polluted(n, q, loss, seed=0):
@@ -67,17 +78,17 @@ def polluted(n, q, loss, seed=0):
 
 
 @pytest.mark.parametrize("q", WIDTHS)
-@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS, CLIP])
+@pytest.mark.parametrize("weighting", WEIGHTS)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_extreme_records_leave_the_others_alone(q, weighting, intercept):
     """Agreement with the twin to 1e-12 of the bounds, which no record exceeds."""
     n = 300
-    for loss in LOSSES:
+    for loss in losses_of(weighting):
         m = model(loss, weighting, intercept)
         X, y = polluted(n, q, loss)
         theta = np.random.default_rng(q).normal(size=q + intercept) / np.sqrt(q)
-        kernel = records.RecordKernel(*m.values())
-        for want in [1, 5] if weighting == CLIP else [1, 2, 7, 39]:
+        kernel = records.RecordKernel(**m)
+        for want in [1, 5] if weighting in (CLIP, MALLOWS_LINEAR) else [1, 2, 7, 39]:
             ours = kernel.sums(X, y, theta, want, float(n))
             twin = reference.record_sums(X, y, theta, want=want, divisor=float(n), **m)
             for a, b, bound in zip(ours, twin, bounds(m), strict=True):
@@ -92,16 +103,16 @@ def test_extreme_records_leave_the_others_alone(q, weighting, intercept):
 
 
 @pytest.mark.parametrize("q", WIDTHS)
-@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS, CLIP])
+@pytest.mark.parametrize("weighting", WEIGHTS)
 def test_unusable_records_contribute_exactly_zero(q, weighting):
-    for loss in LOSSES:
-        kernel = records.RecordKernel(*model(loss, weighting, True).values())
+    for loss in losses_of(weighting):
+        kernel = records.RecordKernel(**model(loss, weighting, True))
         X, y = polluted(100, q, loss)
         usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
         if loss == LOGISTIC:
             usable &= (y == 0.0) | (y == 1.0)
         theta = np.full(q + 1, 0.1)
-        want = 5 if weighting == CLIP else 7
+        want = 5 if weighting in (CLIP, MALLOWS_LINEAR) else 7
         for part in kernel.sums(X[~usable], y[~usable], theta, want, 1.0):
             assert part is None or not part.any()
         if weighting != CLIP:
@@ -111,14 +122,16 @@ def test_unusable_records_contribute_exactly_zero(q, weighting):
 
 @pytest.mark.parametrize("radius", [1e-100, 1e-30, 1.5, 1e30, 1e100])
 @pytest.mark.parametrize("c", [1e-40, 1.0, 1e40])
-@pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS, CLIP])
+@pytest.mark.parametrize("weighting", WEIGHTS)
 def test_bounds_hold_for_extreme_constants_and_lengths(radius, c, weighting):
     rng = np.random.default_rng(5)
     lengths = 10.0 ** np.r_[np.arange(-320, 309, 7), 308]
-    for loss in (HUBER, LOG_COSH, PSEUDO_HUBER):
+    for loss in (HUBER, LOG_COSH, PSEUDO_HUBER, SMOOTHED_HUBER, OSTROVSKII_BACH):
         m = model(loss, weighting, radius=radius, c=c)
-        kernel = records.RecordKernel(*m.values())
-        want = 5 if weighting == CLIP else 7
+        if bounds(m)[0] > 1e140:
+            continue
+        kernel = records.RecordKernel(**m)
+        want = 5 if weighting in (CLIP, MALLOWS_LINEAR) else 7
         for length in lengths:
             direction = rng.normal(size=3)
             with np.errstate(under="ignore"):
@@ -133,8 +146,8 @@ def test_bounds_hold_for_extreme_constants_and_lengths(radius, c, weighting):
     # the bound is attained: the loss's steepest point at a row on the boundary of the weights
     m = model(HUBER, weighting, radius=radius, c=c)
     x = np.array([[1e150 * 0.6, 1e150 * 0.8]])
-    gradient = records.RecordKernel(*m.values()).sums(
-        x if weighting != MALLOWS else x / 1e150 * radius,
+    gradient = records.RecordKernel(**m).sums(
+        x if weighting not in (MALLOWS, SCHWEPPE) else x / 1e150 * radius,
         np.array([1e3 * c]),
         np.zeros(2),
         1,
@@ -148,10 +161,16 @@ def test_long_rows_keep_their_bounds():
     rng = np.random.default_rng(3)
     for q in (5_000, 100_000):
         x = rng.uniform(0.5, 1.0, size=(1, q))
-        for weighting, loss in ((BOUNDED, HUBER), (MALLOWS, LOGISTIC), (CLIP, LOG_COSH)):
+        for weighting, loss in (
+            (BOUNDED, HUBER),
+            (MALLOWS, LOGISTIC),
+            (CLIP, LOG_COSH),
+            (SCHWEPPE, OSTROVSKII_BACH),
+            (MALLOWS_LINEAR, SMOOTH_ABSOLUTE),
+        ):
             m = model(loss, weighting, radius=2.0)
             y = np.array([1.0 if loss == LOGISTIC else 1e9])
-            gradient = records.RecordKernel(*m.values()).sums(x, y, np.zeros(q), 1, 1.0)[0]
+            gradient = records.RecordKernel(**m).sums(x, y, np.zeros(q), 1, 1.0)[0]
             norm = float(np.sqrt(np.sum(gradient.astype(np.longdouble) ** 2)))
             assert norm <= bounds(m)[0] * (1 + 1e-12)
 
@@ -159,7 +178,7 @@ def test_long_rows_keep_their_bounds():
 def test_clipping_sees_rows_whose_squared_norm_underflows():
     m = model(HUBER, CLIP, radius=1e-100, c=1e100)
     x = np.array([[3e-170, 4e-170]])
-    gradient = records.RecordKernel(*m.values()).sums(x, np.array([1e200]), np.zeros(2), 1, 1.0)[0]
+    gradient = records.RecordKernel(**m).sums(x, np.array([1e200]), np.zeros(2), 1, 1.0)[0]
     np.testing.assert_allclose(gradient, [-0.6e-100, -0.8e-100], rtol=1e-12)
 
 
@@ -187,7 +206,7 @@ SWEEP = np.r_[0.0, 10.0 ** np.linspace(-300, 2.8, 120), np.linspace(0.01, 40.0, 
 
 def test_logistic_is_accurate_on_its_whole_range():
     mpmath.mp.dps = 40
-    kernel = records.RecordKernel(*model(LOGISTIC, BOUNDED, radius=1.0).values())
+    kernel = records.RecordKernel(**model(LOGISTIC, BOUNDED, radius=1.0))
     t = np.r_[SWEEP, -SWEEP]
     zeros = np.zeros_like(t)
     exact = [1 / (1 + mpmath.exp(-mpmath.mpf(v))) for v in t]
@@ -200,10 +219,12 @@ def test_logistic_is_accurate_on_its_whole_range():
     assert relative_error(ours, loss) < 4 * U * 2
 
 
-@pytest.mark.parametrize("loss", [LOG_COSH, PSEUDO_HUBER])
+@pytest.mark.parametrize(
+    "loss", [LOG_COSH, PSEUDO_HUBER, SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE]
+)
 def test_smooth_losses_are_accurate_on_their_whole_range(loss):
     mpmath.mp.dps = 40
-    kernel = records.RecordKernel(*model(loss, BOUNDED, radius=1.0, c=1.0, scale=1.0).values())
+    kernel = records.RecordKernel(**model(loss, BOUNDED, radius=1.0, c=1.0, scale=1.0))
     t = np.r_[SWEEP, -SWEEP]
     zeros = np.zeros_like(t)
     exact_t = [mpmath.mpf(v) for v in t]
@@ -211,6 +232,32 @@ def test_smooth_losses_are_accurate_on_their_whole_range(loss):
         psi = [mpmath.tanh(v) for v in exact_t]
         slope = [mpmath.sech(v) ** 2 for v in exact_t]
         value = [mpmath.log1p(2 * mpmath.sinh(v / 2) ** 2) for v in exact_t]
+    elif loss == OSTROVSKII_BACH:
+        root = [mpmath.sqrt(1 + 4 * v**2) for v in exact_t]
+        psi = [2 * v / (1 + s) for v, s in zip(exact_t, root, strict=True)]
+        slope = [2 / (s * (1 + s)) for s in root]
+        z = [2 * v**2 / (1 + s) for v, s in zip(exact_t, root, strict=True)]
+        value = [v - mpmath.log1p(v) / 2 for v in z]
+    elif loss == SMOOTH_ABSOLUTE:
+        psi = [mpmath.tanh(v / 2) for v in exact_t]
+        slope = [mpmath.sech(v / 2) ** 2 / 2 for v in exact_t]
+        value = [2 * mpmath.log(2 * mpmath.cosh(v / 2)) for v in exact_t]
+    elif loss == SMOOTHED_HUBER:
+        h = mpmath.mpf(0.7)
+        at = [min(max((abs(v) - 1) / h, 0), 1) for v in exact_t]
+        psi = [
+            mpmath.sign(v) * (min(abs(v), 1) + h * (s - s**3 + s**4 / 2))
+            for v, s in zip(exact_t, at, strict=True)
+        ]
+        # near the end of the corner psi' is the square of a small difference
+        slope = [(1 - s) ** 2 * (1 + 2 * s) if s < 0.9 else mpmath.mpf(0) for s in at]
+        value = [
+            min(abs(v), 1) ** 2 / 2
+            + h * s
+            + h**2 * (s**2 / 2 - s**4 / 4 + s**5 / 10)
+            + max(abs(v) - 1 - h, 0) * (1 + h / 2)
+            for v, s in zip(exact_t, at, strict=True)
+        ]
     else:
         psi = [v / mpmath.sqrt(1 + v**2) for v in exact_t]
         slope = [(1 + v**2) ** mpmath.mpf("-1.5") for v in exact_t]
@@ -225,8 +272,8 @@ def test_smooth_losses_are_accurate_on_their_whole_range(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_infinite_predictors_saturate(loss):
-    kernel = records.RecordKernel(*model(loss, BOUNDED, c=1.3, scale=1.0).values())
-    psi_max = 1.0 if loss == LOGISTIC else 1.3
+    kernel = records.RecordKernel(**model(loss, BOUNDED, c=1.3, scale=1.0))
+    psi_max = bounds(model(loss, BOUNDED, c=1.3, scale=1.0))[0] / 2.0
     for sign in (1.0, -1.0):
         y = np.array([0.0 if sign > 0 else 1.0])
         x = np.array([[2.0]])
@@ -244,7 +291,7 @@ def test_any_memory_layout(q):
     rng = np.random.default_rng(q)
     X, y = rng.normal(size=(n, q)), rng.normal(size=n)
     theta = rng.normal(size=q + 1) / q
-    kernel = records.RecordKernel(*model(LOG_COSH, MALLOWS, True).values())
+    kernel = records.RecordKernel(**model(LOG_COSH, MALLOWS, True))
     unaligned = np.frombuffer(b"x" + X.tobytes(), dtype=np.uint8)[1:].view(np.float64)
     unaligned = unaligned.reshape(n, q)
     odd_y = np.frombuffer(b"x" + y.tobytes(), dtype=np.uint8)[1:].view(np.float64)
@@ -273,7 +320,7 @@ def test_any_memory_layout(q):
 
 
 def test_empty_data_and_an_intercept_alone():
-    kernel = records.RecordKernel(*model(HUBER, MALLOWS, True).values())
+    kernel = records.RecordKernel(**model(HUBER, MALLOWS, True))
     for part in kernel.sums(np.zeros((0, 2)), np.zeros(0), np.zeros(3), 7, 1.0):
         assert not part.any()
     y = np.array([1.0, -0.5, 0.25])
@@ -283,7 +330,7 @@ def test_empty_data_and_an_intercept_alone():
 
 
 def test_kernels_pickle():
-    kernel = records.RecordKernel(*model(LOG_COSH, MALLOWS, True).values())
+    kernel = records.RecordKernel(**model(LOG_COSH, MALLOWS, True))
     again = pickle.loads(pickle.dumps(kernel))
     X, y = np.eye(4), np.arange(4.0)
     for a, b in zip(
@@ -295,8 +342,12 @@ def test_kernels_pickle():
 @pytest.mark.parametrize(
     "change",
     [
-        {"loss": 4},
+        {"loss": 8},
+        {"loss": 7},
         {"weighting": -1},
+        {"weighting": 5},
+        {"loss": SMOOTHED_HUBER, "h": 0.0},
+        {"loss": LOGISTIC, "weighting": SCHWEPPE},
         {"radius": np.nan},
         {"radius": 0.0},
         {"c": np.inf},
@@ -306,5 +357,5 @@ def test_kernels_pickle():
     ],
 )
 def test_constants_are_checked(change):
-    with pytest.raises(ValueError, match="got"):
-        records.RecordKernel(*(model(HUBER, MALLOWS) | change).values())
+    with pytest.raises(ValueError, match=r"got|logistic"):
+        records.RecordKernel(**(model(HUBER, MALLOWS) | change))

@@ -1,0 +1,124 @@
+"""Scalar Python functions compiled by Numba into block functions the record kernels can call.
+
+Numba is imported only when a loss of one's own is compiled.  IEEE arithmetic is kept: no
+``fastmath``.  The kernels hold whatever the functions return to the declared bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["CompiledLoss"]
+
+Scalar = Callable[[float], float]
+
+
+class CompiledLoss:
+    """The block functions of one loss, at addresses that stay valid as long as this object lives.
+
+    Parameters
+    ----------
+    loss, psi, psi_prime : callable
+        Functions of one float that Numba can compile and that cannot raise.
+    coupled : bool
+        Have the kernels hold psi' to its bound times one minus the square of psi over its bound.
+
+    Attributes
+    ----------
+    functions : tuple
+        The three Python functions.
+    slopes_address, values_address : int
+        C functions ``(r, psi, psi_prime, count)`` and ``(r, values, count)`` over double arrays.
+
+    Raises
+    ------
+    InvalidInput
+        If Numba cannot compile a function to one of floats, or if a function might raise: an
+        exception that depends on a record would be seen outside.
+    """
+
+    def __init__(self, loss: Scalar, psi: Scalar, psi_prime: Scalar, coupled: bool = False) -> None:
+        self.functions = (loss, psi, psi_prime)
+        self.coupled = coupled
+        self._keep = _compile(loss, psi, psi_prime)
+        self.slopes_address, self.values_address = (int(f.address) for f in self._keep)
+
+    def __reduce__(self) -> tuple[type[CompiledLoss], tuple[Scalar, Scalar, Scalar, bool]]:
+        return CompiledLoss, (*self.functions, self.coupled)
+
+
+def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, Any]:
+    try:
+        import numba
+        from numba import types
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "a loss of your own is compiled by Numba, which is not installed. Install "
+            "dpfast[numba] or use a built-in loss."
+        ) from error
+
+    names = ("loss", "psi", "psi_prime")
+    scalars = []
+    for name, function in zip(names, (loss, psi, psi_prime), strict=True):
+        scalars.append(_scalar(numba, types, name, function))
+    of_loss, of_psi, of_psi_prime = scalars
+    pointer = types.CPointer(types.float64)
+
+    @numba.cfunc(types.void(pointer, pointer, pointer, types.uintp), error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]
+    def slopes(r: Any, out_psi: Any, out_psi_prime: Any, count: Any) -> None:
+        for i in range(count):
+            value = r[i]
+            out_psi[i] = of_psi(value)
+            out_psi_prime[i] = of_psi_prime(value)
+
+    @numba.cfunc(types.void(pointer, pointer, types.uintp), error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]
+    def values(r: Any, out: Any, count: Any) -> None:
+        for i in range(count):
+            out[i] = of_loss(r[i])
+
+    for compiled, used in ((slopes, "psi and psi_prime"), (values, "loss")):
+        if _may_raise(compiled.inspect_llvm()):
+            raise InvalidInput(
+                f"{used} of a loss may raise an exception, which would depend on the records. "
+                "Return a number for every residual, infinities included: replace raise and "
+                "assert, integer division and indexing by arithmetic on floats."
+            )
+    return slopes, values
+
+
+def _may_raise(llvm: str) -> bool:
+    """Whether optimised code still touches the place where Numba puts an exception.
+
+    It does if any path can raise; a version of Numba that calls the place by another name counts
+    as raising.
+    """
+    lines = [line for line in llvm.splitlines() if "%excinfo" in line]
+    defined = [line for line in lines if line.startswith("define")]
+    return not defined or len(lines) > len(defined)
+
+
+def _scalar(numba: Any, types: Any, name: str, function: Scalar) -> Any:
+    """A function of one float, compiled to return a float."""
+    if not callable(function):
+        raise InvalidInput(
+            f"{name} must be a Python function of one residual; received {function!r}."
+        )
+    plain = getattr(function, "py_func", function)  # a Numba function brings its source
+    try:
+        compiled = numba.njit(error_model="numpy", inline="always")(plain)
+        compiled.compile((types.float64,))
+        result = compiled.overloads[(types.float64,)].signature.return_type
+    except Exception as error:  # Numba has no common base class of its failures
+        raise InvalidInput(
+            f"{name} of a loss must be a function of one float that Numba can compile; received "
+            f"{function!r}, for which Numba says: {str(error).strip().splitlines()[0]}. Use "
+            "arithmetic, comparisons, and functions of math or numpy on floats."
+        ) from error
+    if result not in (types.float64, types.float32, types.int64, types.boolean):
+        raise InvalidInput(
+            f"{name} of a loss must return a float; received {function!r}, which returns {result}."
+        )
+    return compiled

@@ -1,0 +1,263 @@
+"""Users' own losses: claim C31. The declared constants hold whatever the functions return."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Curator
+from dpfast.curator.minimiser import minimiser_search
+from dpfast.data import as_records
+from dpfast.kernels import reference
+from dpfast.models import Bounded, Clip, LogCosh, Mallows, MallowsLinear, Objective, Schweppe
+from dpfast.privacy.ledger import Ledger
+
+pytest.importorskip("numba")
+records = pytest.importorskip("dpfast.kernels.records")
+
+C = 1.345
+
+
+def log_cosh(r):
+    a = abs(r) / C
+    return C * C * (a + math.log1p(math.exp(-2.0 * a)) - math.log(2.0))
+
+
+def log_cosh_psi(r):
+    return C * math.tanh(r / C)
+
+
+def log_cosh_psi_prime(r):
+    return 1.0 - math.tanh(r / C) ** 2
+
+
+def nothing(r):
+    return math.nan
+
+
+def square(r):
+    return 0.5 * r * r
+
+
+def identity(r):
+    return r
+
+
+def one(r):
+    return 1.0
+
+
+def negative(r):
+    return -3.0 - r * r
+
+
+def wild(r):
+    return math.exp(abs(r)) * math.sin(1e3 * r)
+
+
+def jumps(r):
+    return math.inf if r > 0.3 else -math.inf if r < -0.3 else 1.0 / r
+
+
+def steps(r):
+    return -1.0 if r < 0.0 else 1.0
+
+
+def raises(r):
+    if r > 1e3:
+        raise ValueError("too large")
+    return r
+
+
+def indexes(r):
+    return (1.0, 2.0)[int(r)]
+
+
+def text(r):
+    return "large" if r > 1.0 else "small"
+
+
+def mine(**options):
+    constants = {"psi_bound": C, "psi_prime_bound": 1.0} | options
+    return dpfast.CustomLoss(log_cosh, log_cosh_psi, log_cosh_psi_prime, **constants)
+
+
+LIARS = [
+    (square, identity, one),
+    (square, negative, negative),
+    (wild, wild, wild),
+    (jumps, jumps, jumps),
+    (nothing, nothing, nothing),
+    (steps, square, steps),
+]
+WEIGHTS = (Mallows(1.7), Bounded(1.7), Clip(0.9), Schweppe(1.7), MallowsLinear(1.7))
+
+
+def hostile(n, rng):
+    x = rng.normal(size=(n, 2)) * 10.0 ** rng.choice([0.0, 0.0, 100.0, 200.0, -200.0], (n, 1))
+    y = rng.normal(size=n) * 10.0 ** rng.choice([0.0, 0.0, 3.0, 300.0], n)
+    x[0], x[1, 1], y[2], y[3], x[4], y[5] = np.nan, np.inf, np.nan, -np.inf, 1.7e308, 1.7e308
+    return x, y
+
+
+@pytest.mark.parametrize("weighting", WEIGHTS, ids=repr)
+@pytest.mark.parametrize("coupling", [None, "one-minus-square"])
+def test_c31_lying_losses_keep_the_declared_bounds(weighting, coupling):
+    rng = np.random.default_rng(0)
+    x, y = hostile(60, rng)
+    theta, other = np.array([0.3, -0.4]), np.array([-1.0, 0.7])
+    for functions in LIARS:
+        loss = dpfast.CustomLoss(*functions, psi_bound=0.7, psi_prime_bound=0.4, coupling=coupling)
+        objective = Objective(loss, weighting, 2, scale=0.8, fit_intercept=False)
+        kernel = records.RecordKernel(*objective.kernel_arguments())
+        wants = [5, 7, 39] if objective.has_curvature else [5]
+        for i in range(len(y)):
+            one_x, one_y = x[i : i + 1], y[i : i + 1]
+            usable = np.isfinite(one_x).all() and np.isfinite(one_y).all()
+            for want in wants:
+                score, hessian, meat = kernel.sums(one_x, one_y, theta, want, 1.0, 1)
+                assert np.linalg.norm(score) <= objective.score_bound * (1 + 1e-12)
+                np.testing.assert_allclose(meat, np.outer(score, score), atol=1e-12)
+                assert usable or not (score.any() or meat.any())
+                if hessian is not None:
+                    bound = objective.curvature_bound
+                    h = np.trace(hessian) / bound
+                    assert 0.0 <= h <= 1 + 1e-12
+                    assert np.linalg.norm(hessian) <= bound * (1 + 1e-12)
+                    if coupling and want == 7:
+                        tau = np.linalg.norm(score) / objective.score_bound
+                        assert h <= 1 - tau**2 + 1e-12
+            if weighting.has_loss:
+                change = kernel.loss_difference(one_x, one_y, other, theta, 1.0, 1)
+                most = objective.score_bound * np.linalg.norm(other - theta)
+                assert abs(change) <= most * (1 + 1e-12)
+                assert usable or change == 0.0
+
+
+@pytest.mark.parametrize("weighting", WEIGHTS, ids=repr)
+@pytest.mark.parametrize("q", [2, 13, 30])
+def test_agrees_with_the_twin_and_with_the_built_in_loss(weighting, q):
+    rng = np.random.default_rng(q)
+    x, y = rng.normal(size=(150, q)), 3.0 * rng.normal(size=150)
+    x[3] *= 1e200
+    x[7, 0] = np.nan
+    theta, new = rng.normal(size=q + 1) / q, rng.normal(size=q + 1) / q
+    objective = Objective(mine(), weighting, q, scale=0.8)
+    built_in = Objective(LogCosh(), weighting, q, scale=0.8).kernel_arguments()
+    arguments = objective.kernel_arguments()
+    h, user = arguments[-2:]
+    names = ("loss", "c", "scale", "weighting", "radius", "intercept")
+    twin = dict(zip(names, arguments[:6], strict=True)) | {"h": h, "functions": user.functions}
+    kernel = records.RecordKernel(*arguments)
+    for want in (1, 7, 39) if objective.has_curvature else (1, 5):
+        ours = kernel.sums(x, y, theta, want, 150.0)
+        for expected, tolerance in (
+            (reference.record_sums(x, y, theta, want=want, divisor=150.0, **twin), 1e-12),
+            (records.RecordKernel(*built_in).sums(x, y, theta, want, 150.0), 1e-12),
+        ):
+            for a, b in zip(ours, expected, strict=True):
+                assert (a is None) == (b is None)
+                if a is not None:
+                    np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * 10)
+    if weighting.has_loss:
+        ours = kernel.loss_difference(x, y, new, theta, 150.0)
+        expected = reference.loss_difference(x, y, new, theta, divisor=150.0, **twin)
+        assert ours == pytest.approx(expected, abs=1e-12)
+    threads = kernel.sums(x, y, theta, 1, 150.0, 3)[0]
+    np.testing.assert_array_equal(threads, kernel.sums(x, y, theta, 1, 150.0, 1)[0])
+    limit = 0.1
+    change = kernel.gradient_change(x, y, new, theta, limit, 150.0)
+    expected = reference.gradient_change(x, y, new, theta, limit=limit, divisor=150.0, **twin)
+    np.testing.assert_allclose(change, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [raises, indexes])
+def test_c31_code_that_may_raise_is_refused(bad):
+    """An exception would be seen outside, and depends on the records."""
+    for functions in ((bad, identity, one), (square, bad, one), (square, identity, bad)):
+        loss = dpfast.CustomLoss(*functions, psi_bound=1.0, psi_prime_bound=1.0)
+        with pytest.raises(dpfast.InvalidInput, match="may raise an exception"):
+            _ = loss.compiled
+
+
+def test_c31_enforced_coupling():
+    """Full curvature with a full score, declared impossible, cannot be had."""
+    loss = dpfast.CustomLoss(
+        square, steps, one, psi_bound=1.0, psi_prime_bound=1.0, coupling="one-minus-square"
+    )
+    objective = Objective(loss, Bounded(1.0), 1, scale=1.0, fit_intercept=False)
+    assert objective.coupling == "one-minus-square"
+    assert objective.majorizer_coupling == "independent"
+    kernel = records.RecordKernel(*objective.kernel_arguments())
+    score, hessian, _ = kernel.sums(np.ones((1, 1)), np.ones(1), np.zeros(1), 3, 1.0)
+    assert score[0] == -1.0
+    assert hessian[0, 0] == 0.0
+
+
+@pytest.mark.parametrize("bad", [text, "psi", None, 3.0])
+def test_functions_that_are_no_losses(bad):
+    with pytest.raises(dpfast.InvalidInput, match=r"of one|must return a float"):
+        _ = dpfast.CustomLoss(square, bad, one, psi_bound=1.0, psi_prime_bound=1.0).compiled
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"psi_bound": math.inf},
+        {"psi_prime_bound": -1.0},
+        {"convex": "no"},
+        {"coupling": "circle"},
+        {"name": ""},
+        {"self_concordance": -1.0},
+    ],
+)
+def test_declarations_are_checked(change):
+    with pytest.raises(dpfast.InvalidInput, match=next(iter(change))):
+        mine(**change)
+
+
+def test_equality_and_pickling():
+    assert mine() == mine()
+    assert hash(mine()) == hash(mine())
+    assert mine() != mine(psi_bound=2.0)
+    assert mine().compiled is mine(psi_bound=2.0).compiled  # the same functions
+    again = pickle.loads(pickle.dumps(mine()))
+    assert again == mine()
+    kernel = records.RecordKernel(*Objective(again, Mallows(2.0), 1, scale=1.0).kernel_arguments())
+    copy = pickle.loads(pickle.dumps(kernel))
+    x, y = np.eye(3)[:, :1], np.arange(3.0)
+    for a, b in zip(
+        kernel.sums(x, y, np.ones(2), 7, 1.0), copy.sums(x, y, np.ones(2), 7, 1.0), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_cannot_be_enforced_is_not_relied_on():
+    from dpfast.models import release_constants
+
+    x, y = np.ones((50, 1)), np.ones(50)
+    objective = Objective(mine(self_concordance=1.5), Schweppe(2.0), 1, scale=1.0, ridge=0.5)
+    curator = Curator(as_records(x, y), objective, Ledger(1.0), dpfast.EntropyNoise())
+    with pytest.raises(dpfast.InvalidInput, match="declared, not proved"):
+        minimiser_search(curator)
+    assert curator.ledger.entries == ()
+    with pytest.raises(dpfast.InvalidInput, match="declared, not proved"):
+        release_constants(mine(self_concordance=1.5))
+    assert objective.self_concordance == 3.0  # for the length of steps
+
+
+def test_not_convex_means_gradients_only():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    y = x @ [1.0, -1.0] + rng.normal(size=400)
+    loss = mine(convex=False, name="my loss")
+    with pytest.raises(dpfast.InvalidInput, match=r"my loss.*convex=False"):
+        dpfast.fit(x, y, loss, privacy=1.0, scale=1.0)
+    with pytest.raises(dpfast.InvalidInput, match=r"my loss.*convex=False"):
+        dpfast.fit(x, y, loss, privacy=1.0, scale=1.0, inference=False, method="newton")
+    result = dpfast.fit(x, y, loss, privacy=1.0, scale=1.0, inference=False, steps=5)
+    assert np.isfinite(result.params).all()
