@@ -6,6 +6,7 @@ if those data are real.
 
 from dpfast.audit.certificate import LowerBound, lower_bound
 from dpfast.audit.export import to_dp_accounting
+from dpfast.audit.losses import LossReport, check_loss
 from dpfast.audit.pairs import KINDS, Pair, neighbours
 from dpfast.audit.playback import replay
 from dpfast.audit.report import LeakFound, ReplayReport
@@ -15,10 +16,12 @@ __all__ = [
     "KINDS",
     "Finding",
     "LeakFound",
+    "LossReport",
     "LowerBound",
     "Pair",
     "ReplayReport",
     "SearchReport",
+    "check_loss",
     "lower_bound",
     "neighbours",
     "replay",

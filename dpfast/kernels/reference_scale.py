@@ -12,16 +12,18 @@ import numpy as np
 from dpfast.kernels.reference import (
     BOUNDED,
     HESSIAN,
-    HUBER,
-    LOG_COSH,
     MAJORIZER,
     Array,
     _counts,
     _design,
-    _majorizer,
-    _psi,
-    _psi_prime,
-    _residual,
+)
+from dpfast.kernels.reference_losses import (
+    HUBER,
+    LOG_COSH,
+    majorizer,
+    psi,
+    psi_prime,
+    scaled_residual,
 )
 
 __all__ = ["record_sums"]
@@ -80,7 +82,7 @@ def record_sums(
         rows = _design(X, weighting, radius, intercept)
         t = rows.times(theta[:-1])
         counts = _counts(rows, t, y, loss)
-        r = _residual(np.where(counts, t, 0.0), np.where(counts, y, 0.0), loss, sigma)
+        r = scaled_residual(np.where(counts, t, 0.0), np.where(counts, y, 0.0), loss, sigma)
         on = counts.astype(float)
         over = rows.length > radius
         w = (
@@ -94,7 +96,7 @@ def record_sums(
             short if weighting == BOUNDED else np.where(over, radius / rows.length, 1) * short
         )
 
-        score_x = -on * _psi(r, y, loss, c) * weighted
+        score_x = -on * psi(r, y, loss, c, 1.0) * weighted
         score_z = on * scale_factor * (kappa / 2.0 - _chi(r, loss, c)) * w
         scores = np.column_stack([rows.unit * score_x[:, None], score_z])
         gradient = scores.sum(axis=0) / divisor
@@ -103,10 +105,10 @@ def record_sums(
         p = rows.unit.shape[1]
         hessian = np.zeros((p + 1, p + 1))
         if want & MAJORIZER == MAJORIZER:
-            slope = on * _majorizer(r, loss, c)
+            slope = on * majorizer(r, loss, c, 1.0)
             cross, corner = np.zeros_like(r), on * kappa * w
         else:
-            slope = on * _psi_prime(r, loss, c)
+            slope = on * psi_prime(r, loss, c, 1.0)
             once, twice = _curvature_times(r, loss, c)
             cross, corner = on * once * weighted, on * twice * w
         if want & HESSIAN:

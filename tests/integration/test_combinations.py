@@ -1,0 +1,98 @@
+"""Every loss with every weighting and method: works on hostile data, or is refused by name."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.models import resolve_loss
+from dpfast.models.losses import LOSSES
+
+WEIGHTS = (
+    dpfast.Mallows(1.5),
+    dpfast.Bounded(1.5),
+    dpfast.Schweppe(1.5),
+    dpfast.MallowsLinear(1.5),
+    dpfast.Clip(0.8),
+)
+NEWTON = dpfast.Newton()
+METHODS = (
+    ("gradient-descent", False),
+    ("gradient-descent", True),
+    ("auto", False),
+    ("newton", False),
+    ("newton", True),
+)
+
+
+def hostile(binary):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) * 10.0 ** rng.choice([0.0, 0.0, 0.0, 200.0, -200.0], (60, 1))
+    y = (rng.random(60) < 0.5) * 1.0 if binary else 10.0 ** rng.choice([0.0, 3.0, 300.0], 60)
+    X[0], X[1, 1], y[2], y[3], X[4], X[5] = np.nan, np.inf, np.nan, -np.inf, 1.7e308, 5e-324
+    return X, y
+
+
+def expected(loss, weights, method, inference):
+    """What must be refused, and the words that say why."""
+    if not loss.needs_scale and isinstance(weights, dpfast.Schweppe):
+        return "not a function of a residual"
+    if method == "newton" or inference:
+        if not loss.has_curvature:
+            return "redescending"
+        if isinstance(weights, dpfast.MallowsLinear):
+            return "no finite bound"
+        if isinstance(weights, dpfast.Clip):
+            return "not the gradient of a loss"
+    return None
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_combination_works_or_is_refused_by_name(name):
+    loss = resolve_loss(name)
+    X, y = hostile(loss.binary_response)
+    scale = 0.8 if loss.needs_scale else None
+    n_refused = 0
+    for weights, (method, inference) in product(WEIGHTS, METHODS):
+        reason = expected(loss, weights, method, inference)
+        call = {"weights": weights, "method": method, "inference": inference, "steps": 3}
+        ledger = dpfast.Ledger(1.0)
+        if reason is None:
+            result = dpfast.fit(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
+            assert np.isfinite(result.params).all()
+            continue
+        n_refused += 1
+        with pytest.raises(dpfast.InvalidInput) as caught:
+            dpfast.fit(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
+        message = str(caught.value)
+        assert reason in message
+        # the part that is at fault, by name, and what would be allowed
+        at_fault = name if reason == "redescending" else type(weights).__name__
+        assert at_fault in message
+        assert ledger.entries == ()
+    assert n_refused >= 6
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_adaptive_steps_need_a_public_self_concordance(name):
+    """Finite with Schweppe's and bounded rows only, and for self-concordant losses only."""
+    loss = resolve_loss(name)
+    if not loss.has_curvature:
+        return
+    X, y = hostile(loss.binary_response)
+    scale = 0.8 if loss.needs_scale else None
+    from dpfast.optimize.damping import DecrementSwitch, SelfConcordant
+
+    for weights, step in product(WEIGHTS[:3], (SelfConcordant(), DecrementSwitch())):
+        if not loss.needs_scale and isinstance(weights, dpfast.Schweppe):
+            continue
+        options = {"privacy": 1.0, "scale": scale, "steps": 3, "weights": weights}
+        works = loss.self_concordance < np.inf and not isinstance(weights, dpfast.Mallows)
+        if works:
+            dpfast.fit(X, y, name, method=dpfast.Newton(step=step), **options)
+        else:
+            with pytest.raises(dpfast.InvalidInput, match="self-concordance"):
+                dpfast.fit(X, y, name, method=dpfast.Newton(step=step), **options)
