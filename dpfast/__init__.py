@@ -53,6 +53,7 @@ _HOMES = {
     "Uniform": "dpfast.optimize",
     "Welsch": "dpfast.models",
     "ZCDP": "dpfast.privacy.budget",
+    "certify": "dpfast.release",
     "fit": "dpfast.regression",
     "fit_formula": "dpfast.tables",
     "nonprivate_fit": "dpfast.nonprivate",
@@ -60,6 +61,8 @@ _HOMES = {
     "private_quantiles": "dpfast.quantiles",
     "tune": "dpfast.bayesopt.tuning",
     "with_private_scaling": "dpfast.quantiles",
+    "release_functional": "dpfast.release",
+    "release_parameter": "dpfast.release",
 }
 
 __all__ = [
@@ -107,6 +110,7 @@ __all__ = [
     "Welsch",
     "ZCDP",
     "__version__",
+    "certify",
     "fit",
     "fit_formula",
     "nonprivate_fit",
@@ -114,6 +118,8 @@ __all__ = [
     "private_quantiles",
     "tune",
     "with_private_scaling",
+    "release_functional",
+    "release_parameter",
 ]
 
 
@@ -148,6 +154,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.noise import EntropyNoise, SeededNoise
     from dpfast.quantiles import private_quantiles, with_private_scaling
     from dpfast.regression import fit
+    from dpfast.release import certify, release_functional, release_parameter
     from dpfast.study import plan
     from dpfast.tables import fit_formula
 

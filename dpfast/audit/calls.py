@@ -26,7 +26,7 @@ from dpfast.models import (
 )
 from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
 from dpfast.optimize.damping import Backtracking, Damped, DecrementSwitch, SelfConcordant
-from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
 from dpfast.regression import fit
@@ -208,8 +208,12 @@ def _baselines() -> Iterator[Example]:
             for rate in (0.3, 1.0):
                 sgd = {"clip": 0.8, "steps": 3, "sampling_rate": rate} | scale
                 calls.append(("sgd", loss, baselines.dp_sgd, sgd))
+        if loss != "huber":
+            tilted = {"ridge": 0.5, "radius": 1.5} | scale
+            calls.append(("perturbation", loss, baselines.objective_perturbation, tilted))
     for module, loss, function, options in calls:
-        budget: Budget = ApproxDP(1.0, 1e-6) if module == "sgd" else GDP(1.0)
+        approximate = module in ("sgd", "perturbation")
+        budget: Budget = ApproxDP(1.0, 1e-6) if approximate else GDP(1.0)
         arguments = (loss,) if loss else ()
         call = partial(_apply, function, arguments, {"privacy": budget} | options)
         name = f"dpfast.baselines.{module}.{function.__name__}"
@@ -302,6 +306,51 @@ def _told_values(data: Any) -> Any:
     )
 
 
+def _releases() -> Iterator[Example]:
+    from dpfast.models import Ball, Box
+    from dpfast.release import certify, release_functional, release_parameter
+
+    budget = ApproxDP(6.0, 1e-3)
+    for loss, domain in product(LOSSES[1:], (Ball(1.5), Box(1.0, intercept=True))):
+        binary = loss == "logistic"
+        scale: dict[str, Any] = {} if binary else {"scale": 3.0}
+        width = 2 + int(domain.intercept)
+        # a large ridge certifies even the audits' tiny data sets; a small one does not
+        variants: list[tuple[Callable[..., Any], str, tuple[Any, ...], dict[str, Any]]] = [
+            (release_functional, "certified", (np.eye(width)[0],), {"ridge": 5.0}),
+            (release_functional, "names", (["x1", "x2"],), {"ridge": 9.0, "noise_law": "student"}),
+            (release_functional, "not certified", ("x2",), {"ridge": 1e-3}),
+            (
+                release_functional, "fallback", ("x2",),
+                {"ridge": 1e-3, "fallback": "objective-perturbation"},
+            ),
+            (release_functional, "inference", ("x1",), {"ridge": 5.0, "inference": 0.3}),
+            (release_parameter, "certified", (), {"ridge": 5.0}),
+            (release_parameter, "not certified", (), {}),
+        ]  # fmt: skip
+        for function, label, arguments, options in variants:
+            call = partial(
+                _shown, function, (loss, *arguments),
+                {"privacy": budget, "domain": domain} | options | scale,
+            )  # fmt: skip
+            name = f"dpfast.release.{function.__name__.split('_')[1]}.{function.__name__}"
+            yield Example(name, f"{loss}, {domain!r}, {label}", call, binary, budget)
+        call = partial(
+            _shown, certify, (loss,),
+            {"privacy": PureDP(1.0), "domain": domain, "ridge": 1.0} | scale,
+        )  # fmt: skip
+        name = "dpfast.release.certificate.certify"
+        yield Example(name, f"{loss}, {domain!r}", call, binary, PureDP(1.0).as_gdp())
+
+
+def _shown(
+    function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], data: Any
+) -> Any:
+    """A result and what is printed of it: both are published."""
+    result = function(*data, *arguments, **options)
+    return result, str(result), repr(result)
+
+
 def _apply(
     function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], data: Any
 ) -> Any:
@@ -355,4 +404,5 @@ MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     _formulas,
     _searches,
     _quantiles,
+    _releases,
 )

@@ -12,6 +12,7 @@ from dpfast.baselines.gibo import nonprivate_gibo
 from dpfast.baselines.global_search import global_search
 from dpfast.baselines.noisy_descent import noisy_descent
 from dpfast.baselines.output import output_perturbation
+from dpfast.baselines.perturbation import objective_perturbation
 from dpfast.baselines.random_search import random_search
 from dpfast.baselines.sgd import dp_sgd
 from dpfast.baselines.statistics import adassp, sufficient_statistics
@@ -23,6 +24,7 @@ __all__ = [
     "global_search",
     "noisy_descent",
     "nonprivate_gibo",
+    "objective_perturbation",
     "output_perturbation",
     "random_search",
     "sufficient_statistics",

@@ -1,0 +1,138 @@
+"""Objective perturbation: the exact minimiser of a randomly tilted objective."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
+from dpfast.errors import InvalidBudget
+from dpfast.inference.request import RELATION, Request, charge_shared
+from dpfast.inference.results import Fit, Guarantee
+from dpfast.models import Bounded, Loss
+from dpfast.privacy.budget import ApproxDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["ApproximateGuarantee", "objective_perturbation"]
+
+
+class ApproximateGuarantee(Guarantee):
+    """A guarantee that is one pair (epsilon, delta).
+
+    Attributes
+    ----------
+    total : ApproxDP
+        What is promised.
+    mu : float
+        NaN: no Gaussian-DP parameter is known.
+    """
+
+    total: ApproxDP
+
+    @classmethod
+    def of(cls, parts: Guarantee, total: ApproxDP) -> ApproximateGuarantee:
+        made = cls(*parts)
+        made.total = total
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ApproximateGuarantee.of, (Guarantee(*self), self.total)
+
+    def epsilon(self, delta: float) -> float:
+        """The promised epsilon if ``delta`` is at least its own, else infinity."""
+        return self.total.epsilon if delta >= self.total.delta else math.inf
+
+    def equivalents(self) -> list[tuple[float, float]]:
+        """The promised pair."""
+        return [(self.total.epsilon, self.total.delta)]
+
+    def explain(self, delta: float = 1e-6) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        lines = []
+        if self.guarantee != "GDP":
+            lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
+        epsilon, own = self.total.epsilon, self.total.delta
+        lines.append(
+            f"Privacy: (epsilon={epsilon:.6g}, delta={own:.3g})-DP in total; {self.relation}"
+        )
+        return "\n".join(lines)
+
+
+def objective_perturbation(
+    X: Any,
+    y: Any,
+    loss: str | Loss,
+    *,
+    ridge: float,
+    privacy: Budget,
+    radius: float,
+    scale: float | None = None,
+    fit_intercept: bool = True,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+) -> Fit:
+    """Minimise a ridge-penalised objective with a random linear term.
+
+    Chaudhuri, Monteleoni and Sarwate (2011) and Kifer, Smith and Thakurta (2012) with the noise
+    that generalised linear models need under replacement of a record (formulas page, section
+    II.6; eq. (15) of paper 3 is wrong as printed).  The minimiser is found to a certified
+    tolerance, which a little noise on the output covers.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+        Covariates, without a column of ones; any values.
+    y : array-like of shape (n,)
+    loss : {"log-cosh", "pseudo-huber", "logistic"} or Loss
+        Self-concordant losses.
+    ridge : float
+        Public ridge penalty, of all coefficients; it must exceed about
+        ``curvature_bound/(n epsilon)``.
+    privacy : ApproxDP
+        The total to spend.
+    radius : float
+        Rows, intercept included, are projected onto the ball of this radius.
+    scale : float
+        Public residual scale; required by all losses but the logistic.
+    fit_intercept : bool
+    ledger : Ledger, optional
+        A budget shared by several analyses; the total is charged to it at once.
+    noise : NoiseSource, optional
+    threads : int, optional
+    names : sequence of str, optional
+
+    Returns
+    -------
+    Fit
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claims R10, R20, R21 and R23
+    of ``dpfast/privacy/PROOFS-release.md``).  Running time is not protected.
+    """
+    if not isinstance(privacy, ApproxDP):
+        raise InvalidBudget(
+            "objective perturbation is (epsilon, delta)-DP and nothing else. Pass "
+            f"privacy=dpfast.ApproxDP(epsilon, delta); received {privacy!r}."
+        )
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
+    objective = request.objective(loss, scale=scale, weights=Bounded(radius), ridge=ridge)
+    curator = request.curator(objective, Ledger(privacy))
+    terms = perturbation_terms(curator, objective.weighting.radius, privacy)
+    label = f"objective_perturbation({objective.loss.name}, n={request.n}, p={request.dimension})"
+    charge_shared(ledger, privacy, privacy, label)
+    answer = perturbed_minimiser(curator, terms)
+    parts = Guarantee(request.noise.guarantee, math.nan, RELATION, request.n, ())
+    return request.fit(
+        answer.value,
+        model=repr(objective),
+        method=f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}",
+        privacy=ApproximateGuarantee.of(parts, privacy),
+        binary_response=objective.loss.binary_response,
+    )

@@ -1,0 +1,48 @@
+"""Records seen through a declared domain: every row is projected before a kernel sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data import Records
+from dpfast.models import Domain
+
+__all__ = ["ProjectedRecords", "thinned"]
+
+Array = NDArray[np.float64]
+
+
+class ProjectedRecords(Records):
+    """The same records, projected onto a domain block by block when they are first read.
+
+    Records in memory are projected once and kept; others on every pass.
+    """
+
+    __slots__ = ("_domain", "_kept", "_source")
+
+    def __init__(self, source: Records, domain: Domain) -> None:
+        super().__init__(source.X, source.y, source.names)
+        self.block_sizes = source.block_sizes
+        self._source = source
+        self._domain = domain
+        self._kept: Array | None = None
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        if len(self.block_sizes) > 1:
+            for X, y in self._source.blocks():
+                yield self._domain.project(X), y
+            return
+        X, y = next(self._source.blocks())
+        if self._kept is None:
+            self._kept = self._domain.project(X)
+        yield self._kept, y
+
+
+def thinned(records: Records, size: int) -> Records:
+    """About ``size`` records spread evenly over the first block, copied."""
+    X, y = next(records.blocks())
+    every = max(1, len(y) // size)
+    return Records(np.ascontiguousarray(X[::every]), np.ascontiguousarray(y[::every]), None)

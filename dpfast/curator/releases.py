@@ -1,0 +1,170 @@
+"""Test and release: a certificate of the curvature, then what it allows, paid for at once.
+
+The cost of a certificate and of the release it makes possible is not a sum (claim R8), so a
+:class:`CertifiedRelease` charges (epsilon, delta) when it is opened and answers two questions, once
+each: the certificate, an integer with discrete Laplace noise, and then functionals of the
+minimiser, or all of it.  The scale of a functional's noise follows from the records: it is drawn
+from and forgotten here (claim R22).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from dpfast.curator.answers import Receipt
+from dpfast.curator.certified import Minimiser, certified_minimiser, certified_plan
+from dpfast.curator.observer import OBSERVER, Release
+from dpfast.curator.terms import FunctionalTerms, ParameterTerms, Terms
+from dpfast.errors import BudgetExceeded
+from dpfast.models import Domain
+from dpfast.privacy.mechanisms import laplace_rate, release_integer
+from dpfast.privacy.scaled_release import release_scaled
+from dpfast.privacy.sensitivity_release import COUNT, scaled_count
+
+if TYPE_CHECKING:
+    from dpfast.curator.curator import Curator
+
+Array = NDArray[np.float64]
+
+__all__ = ["CertifiedRelease", "CountAnswer"]
+
+
+class CountAnswer(NamedTuple):
+    """The released integer of a certificate."""
+
+    value: int
+    receipt: Receipt
+
+
+class CertifiedRelease:
+    """A certificate and one release, for one charge.
+
+    Parameters
+    ----------
+    curator : Curator
+        With ``Bounded`` covariates and records that are projected onto the domain.
+    domain : Domain
+    terms : Terms
+
+    Privacy
+    -------
+    Opening charges ``terms.budget`` before any record is touched (claims R5 to R8 and R20 to R22
+    of ``dpfast/privacy/PROOFS-release.md``).  How long the search for the minimiser takes depends
+    on the records and is not protected.
+    """
+
+    def __init__(self, curator: Curator, domain: Domain, terms: Terms) -> None:
+        self.plan = certified_plan(curator, domain.radius)
+        self.rate = laplace_rate(COUNT, terms.epsilon1)
+        self.terms = terms
+        self._curator = curator
+        self._domain = domain
+        self._minimiser: Minimiser | None = None
+        self._left = ["certificate", terms.what]
+        curator.ledger.charge(terms.budget, terms.label)
+
+    def certificate(self) -> CountAnswer:
+        """Release the count of eigenvalue steps with discrete Laplace noise (claim R5)."""
+        self._use("certificate")
+        plan, curator = self.plan, self._curator
+        found = self._found()
+        count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
+        noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
+        mu = self.terms.certificate_mu(COUNT / noise_scale)
+        receipt = Receipt("certificate", "R5", mu, float(COUNT), noise_scale)
+
+        def draw() -> NDArray[np.int64]:
+            return np.array([release_integer(count, self.rate, curator._noise)], dtype=np.int64)
+
+        released = self._observe((), receipt, np.array([count], dtype=np.int64), draw)
+        return CountAnswer(int(released[0]), receipt)
+
+    def functionals(self, directions: Array, choices: tuple[FunctionalTerms, ...]) -> Array:
+        """Release linear functionals of the minimiser, each with its secret scale (claim R6).
+
+        Parameters
+        ----------
+        directions : ndarray of shape (k, p)
+        choices : tuple of FunctionalTerms
+            From :func:`~dpfast.curator.terms.functional_terms` with the released lower bound.
+        """
+        self._use("functional")
+        curator = self._curator
+        found = self._found()
+        values = [_exact_product(w, found.theta) for w in directions]
+        scales = [self._scale(found, w, t) for w, t in zip(directions, choices, strict=True)]
+        bounds = [choice.scale_bound for choice in choices]
+        # the public bound, not the secret scale: what is announced may be published
+        sensitivity = math.hypot(*(choice.shift_bound for choice in choices))
+        receipt = Receipt("functional", "R6", sensitivity / min(bounds), sensitivity, min(bounds))
+
+        def draw() -> Array:
+            law, source = self.terms.noise, curator._noise
+            return np.array(
+                [
+                    release_scaled(value, scale, bound, law, source)
+                    for value, scale, bound in zip(values, scales, bounds, strict=True)
+                ]
+            )
+
+        exact = np.array([float(value) for value in values])
+        return np.asarray(self._observe((directions, choices), receipt, exact, draw))
+
+    def parameter(self, choice: ParameterTerms) -> Array:
+        """Release the minimiser with normal noise of a public scale (claim R4)."""
+        self._use("parameter")
+        receipt = Receipt(
+            "parameter", "R4", choice.shift / choice.noise_scale, choice.shift, choice.noise_scale
+        )
+        question = ("parameter", receipt.mu, choice)
+        return self._curator._release(question, receipt, self._found().theta).value
+
+    def _scale(self, found: Minimiser, direction: Array, choice: FunctionalTerms) -> float:
+        """Secret scale of one functional's noise (claim R6)."""
+        plan = self.plan
+        factor = cho_factor(found.hessian, check_finite=False)
+        p = cho_solve(factor, direction, check_finite=False)
+        unit = 2.0 * plan.slope / plan.n
+        delta = unit * self._domain.support(p)
+        # never negative: the computed Hessian is positive definite by claim R20
+        length = math.sqrt(max(float(direction @ p), 0.0))
+        psi = unit * plan.radius / math.sqrt(choice.l0) * length
+        return choice.multiplier * (choice.factors.A * delta + choice.factors.Bc * psi)
+
+    def _use(self, query: str) -> None:
+        if query not in self._left or (query != "certificate" and "certificate" in self._left):
+            raise BudgetExceeded(
+                f"{query!r} was not paid for, is used, or was asked before the certificate. "
+                "Nothing was spent and no record was touched. Open another CertifiedRelease."
+            )
+        self._left.remove(query)
+
+    def _found(self) -> Minimiser:
+        if self._minimiser is None:
+            self._minimiser = certified_minimiser(self._curator, self.plan)
+        return self._minimiser
+
+    def _observe(
+        self, parameters: tuple[Any, ...], receipt: Receipt, value: Any, draw: Callable[[], Any]
+    ) -> Any:
+        """Through the seam of the audit, like every answer of the curator."""
+        question = (receipt.query, receipt.mu, *parameters)
+        observer = OBSERVER.get()
+        if observer is None:
+            return draw()
+        query, claim, mu, sensitivity, scale = receipt
+        release = Release(query, claim, value, mu, sensitivity, scale)
+        return observer.release(question, release, draw)
+
+
+def _exact_product(direction: Array, theta: Array) -> Fraction:
+    """``direction @ theta`` without rounding."""
+    pairs = zip(direction.tolist(), theta.tolist(), strict=True)
+    return sum((Fraction(w) * Fraction(t) for w, t in pairs), Fraction(0))

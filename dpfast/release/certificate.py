@@ -1,0 +1,89 @@
+"""``certify``: a private lower bound of the curvature at the minimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpfast.curator.releases import CertifiedRelease
+from dpfast.curator.terms import Terms
+from dpfast.errors import InvalidBudget
+from dpfast.inference.request import in_unit
+from dpfast.models import Domain, Loss
+from dpfast.privacy.budget import Budget, PureDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.release.request import ReleaseRequest
+from dpfast.release.results import Certificate
+
+__all__ = ["certify"]
+
+
+def certify(
+    X: Any,
+    y: Any,
+    loss: str | Loss,
+    *,
+    privacy: Budget,
+    domain: Domain,
+    scale: float | None = None,
+    ridge: float = 0.0,
+    failure: float = 1e-6,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+) -> Certificate:
+    """Release a lower bound of the smallest eigenvalue of the Hessian at the minimiser.
+
+    The eigenvalue moves by at most ``2 c B1 radius^2/n`` when one record is replaced, whatever the
+    data (theorem A of the formulas page, which replaces algorithms 2 and 6 of paper 3), so one
+    Laplace release is enough.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+        Covariates, without a column of ones; rows outside of the domain are projected onto it.
+    y : array-like of shape (n,)
+    loss : {"log-cosh", "pseudo-huber", "logistic"} or Loss
+        Self-concordant losses.
+    privacy : PureDP
+        What the certificate costs.
+    domain : Domain
+        Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
+        there is an intercept.
+    scale : float
+        Public residual scale; required by all losses but the logistic.
+    ridge : float
+        Public penalty, part of the Hessian.
+    failure : float
+        Probability with which the lower bound may be wrong.
+    ledger, noise, threads, names
+        As for :func:`dpfast.fit`.
+
+    Returns
+    -------
+    Certificate
+
+    Privacy
+    -------
+    ``privacy``: pure DP under replacement of one record, n public (claims R3, R5 and R20 of
+    ``dpfast/privacy/PROOFS-release.md``).
+    """
+    if not isinstance(privacy, PureDP):
+        raise InvalidBudget(
+            f"a certificate is pure DP. Pass privacy=dpfast.PureDP(epsilon); received {privacy!r}."
+        )
+    request = ReleaseRequest(
+        X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
+        names=names,
+    )  # fmt: skip
+    epsilon = privacy.epsilon
+    terms = Terms("nothing", epsilon, 0.0, epsilon, in_unit(failure, "failure"))
+    curator = request.curator(Ledger(privacy))
+    request.charge(ledger, privacy, "certify")
+    query = CertifiedRelease(curator, request.domain, terms)
+    count = query.certificate().value
+    guarantee = request.guarantee(epsilon, 0.0, ("the certificate",))
+    bound = terms.lower_bound(count, query.plan)
+    return request.certificate(query.plan, count, bound, failure, guarantee)

@@ -1,0 +1,59 @@
+"""Algorithm 1 of paper 3 as a combinator: test privately, release if the test allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["TestAndRelease"]
+
+Tested = TypeVar("Tested")
+Allowed = TypeVar("Allowed")
+Released = TypeVar("Released")
+Refused = TypeVar("Refused")
+
+
+class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
+    """Test, decide from the released test alone, then release or refuse.
+
+    Parameters
+    ----------
+    test : callable
+        ``test()`` releases what the decision rests on: a private answer.
+    allow : callable
+        ``allow(tested)`` says how the release may be made, or None; a function of the answer and
+        of public constants only.
+    release : callable
+        ``release(allowed)`` is private for every value of ``allowed`` whenever the test holds
+        (lemma 2.2 of the paper).
+    refuse : callable
+        ``refuse(tested)``: what to do instead; private for every ``tested``.
+
+    Notes
+    -----
+    Privacy of the whole: adaptive composition of the test with the worse of ``release`` and
+    ``refuse``, plus the probability that the test wrongly allows.  The caller calibrates these
+    together (claim R8 of ``dpfast/privacy/PROOFS-release.md``).
+    """
+
+    __test__ = False  # not a test case, whatever its name looks like to pytest
+
+    def __init__(
+        self,
+        test: Callable[[], Tested],
+        allow: Callable[[Tested], Allowed | None],
+        release: Callable[[Allowed], Released],
+        refuse: Callable[[Tested], Refused],
+    ) -> None:
+        self._test = test
+        self._allow = allow
+        self._release = release
+        self._refuse = refuse
+
+    def run(self) -> Released | Refused:
+        """The release, or what was done instead."""
+        tested = self._test()
+        allowed = self._allow(tested)
+        if allowed is None:
+            return self._refuse(tested)
+        return self._release(allowed)

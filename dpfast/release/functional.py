@@ -1,0 +1,173 @@
+"""``release_functional``: one coefficient, or any linear functional, of a regression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpfast.curator.terms import FunctionalTerms, functional_multiplier, functional_terms
+from dpfast.errors import InvalidInput
+from dpfast.inference.request import in_unit
+from dpfast.models import Domain, Loss
+from dpfast.privacy.budget import ApproxDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.scaled_release import LAWS
+from dpfast.release.request import ReleaseRequest, approximate
+from dpfast.release.results import (
+    Certificate,
+    FunctionalRelease,
+    NotCertified,
+    ParameterRelease,
+)
+from dpfast.release.sampling import sampling_errors
+from dpfast.release.session import Session, make_terms
+
+__all__ = ["release_functional"]
+
+Choices = tuple[FunctionalTerms, ...]
+
+
+def release_functional(
+    X: Any,
+    y: Any,
+    loss: str | Loss,
+    direction: Any,
+    *,
+    privacy: Budget,
+    domain: Domain,
+    scale: float | None = None,
+    ridge: float = 0.0,
+    noise_law: str = "laplace",
+    certificate_share: float = 0.25,
+    fallback: str | None = None,
+    inference: float | None = None,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+) -> FunctionalRelease | ParameterRelease | NotCertified:
+    """Release a linear functional of a regression's coefficients under differential privacy.
+
+    Algorithm 5* (formulas page, section II.4): a private lower bound of the curvature, then
+    ``w'theta`` with noise in proportion to how far *these* data let one record move it, which for
+    one coefficient is far less than how far it can move all of them.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+        Covariates, without a column of ones; rows outside of the domain are projected onto it.
+    y : array-like of shape (n,)
+        Response; in {0, 1} for the logistic loss.
+    loss : {"log-cosh", "pseudo-huber", "logistic"} or Loss
+        Self-concordant losses.
+    direction : str, sequence of str, or array-like of shape (p,) or (k, p)
+        Names of coefficients, or weights (the intercept first, if the domain has one).  Several
+        directions share one certificate; each gets a k-th of the rest of the budget.
+    privacy : ApproxDP
+        The **total** (epsilon, delta): certificate, release, fallback and inference.
+    domain : Domain
+        Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
+        there is an intercept.
+    scale : float
+        Public residual scale; required by all losses but the logistic.
+    ridge : float
+        Public penalty ``ridge/2 ||theta||^2``.
+    noise_law : {"laplace", "student", "gaussian"}
+        Law of the noise.  Laplace is best for one number in most settings; "student" (three
+        degrees of freedom) tolerates the most change of scale, "gaussian" the least.
+    certificate_share : float
+        Part of epsilon for the certificate.
+    fallback : {None, "objective-perturbation"}
+        What to do if the curvature cannot be certified: return :class:`NotCertified`, or release
+        the parameter of a ridge-penalised problem by objective perturbation, for which a tenth of
+        delta is kept.
+    inference : float, optional
+        Share of the budget for a private sandwich covariance, which :meth:`~dpfast.release.
+        FunctionalRelease.conf_int` needs.
+    ledger : Ledger, optional
+        A budget shared by several analyses; the total is charged to it at once.
+    noise : NoiseSource, optional
+        Default: operating-system entropy.
+    threads : int, optional
+    names : sequence of str, optional
+        Names of the q covariates.
+
+    Returns
+    -------
+    FunctionalRelease, NotCertified or ParameterRelease (the fallback)
+        What is returned is itself private.
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        On a wrong shape, dtype, option or budget, before anything is spent.
+    BudgetExceeded
+        If the shared ledger cannot pay, before the data are touched.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claims R2 to R9 and R20 to R24
+    of ``dpfast/privacy/PROOFS-release.md``).  The scale of the noise is a secret: only a public
+    bound of it is returned.  The public penalty of claim R20 is part of the objective; its force
+    is that of a fraction of one record.  Running time is not protected.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(20000, 3))
+    >>> y = X @ [1.0, 0.5, 0.0] + rng.laplace(size=20000)
+    >>> result = dpfast.release_functional(
+    ...     X, y, "log-cosh", "x1", scale=1.0,
+    ...     privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Box(1.0),
+    ... )
+    >>> result.certified
+    True
+    """
+    total = approximate(privacy)
+    request = ReleaseRequest(
+        X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
+        names=names,
+    )  # fmt: skip
+    rows, single, labels = request.direction(direction)
+    if noise_law not in LAWS:
+        raise InvalidInput(f"noise_law must be one of {LAWS}; received {noise_law!r}.")
+    main = total
+    extra: tuple[str, ...] = ()
+    if inference is not None:
+        part = in_unit(inference, "inference")
+        main = ApproxDP(total.epsilon * (1.0 - part), total.delta * (1.0 - part))
+        extra = ("a private sandwich covariance",)
+    share = in_unit(certificate_share, "certificate_share")
+    terms = make_terms("functional", main, share, fallback, noise=noise_law, count=len(rows))
+    functional_multiplier(terms, 0.1)  # refuses an impossible budget while nothing is spent
+    session = Session(request, terms, "release_functional", total, ledger, extra)
+    sizes = [(float(np.linalg.norm(w)), request.domain.support(w)) for w in rows]
+
+    def allow(l0: float) -> Choices | None:
+        choices = [functional_terms(session.plan, terms, l0, *size) for size in sizes]
+        found = tuple(choice for choice in choices if choice is not None)
+        return found if len(found) == len(choices) else None
+
+    def release(choices: Choices, certificate: Certificate) -> FunctionalRelease:
+        value = session.query.functionals(rows, choices)
+        errors = None
+        if inference is not None:
+            budget = ApproxDP(total.epsilon * inference, total.delta * inference)
+            errors = sampling_errors(request, rows, budget)
+        return FunctionalRelease(
+            value=float(value[0]) if single else value,
+            directions=rows,
+            names=labels,
+            scale_bounds=np.array([choice.scale_bound for choice in choices]),
+            noise_law=noise_law,
+            certificate=certificate,
+            method="certified by one Laplace release",
+            privacy=session.guarantee("the certificate", f"{len(rows)} functional(s)"),
+            sampling_error=errors,
+        )
+
+    return session.run(allow, release, lambda l0: allow(l0) is not None)

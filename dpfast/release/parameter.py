@@ -1,0 +1,84 @@
+"""``release_parameter``: all coefficients of a regression, with one noise scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpfast.curator.terms import ParameterTerms, parameter_terms
+from dpfast.inference.request import in_unit
+from dpfast.models import Domain, Loss
+from dpfast.privacy.budget import Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.release.request import ReleaseRequest, approximate
+from dpfast.release.results import Certificate, NotCertified, ParameterRelease
+from dpfast.release.session import Session, make_terms
+
+__all__ = ["release_parameter"]
+
+
+def release_parameter(
+    X: Any,
+    y: Any,
+    loss: str | Loss,
+    *,
+    privacy: Budget,
+    domain: Domain,
+    scale: float | None = None,
+    ridge: float = 0.0,
+    certificate_share: float = 0.25,
+    fallback: str | None = None,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+) -> ParameterRelease | NotCertified:
+    """Release all coefficients of a regression with noise that a certificate calibrates.
+
+    Algorithm 3 of paper 3, corrected (formulas page, section II.4): a private lower bound of the
+    smallest eigenvalue of the Hessian bounds how far one record can move the minimiser, which is
+    then released with normal noise.  For standard errors use :func:`dpfast.fit`.
+
+    Parameters
+    ----------
+    X, y, loss, domain, scale, ridge, certificate_share, ledger, noise, threads, names
+        As for :func:`dpfast.release_functional`.
+    privacy : ApproxDP
+        The **total** (epsilon, delta).
+    fallback : {None, "objective-perturbation"}
+        What to do if the curvature cannot be certified.
+
+    Returns
+    -------
+    ParameterRelease or NotCertified
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claims R2 to R5, R8, R20 and
+    R21 of ``dpfast/privacy/PROOFS-release.md``).  Running time is not protected.
+    """
+    total = approximate(privacy)
+    request = ReleaseRequest(
+        X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
+        names=names,
+    )  # fmt: skip
+    share = in_unit(certificate_share, "certificate_share")
+    terms = make_terms("parameter", total, share, fallback, noise="gaussian", count=1)
+    session = Session(request, terms, "release_parameter", total, ledger)
+
+    def allow(l0: float) -> ParameterTerms | None:
+        return parameter_terms(session.plan, terms, l0)
+
+    def release(choice: ParameterTerms, certificate: Certificate) -> ParameterRelease:
+        value = session.query.parameter(choice)
+        return ParameterRelease(
+            params=value,
+            names=request.names,
+            noise_scale=choice.noise_scale,
+            certificate=certificate,
+            method="certified by one Laplace release",
+            privacy=session.guarantee("the certificate", "the parameter"),
+        )
+
+    return session.run(allow, release, lambda l0: allow(l0) is not None)

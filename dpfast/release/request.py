@@ -1,0 +1,161 @@
+"""What every release does before its own work: check, charge, build the curator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+from dpfast.curator.projection import ProjectedRecords
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.inference.request import Request, charge_shared
+from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
+from dpfast.privacy.budget import ApproxDP, Budget
+from dpfast.privacy.certified_minimiser import MinimiserPlan
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.sensitivity_release import COUNT
+from dpfast.release.results import Certificate, ReleaseGuarantee
+
+__all__ = ["ReleaseRequest", "approximate"]
+
+Array = NDArray[np.float64]
+
+#: Slack above the radius within which the kernels leave a projected row as it is.
+ROW_SLACK = 1.0 + 1e-12
+
+
+def approximate(privacy: Budget) -> ApproxDP:
+    """The total as (epsilon, delta); these releases have no Gaussian-DP guarantee."""
+    if not isinstance(privacy, ApproxDP):
+        raise InvalidBudget(
+            "a release by test and release has an (epsilon, delta) guarantee: the test may fail "
+            f"with a small probability. Pass privacy=dpfast.ApproxDP(epsilon, delta); received "
+            f"{privacy!r}."
+        )
+    return privacy
+
+
+class ReleaseRequest:
+    """Checked arguments that all releases share.
+
+    Attributes
+    ----------
+    n, dimension : int
+    domain : Domain
+        Bound to the columns of X.
+    names : tuple of str
+        Of the coefficients, the intercept first.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        loss: str | Loss,
+        *,
+        domain: Domain,
+        scale: float | None,
+        ridge: float,
+        noise: NoiseSource | None,
+        threads: int | None,
+        names: Sequence[str] | None,
+    ) -> None:
+        if not isinstance(domain, Domain):
+            raise InvalidInput(
+                "domain must say where the rows of X are, such as dpfast.Ball(radius) or "
+                f"dpfast.Box(1.0); received {domain!r}. Rows outside are projected onto it."
+            )
+        self._request = Request(
+            X, y, fit_intercept=domain.intercept, noise=noise, threads=threads, names=names
+        )
+        self.n, self.dimension = self._request.n, self._request.dimension
+        self.domain = domain.bind(self._request.n_covariates)
+        self.loss = resolve_loss(loss)
+        self.scale = scale
+        self.ridge = ridge
+        self.names = self._request._coefficient_names()
+        records = self._request.records
+        self._records = (
+            ProjectedRecords(records, self.domain) if self.domain.needs_projection else records
+        )
+
+    def objective(self, ridge: float | None = None) -> Objective:
+        slack = ROW_SLACK if self.domain.needs_projection else 1.0
+        return Objective(
+            self.loss,
+            Bounded(self.domain.radius * slack),
+            self._request.n_covariates,
+            fit_intercept=self.domain.intercept,
+            scale=self.scale,
+            ridge=self.ridge if ridge is None else ridge,
+        )
+
+    def curator(self, ledger: Ledger, ridge: float | None = None) -> Curator:
+        return Curator(
+            self._records,
+            self.objective(ridge),
+            ledger,
+            self._request.noise,
+            self._request.threads,
+        )
+
+    def guarantee(self, epsilon: float, delta: float, entries: Sequence[str]) -> ReleaseGuarantee:
+        private = self._request.noise.guarantee
+        text = private if private.startswith("none") else "(epsilon, delta)-DP"
+        return ReleaseGuarantee(text, epsilon, delta, self.n, tuple(entries))
+
+    def certificate(
+        self,
+        plan: MinimiserPlan,
+        count: int,
+        lower_bound: float,
+        failure: float,
+        privacy: ReleaseGuarantee,
+    ) -> Certificate:
+        """What was released, as a result."""
+        estimate = plan.step + max(count, 0) * (plan.step + 2.0 * plan.eta) / COUNT
+        return Certificate(
+            lower_bound=lower_bound,
+            estimate=estimate,
+            step=plan.step,
+            floor=plan.floor,
+            failure=failure,
+            privacy=privacy,
+        )
+
+    def charge(self, ledger: Ledger | None, privacy: Budget, what: str) -> None:
+        charge_shared(
+            ledger, privacy, privacy, f"{what}({self.loss.name}, n={self.n}, p={self.dimension})"
+        )
+
+    def direction(self, direction: Any) -> tuple[Array, bool, tuple[str, ...]]:
+        """Rows of directions, whether there was a single one, and their names."""
+        if isinstance(direction, str):
+            direction = [direction]
+        if isinstance(direction, (list, tuple)) and direction and isinstance(direction[0], str):
+            unknown = [name for name in direction if name not in self.names]
+            if unknown:
+                raise InvalidInput(
+                    f"no coefficient is called {unknown[0]!r}; they are {', '.join(self.names)}."
+                )
+            rows = np.zeros((len(direction), self.dimension))
+            for row, name in zip(rows, direction, strict=True):
+                row[self.names.index(name)] = 1.0
+            return rows, len(direction) == 1, tuple(direction)
+        rows = np.asarray(direction, dtype=float)
+        single = rows.ndim == 1
+        rows = np.atleast_2d(rows)
+        if rows.ndim != 2 or rows.shape[1] != self.dimension or not np.isfinite(rows).all():
+            raise InvalidInput(
+                f"direction must be the name of a coefficient, {self.dimension} finite numbers "
+                "(the intercept first, if there is one), or rows of them; received shape "
+                f"{np.shape(direction)}."
+            )
+        if not rows.any(axis=1).all():
+            raise InvalidInput("a direction must not be zero.")
+        labels = tuple(f"direction {j + 1}" for j in range(len(rows)))
+        return rows, single, ("direction",) if single else labels

@@ -1,0 +1,318 @@
+"""What a release returns: released numbers, public bounds of their noise, and what they cost."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.inference.request import RELATION
+from dpfast.privacy.scaled_release import law_quantile, law_scale
+
+__all__ = [
+    "Certificate",
+    "FunctionalRelease",
+    "NotCertified",
+    "ParameterRelease",
+    "ReleaseGuarantee",
+]
+
+Array = NDArray[np.float64]
+
+
+class ReleaseGuarantee(NamedTuple):
+    """What was spent in total, certificate and fallback included.
+
+    Attributes
+    ----------
+    guarantee : str
+        ``"(epsilon, delta)-DP"``; ``"none (simulation)"`` for seeded noise.
+    epsilon, delta : float
+    n : int
+        Number of records, public.
+    entries : tuple of str
+        What it was spent on.
+    """
+
+    guarantee: str
+    epsilon: float
+    delta: float
+    n: int
+    entries: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = []
+        if self.guarantee.startswith("none"):
+            lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
+        lines.append(
+            f"Privacy: (epsilon={self.epsilon:.6g}, delta={self.delta:.3g})-DP in total; {RELATION}"
+        )
+        lines += [f"  spent on {entry}" for entry in self.entries]
+        return "\n".join(lines)
+
+
+class Certificate:
+    """A private lower bound of the smallest eigenvalue of the Hessian at the minimiser.
+
+    Attributes
+    ----------
+    lower_bound : float
+        At most the eigenvalue, except with probability ``failure``; the public penalty's share
+        (``floor``) where nothing could be certified.
+    estimate : float
+        Released eigenvalue: its noise is Laplace of scale ``step/epsilon``, and it is cut at
+        ``step``.
+    step : float
+        By how much replacing one record can change the eigenvalue.
+    floor : float
+        The eigenvalue is at least this for every data set.
+    failure : float
+    privacy : ReleaseGuarantee
+    """
+
+    def __init__(
+        self,
+        *,
+        lower_bound: float,
+        estimate: float,
+        step: float,
+        floor: float,
+        failure: float,
+        privacy: ReleaseGuarantee,
+    ) -> None:
+        self.lower_bound = lower_bound
+        self.estimate = estimate
+        self.step = step
+        self.floor = floor
+        self.failure = failure
+        self.privacy = privacy
+
+    @property
+    def certified(self) -> bool:
+        """Whether more than what holds for every data set was certified."""
+        return self.lower_bound > self.floor
+
+    def __str__(self) -> str:
+        return (
+            f"Smallest eigenvalue of the Hessian: at least {self.lower_bound:.5g} (except with "
+            f"probability {self.failure:.2g})\n"
+            f"  released estimate {self.estimate:.5g}; one record moves it by {self.step:.3g} at "
+            f"most\n{self.privacy}"
+        )
+
+    def __repr__(self) -> str:
+        return f"Certificate(lower_bound={self.lower_bound:.6g})"
+
+
+class NotCertified:
+    """The certificate does not allow the release.  A result, not an error: it was paid for.
+
+    Attributes
+    ----------
+    certificate : Certificate
+    lower_bound_needed : float
+        What the certificate's lower bound would have to be.
+    records_needed : float
+        About how many records like these would be enough; ``inf`` where nothing is known about
+        the curvature.  From public and released numbers only.
+    ridge_needed : float
+        A public ridge penalty with which any records could be released.
+    privacy : ReleaseGuarantee
+    """
+
+    certified = False
+
+    def __init__(
+        self,
+        *,
+        certificate: Certificate,
+        lower_bound_needed: float,
+        records_needed: float,
+        ridge_needed: float,
+        privacy: ReleaseGuarantee,
+    ) -> None:
+        self.certificate = certificate
+        self.lower_bound_needed = lower_bound_needed
+        self.records_needed = records_needed
+        self.ridge_needed = ridge_needed
+        self.privacy = privacy
+
+    def __str__(self) -> str:
+        if self.records_needed < math.inf:
+            wanted = (
+                f"about {self.records_needed:,.0f} records like these would be enough "
+                f"(now {self.privacy.n:,})"
+            )
+        else:
+            wanted = "too few records to see the curvature at all, or covariates that determine y"
+        return (
+            f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
+            f"{self.lower_bound_needed:.5g}\n"
+            f"  {wanted}; ridge={self.ridge_needed:.3g} would do for any records\n"
+            f"  released estimate of the eigenvalue: {self.certificate.estimate:.5g}\n"
+            f"{self.privacy}"
+        )
+
+    def __repr__(self) -> str:
+        return f"NotCertified(records_needed={self.records_needed:.4g})"
+
+
+class FunctionalRelease:
+    """Released linear functionals of the minimiser.
+
+    Attributes
+    ----------
+    value : float or ndarray of shape (k,)
+        One number for one direction.
+    directions : ndarray of shape (k, p)
+    names : tuple of str
+    noise_scale_bound : ndarray of shape (k,)
+        Public bound of the standard deviation of the privacy noise.  The noise used is smaller,
+        by a factor that is secret.
+    noise_law : str
+    certificate : Certificate
+    method : str
+    privacy : ReleaseGuarantee
+    """
+
+    certified = True
+
+    def __init__(
+        self,
+        *,
+        value: Any,
+        directions: Array,
+        names: tuple[str, ...],
+        scale_bounds: Array,
+        noise_law: str,
+        certificate: Certificate,
+        method: str,
+        privacy: ReleaseGuarantee,
+        sampling_error: Array | None = None,
+    ) -> None:
+        self.value = value
+        self.directions = directions
+        self.names = names
+        self.noise_law = noise_law
+        self.certificate = certificate
+        self.method = method
+        self.privacy = privacy
+        self._scale_bounds = scale_bounds
+        self._sampling_error = sampling_error
+
+    @property
+    def noise_scale_bound(self) -> Array:
+        return self._scale_bounds * law_scale(self.noise_law)
+
+    @property
+    def sampling_error(self) -> Array:
+        """Standard error of sampling, shape (k,), where ``inference=`` bought one."""
+        if self._sampling_error is None:
+            raise InferenceUnavailable(
+                "no sandwich covariance was bought. Release again with inference=0.25, a share of "
+                "the budget."
+            )
+        return self._sampling_error
+
+    def noise_interval(self, level: float = 0.95) -> Array:
+        """Intervals for the value *in these data* (privacy noise only), shape (k, 2).
+
+        They hold with probability at least ``level``: the public bound of the noise scale is used.
+        """
+        half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - _level(level))
+        return np.column_stack([self._values - half, self._values + half])
+
+    def conf_int(self, level: float = 0.95) -> Array:
+        """Intervals for the population's value: sampling and privacy noise, shape (k, 2).
+
+        The error probability is divided between the two so that the interval is shortest, which
+        is conservative.  Needs ``inference=``.
+        """
+        tail = 1.0 - _level(level)
+        normal = self.sampling_error
+        best = np.full(len(normal), math.inf)
+        for part in np.linspace(0.05, 0.95, 19):
+            half = normal * law_quantile("gaussian", part * tail)
+            half = half + self._scale_bounds * law_quantile(self.noise_law, (1.0 - part) * tail)
+            best = np.minimum(best, half)
+        return np.column_stack([self._values - best, self._values + best])
+
+    @property
+    def _values(self) -> Array:
+        return np.atleast_1d(self.value)
+
+    def __str__(self) -> str:
+        low_high = self.noise_interval()
+        lines = [f"Linear functionals of the minimiser, {self.noise_law} noise; {self.method}"]
+        for name, value, (low, high) in zip(self.names, self._values, low_high, strict=True):
+            lines.append(
+                f"  {name}: {value:.6g}   95% for the privacy noise [{low:.5g}, {high:.5g}]"
+            )
+        if self._sampling_error is not None:
+            for name, (low, high) in zip(self.names, self.conf_int(), strict=True):
+                lines.append(f"  {name}: 95% with sampling error [{low:.5g}, {high:.5g}]")
+        lines.append(f"  certified smallest eigenvalue {self.certificate.lower_bound:.5g}")
+        return "\n".join([*lines, str(self.privacy)])
+
+    def __repr__(self) -> str:
+        return f"FunctionalRelease(value={self.value!r})"
+
+
+class ParameterRelease:
+    """The released minimiser.
+
+    Attributes
+    ----------
+    params : ndarray of shape (p,)
+        The intercept first, if there is one.
+    names : tuple of str
+    noise_scale : float
+        Standard deviation of the normal noise of every coordinate; public.
+    certificate : Certificate or None
+        None after a fallback that was chosen without one.
+    method : str
+    privacy : ReleaseGuarantee
+    """
+
+    certified = True
+
+    def __init__(
+        self,
+        *,
+        params: Array,
+        names: tuple[str, ...],
+        noise_scale: float,
+        certificate: Certificate | None,
+        method: str,
+        privacy: ReleaseGuarantee,
+    ) -> None:
+        self.params = params
+        self.names = names
+        self.noise_scale = noise_scale
+        self.certificate = certificate
+        self.method = method
+        self.privacy = privacy
+
+    def noise_interval(self, level: float = 0.95) -> Array:
+        """Intervals for the minimiser of these data, one per coordinate, shape (p, 2)."""
+        half = self.noise_scale * law_quantile("gaussian", 1.0 - _level(level))
+        return np.column_stack([self.params - half, self.params + half])
+
+    def __str__(self) -> str:
+        lines = [f"Minimiser with normal noise of scale {self.noise_scale:.4g}; {self.method}"]
+        lines += [
+            f"  {name}: {value:.6g}" for name, value in zip(self.names, self.params, strict=True)
+        ]
+        return "\n".join([*lines, str(self.privacy)])
+
+    def __repr__(self) -> str:
+        return f"ParameterRelease(params={self.params!r})"
+
+
+def _level(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+    return level

@@ -1,0 +1,178 @@
+"""One certified release from the budget to the result: shared by functionals and parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from dpfast.curator.certified import certified_plan
+from dpfast.curator.perturbation import PerturbationTerms, perturbation_terms, perturbed_minimiser
+from dpfast.curator.releases import CertifiedRelease
+from dpfast.curator.terms import Terms
+from dpfast.errors import InvalidInput
+from dpfast.models import release_constants
+from dpfast.privacy.budget import ApproxDP, Budget
+from dpfast.privacy.certified_minimiser import MinimiserPlan
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.sensitivity_release import COUNT
+from dpfast.release.combinator import TestAndRelease
+from dpfast.release.request import ReleaseRequest
+from dpfast.release.results import Certificate, NotCertified, ParameterRelease, ReleaseGuarantee
+
+__all__ = ["FALLBACKS", "Session", "fallback_ridge", "make_terms"]
+
+FALLBACKS = (None, "objective-perturbation")
+
+#: Part of delta for the certificate's failure, and of the rest for a fallback.
+FAILURE_SHARE = 0.5
+RESERVE_SHARE = 0.1
+
+Allowed = TypeVar("Allowed")
+Released = TypeVar("Released")
+
+
+def make_terms(
+    what: str, total: ApproxDP, share: float, fallback: str | None, *, noise: str, count: int
+) -> Terms:
+    """Divide the total between certificate, release and fallback."""
+    if fallback not in FALLBACKS:
+        raise InvalidInput(f"fallback must be one of {FALLBACKS}; received {fallback!r}.")
+    reserve = total.delta * RESERVE_SHARE if fallback else 0.0
+    failure = (total.delta - reserve) * FAILURE_SHARE
+    return Terms(
+        what, total.epsilon, total.delta, total.epsilon * share, failure, noise, count, reserve
+    )
+
+
+def fallback_ridge(request: ReleaseRequest, epsilon: float) -> float:
+    """Public ridge of the fallback: four times what objective perturbation needs at least."""
+    constants = release_constants(request.loss, request.objective().scale)
+    curvature = constants.curvature * request.domain.radius**2
+    return max(request.ridge, 4.0 * curvature / (request.n * epsilon))
+
+
+class _Fallback(NamedTuple):
+    ridge: float
+    terms: PerturbationTerms
+
+
+class Session:
+    """Opens a certified release and runs it.
+
+    Parameters
+    ----------
+    request : ReleaseRequest
+    terms : Terms
+    what : str
+        Name of the public function, for the shared ledger.
+    privacy : Budget
+        The total, all of it: ``extra`` and what ``terms`` divide.
+    ledger : Ledger or None
+        Shared; charged at once.
+    extra : tuple of str
+        What else the total pays for.
+    """
+
+    def __init__(
+        self,
+        request: ReleaseRequest,
+        terms: Terms,
+        what: str,
+        privacy: ApproxDP,
+        ledger: Ledger | None,
+        extra: tuple[str, ...] = (),
+    ) -> None:
+        self.request = request
+        self.terms = terms
+        self.privacy = privacy
+        self.extra = extra
+        curator = request.curator(Ledger(terms.budget))
+        self.plan: MinimiserPlan = certified_plan(curator, request.domain.radius)
+        self.fallback = self._plan_fallback() if terms.reserve else None
+        request.charge(ledger, privacy, what)  # everything that can be refused was
+        self.query = CertifiedRelease(curator, request.domain, terms)
+
+    def run(
+        self,
+        allow: Callable[[float], Allowed | None],
+        release: Callable[[Allowed, Certificate], Released],
+        least: Callable[[float], bool],
+    ) -> Released | ParameterRelease | NotCertified:
+        """Certificate, decision, release or refusal.
+
+        Parameters
+        ----------
+        allow : callable
+            From the released lower bound to how the release is made, or None.
+        release : callable
+        least : callable
+            Whether a lower bound would be enough; increasing.
+        """
+        certificates: list[Certificate] = []
+
+        def test() -> float:
+            count = self.query.certificate().value
+            bound = self.terms.lower_bound(count, self.plan)
+            guarantee = self.guarantee("the certificate")
+            certificates.append(
+                self.request.certificate(self.plan, count, bound, self.terms.delta1, guarantee)
+            )
+            return bound
+
+        def refuse(_: float) -> ParameterRelease | NotCertified:
+            if self.fallback is not None:
+                return self._fall_back(certificates[0], self.fallback)
+            return self._not_certified(certificates[0], least)
+
+        steps: TestAndRelease[float, Allowed, Released, ParameterRelease | NotCertified]
+        steps = TestAndRelease(
+            test, allow, lambda allowed: release(allowed, certificates[0]), refuse
+        )
+        return steps.run()
+
+    def guarantee(self, *entries: str) -> ReleaseGuarantee:
+        total = self.privacy
+        return self.request.guarantee(total.epsilon, total.delta, (*entries, *self.extra))
+
+    def _plan_fallback(self) -> _Fallback:
+        terms = self.terms
+        rest: Budget = ApproxDP(terms.epsilon - terms.epsilon1, terms.reserve)
+        assert isinstance(rest, ApproxDP)
+        ridge = fallback_ridge(self.request, rest.epsilon)
+        curator = self.request.curator(Ledger(rest), ridge)
+        return _Fallback(ridge, perturbation_terms(curator, self.request.domain.radius, rest))
+
+    def _fall_back(self, certificate: Certificate, fallback: _Fallback) -> ParameterRelease:
+        curator = self.request.curator(Ledger(self.terms.budget), fallback.ridge)
+        answer = perturbed_minimiser(curator, fallback.terms, paid=True)
+        scale = fallback.terms.tilt_scale
+        return ParameterRelease(
+            params=answer.value,
+            names=self.request.names,
+            noise_scale=scale / fallback.ridge,
+            certificate=certificate,
+            method=f"not certified; objective perturbation with ridge {fallback.ridge:.4g} instead "
+            "(the scale of the noise is at most what is stated)",
+            privacy=self.guarantee("the certificate", "objective perturbation"),
+        )
+
+    def _not_certified(
+        self, certificate: Certificate, least: Callable[[float], bool]
+    ) -> NotCertified:
+        plan, terms = self.plan, self.terms
+        low, high = plan.step, plan.step * 1e6
+        while high / low > 1.001:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if least(middle) else (middle, high)
+        tail = terms.tail() * (plan.step + 2.0 * plan.eta) / COUNT
+        records = math.inf
+        if certificate.estimate > 3.0 * plan.step + tail / 4.0:
+            records = plan.n * (high + tail) / certificate.estimate
+        return NotCertified(
+            certificate=certificate,
+            lower_bound_needed=high,
+            records_needed=math.ceil(records) if records < math.inf else records,
+            ridge_needed=high,
+            privacy=self.guarantee("the certificate"),
+        )

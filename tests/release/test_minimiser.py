@@ -1,0 +1,177 @@
+"""Claims R20 and R21: a minimiser for every data set, found to a public tolerance."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Curator, certified
+from dpfast.data import as_records
+from dpfast.models import Bounded, LogCosh, Logistic, Objective, PseudoHuber
+from dpfast.privacy import certified_minimiser as constants
+
+LOSSES = [(LogCosh(2.0), 1.0), (PseudoHuber(1.0), 0.7), (Logistic(), None)]
+
+
+def keeper(X, y, loss, scale, radius, intercept=False, ridge=0.0):
+    objective = Objective(
+        loss, Bounded(radius), X.shape[1], fit_intercept=intercept, scale=scale, ridge=ridge
+    )
+    ledger, noise = dpfast.Ledger(1.0), dpfast.SeededNoise(0)
+    curator = Curator(as_records(X, y), objective, ledger, noise)
+    return curator, certified.certified_plan(curator, radius)
+
+
+def hostile(rng, n, d, binary):
+    """Separable, constant, collinear, zero, huge and non-finite data."""
+    X = rng.uniform(-1, 1, (n, d))
+    y = rng.integers(0, 2, n).astype(float) if binary else rng.standard_cauchy(n)
+    yield X, y
+    yield X, (X[:, 0] > 0) * 1.0
+    yield X, np.ones(n)
+    yield np.zeros((n, d)), y
+    yield np.repeat(X[:, :1], d, axis=1), y
+    yield X * 1e-300, y
+    yield X * 1e300, y
+    bad = X.copy()
+    bad[::2] = math.nan
+    yield bad, y
+    yield bad * math.inf, y
+    if not binary:
+        yield X, np.full(n, 1e300)
+        yield X, np.where(X[:, 0] > 0, 1e308, -1e308)
+        yield X, X @ np.full(d, 1e6)
+        yield X, y * 1e-300 + 40.0
+        yield X, np.full(n, math.inf)
+
+
+def exact_gradient(X, y, theta, loss, scale, plan, intercept):
+    """Extended precision; the rows as the kernels project them."""
+    rows = X[np.isfinite(X).all(axis=1) & np.isfinite(y)].astype(np.longdouble)
+    keep = y[np.isfinite(X).all(axis=1) & np.isfinite(y)].astype(np.longdouble)
+    free = np.sqrt(np.longdouble(plan.radius) ** 2 - int(intercept))
+    top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
+    unit = np.where(top > 0, top, 1)
+    lengths = unit * np.sqrt(((rows / unit) ** 2).sum(axis=1, keepdims=True))
+    rows = np.where(lengths > free, rows / np.where(lengths > 0, lengths, 1) * free, rows)
+    if intercept:
+        rows = np.column_stack([np.ones(len(rows)), rows])
+    t = rows @ theta.astype(np.longdouble)
+    if scale is None:
+        e = np.exp(-np.abs(t))
+        slope = np.where(t >= 0, 1, e) / (1 + e) - keep
+    else:
+        u = (keep - t) / scale / loss.c
+        u = np.clip(u, -1e300, 1e300)
+        psi = np.tanh(u) if isinstance(loss, LogCosh) else u / np.hypot(1, u)
+        slope = -loss.c * psi
+    gradient = (slope[:, None] * rows).sum(axis=0) / plan.n
+    return gradient + plan.ridge * theta + plan.stiffness / plan.rate * np.sinh(plan.rate * theta)
+
+
+@pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_gradient_is_within_the_tolerance_in_exact_arithmetic(loss, scale, intercept):
+    rng = np.random.default_rng(3)
+    for X, y in hostile(rng, 60, 3, scale is None):
+        curator, plan = keeper(X, y, loss, scale, 1.5, intercept)
+        found = certified.certified_minimiser(curator, plan)
+        gradient = exact_gradient(X, y, found.theta, loss, scale, plan, intercept)
+        assert np.linalg.norm(gradient.astype(float)) <= plan.tolerance
+
+
+@pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+def test_hostile_data_cannot_make_the_search_fail(loss, scale):
+    """Whatever the values: a finite point, no warning, and few passes."""
+    rng = np.random.default_rng(5)
+    for n, d in ((7, 1), (400, 4)):
+        for X, y in hostile(rng, n, d, scale is None):
+            curator, plan = keeper(X, y, loss, scale, 1.7)
+            found = certified.certified_minimiser(curator, plan)
+            assert np.isfinite(found.theta).all()
+            assert found.eigenvalue >= plan.floor - plan.hessian_error
+            assert found.passes < 500
+
+
+@pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+def test_minimisers_stay_in_the_box_and_above_the_floor(loss, scale):
+    rng = np.random.default_rng(8)
+    for X, y in hostile(rng, 30, 2, scale is None):
+        curator, plan = keeper(X, y, loss, scale, 1.5)
+        found = certified.certified_minimiser(curator, plan)
+        assert (np.abs(found.theta) <= plan.box).all()
+        assert found.eigenvalue <= plan.largest
+    # the box is attained: scores that all push the same way
+    x = np.full((30, 1), 1.5)
+    y = np.full(30, 1.0 if scale is None else 1e300)
+    curator, plan = keeper(x, y, loss, scale, 1.5)
+    edge = abs(float(certified.certified_minimiser(curator, plan).theta[0])) / plan.box
+    assert edge > (0.99 if scale is not None else 0.001)
+
+
+@pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
+def test_the_path_alone_arrives(loss, scale, monkeypatch):
+    """Without fast steps, on a smaller box so that the public number of steps is small."""
+    monkeypatch.setattr(certified, "FAST_STEPS", 0)
+    monkeypatch.setattr(certified, "EAGER_STEPS", 0)
+    monkeypatch.setattr(constants, "MOST_LEVELS", 2)
+    rng = np.random.default_rng(6)
+    for number, (X, y) in enumerate(hostile(rng, 12, 2, scale is None)):
+        if number not in (0, 1, 2, 10):
+            continue
+        curator, plan = keeper(X, y, loss, scale, 1.5)
+        found = certified.certified_minimiser(curator, plan)
+        assert found.passes > 500
+        gradient = exact_gradient(X, y, found.theta, loss, scale, plan, False)
+        assert np.linalg.norm(gradient.astype(float)) <= plan.tolerance
+
+
+def test_the_computed_eigenvalue_moves_by_its_step():
+    """Random neighbours through the compiled kernels, and an instance that attains the constant."""
+    rng = np.random.default_rng(1)
+    largest = 0.0
+    for trial in range(400):
+        n = int(rng.integers(6, 40))
+        X = rng.choice([-1.0, 1.0], (n, 1)) * rng.choice([1.0, 0.3], (n, 1))
+        y = X[:, 0] * rng.normal() + rng.standard_cauchy(n) * 10.0 ** rng.uniform(-2, 1)
+        X2, y2 = X.copy(), y.copy()
+        X[0], y[0], X2[0], y2[0] = 1.0, 1e6, 1.0, -1e6
+        values = []
+        for data in ((X, y), (X2, y2)):
+            curator, plan = keeper(*data, LogCosh(2.0), 1.0, 1.0)
+            values.append(certified.certified_minimiser(curator, plan).eigenvalue)
+        move = abs(values[0] - values[1])
+        assert move <= plan.step + 2.0 * plan.eta, trial
+        largest = max(largest, move / plan.step)
+    # many records at one residual far out: their curvature is exp(-c t) of their distance
+    n = 20_000
+    X, y = np.ones((n, 1)), np.full(n, 0.0)
+    y[: n // 2], y[n // 2 :] = 9.0, -9.0
+    values = []
+    for extreme in (1e6, -1e6):
+        y[0] = extreme
+        curator, plan = keeper(X, y, LogCosh(2.0), 1.0, 1.0)
+        values.append(certified.certified_minimiser(curator, plan).eigenvalue)
+    assert abs(values[0] - values[1]) <= plan.step + 2.0 * plan.eta
+    assert largest > 0.3
+
+
+def test_the_plan_refuses_what_rounding_would_hide():
+    with pytest.raises(dpfast.InvalidInput, match="rounding"):
+        constants.minimiser_plan(
+            c=1.0, slope=1.0, curvature=0.25, third=0.1, radius=1.0, n=10**13, dimension=5,
+            ridge=0.0, depth=100,
+        )  # fmt: skip
+
+
+def test_huber_and_mallows_are_refused():
+    X, y = np.zeros((5, 1)), np.zeros(5)
+    with pytest.raises(dpfast.InvalidInput, match="self-concordant"):
+        keeper(X, y, dpfast.Huber(), 1.0, 2.0)
+    objective = Objective(LogCosh(), dpfast.Mallows(2.0), 1, fit_intercept=False, scale=1.0)
+    curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+    with pytest.raises(dpfast.InvalidInput, match="does not bound the rows"):
+        certified.certified_plan(curator, 2.0)
