@@ -109,7 +109,7 @@ class CertifiedRelease:
             law, source = self.terms.noise, curator._noise
             return np.array(
                 [
-                    release_scaled(value, scale, bound, law, source)
+                    release_scaled(value.as_integer_ratio(), scale, bound, law, source)
                     for value, scale, bound in zip(values, scales, bounds, strict=True)
                 ]
             )

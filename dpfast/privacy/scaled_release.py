@@ -9,7 +9,6 @@ the ideal one, rounded to the grid.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,14 +64,14 @@ def grid_delta(epsilon: float, count: int = 1) -> float:
 
 
 def release_scaled(
-    value: float | Fraction, scale: float, scale_bound: float, law: str, source: NoiseSource
+    value: tuple[int, int], scale: float, scale_bound: float, law: str, source: NoiseSource
 ) -> float:
     """``grid * floor((value + scale * Z)/grid)`` with the public grid of the bound (claim R22).
 
     Parameters
     ----------
-    value : float or Fraction
-        Secret; what is not finite counts as 0.
+    value : tuple of int
+        Secret; numerator and positive denominator.
     scale : float
         Secret; above the bound, or a NaN, it counts as the bound.
     scale_bound : float
@@ -85,12 +84,16 @@ def release_scaled(
     Released as a float: integers beyond ``2^53`` grid steps are rounded, which is
     post-processing.
     """
-    grid = Fraction(scale_grid(scale_bound))
+    grid = scale_grid(scale_bound)
     secret = scale if 0.0 <= scale <= scale_bound else scale_bound
-    centre = value if isinstance(value, Fraction) or math.isfinite(value) else 0.0
-    numerator, denominator = _draw(law, source)
-    exact = (Fraction(centre) + Fraction(secret) * Fraction(numerator, denominator)) / grid
-    return float(exact.numerator // exact.denominator) * float(grid)
+    size, below = secret.as_integer_ratio()
+    z, z_below = _draw(law, source)
+    z, z_below = z * size, z_below * below
+    centre, centre_below = value
+    # a power of two, or one over it: no rounding below
+    steps, per_step = (1.0 / grid).as_integer_ratio()
+    numerator = (centre * z_below + z * centre_below) * steps
+    return float(numerator // (centre_below * z_below * per_step)) * grid
 
 
 def normal_vector(scale: float, size: int, source: NoiseSource) -> Array:
