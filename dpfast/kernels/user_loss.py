@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dpfast.errors import InvalidInput
+from dpfast.kernels.scalar_math import vectorisable
 
 __all__ = ["CompiledLoss"]
 
@@ -108,7 +109,7 @@ def _scalar(numba: Any, types: Any, name: str, function: Scalar) -> Any:
         )
     plain = getattr(function, "py_func", function)  # a Numba function brings its source
     try:
-        compiled = numba.njit(error_model="numpy", inline="always")(plain)
+        compiled = numba.njit(error_model="numpy", inline="always")(vectorisable(plain))
         compiled.compile((types.float64,))
         result = compiled.overloads[(types.float64,)].signature.return_type
     except Exception as error:  # Numba has no common base class of its failures
