@@ -108,6 +108,38 @@ class Domain:
         size = abs(fixed) + max(abs(high), abs(low))
         return max(abs(fixed + high), abs(fixed + low)) + size * (_UP - 1.0)
 
+    def gauge(self, direction: ArrayLike) -> float:
+        """Least t for which p is t times a mean of rows and negated rows, rounded up (claim R14).
+
+        ``p'H^-1 p <= gauge(p)^2 sup x'H^-1 x`` for every positive definite H; infinity where
+        differences of rows do not reach p.
+
+        Parameters
+        ----------
+        direction : ndarray of shape (dimension,)
+        """
+        p = np.asarray(direction, dtype=float)
+        fixed, rest = (float(p[0]), p[1:]) if self.intercept else (None, p)
+        forced = self._excess(rest)
+        if fixed is not None:
+            forced = [*forced, fixed]
+        if forced:
+            if max(forced) > min(forced):
+                return math.inf
+            return self._gauge_at(rest, forced[0]) * (1.0 + 1e-12)
+        # p = a x - b x' with a + b = t: every a - b gives an upper bound, the least is convex in it
+        low = -self._gauge_at(rest, 0.0)
+        high = -low
+        best = high
+        for _ in range(200):
+            if not math.isfinite(high - low):
+                break
+            left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
+            values = self._gauge_at(rest, left), self._gauge_at(rest, right)
+            best = min(best, *values)
+            low, high = (low, right) if values[0] < values[1] else (left, high)
+        return best * (1.0 + 1e-12)
+
     def quadratic_bound(self, H_inverse: ArrayLike) -> float:
         """An upper bound of ``sup x'H^-1 x`` over rows, rounded up; see the class for exactness.
 
@@ -133,6 +165,14 @@ class Domain:
 
     def _reach(self, p: Array) -> tuple[float, float]:
         """Largest and smallest ``p'x`` over the free coordinates."""
+        raise NotImplementedError
+
+    def _excess(self, p: Array) -> list[float]:
+        """Values that a - b must have in ``p = a x - b x'``, if the domain forces any."""
+        return []
+
+    def _gauge_at(self, p: Array, excess: float) -> float:
+        """Least ``a + b`` with ``a - b = excess``."""
         raise NotImplementedError
 
     def _quadratic(self, M: Array) -> list[float | None]:
@@ -211,6 +251,9 @@ class Ball(Domain):
         high = self.covariate_radius * float(np.linalg.norm(p))
         return high, -high
 
+    def _gauge_at(self, p: Array, excess: float) -> float:
+        return max(abs(excess), float(np.linalg.norm(p)) / self.covariate_radius)
+
     def _quadratic(self, M: Array) -> list[float | None]:
         return [ball_maximum(M, self.covariate_radius, self.intercept)]
 
@@ -281,6 +324,10 @@ class Box(Domain):
         size = float(np.maximum(np.abs(a), np.abs(b)).sum()) * (_UP - 1.0)
         return float(np.maximum(a, b).sum()) + size, float(np.minimum(a, b).sum()) - size
 
+    def _gauge_at(self, p: Array, excess: float) -> float:
+        middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
+        return max(abs(excess), float((np.abs(p - excess * middle) / half).max()))
+
     def _quadratic(self, M: Array) -> list[float | None]:
         q = len(M) - int(self.intercept)
         lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
@@ -347,6 +394,11 @@ class LpBall(Domain):
             return top, -top
         high = self.lp_radius * top * float(np.linalg.norm(p / top, dual)) * _UP
         return high, -high
+
+    def _gauge_at(self, p: Array, excess: float) -> float:
+        top = float(np.abs(p).max(initial=0.0))
+        length = top * float(np.linalg.norm(p / top, self.p)) if top > 0.0 else 0.0
+        return max(abs(excess), length / self.lp_radius)
 
     def _quadratic(self, M: Array) -> list[float | None]:
         q = len(M) - int(self.intercept)

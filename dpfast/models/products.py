@@ -35,6 +35,11 @@ class Interval:
         """Extreme points, one per row."""
         return np.array([[self.low], [self.high]])
 
+    def gauge_at(self, p: Array, excess: float) -> float:
+        """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``."""
+        half = 0.5 * (self.high - self.low)
+        return abs(float(p[0]) - excess * 0.5 * (self.low + self.high)) / half
+
     def project(self, block: Array) -> Array:
         return np.asarray(np.clip(block, self.low, self.high))
 
@@ -68,6 +73,11 @@ class OneHot:
         """Extreme points, one per row."""
         eye = np.eye(self.width)
         return np.vstack([eye, np.zeros((1, self.width))]) if self.reference else eye
+
+    def gauge_at(self, p: Array, excess: float) -> float:
+        """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``."""
+        total = float(np.abs(p).sum())
+        return total + abs(excess - float(p.sum())) if self.reference else total
 
     def project(self, block: Array) -> Array:
         top = block.argmax(axis=1)
@@ -127,6 +137,22 @@ class Product(Domain):
             start += part.width
         slack = size * (_UP - 1.0)
         return high + slack, low - slack
+
+    def _split(self, p: Array) -> list[Array]:
+        edges = np.cumsum([part.width for part in self.parts])[:-1]
+        return np.split(p, edges)
+
+    def _excess(self, p: Array) -> list[float]:
+        pairs = zip(self.parts, self._split(p), strict=True)
+        return [
+            math.fsum(block.tolist())  # exact: blocks must agree
+            for part, block in pairs
+            if isinstance(part, OneHot) and not part.reference
+        ]
+
+    def _gauge_at(self, p: Array, excess: float) -> float:
+        pairs = zip(self.parts, self._split(p), strict=True)
+        return max(abs(excess), *(part.gauge_at(block, excess) for part, block in pairs))
 
     def _quadratic(self, M: Array) -> list[float | None]:
         return quadratic_bounds(M, [part.points for part in self.parts], self.intercept)
