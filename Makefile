@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-all bench bench-quick lint format mutants docs clean
+.PHONY: help demo test test-all bench bench-quick lint format mutants docs wheels clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
@@ -21,6 +21,7 @@ help:
 	@echo "make lint      ruff and mypy"
 	@echo "make mutants   plant privacy bugs and check that the tests notice"
 	@echo "make docs      the documentation, in docs/_build/html"
+	@echo "make wheels    sdist and manylinux wheels (PYTHONS='python3.11 python3.12 ...')"
 	@echo "make clean     remove what was built"
 
 # The environment; the stamps say which extras are installed and follow the compiled sources.
@@ -75,6 +76,10 @@ $(VENV)/.docs: $(VENV)/.built
 docs: $(VENV)/.docs
 	$(BIN)/python docs/gather.py
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+PYTHONS ?= $(PYTHON)
+wheels:
+	.ci/wheels $(PYTHONS)
 
 clean:
 	rm -rf docs/_build docs/claims docs/gallery
