@@ -11,13 +11,14 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-all bench bench-quick lint format mutants docs wheels clean
+.PHONY: help demo test test-all bench bench-quick bench-compare lint format mutants docs wheels clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
 	@echo "make test      the tests, without the slow ones"
 	@echo "make test-all  the tests, with the slow ones"
 	@echo "make bench     every benchmark suite (SUITE=kernels for one, ARGS=--quick)"
+	@echo "make bench-compare BASE=main   this tree against another commit, in alternation"
 	@echo "make lint      ruff and mypy"
 	@echo "make mutants   plant privacy bugs and check that the tests notice"
 	@echo "make docs      the documentation, in docs/_build/html"
@@ -61,6 +62,11 @@ lint: $(VENV)/.lint
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+
+BASE ?= main
+bench-compare: $(VENV)/.bench
+	$(BIN)/python -m bench.compare $(BASE) $(ARGS)
+	$(BIN)/python -m bench.instructions
 
 format: $(VENV)/.lint
 	$(BIN)/python -m ruff check --fix .

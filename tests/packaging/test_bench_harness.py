@@ -81,3 +81,21 @@ def test_compare_fills_the_row(benchmark):
     assert (info["case"], info["n"], info["limit"]) == ("sum", 100, "x")
     assert info["speedup"] == info["reference_seconds"] / info["seconds"]
     assert "p" not in info
+
+
+def test_a_slowdown_must_exceed_the_noise():
+    from bench.compare import judge
+
+    steady = [1.0, 1.01] * 5
+    assert not judge("same", steady, steady).failed
+    assert judge("slower", steady, [1.3, 1.31] * 5).failed
+    assert not judge("a little slower", steady, [1.1, 1.11] * 5).failed
+    assert not judge("noisy", [1.0, 1.2] * 5, [1.3, 1.5] * 5).failed
+
+
+def test_probes_run_and_are_measured():
+    from bench.probes import measure, probes
+
+    found = dict(probes())
+    assert len(found) > 8
+    assert 0 < measure(found["Newton direction, p = 4"]) < 1e-2
