@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # type checkers take it for true; importing typing would 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Adaptive": "dpfast.optimize",
     "ApproxDP": "dpfast.privacy.budget",
     "Ball": "dpfast.models",
     "Binary": "dpfast.data.schema",
@@ -31,17 +32,22 @@ _HOMES = {
     "Interval": "dpfast.models",
     "InvalidBudget": "dpfast.errors",
     "InvalidInput": "dpfast.errors",
+    "KL": "dpfast.models",
     "Ledger": "dpfast.privacy.ledger",
     "LogCosh": "dpfast.models",
     "Logistic": "dpfast.models",
     "LpBall": "dpfast.models",
     "Mallows": "dpfast.models",
     "MallowsLinear": "dpfast.models",
+    "Minimum": "dpfast.minimization",
     "Newton": "dpfast.optimize",
+    "NoisyDescent": "dpfast.optimize",
     "Numeric": "dpfast.data.schema",
     "OneHot": "dpfast.models",
     "OstrovskiiBach": "dpfast.models",
+    "PerRecordObjective": "dpfast.models",
     "Product": "dpfast.models",
+    "Proximal": "dpfast.optimize",
     "PseudoHuber": "dpfast.models",
     "PureDP": "dpfast.privacy.budget",
     "Schema": "dpfast.data.schema",
@@ -49,23 +55,30 @@ _HOMES = {
     "SeededNoise": "dpfast.privacy.noise",
     "SmoothAbsolute": "dpfast.models",
     "SmoothedHuber": "dpfast.models",
+    "Spider": "dpfast.optimize",
     "TukeyBiweight": "dpfast.models",
     "Uniform": "dpfast.optimize",
     "Welsch": "dpfast.models",
     "ZCDP": "dpfast.privacy.budget",
     "certify": "dpfast.release",
+    "estimate_kl": "dpfast.landscape",
     "fit": "dpfast.regression",
     "fit_formula": "dpfast.tables",
+    "minimize": "dpfast.minimization",
     "nonprivate_fit": "dpfast.nonprivate",
+    "nonprivate_minimize": "dpfast.nonprivate",
+    "one_hidden_layer": "dpfast.models",
+    "phase_retrieval": "dpfast.models",
     "plan": "dpfast.study",
     "private_quantiles": "dpfast.quantiles",
-    "tune": "dpfast.bayesopt.tuning",
-    "with_private_scaling": "dpfast.quantiles",
     "release_functional": "dpfast.release",
     "release_parameter": "dpfast.release",
+    "tune": "dpfast.bayesopt.tuning",
+    "with_private_scaling": "dpfast.quantiles",
 }
 
 __all__ = [
+    "Adaptive",
     "ApproxDP",
     "Ball",
     "Binary",
@@ -87,17 +100,22 @@ __all__ = [
     "Interval",
     "InvalidBudget",
     "InvalidInput",
+    "KL",
     "Ledger",
     "LogCosh",
     "Logistic",
     "LpBall",
     "Mallows",
     "MallowsLinear",
+    "Minimum",
     "Newton",
+    "NoisyDescent",
     "Numeric",
     "OneHot",
     "OstrovskiiBach",
+    "PerRecordObjective",
     "Product",
+    "Proximal",
     "PseudoHuber",
     "PureDP",
     "Schema",
@@ -105,21 +123,27 @@ __all__ = [
     "SeededNoise",
     "SmoothAbsolute",
     "SmoothedHuber",
+    "Spider",
     "TukeyBiweight",
     "Uniform",
     "Welsch",
     "ZCDP",
     "__version__",
     "certify",
+    "estimate_kl",
     "fit",
     "fit_formula",
+    "minimize",
     "nonprivate_fit",
+    "nonprivate_minimize",
+    "one_hidden_layer",
+    "phase_retrieval",
     "plan",
     "private_quantiles",
-    "tune",
-    "with_private_scaling",
     "release_functional",
     "release_parameter",
+    "tune",
+    "with_private_scaling",
 ]
 
 
@@ -128,7 +152,10 @@ if TYPE_CHECKING:
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
     from dpfast.inference import Fit
+    from dpfast.landscape import estimate_kl
+    from dpfast.minimization import Minimum, minimize
     from dpfast.models import (
+        KL,
         Ball,
         Bounded,
         Box,
@@ -142,13 +169,25 @@ if TYPE_CHECKING:
         LpBall,
         Mallows,
         OneHot,
+        PerRecordObjective,
         Product,
         PseudoHuber,
         TukeyBiweight,
         Welsch,
+        one_hidden_layer,
+        phase_retrieval,
     )
-    from dpfast.nonprivate import nonprivate_fit
-    from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
+    from dpfast.nonprivate import nonprivate_fit, nonprivate_minimize
+    from dpfast.optimize import (
+        Adaptive,
+        Geometric,
+        GradientDescent,
+        Newton,
+        NoisyDescent,
+        Proximal,
+        Spider,
+        Uniform,
+    )
     from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, PureDP
     from dpfast.privacy.ledger import Ledger
     from dpfast.privacy.noise import EntropyNoise, SeededNoise

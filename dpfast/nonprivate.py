@@ -6,16 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpfast.curator.gradients import GradientCurator
 from dpfast.errors import InvalidInput
-from dpfast.inference.request import Request
+from dpfast.inference.request import Request, checked_start
 from dpfast.inference.results import Fit, Guarantee
 from dpfast.inference.sandwich import Covariance
-from dpfast.models import Loss, Weighting
+from dpfast.models import Loss, Objective, Weighting
+from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 
-__all__ = ["nonprivate_fit"]
+__all__ = [
+    "nonprivate_curator",
+    "nonprivate_descent",
+    "nonprivate_fit",
+    "nonprivate_minimize",
+]
 
 
 def nonprivate_fit(
@@ -83,3 +91,91 @@ def nonprivate_fit(
         binary_response=objective.loss.binary_response,
         covariance=Covariance((covariance + covariance.T) / 2.0, 0, np.zeros(p)),
     )
+
+
+def nonprivate_minimize(
+    X: Any,
+    y: Any,
+    objective: str | Loss | Objective | PerRecordObjective,
+    *,
+    start: Sequence[float] | None = None,
+    scale: float | None = None,
+    weights: Weighting | None = None,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+) -> Fit:
+    """Find the minimum that :func:`dpfast.minimize` approximates: **not private**.
+
+    L-BFGS from ``start`` to the local minimum it leads to; a :class:`PerRecordObjective` needs its
+    ``losses``.
+
+    Privacy
+    -------
+    None.  Nothing about the result is protected.
+    """
+    curator, origin = nonprivate_curator(
+        X, y, objective, start=start, scale=scale, weights=weights,
+        fit_intercept=fit_intercept, ridge=ridge,
+    )  # fmt: skip
+    path = nonprivate_descent(curator, origin)
+    target = curator.objective
+    return Fit(
+        params=path[-1],
+        names=tuple(f"w{j + 1}" for j in range(target.dimension)),
+        n_records=curator.n,
+        model=repr(target),
+        method=f"L-BFGS, {len(path) - 1} exact steps",
+        privacy=Guarantee("none (not private)", float("inf"), "none", curator.n, ()),
+        covariance=None,
+        iterates=path,
+        fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
+    )
+
+
+def nonprivate_curator(
+    X: Any,
+    y: Any,
+    objective: str | Loss | Objective | PerRecordObjective,
+    *,
+    start: Sequence[float] | None = None,
+    scale: float | None = None,
+    weights: Weighting | None = None,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+) -> tuple[GradientCurator, NDArray[np.float64]]:
+    """A curator whose exact losses and gradients are to be read, and the start: **not private**."""
+    own = isinstance(objective, (Objective, PerRecordObjective))
+    if isinstance(objective, Objective):
+        fit_intercept = objective.fit_intercept
+    elif own:
+        fit_intercept = False
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=None
+    )
+    target = (
+        objective
+        if isinstance(objective, (Objective, PerRecordObjective))
+        else request.objective(objective, scale=scale, weights=weights, ridge=ridge)
+    )
+    curator = GradientCurator(request.records, target, Ledger(1.0), request.noise)
+    return curator, checked_start(start, target.dimension)
+
+
+def nonprivate_descent(curator: GradientCurator, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Iterates of L-BFGS on the exact objective, shape (K + 1, p): **not private**."""
+    from scipy.optimize import minimize
+
+    target = curator.objective
+    path = [start]
+
+    def value(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        penalty = 0.5 * target.ridge * float(theta @ theta)
+        gradient = curator.nonprivate_gradient(theta) + target.ridge_gradient(theta)
+        return curator.nonprivate_loss(theta) + penalty, gradient
+
+    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-12, "maxls": 50}
+    minimize(
+        value, start, jac=True, method="L-BFGS-B", callback=lambda x: path.append(x.copy()),
+        options=options,
+    )  # fmt: skip
+    return np.array(path)

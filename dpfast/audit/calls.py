@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.curator import Curator, StepBudget
+from dpfast.curator.gradients import GradientCurator
 from dpfast.data import as_records
+from dpfast.minimization import minimize
 from dpfast.models import (
     Bounded,
     Clip,
@@ -24,8 +26,12 @@ from dpfast.models import (
     Schweppe,
     resolve_loss,
 )
+from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer
 from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
+from dpfast.optimize.adaptive import Adaptive
 from dpfast.optimize.damping import Backtracking, Damped, DecrementSwitch, SelfConcordant
+from dpfast.optimize.proximal import NoisyDescent, Proximal
+from dpfast.optimize.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
@@ -395,12 +401,88 @@ def _quantiles() -> Iterator[Example]:
     yield Example("dpfast.quantiles.with_private_scaling", "", scaling, False, GDP(1.0))
 
 
+def _minimizations() -> Iterator[Example]:
+    def per_record(theta: Any, X: Any, y: Any) -> Any:
+        return np.tanh(X @ theta - y)[:, None] * X
+
+    def moody(theta: Any, X: Any, y: Any) -> Any:
+        if not (np.abs(X) < 5.0).all():
+            raise ValueError("a record it does not like")
+        return per_record(theta, X, y)
+
+    own: dict[str, Any] = {"dimension": 2, "lipschitz": 0.9, "smoothness": 1.5}
+    targets: dict[str, tuple[Any, dict[str, Any]]] = {
+        loss: (loss, {"scale": 0.8, "weights": weights})
+        for loss, weights in (("tukey", None), ("cauchy", Bounded(1.5)), ("welsch", Mallows(1.5)))
+    }
+    targets["users gradients"] = (PerRecordObjective(per_record, **own), {})
+    targets["users errors"] = (PerRecordObjective(moody, vectorized=False, **own), {})
+    targets["network"] = (
+        one_hidden_layer(2, 2, radius=1.5, lipschitz=0.7, smoothness=1.0),
+        {"start": [0.1, 0.2, -0.1, 0.3, 0.1, 0.0, 0.5, -0.5]},
+    )
+    methods: dict[str, dict[str, Any]] = {
+        "adaptive": {"method": Adaptive(last_share=0.2)},
+        "adaptive, norms": {"method": Adaptive(last_share=0.4, norm_queries=True)},
+        "spider": {"method": Spider(max_steps=6), "kl": (1.0, 2.0)},
+        "proximal": {"method": Proximal(rounds=2, inner=NoisyDescent(steps=3))},
+        "shortest gradient": {"method": Adaptive(last_share=0.3), "select": "shortest gradient"},
+    }
+    for (label, (objective, options)), (name, method) in product(targets.items(), methods.items()):
+        for budget in (ZCDP(0.5), GDP(1.0)):
+            arguments = options | method | {"privacy": budget}
+            call = partial(_minimize, objective, arguments)
+            label_ = f"{label}, {name}, {budget!r}"
+            yield Example("dpfast.minimization.minimize", label_, call, False, budget)
+
+
+def _minimize(objective: Any, options: dict[str, Any], data: Any) -> Any:
+    result = minimize(data[0], data[1], objective, **options)
+    return result, result.summary(), repr(result), result.gradient_norms, result.rounds
+
+
+def _gradient_queries() -> Iterator[Example]:
+    near, far = np.array([0.2, -0.4, 0.3]), np.array([1e3, -1e6, 1e3])
+    queries: dict[str, list[Callable[[GradientCurator], Any]]] = {
+        "gradient": [lambda room: room.gradient(near, 0.5), lambda room: room.gradient(far, 0.5)],
+        "gradient_change": [
+            lambda room: room.gradient_change(near, np.zeros(3), 0.5),
+            lambda room: room.gradient_change(near, near, 0.5),
+            lambda room: room.gradient_change(far, near, 0.5),
+            lambda room: room.gradient_change(near * (1.0 + 1e-13), near, 0.5),
+        ],
+        "gradient_norm": [
+            lambda room: room.gradient_norm(near, 0.5),
+            lambda room: room.gradient_norm(far, 0.5),
+        ],
+    }
+    losses = (*LOSSES, "tukey", "geman-mcclure", "welsch", "cauchy")
+    for (method, asked), loss, weights in product(
+        queries.items(), losses, (Mallows(1.5), Bounded(1.5), Clip(0.8))
+    ):
+        if isinstance(weights, Clip) and method == "gradient_change":
+            continue
+        scale = None if loss == "logistic" else 0.8
+        objective = Objective(resolve_loss(loss), weights, 2, scale=scale)
+        for number, query in enumerate(asked):
+            name = f"dpfast.curator.gradients.GradientCurator.{method}"
+            call = partial(_ask_gradients, objective, query)
+            yield Example(name, f"{loss}, {weights}, {number}", call, loss == "logistic", GDP(1.0))
+
+
+def _ask_gradients(objective: Objective, query: Callable[[GradientCurator], Any], data: Any) -> Any:
+    ledger = Ledger(ZCDP(0.5))
+    return query(GradientCurator(as_records(*data), objective, ledger, EntropyNoise()))
+
+
 #: What makes the calls; a public function that answers questions about records needs some here.
 MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     _fits,
     _joint_releases,
     _steering_queries,
     _baselines,
+    _minimizations,
+    _gradient_queries,
     _formulas,
     _searches,
     _quantiles,

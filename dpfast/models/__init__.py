@@ -4,6 +4,7 @@ from dpfast.models.concordance import ReleaseConstants, release_constants
 from dpfast.models.custom import CustomLoss
 from dpfast.models.domains import Ball, Box, Domain, LpBall
 from dpfast.models.losses import Huber, LogCosh, Logistic, Loss, PseudoHuber, resolve_loss
+from dpfast.models.nonconvex import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
 from dpfast.models.objective import Objective
 from dpfast.models.products import Interval, OneHot, Product
 from dpfast.models.redescending import Cauchy, GemanMcClure, TukeyBiweight, Welsch
@@ -29,6 +30,7 @@ __all__ = [
     "GemanMcClure",
     "Huber",
     "Interval",
+    "KL",
     "LogCosh",
     "Logistic",
     "Loss",
@@ -38,15 +40,18 @@ __all__ = [
     "Objective",
     "OneHot",
     "OstrovskiiBach",
+    "PerRecordObjective",
     "Product",
     "PseudoHuber",
     "ReleaseConstants",
-    "TukeyBiweight",
     "Schweppe",
     "SmoothAbsolute",
     "SmoothedHuber",
+    "TukeyBiweight",
     "Weighting",
     "Welsch",
+    "one_hidden_layer",
+    "phase_retrieval",
     "release_constants",
     "resolve_loss",
     "resolve_weighting",

@@ -48,9 +48,10 @@ class Objective:
     has_curvature : bool
         Whether there is a positive semidefinite Hessian with a finite bound to release.
     smoothness : float
-        Largest absolute eigenvalue the mean Hessian can have, ridge included; also, without the
-        ridge, the largest ratio of a change of one record's score to the distance of the
-        parameters (``inf`` for clipped scores).
+        Largest absolute eigenvalue the mean Hessian can have, ridge included.
+    score_smoothness : float
+        Largest ratio of a change of one record's score to the distance of the parameters (``inf``
+        for clipped scores); the ridge has no part in it.
     self_concordance : float
         ``g`` with ``|D^3 L[v,v,v]| <= g ||v|| D^2 L[v,v]`` per record; ``inf`` if there is none.
     """
@@ -94,6 +95,7 @@ class Objective:
         if weighting.has_curvature:
             steepest = loss.psi_prime_bound * radius**2 / self.scale
         self.curvature_bound = steepest if self.has_curvature else math.inf
+        self.score_smoothness = steepest
         self.smoothness = steepest + self.ridge
         # Schweppe's scaled row and a declared ball are bounded themselves (paper 1, Lemma 3);
         # Mallows weights bound ||x||^2 w alone.

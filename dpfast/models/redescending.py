@@ -31,7 +31,9 @@ class Redescending(Loss):
     Attributes
     ----------
     psi_prime_bound : float
-        ``sup |psi'|``, which is ``psi'(0) = 1``; the smallest ``psi'`` is negative.
+        ``sup |psi'|``, which is ``psi'(0) = 1``.
+    lowest_slope : float
+        ``inf psi'``, negative.
     """
 
     @property
@@ -40,6 +42,7 @@ class Redescending(Loss):
 
     #: ``sup |psi| / c``
     peak: ClassVar[float]
+    lowest_slope: ClassVar[float]
 
     @property
     def psi_bound(self) -> float:
@@ -61,6 +64,7 @@ class TukeyBiweight(Redescending):
     name = "tukey"
     code = 10
     peak = 16.0 / (25.0 * math.sqrt(5.0))
+    lowest_slope = -0.8
 
     def __init__(self, c: float = 4.685) -> None:
         super().__init__(c)
@@ -90,6 +94,7 @@ class GemanMcClure(Redescending):
     name = "geman-mcclure"
     code = 11
     peak = 9.0 / (16.0 * math.sqrt(3.0))
+    lowest_slope = -0.25
 
     def __init__(self, c: float = 3.787) -> None:
         super().__init__(c)
@@ -120,6 +125,7 @@ class Welsch(Redescending):
     name = "welsch"
     code = 12
     peak = math.exp(-0.5) / math.sqrt(2.0)
+    lowest_slope = -2.0 * math.exp(-1.5)
 
     def __init__(self, c: float = 2.985) -> None:
         super().__init__(c)
@@ -148,6 +154,7 @@ class Cauchy(Redescending):
     name = "cauchy"
     code = 13
     peak = 0.5
+    lowest_slope = -0.125
 
     def __init__(self, c: float = 2.385) -> None:
         super().__init__(c)

@@ -1,15 +1,23 @@
 """Optimisers that see only a Curator's noisy answers, and the schedules that budget them."""
 
+from dpfast.optimize.adaptive import Adaptive
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.newton import Newton
+from dpfast.optimize.proximal import InnerOptimiser, NoisyDescent, Proximal
 from dpfast.optimize.schedules import Geometric, Schedule, Uniform, resolve_schedule
+from dpfast.optimize.spider import Spider
 from dpfast.optimize.trajectory import Trajectory
 
 __all__ = [
+    "Adaptive",
     "Geometric",
     "GradientDescent",
+    "InnerOptimiser",
     "Newton",
+    "NoisyDescent",
+    "Proximal",
     "Schedule",
+    "Spider",
     "Trajectory",
     "Uniform",
     "resolve_schedule",

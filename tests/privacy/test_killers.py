@@ -225,6 +225,7 @@ READERS = (
     "nonprivate.py",
     "baselines/gibo.py",
     "study.py",
+    "landscape.py",
     "demo.py",
     "plots.py",
     "cli/commands.py",

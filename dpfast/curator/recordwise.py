@@ -1,0 +1,109 @@
+"""Gradients from a user's function, held to their declared bounds record by record.
+
+Whatever the function does, a record contributes a finite vector of at most the declared norm, and
+nothing it does on particular records is visible from outside: no exception, no warning of NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data import Records
+from dpfast.models.nonconvex import PerRecordObjective
+
+__all__ = ["RecordGradients"]
+
+Array = NDArray[np.float64]
+
+
+class RecordGradients:
+    """Sums over records of clipped gradients and of clipped changes of gradients."""
+
+    def __init__(self, objective: PerRecordObjective, records: Records) -> None:
+        self._objective = objective
+        self._records = records
+
+    def depth(self) -> int:
+        """Most sequential roundings of a record's contribution (claim C11).
+
+        Rows of a block are added one after the other, blocks likewise; a clipped entry goes through
+        at most 8 more roundings on its way.
+        """
+        rows = self._objective.block_rows
+        n_blocks = int(sum([-(-size // rows) for size in self._records.block_sizes]))
+        return int(min(rows, self._records.n) + n_blocks + 8)
+
+    def gradient(self, theta: Array, divisor: float) -> Array:
+        """Sum of the clipped gradients / divisor."""
+        total = np.zeros(self._objective.dimension)
+        for X, y in self._blocks():
+            total += self._clipped(theta, X, y).sum(axis=0)
+        return total / divisor
+
+    def gradient_change(self, new: Array, old: Array, limit: float, divisor: float) -> Array:
+        """Sum of the changes of the clipped gradients, each clipped to ``limit``, / divisor."""
+        total = np.zeros(self._objective.dimension)
+        for X, y in self._blocks():
+            change = self._clipped(new, X, y) - self._clipped(old, X, y)
+            total += _clip_rows(change, limit).sum(axis=0)
+        return total / divisor
+
+    def loss(self, theta: Array, divisor: float) -> float:
+        """Sum of the losses / divisor; not clipped, for comparisons outside of privacy."""
+        losses = self._objective.losses
+        if losses is None:
+            raise TypeError("the objective has no losses.")
+        total = 0.0
+        with np.errstate(all="ignore"):
+            for X, y in self._blocks():
+                total += float(np.sum(losses(theta, X, y)))
+        return total / divisor
+
+    def _blocks(self) -> Iterator[tuple[Array, Array]]:
+        size = self._objective.block_rows
+        for X, y in self._records.blocks():
+            for first in range(0, len(y), size):
+                yield X[first : first + size], y[first : first + size]
+
+    def _clipped(self, theta: Array, X: Array, y: Array) -> Array:
+        rows = self._evaluate(theta, X, y)
+        if rows is None:  # one bad record must not take the others with it
+            rows = np.zeros((len(y), self._objective.dimension))
+            for i in range(len(y)):
+                single = self._evaluate(theta, X[i : i + 1], y[i : i + 1])
+                if single is not None:
+                    rows[i] = single[0]
+        # a record that is not finite counts for nothing, as everywhere
+        usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
+        rows[~usable] = 0.0
+        return _clip_rows(rows, self._objective.lipschitz)
+
+    def _evaluate(self, theta: Array, X: Array, y: Array) -> Array | None:
+        """A fresh array of the right shape, or None."""
+        try:
+            with np.errstate(all="ignore"):
+                # copies, so that the function can change neither records nor parameters
+                found = np.array(
+                    self._objective.gradients(theta.copy(), X.copy(), y.copy()), dtype=np.float64
+                )
+        except MemoryError:
+            raise
+        except Exception:
+            return None
+        return found if found.shape == (len(y), self._objective.dimension) else None
+
+
+def _clip_rows(rows: Array, limit: float) -> Array:
+    """Scale rows down to a norm of at most ``limit``; rows that are not finite become zero."""
+    with np.errstate(all="ignore"):
+        largest = np.abs(rows).max(axis=1)
+        usable = (largest > 0.0) & (largest < np.inf)
+        size = np.where(usable, largest, 1.0)[:, None]
+        unit = np.where(usable[:, None], rows, 0.0) / size  # entries at most 1 in absolute value
+        length = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+        inside = length * size <= limit
+        scaled = unit * (limit / np.where(length > 0.0, length, 1.0))
+        return np.where(inside, unit * size, scaled)

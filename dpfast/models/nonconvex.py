@@ -1,0 +1,280 @@
+"""Objectives that need not be convex: users' own gradients, and the condition that bounds risk.
+
+A :class:`PerRecordObjective` is a function that returns one gradient per record, with declared
+constants.  The constants are enforced by the curator record by record, so privacy does not depend
+on their being right; the rate of convergence does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.errors import InvalidInput
+from dpfast.models.losses import check_constant
+
+__all__ = ["KL", "PerRecordObjective", "one_hidden_layer", "phase_retrieval"]
+
+Array = NDArray[np.float64]
+Gradients = Callable[[Array, Array, Array], ArrayLike]
+
+
+class KL(NamedTuple):
+    """Kurdyka-Lojasiewicz condition ``F(w) - F* <= (gamma ||grad F(w)||)^kappa``.
+
+    Both numbers must be public: known from the model, or estimated on public or synthetic data
+    (:func:`dpfast.estimate_kl`).
+
+    Attributes
+    ----------
+    gamma : float
+        Positive.
+    kappa : float
+        At least 1; 2 is the Polyak-Lojasiewicz condition, with ``gamma^2 = 1/(2 mu)``.
+    """
+
+    gamma: float
+    kappa: float = 2.0
+
+    def checked(self) -> KL:
+        """Itself, or an error that says what is wrong with it."""
+        check_constant(self.gamma, "gamma", "the constant of the KL condition")
+        check_constant(self.kappa, "kappa", "the exponent of the KL condition")
+        if not self.kappa >= 1.0:
+            raise InvalidInput(f"kappa must be at least 1; received {self.kappa!r}.")
+        return KL(float(self.gamma), float(self.kappa))
+
+    def excess(self, norm: float) -> float:
+        """Largest excess risk of a point whose gradient has this norm."""
+        return math.pow(self.gamma * norm, self.kappa)
+
+    def norm(self, excess: float) -> float:
+        """Smallest gradient norm of a point with this excess risk."""
+        return math.exp(math.log(excess) / self.kappa) / self.gamma if excess > 0.0 else 0.0
+
+
+class PerRecordObjective:
+    """Mean over records of a loss given by its gradients.
+
+    Parameters
+    ----------
+    gradients : callable
+        ``gradients(theta, X, y)`` with X of shape (m, q) and y of shape (m,) returns the gradients
+        of m records, shape (m, dimension).  Row i must depend on record i and theta only.
+    dimension : int
+        Number of parameters.
+    lipschitz : float
+        ``L0``: gradients are clipped to this norm, record by record.
+    smoothness : float
+        ``L1``: changes of gradients between two parameters at distance r are clipped to
+        ``L1 * r``, record by record.
+    losses : callable, optional
+        ``losses(theta, X, y) -> (m,)``, for comparisons outside of privacy only.
+    n_covariates : int, optional
+        Columns of X it expects; any if omitted.
+    vectorized : bool
+        False calls ``gradients`` with one record at a time.  Slow, but then no row can depend on
+        another record, whatever the function does.
+    block_rows : int
+        Records per call.
+    name : str
+
+    Notes
+    -----
+    What the function does on particular records must not show.  It is first called on two made-up
+    records (zeros and ones), before anything is spent: errors and wrong shapes there are raised.
+    Later, a block on which it raises or returns a wrong shape is evaluated again one record at a
+    time, and a record on which it still does, or whose gradient is not finite, contributes zero.
+    What it prints, logs, warns about or remembers is outside of what this library can see, and so
+    is the time it takes: such channels are the user's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def gradients(theta, X, y):
+    ...     return (np.tanh(X @ theta) - y)[:, None] * X
+    >>> PerRecordObjective(gradients, dimension=2, lipschitz=2.0, smoothness=1.0)
+    PerRecordObjective(gradients, dimension=2, lipschitz=2, smoothness=1)
+    """
+
+    ridge = 0.0
+
+    def __init__(
+        self,
+        gradients: Gradients,
+        *,
+        dimension: int,
+        lipschitz: float,
+        smoothness: float,
+        losses: Gradients | None = None,
+        n_covariates: int | None = None,
+        vectorized: bool = True,
+        block_rows: int = 4096,
+        name: str | None = None,
+    ) -> None:
+        if not callable(gradients) or (losses is not None and not callable(losses)):
+            raise InvalidInput(
+                "gradients (and losses, if given) must be functions of (theta, X, y); received "
+                f"{gradients!r} and {losses!r}."
+            )
+        for label, value in (("dimension", dimension), ("block_rows", block_rows)):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, np.integer))
+                or not 1 <= value <= 10**8
+            ):
+                raise InvalidInput(f"{label} must be a positive whole number; received {value!r}.")
+        self.gradients = gradients
+        self.losses = losses
+        self.dimension = int(dimension)
+        self.lipschitz = check_constant(lipschitz, "lipschitz", "the largest norm of a gradient")
+        self.smoothness = check_constant(
+            smoothness, "smoothness", "the largest change of a gradient per distance"
+        )
+        self.n_covariates = n_covariates
+        self.vectorized = bool(vectorized)
+        self.block_rows = int(block_rows) if vectorized else 1
+        self.name = name or getattr(gradients, "__name__", type(gradients).__name__)
+
+    def ridge_gradient(self, theta: Array) -> Array | float:
+        """Gradient of the public penalty: none."""
+        return 0.0
+
+    def rehearse(self, n_covariates: int) -> None:
+        """Call the function on made-up records and raise what is wrong with it.
+
+        Parameters
+        ----------
+        n_covariates : int
+            Columns of X.
+        """
+        if self.n_covariates not in (None, n_covariates):
+            raise InvalidInput(
+                f"{self.name} is for {self.n_covariates} covariates and X has {n_covariates}."
+            )
+        rows = 2 if self.vectorized else 1
+        X, y = np.zeros((rows, n_covariates)), np.zeros(rows)
+        X[-1], y[-1] = 1.0, 1.0
+        theta = np.zeros(self.dimension)
+        with np.errstate(all="ignore"):
+            found: Any = np.asarray(self.gradients(theta, X.copy(), y.copy()))
+        if found.shape != (rows, self.dimension) or found.dtype.kind not in "fiub":
+            raise InvalidInput(
+                f"{self.name} must return one gradient per record, shape {(rows, self.dimension)} "
+                f"for {rows} records, of real numbers; on made-up records it returned shape "
+                f"{found.shape} and dtype {found.dtype}."
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"PerRecordObjective({self.name}, dimension={self.dimension}, "
+            f"lipschitz={self.lipschitz:g}, smoothness={self.smoothness:g})"
+        )
+
+
+def phase_retrieval(
+    n_covariates: int, *, radius: float, lipschitz: float = 1.0, smoothness: float | None = None
+) -> PerRecordObjective:
+    """Recover a vector up to its sign from the sizes ``y = |x'w|`` of its projections.
+
+    ``((x'w)^2 - y^2)^2 / (4 R^4)`` with x projected onto the ball of radius R and y clipped to it:
+    not convex, with a saddle at zero and two minimisers.
+
+    Parameters
+    ----------
+    n_covariates : int
+    radius : float
+        R, public.
+    lipschitz, smoothness : float
+        Enforced; for ``||w|| <= 1`` no gradient is longer than 1 and none changes faster than 3.
+    """
+    bound = check_constant(radius, "radius", "the largest norm of a row")
+
+    def residuals(theta: Array, X: Array, y: Array) -> tuple[Array, Array, Array]:
+        length = np.sqrt(np.einsum("ij,ij->i", X, X))
+        rows = X * np.minimum(1.0, bound / np.where(length > 0.0, length, 1.0))[:, None] / bound
+        sizes = np.minimum(np.abs(y), bound) / bound
+        t = rows @ theta
+        return rows, t, t * t - sizes * sizes
+
+    def gradients(theta: Array, X: Array, y: Array) -> Array:
+        rows, t, r = residuals(theta, X, y)
+        return (r * t)[:, None] * rows
+
+    def losses(theta: Array, X: Array, y: Array) -> Array:
+        return 0.25 * residuals(theta, X, y)[2] ** 2
+
+    return PerRecordObjective(
+        gradients,
+        dimension=n_covariates,
+        lipschitz=lipschitz,
+        smoothness=3.0 if smoothness is None else smoothness,
+        losses=losses,
+        n_covariates=n_covariates,
+        name="phase_retrieval",
+    )
+
+
+def one_hidden_layer(
+    n_covariates: int,
+    hidden: int,
+    *,
+    radius: float,
+    lipschitz: float,
+    smoothness: float,
+    c: float = 1.0,
+) -> PerRecordObjective:
+    """Regression by one layer of tanh units: ``f(x) = sum_j v_j tanh(u_j'(1, x))``.
+
+    Pseudo-Huber loss of the residual; rows are projected onto the ball of radius R.  Parameters
+    are the rows u_1, ..., u_h of q + 1 entries each, the constant first, then v_1, ..., v_h.
+    Zero is a saddle: start from a public random point.
+
+    Parameters
+    ----------
+    n_covariates : int
+    hidden : int
+        Units h.
+    radius : float
+        R, public.
+    lipschitz, smoothness : float
+        Enforced.
+    c : float
+        Corner of the pseudo-Huber loss.
+    """
+    bound = check_constant(radius, "radius", "the largest norm of a row")
+    corner = check_constant(c, "c", "the corner of the loss")
+    width = n_covariates + 1
+
+    def forward(theta: Array, X: Array, y: Array) -> tuple[Array, Array, Array, Array]:
+        length = np.sqrt(np.einsum("ij,ij->i", X, X))
+        rows = X * np.minimum(1.0, bound / np.where(length > 0.0, length, 1.0))[:, None]
+        rows = np.column_stack([np.ones(len(X)), rows])
+        units = np.tanh(rows @ theta[: hidden * width].reshape(hidden, width).T)
+        outer = theta[hidden * width :]
+        return rows, units, outer, y - units @ outer
+
+    def gradients(theta: Array, X: Array, y: Array) -> Array:
+        rows, units, outer, r = forward(theta, X, y)
+        psi = -r / np.sqrt(1.0 + (r / corner) ** 2)
+        inner = (psi[:, None] * outer) * (1.0 - units * units)
+        first = (inner[:, :, None] * rows[:, None, :]).reshape(len(X), -1)
+        return np.column_stack([first, psi[:, None] * units])
+
+    def losses(theta: Array, X: Array, y: Array) -> Array:
+        r = forward(theta, X, y)[3]
+        return corner**2 * (np.sqrt(1.0 + (r / corner) ** 2) - 1.0)
+
+    return PerRecordObjective(
+        gradients,
+        dimension=hidden * (width + 1),
+        lipschitz=lipschitz,
+        smoothness=smoothness,
+        losses=losses,
+        n_covariates=n_covariates,
+        name="one_hidden_layer",
+    )

@@ -1,0 +1,98 @@
+"""What the algorithms for non-convex objectives share: the path they leave, prices, checks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidInput
+
+__all__ = [
+    "Path",
+    "checked_count",
+    "checked_positive",
+    "checked_share",
+    "noise_for",
+    "price_of",
+]
+
+Array = NDArray[np.float64]
+
+
+class Path:
+    """Released points and norms of an algorithm; everything in it was paid for.
+
+    Attributes
+    ----------
+    iterates : list of ndarray of shape (p,)
+        The start and every point after it.
+    norms : list of float
+        Noisy norm of the gradient at each iterate; NaN where none was released.
+    theta : ndarray of shape (p,)
+        The algorithm's answer.
+    rounds : list of dict
+        Public record of each round: targets, steps, spends.
+    """
+
+    def __init__(self, start: Array) -> None:
+        self.iterates = [start]
+        self.norms = [math.nan]
+        self.theta = start
+        self.rounds: list[dict[str, Any]] = []
+
+    def move(self, theta: Array) -> None:
+        """Append a point, which becomes the answer."""
+        self.iterates.append(theta)
+        self.norms.append(math.nan)
+        self.theta = theta
+
+    def saw(self, norm: float) -> None:
+        """Note the noisy norm at the last point."""
+        self.norms[-1] = norm
+
+
+def noise_for(lipschitz: float, n: int, rho: float) -> float:
+    """Noise per coordinate of a mean gradient that costs ``rho`` (up to rounding slack)."""
+    return 2.0 * lipschitz / n / math.sqrt(2.0 * rho)
+
+
+def price_of(lipschitz: float, n: int, noise: float) -> float:
+    """What a mean gradient with this noise costs in zCDP (up to rounding slack)."""
+    ratio = 2.0 * lipschitz / n / noise
+    return 0.5 * ratio * ratio
+
+
+def checked_positive(value: object, name: str) -> float:
+    """A positive, finite public number."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.integer, np.floating))
+        or not 0.0 < float(value) < math.inf
+    ):
+        raise InvalidInput(f"{name} must be positive and finite; received {value!r}.")
+    return float(value)
+
+
+def checked_count(value: object, name: str, most: int = 100_000) -> int:
+    """A positive whole public number."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, np.integer))
+        or not 1 <= int(value) <= most
+    ):
+        raise InvalidInput(f"{name} must be a whole number from 1 to {most}; received {value!r}.")
+    return int(value)
+
+
+def checked_share(value: object, name: str) -> float:
+    """A public share, at least 0 and below 1."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float, np.integer, np.floating))
+        or not 0.0 <= float(value) < 1.0
+    ):
+        raise InvalidInput(f"{name} must lie in [0, 1); received {value!r}.")
+    return float(value)

@@ -1,0 +1,67 @@
+"""The exponential mechanism over a list, sampled exactly from integer noise (claim K5).
+
+A discrete Laplace integer that is not negative is geometric, so the event that it is at least k
+has probability ``exp(-k rate)`` exactly; the sign of one that is not zero is a fair coin.  From
+these two a uniform candidate is drawn and accepted with its relative weight: no exponential is
+evaluated in floating point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpfast.errors import InvalidInput
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["choose_smallest"]
+
+
+def choose_smallest(scores: Sequence[int], rate: tuple[int, int], source: NoiseSource) -> int:
+    """Draw an index with probability proportional to ``exp(-score * rate)``.
+
+    Parameters
+    ----------
+    scores : sequence of int
+    rate : (int, int)
+        Numerator and denominator of the rate, as for discrete Laplace noise.
+    source : NoiseSource
+
+    Notes
+    -----
+    The number of attempts depends on the scores; so does the time.
+    """
+    if not scores:
+        raise InvalidInput("there is nothing to choose from: scores is empty.")
+    best = min(scores)
+    while True:
+        index = _uniform_below(len(scores), source)
+        if _geometric(rate, source) >= scores[index] - best:
+            return index
+
+
+def _geometric(rate: tuple[int, int], source: NoiseSource) -> int:
+    """An integer that is at least k with probability ``exp(-k rate)``."""
+    while True:
+        draws = source.discrete_laplace(4, *rate)
+        kept = draws[draws >= 0]
+        if kept.size:
+            return int(kept[0])
+
+
+def _uniform_below(size: int, source: NoiseSource) -> int:
+    """A uniform integer below ``size``, from fair coins, by rejection."""
+    n_bits = (size - 1).bit_length()
+    while True:
+        value = 0
+        for _ in range(n_bits):
+            value = 2 * value + _coin(source)
+        if value < size:
+            return value
+
+
+def _coin(source: NoiseSource) -> int:
+    while True:
+        draws = source.discrete_laplace(4, 1, 1)
+        kept = draws[draws != 0]
+        if kept.size:
+            return int(kept[0] > 0)

@@ -1,0 +1,113 @@
+"""How far one record can move gradients, their changes and their norms (PROOFS-nonconvex.md).
+
+Replacement of one record, ``n`` public; rounding included as in :mod:`dpfast.privacy.sensitivity`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.privacy.sensitivity import UNIT_ROUNDOFF, mean_score
+
+__all__ = [
+    "change_error",
+    "exponential_cost",
+    "gradient_change",
+    "gradient_norm",
+    "mean_gradient",
+    "norm_steps",
+]
+
+_UP = 1.0 + 2.0**-48
+
+
+def mean_gradient(lipschitz: float, n: int, *, depth: int = 0) -> float:
+    """l2 sensitivity of the mean of n gradients clipped to the norm ``lipschitz`` (claim K1)."""
+    return mean_score(2.0 * lipschitz, n, depth=depth)
+
+
+def gradient_change(
+    limit: float, n: int, *, depth: int = 0, lowest: float = 1.0, error: float = 0.0
+) -> float:
+    """l2 sensitivity of the mean of n changes of gradients clipped to ``limit`` (claim K2).
+
+    Parameters
+    ----------
+    limit : float
+        Largest norm of one record's change: the smoothness times the distance of the parameters.
+    n, depth : int
+    lowest : float
+        For records whose change is ``s B (new - old)`` with a positive semidefinite rank-one B of
+        norm at most ``limit / distance`` and slopes s in ``[-lowest, 1]``: at most 1, and 0 for
+        convex losses.  1 assumes nothing.
+    error : float
+        Largest norm by which rounding can move one record's change away from that form.
+    """
+    if not (0.0 <= lowest <= 1.0 and error >= 0.0):
+        raise InvalidInput(
+            f"lowest must lie in [0, 1] and error be at least 0; received {lowest!r}, {error!r}."
+        )
+    diameter = min(2.0 * limit, ((1.0 + lowest) * limit + 2.0 * error) * _UP)
+    # the rounding of the sum is relative to the bound, which is at most the diameter
+    return mean_score(diameter, n, depth=depth)
+
+
+def change_error(curvature: float, score: float, sizes: float, dimension: int) -> float:
+    """Rounding of one record's change of gradient for a built-in loss (claim K2).
+
+    Parameters
+    ----------
+    curvature : float
+        ``sup |psi'| R^2 / sigma``.
+    score : float
+        Bound on the norm of one record's gradient.
+    sizes : float
+        Sum of the norms of the two parameters.
+    dimension : int
+    """
+    predictor = (dimension + 8.0) * UNIT_ROUNDOFF * sizes * curvature
+    return (predictor + 1e-12 * score) * (1.0 + 1e-6)
+
+
+def gradient_norm(lipschitz: float, n: int, dimension: int, *, depth: int = 0) -> float:
+    """Sensitivity of the norm of the mean of n clipped gradients (claim K3).
+
+    Parameters
+    ----------
+    dimension : int
+        Number of coordinates, whose squares are added up with rounding.
+    """
+    if dimension < 1:
+        raise InvalidInput(f"dimension must be a positive integer; received {dimension!r}.")
+    rounding = 2.0 * lipschitz * (dimension + 4.0) * UNIT_ROUNDOFF * (1.0 + 1e-9)
+    return (mean_gradient(lipschitz, n, depth=depth) + rounding) * _UP
+
+
+def norm_steps(sensitivity: float, grid: float) -> int:
+    """By how many grid steps one record can move a norm rounded to the nearest step (claim K5)."""
+    if not (0.0 < grid < math.inf and 0.0 < sensitivity < math.inf):
+        raise InvalidInput(
+            f"sensitivity and grid must be positive; received {sensitivity!r}, {grid!r}."
+        )
+    return math.ceil(sensitivity / grid * _UP) + 1
+
+
+def exponential_cost(rate: tuple[int, int], steps: int) -> float:
+    """zCDP cost of a choice with probabilities ``exp(-rate * score)``, rounded up (claim K5).
+
+    ``(steps * rate)^2 / 2``: the exponential mechanism has bounded range ``eta = 2 steps rate``,
+    hence costs ``eta^2 / 8``.
+
+    Parameters
+    ----------
+    rate : (int, int)
+        Numerator and denominator.
+    steps : int
+        By how much one record can move each integer score.
+    """
+    numerator, denominator = rate
+    if numerator < 1 or denominator < 1 or steps < 1:
+        raise InvalidBudget(f"rate and steps must be positive; received {rate!r}, {steps!r}.")
+    half_range = steps * numerator / denominator
+    return 0.5 * half_range * half_range * (1.0 + 2.0**-50)

@@ -1,0 +1,188 @@
+"""dpfast.minimize as a user meets it."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import KL, Adaptive, NoisyDescent, Proximal, Spider
+from dpfast.models.nonconvex import PerRecordObjective
+
+RNG = np.random.default_rng(1)
+N = 20_000
+X = RNG.normal(size=(N, 3))
+TRUTH = np.array([1.0, 2.0, -1.0, 0.5])
+Y = TRUTH[0] + X @ TRUTH[1:] + 0.5 * RNG.normal(size=N)
+Y[: N // 5] = 40.0 + RNG.normal(size=N // 5)  # gross outliers
+QUIET = dpfast.SeededNoise(3)
+
+
+@pytest.mark.parametrize("loss", ["tukey", "geman-mcclure", "welsch", "cauchy"])
+@pytest.mark.parametrize("privacy", [dpfast.ZCDP(0.5), dpfast.GDP(1.0), dpfast.ApproxDP(2.0, 1e-6)])
+def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
+    """Seeded; the tolerance is six times the largest error seen over 50 seeds."""
+    result = dpfast.minimize(X, Y, loss, privacy=privacy, scale=1.0, noise=QUIET)
+    assert np.abs(result.params - TRUTH).max() < 0.3
+    assert result.iterates.shape[1] == 4
+    assert result.gradient_norms.shape == (len(result.iterates),)
+    assert "adaptive" in result.method.lower()
+    assert str(result.privacy) in str(pickle.loads(pickle.dumps(result)).privacy)
+    assert result.predict(X[:5]).shape == (5,)
+    with pytest.raises(AttributeError):
+        _ = result.bse
+    assert "none (simulation)" in result.summary()
+
+
+def test_spider_follows_its_plan():
+    exact = dpfast.nonprivate_minimize(X, Y, "tukey", scale=1.0)
+    kl = KL(1.2, 2.0)
+    result = dpfast.minimize(X, Y, "tukey", privacy=dpfast.ZCDP(0.5), scale=1.0, kl=kl, noise=QUIET)
+    assert result.method.startswith("Spider")
+    targets = [record["target"] for record in result.rounds]
+    assert all(b <= a for a, b in itertools.pairwise(targets))
+    for record in result.rounds:
+        assert record["n_steps"] >= 1
+    steps = np.linalg.norm(np.diff(result.iterates, axis=0), axis=1)
+    allowed = [record["step"] for record in result.rounds]
+    assert np.abs(steps[:, None] - np.array(allowed)[None]).min(axis=1).max() < 1e-12
+    assert np.abs(result.params - exact.params).max() < 0.2
+
+
+def test_proximal_point_with_an_inner_optimiser_of_ones_own():
+    class Lazy:
+        def solve(self, curator, centre, convexity, rho):
+            curator.gradient(centre, rho / 2)
+            return centre + 0.1, rho / 2
+
+    options = {"privacy": dpfast.ZCDP(0.2), "scale": 1.0, "noise": QUIET}
+    result = dpfast.minimize(X, Y, "tukey", method=Proximal(rounds=3, inner=Lazy()), **options)
+    np.testing.assert_allclose(result.params, 0.3)
+    # what the first rounds left was used by the last: 1/7, then 2/6 and all of the rest, halved
+    shares = [record["rho"] / 0.2 for record in result.rounds]
+    assert shares == pytest.approx(
+        [0.5 / 7, 13 / 14 / 3 * 0.5, 13 / 14 * (1 - 1 / 6) * 0.5], rel=1e-6
+    )
+    method = Proximal(rounds=12, convexity=0.3, inner=NoisyDescent(steps=40))
+    result = dpfast.minimize(X, Y, "cauchy", method=method, **(options | {"privacy": 2.0}))
+    assert np.abs(result.params - TRUTH).max() < 0.5
+
+
+def test_the_method_follows_from_what_is_known():
+    def chosen(**options):
+        options = {"privacy": dpfast.ZCDP(0.1), "scale": 1.0, "noise": QUIET} | options
+        return dpfast.minimize(X[:200], Y[:200], "tukey", **options).method
+
+    assert chosen().startswith("Adaptive")
+    assert chosen(kl=(1.0, 1.5)).startswith("Spider")
+    assert chosen(kl=(1.0, 2.0), method="adaptive").startswith("Adaptive")
+    assert chosen(kl=KL(1.0, 3.0)).startswith("Proximal")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "spider"}, "needs kl"),
+        ({"method": "newton"}, "method must be"),
+        ({"select": "best"}, "select must be"),
+        ({"kl": (1.0, 0.5)}, "kappa"),
+        ({"kl": (0.0, 2.0)}, "gamma"),
+        ({"privacy": dpfast.PureDP(1.0)}, "Gaussian noise"),
+        ({"start": [1.0]}, "start"),
+        ({"weights": dpfast.Clip(1.0)}, "no smoothness"),
+        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 2.0)}, "no smoothness"),
+        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 3.0)}, "no smoothness"),
+        ({"privacy": dpfast.ZCDP(1e-14)}, "too small"),
+    ],
+)
+def test_refusals_come_before_anything_is_spent(options, message):
+    ledger = dpfast.Ledger(dpfast.ZCDP(10.0))
+    options = {"privacy": dpfast.ZCDP(0.1), "scale": 1.0, "ledger": ledger} | options
+    with pytest.raises(dpfast.DpfastError, match=message):
+        dpfast.minimize(X[:50], Y[:50], "tukey", **options)
+    assert not ledger.entries
+
+
+def test_settings_are_checked():
+    for wrong in (
+        lambda: Adaptive(step_size=0.0),
+        lambda: Adaptive(memory=1.0),
+        lambda: Adaptive(max_steps=0),
+        lambda: Spider(decay=1.0),
+        lambda: Spider(step=2.0, threshold=0.5),
+        lambda: Proximal(rounds=0),
+        lambda: NoisyDescent(steps=2.5),
+    ):
+        with pytest.raises(dpfast.InvalidInput):
+            wrong()
+
+
+def test_a_clipped_objective_works_with_a_step_size():
+    result = dpfast.minimize(
+        X, Y, "tukey", privacy=2.0, scale=1.0, weights=dpfast.Clip(2.0), noise=QUIET,
+        method=Adaptive(step_size=0.3),
+    )  # fmt: skip
+    assert np.abs(result.params - TRUTH).max() < 0.4
+
+
+def test_the_choice_among_iterates():
+    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": QUIET}
+    free = dpfast.minimize(X, Y, "tukey", select="shortest gradient", **options)
+    norms = np.where(np.isnan(free.gradient_norms), np.inf, free.gradient_norms)
+    np.testing.assert_array_equal(free.params, free.iterates[norms.argmin()])
+    assert np.abs(free.params - TRUTH).max() < 0.4
+    drawn = dpfast.minimize(X, Y, "tukey", select="exponential", **options)
+    assert np.abs(drawn.params - TRUTH).max() < 0.4
+
+
+def test_a_per_record_objective_has_names_and_no_prediction():
+    def gradients(theta, X, y):
+        return (X @ theta - y)[:, None] * X
+
+    target = PerRecordObjective(gradients, dimension=3, lipschitz=3.0, smoothness=9.0)
+    result = dpfast.minimize(X, X @ [1.0, 2.0, 3.0], target, privacy=2.0, noise=QUIET)
+    assert result.names == ("w1", "w2", "w3")
+    assert np.abs(result.params - [1.0, 2.0, 3.0]).max() < 0.1
+    with pytest.raises(dpfast.InvalidInput, match="regression"):
+        result.predict(X)
+    with pytest.raises(dpfast.InvalidInput, match="names"):
+        dpfast.minimize(X, Y, target, privacy=2.0, names=["a"])
+    with pytest.raises(dpfast.InvalidInput, match="belong to a loss"):
+        dpfast.minimize(X, Y, target, privacy=2.0, scale=1.0)
+
+
+@pytest.mark.parametrize("tau", [4.0, 3.0, 2.0, 1.5])
+def test_kl_constants_are_found_on_public_data(tau):
+    """``||w - 1||^tau / tau`` has kappa = tau/(tau - 1) and gamma = tau^(-1/kappa)."""
+
+    def gradients(theta, X, y):
+        step = theta - 1.0
+        return np.tile(step * np.linalg.norm(step) ** (tau - 2.0), (len(y), 1))
+
+    def losses(theta, X, y):
+        return np.full(len(y), np.linalg.norm(theta - 1.0) ** tau / tau)
+
+    target = PerRecordObjective(
+        gradients, dimension=2, lipschitz=9.0, smoothness=9.0, losses=losses
+    )
+    found = dpfast.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3])
+    kappa = tau / (tau - 1.0)
+    assert found.kl.kappa == pytest.approx(kappa, rel=0.05)
+    assert found.kl.gamma == pytest.approx(tau ** (-1.0 / kappa), rel=0.15)
+    assert (found.excesses <= [found.kl.excess(g) * (1 + 1e-9) for g in found.norms]).all()
+    fixed = dpfast.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3], kappa=kappa)
+    assert fixed.kl.kappa == kappa
+
+
+def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
+    pytest.importorskip("matplotlib")
+    found = dpfast.estimate_kl(X[3000:8000], Y[3000:8000], "tukey", scale=1.0)
+    assert 1.0 <= found.kl.kappa <= 4.0
+    assert len(found.norms) > 100
+    axes = found.plot()
+    assert axes.get_xscale() == "log"
+    with pytest.raises(dpfast.InvalidInput, match="start is the minimiser"):
+        dpfast.estimate_kl(np.zeros((5, 1)), np.zeros(5), "tukey", scale=1.0)

@@ -1,0 +1,94 @@
+"""Claim K5: the exponential mechanism, its exact law and its cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from dpfast import EntropyNoise, InvalidInput
+from dpfast.curator.gradients import STEPS_PER_RECORD
+from dpfast.privacy.choice import _coin, _geometric, _uniform_below, choose_smallest
+from dpfast.privacy.mechanisms import laplace_rate
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.sensitivity_nonconvex import exponential_cost, gradient_norm, norm_steps
+
+
+def test_k5_the_choice_has_exactly_its_law():
+    """Chi-square, false failures 1e-6; a rate wrong by 10% fails with probability above 0.99."""
+    scores, rate, n = [3, 0, 7, 1, 4], (1, 4), 12_000
+    source = EntropyNoise()
+    draws = np.bincount([choose_smallest(scores, rate, source) for _ in range(n)], minlength=5)
+    weights = np.exp(-np.array(scores) / 4.0)
+    assert chisquare(draws, n * weights / weights.sum()).pvalue > 1e-6
+    wrong = np.exp(-np.array(scores) / 4.0 * 1.3)
+    assert chisquare(draws, n * wrong / wrong.sum()).pvalue < 1e-6
+
+
+class Script(NoiseSource):
+    """Hands out given integers."""
+
+    def __init__(self, values):
+        self.values = list(values)
+
+    def discrete_laplace(self, size, numerator, denominator):
+        taken, self.values = self.values[:size], self.values[size:]
+        return np.array(taken, dtype=np.int64)
+
+
+def test_the_parts_of_the_draw():
+    assert _geometric((1, 2), Script([-3, -1, 5, 2])) == 5  # first that is not negative
+    assert _coin(Script([0, 0, -2, 7])) == 0
+    assert _coin(Script([0, 4, -2, 7])) == 1
+    # two bits, 11 = 3 is rejected for a length of 3, then 01 = 1
+    assert _uniform_below(3, Script([1] * 8 + [-1, 0, 0, 0] + [1, 0, 0, 0])) == 1
+    assert _uniform_below(1, Script([])) == 0
+    with pytest.raises(InvalidInput, match="empty"):
+        choose_smallest([], (1, 2), Script([]))
+
+
+def renyi(p, q, order):
+    return float(np.log(np.sum(p**order * q ** (1.0 - order))) / (order - 1.0))
+
+
+def law(scores, rate):
+    weights = np.exp(-rate * (scores - scores.min()))
+    return weights / weights.sum()
+
+
+def test_k5_the_cost_bounds_the_renyi_divergence():
+    """Over random scores and neighbours; two equal candidates attain it for small ranges."""
+    rng = np.random.default_rng(0)
+    steps, worst = 16, 0.0
+    for numerator in (1, 8, 64, 512):
+        rate = (numerator, 4096)
+        cost = exponential_cost(rate, steps)
+        assert cost == pytest.approx((steps * numerator / 4096) ** 2 / 2.0)
+        for _ in range(300):
+            size = int(rng.integers(2, 6))
+            scores = rng.integers(0, 60, size=size)
+            if rng.random() < 0.3:
+                scores[:] = 5
+            moved = scores + rng.choice([-steps, steps], size=size)
+            for order in (1.0 + 1e-3, 1.5, 2.0, 8.0, 64.0):
+                p, q = law(scores, rate[0] / rate[1]), law(moved, rate[0] / rate[1])
+                ratio = max(renyi(p, q, order), renyi(q, p, order)) / (order * cost)
+                assert ratio <= 1.0 + 1e-9
+                worst = max(worst, ratio)
+    assert worst >= 0.99
+
+
+def test_k5_scores_move_by_at_most_their_steps():
+    rng = np.random.default_rng(0)
+    worst = 0
+    sensitivity = gradient_norm(1.3, 1000, 7, depth=100)
+    grid = sensitivity / STEPS_PER_RECORD
+    steps = norm_steps(sensitivity, grid)
+    assert steps <= STEPS_PER_RECORD + 2
+    for norm in rng.uniform(0.0, 1.3, size=20_000):
+        worst = max(worst, abs(round((norm + sensitivity) / grid) - round(norm / grid)))
+    assert STEPS_PER_RECORD <= worst <= steps
+    # the rate asked for is paid for
+    for rho in (1e-3, 0.1, 2.0):
+        rate = laplace_rate(1, np.sqrt(2.0 * rho) / steps * (1.0 - 2.0**-40))
+        assert 0.999 * rho <= exponential_cost(rate, steps) <= rho

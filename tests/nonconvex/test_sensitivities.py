@@ -1,0 +1,187 @@
+"""Attacks on claims K1 to K3: two records are sought that move an answer as far as claimed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpfast import Ledger, SeededNoise
+from dpfast.curator.gradients import GradientCurator
+from dpfast.data import as_records
+from dpfast.models import Bounded, Mallows, Objective, resolve_loss
+from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.privacy.sensitivity_nonconvex import (
+    gradient_change,
+    gradient_norm,
+    mean_gradient,
+)
+
+LOSSES = (
+    "huber", "log-cosh", "pseudo-huber", "logistic", "tukey", "geman-mcclure", "welsch", "cauchy",
+)  # fmt: skip
+RADIUS, SCALE, N = 1.5, 0.8, 4
+
+
+def objective_for(loss, weights=Mallows, fit_intercept=False):
+    scale = None if loss == "logistic" else SCALE
+    return Objective(
+        resolve_loss(loss), weights(RADIUS), 2, fit_intercept=fit_intercept, scale=scale
+    )
+
+
+def keeper(X, y, objective):
+    records = as_records(np.array(X, dtype=float), np.array(y, dtype=float))
+    return GradientCurator(records, objective, Ledger(1.0), SeededNoise(0))
+
+
+def largest_distance(answer, records, others):
+    """Largest distance of answers over all pairs of records in one place, the rest fixed."""
+    values = []
+    for x, y in records:
+        X = np.vstack([x, others[0]])
+        values.append(answer(X, np.r_[y, others[1]]))
+    values = np.array(values)
+    return max(float(np.linalg.norm(values - value, axis=1).max()) for value in values)
+
+
+def candidates(loss, seed=0):
+    """Records on and around the sphere of the weights, with every kind of residual at zero."""
+    rng = np.random.default_rng(seed)
+    resolved = resolve_loss(loss)
+    directions = [np.array([1.0, 0.0]), np.array([-1.0, 0.0])]
+    directions += [np.array([0.05, 1.0]), np.array([0.05, -1.0])]  # for steep predictors
+    directions += list(rng.normal(size=(2, 2)))
+    found = []
+    for u in directions:
+        for length in (1.0, 30.0):
+            x = length * RADIUS * u / np.linalg.norm(u)
+            if resolved.binary_response:
+                found += [(x, 0.0), (x, 1.0)]
+            else:
+                grid = np.r_[np.geomspace(0.01, 5.0, 30), 50.0]
+                r = resolved.c * np.r_[-grid, 0.0, grid]
+                found += [(x, SCALE * value) for value in r]
+    return found
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weights", [Mallows, Bounded])
+def test_k1_mean_gradient(loss, weights):
+    objective = objective_for(loss, weights)
+    others = np.ones((N - 1, 2)), np.zeros(N - 1)
+    theta = np.zeros(2) if loss != "logistic" else np.array([500.0, 0.0])
+
+    def answer(X, y):
+        return keeper(X, y, objective).nonprivate_gradient(theta)
+
+    found = largest_distance(answer, candidates(loss), others)
+    claimed = mean_gradient(objective.score_bound, N)
+    assert found <= claimed
+    assert found >= 0.99 * claimed
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_k2_mean_change_of_gradients(loss):
+    objective = objective_for(loss)
+    room = keeper(np.ones((N, 2)), np.zeros(N), objective)
+    old = np.zeros(2)
+    others = np.ones((N - 1, 2)), np.zeros(N - 1)
+    worst = 0.0
+    for distance in (1e-3, 0.1, 2.0, 50.0):
+        new = np.array([distance, 0.0])
+        limit = room.smoothness * distance
+
+        def answer(X, y, new=new, limit=limit):
+            return keeper(X, y, objective)._change(new, old, limit)
+
+        found = largest_distance(answer, candidates(loss), others)
+        claimed = room._change_sensitivity(new, old, limit)
+        assert found <= claimed
+        assert claimed <= gradient_change(limit, N) * (1 + 1e-9)
+        worst = max(worst, found / claimed)
+    assert worst >= 0.99
+
+
+def test_k2_users_gradients():
+    """A function that ignores its declared smoothness: its changes are clipped to it."""
+
+    def steep(theta, X, y):
+        return np.tanh(1e3 * (X @ theta)[:, None]) * X
+
+    objective = PerRecordObjective(steep, dimension=2, lipschitz=1.0, smoothness=2.0)
+    old, new = np.zeros(2), np.array([0.1, 0.0])
+    records = [(np.array([s, 0.0]), 0.0) for s in (1.0, -1.0, 0.1, 1e5)]
+    records += [(np.array([0.3, 0.4]), 0.0)]
+
+    def flipped(theta, X, y):
+        return np.sign(X[:, :1]) * steep(theta, X, y)
+
+    for function in (steep, flipped):
+        objective.gradients = function
+
+        def answer(X, y):
+            return keeper(X, y, objective)._change(new, old, 0.2)
+
+        found = largest_distance(answer, records, (np.ones((N - 1, 2)), np.zeros(N - 1)))
+        assert found <= gradient_change(0.2, N)
+    assert found >= 0.99 * gradient_change(0.2, N)
+
+    def answer(X, y):
+        return keeper(X, y, objective).nonprivate_gradient(new)
+
+    found = largest_distance(answer, records, (np.ones((N - 1, 2)), np.zeros(N - 1)))
+    assert 0.99 * mean_gradient(1.0, N) <= found <= mean_gradient(1.0, N)
+
+
+@pytest.mark.parametrize("loss", ["tukey", "cauchy", "log-cosh"])
+def test_k2_rounding_of_tiny_steps_is_covered(loss):
+    """Steps at the rounding level of the parameter: the exact form is lost, the claim is not."""
+    objective = objective_for(loss)
+    rng = np.random.default_rng(0)
+    room = keeper(np.ones((N, 2)), np.zeros(N), objective)
+    for size in (1.0, 1e3):
+        old = size * rng.normal(size=2)
+        for relative in (1e-15, 1e-13, 1e-11):
+            new = old * (1.0 + relative * rng.normal(size=2))
+            limit = max(room.smoothness * np.linalg.norm(new - old), 1e-100)
+            claimed = room._change_sensitivity(new, old, limit)
+            X = rng.normal(size=(200, 2)) * rng.choice([0.5, 1.0, 5.0], size=(200, 1))
+            y = X @ old + SCALE * rng.normal(size=200)
+            values = [
+                keeper(X[i : i + 1], y[i : i + 1], objective)._change(new, old, limit) / N
+                for i in range(200)
+            ]
+            values = np.array(values)
+            gap = np.linalg.norm(values[:, None] - values[None], axis=2).max()
+            assert gap <= claimed
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_k3_norm_of_the_gradient(loss):
+    objective = objective_for(loss)
+    theta = np.zeros(2) if loss != "logistic" else np.array([500.0, 0.0])
+    along = int(loss == "logistic")
+    steepest = max(
+        candidates(loss),
+        key=lambda record: float(
+            keeper([record[0]], [record[1]], objective).nonprivate_gradient(theta)[along]
+        ),
+    )
+    others = np.tile(steepest[0], (N - 1, 1)), np.full(N - 1, steepest[1])
+
+    def answer(X, y):
+        return [np.linalg.norm(keeper(X, y, objective).nonprivate_gradient(theta))]
+
+    found = largest_distance(answer, candidates(loss), others)
+    claimed = gradient_norm(objective.score_bound, N, 2)
+    assert 0.99 * claimed <= found <= claimed
+
+
+def test_constants_grow_with_what_they_must_cover():
+    assert mean_gradient(1.0, 10, depth=10**6) > mean_gradient(1.0, 10)
+    assert gradient_norm(1.0, 10, 10**6) > gradient_norm(1.0, 10, 1)
+    assert gradient_change(1.0, 10, lowest=0.25) == pytest.approx(0.125)
+    assert gradient_change(1.0, 10, lowest=0.25, error=1.0) == gradient_change(1.0, 10)
+    assert math.isclose(gradient_change(1.0, 10), 0.2, rel_tol=1e-9)
