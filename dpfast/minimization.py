@@ -273,6 +273,8 @@ def _run(
     if isinstance(algorithm, Spider):
         assert kl is not None
         return algorithm.run(curator, theta, kl, progress)
+    if isinstance(algorithm, Proximal):
+        return algorithm.run(curator, theta, kl, progress)
     return algorithm.run(curator, theta, progress)
 
 

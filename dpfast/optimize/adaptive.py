@@ -105,23 +105,53 @@ class Adaptive:
         Post-processing of the curator's answers; what a query may cost depends on earlier answers
         only, and the ledger refuses what exceeds its total (claim K4).
         """
-        total, d, n = curator.remaining, curator.dimension, curator.n
+        return self._descend(curator, start, curator.remaining, None, progress)
+
+    def solve(
+        self, curator: GradientCurator, centre: Array, convexity: float, rho: float
+    ) -> tuple[Array, float]:
+        """Minimise ``F(w) + convexity ||w - centre||^2``: an inner optimiser of Proximal.
+
+        Returns
+        -------
+        (ndarray of shape (p,), float)
+            The answer and what it cost, at most ``rho``.
+        """
+        path = self._descend(curator, centre, rho, (centre, convexity), None)
+        return path.theta, path.rounds[-1]["rho"]
+
+    def _descend(
+        self,
+        curator: GradientCurator,
+        start: Array,
+        total: float,
+        pull: tuple[Array, float] | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Path:
+        d, n, used = curator.dimension, curator.n, 0.0
         lipschitz, first = curator.lipschitz, self._first_step(curator)
+        if pull is not None:
+            first = 1.0 / (1.0 / first + 2.0 * pull[1])
         norm_price = 2.0 * math.sqrt(total) / n if self.norm_queries else 0.0
         path, theta, step_size = Path(start), start, first
         square, before = lipschitz * lipschitz, np.zeros(d)
         spent: list[float] = []
         for k in range(self.max_steps):
             # towards the end a norm would cost more than the gradient it is for
-            asks = self.norm_queries and curator.remaining > 4.0 * norm_price
+            left = min(total - used, curator.remaining)
+            asks = self.norm_queries and left > 4.0 * norm_price
             if asks:
                 norm = float(curator.gradient_norm(theta, norm_price).value[0])
                 path.saw(norm)
                 square = max(norm, 0.0) ** 2
+                used += norm_price
+                left -= norm_price
             rho = self._price(square, lipschitz, n, d, total)
-            left = curator.remaining
+            last = False
             if rho + norm_price > left * (1.0 - 1e-9) or asks != self.norm_queries:
-                rho = left  # the last one gets what there is
+                # the last one gets what there is
+                rho = min(left, curator.remaining)
+                last = True
             noise = noise_for(lipschitz, n, rho)
             gradient = curator.gradient(theta, rho).value
             size = public_length(gradient)
@@ -130,19 +160,24 @@ class Adaptive:
                 seen = min(size, lipschitz) ** 2 - d * noise * noise
                 square = self.memory * square + (1.0 - self.memory) * seen
                 square = max(square, 0.1 * d * noise * noise)
+            if size > lipschitz:  # no mean of clipped gradients is longer
+                gradient = gradient * (lipschitz / size)
             gradient = gradient + curator.objective.ridge_gradient(theta)
+            if pull is not None:
+                gradient = gradient + 2.0 * pull[1] * (theta - pull[0])
             length = public_length(gradient)
             step_size = self._next_step(step_size, first, gradient, length, before)
             before = gradient / length if length > 0.0 else np.zeros(d)
             theta = theta - step_size * gradient
             path.move(theta)
             spent.append(rho)
+            used += rho
             if progress is not None:
                 progress(k + 1, self.max_steps)
-            if rho == left:
+            if last:
                 break
         path.theta = self._answer(path, spent)
-        path.rounds.append({"steps": len(spent), "last_step_size": step_size})
+        path.rounds.append({"steps": len(spent), "last_step_size": step_size, "rho": used})
         return path
 
     def _first_step(self, curator: GradientCurator) -> float:

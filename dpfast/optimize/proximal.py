@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from dpfast.curator.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput
 from dpfast.models import Objective
-from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.optimize.descent import Path, checked_count, checked_positive
+from dpfast.models.nonconvex import KL, PerRecordObjective
+from dpfast.optimize.descent import Path, checked_count, checked_positive, noise_for
 
 __all__ = ["InnerOptimiser", "NoisyDescent", "Proximal"]
 
 Array = NDArray[np.float64]
+
+
+#: Rounds without KL constants, and at most.
+DEFAULT_ROUNDS, MOST_ROUNDS = 8, 30
 
 
 class InnerOptimiser(Protocol):
@@ -52,7 +56,10 @@ class NoisyDescent:
     def solve(
         self, curator: GradientCurator, centre: Array, convexity: float, rho: float
     ) -> tuple[Array, float]:
-        """Steps ``2/(L (t + 1))`` and averages with weights t, on the ball of radius L0/(2 L).
+        """Steps ``2/(L (t + s))`` and averages with weights t + s, on the ball of radius L0/(2 L).
+
+        s makes the first step ``1/(L1 + 2 L)``; the paper's long first steps (s = 1) are forgotten
+        slowly by an average.
 
         Privacy
         -------
@@ -66,16 +73,18 @@ class NoisyDescent:
         radius = curator.lipschitz / (2.0 * convexity)
         ridge = curator.objective.ridge_gradient
         theta, total, weight = centre, np.zeros_like(centre), 0.0
+        smoothness = min(curator.smoothness, 1e6 * convexity)
+        head = max(1.0, 2.0 * (smoothness + 2.0 * convexity) / convexity - 1.0)
         for t in range(1, n_steps + 1):
             gradient = curator.gradient(theta, each).value + ridge(theta)
             gradient = gradient + 2.0 * convexity * (theta - centre)
-            theta = theta - 2.0 / (convexity * (t + 1.0)) * gradient
+            theta = theta - 2.0 / (convexity * (t + head)) * gradient
             offset = theta - centre
             length = public_length(offset)
             if length > radius:
                 theta = centre + offset * (radius / length)
-            # the point t counts t times: the later, the better
-            total, weight = total + t * theta, weight + t
+            # the later, the better
+            total, weight = total + (t + head) * theta, weight + (t + head)
         return total / weight, each * n_steps
 
     def __repr__(self) -> str:
@@ -90,7 +99,9 @@ class Proximal:
     convexity : float, optional
         ``L``, a bound on how far F is from convex (``F + L/2 ||w||^2`` is convex); default the
         declared smoothness.
-    rounds : int
+    rounds : int, optional
+        Default: as many as exact proximal steps would need, by the KL condition, to come from the
+        worst excess risk to the level of the noise; 8 without the condition.
     growth : float
         Factor between the budgets of consecutive rounds: later ones need more.
     inner : InnerOptimiser, optional
@@ -103,12 +114,12 @@ class Proximal:
         self,
         *,
         convexity: float | None = None,
-        rounds: int = 5,
+        rounds: int | None = None,
         growth: float = 2.0,
         inner: InnerOptimiser | None = None,
     ) -> None:
         self.convexity = None if convexity is None else checked_positive(convexity, "convexity")
-        self.rounds = checked_count(rounds, "rounds", 1000)
+        self.rounds = None if rounds is None else checked_count(rounds, "rounds", 1000)
         self.growth = checked_positive(growth, "growth")
         self.inner: InnerOptimiser = NoisyDescent() if inner is None else inner
 
@@ -124,6 +135,7 @@ class Proximal:
         self,
         curator: GradientCurator,
         start: Array,
+        kl: KL | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Path:
         """Run all rounds.
@@ -136,16 +148,38 @@ class Proximal:
         self.check(curator.objective)
         convexity = curator.smoothness if self.convexity is None else self.convexity
         path = Path(start)
-        weights = [self.growth**k for k in range(self.rounds)]
-        for k in range(self.rounds):
+        n_rounds = self._rounds(curator, convexity, kl)
+        weights = [self.growth**k for k in range(n_rounds)]
+        for k in range(n_rounds):
             share = weights[k] / math.fsum(weights[k:])
             rho = curator.remaining * share * (1.0 - 1e-12)
             theta, cost = self.inner.solve(curator, path.theta, convexity, rho)
             path.rounds.append({"rho": cost, "moved": public_length(theta - path.theta)})
             path.move(theta)
             if progress is not None:
-                progress(k + 1, self.rounds)
+                progress(k + 1, n_rounds)
         return path
+
+    def _rounds(self, curator: GradientCurator, convexity: float, kl: KL | None) -> int:
+        if self.rounds is not None:
+            return self.rounds
+        if kl is None:
+            return DEFAULT_ROUNDS
+        d, n = curator.dimension, curator.n
+        worst = kl.excess(curator.lipschitz)
+        final = kl.excess(math.sqrt(d) * noise_for(curator.lipschitz, n, 0.5 * curator.remaining))
+        # From excess e an exact step reaches e' with e' + g^2/(4 L) <= e, g = kl.norm(e') or more.
+        count, excess = 0, worst
+        while excess > final and count < MOST_ROUNDS:
+            low, high = 0.0, excess
+            for _ in range(60):
+                middle = 0.5 * (low + high)
+                if middle + kl.norm(middle) ** 2 / (4.0 * convexity) > excess:
+                    high = middle
+                else:
+                    low = middle
+            excess, count = high, count + 1
+        return max(count, 2)
 
     def __repr__(self) -> str:
         return (
