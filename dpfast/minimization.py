@@ -181,7 +181,7 @@ def minimize(
         raise InvalidInput("scale and weights belong to a loss; this objective has its own.")
     algorithm, reason = _choose(method, condition, target)
     theta = checked_start(start, target.dimension)
-    labels = _parameter_names(names, target) if own else request.coefficient_names()
+    labels = _parameter_names(names, target) if own else request._coefficient_names()
     own_ledger = Ledger(total)
     curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
     reserve = curator.remaining * SELECTION_SHARE if select == "exponential" else 0.0

@@ -140,7 +140,7 @@ class Request:
             iterates = [np.zeros(self.dimension), theta]
         return Fit(
             params=theta,
-            names=self.coefficient_names(),
+            names=self._coefficient_names(),
             n_records=self.n,
             model=model,
             method=method,
@@ -151,8 +151,7 @@ class Request:
             fit_intercept=self.fit_intercept,
         )
 
-    def coefficient_names(self) -> tuple[str, ...]:
-        """Public names of the coefficients of a linear predictor."""
+    def _coefficient_names(self) -> tuple[str, ...]:
         names = self.records.names
         if names is None:
             names = tuple(f"x{j + 1}" for j in range(self.n_covariates))
