@@ -1,0 +1,1 @@
+"""Experiments of paper 4, "Scalable differentially private Bayesian optimization"."""
