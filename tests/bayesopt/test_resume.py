@@ -268,6 +268,17 @@ def test_kept_values_are_readable_by_their_owner_only(tmp_path):
         tuner(keep_values=True)
 
 
+def test_a_shared_ledger_pays_for_a_search_once(tmp_path):
+    path, shared = tmp_path / "search", dpfast.Ledger(1.5)
+    first = tuner(path, ledger=shared)
+    first.tell([losses(theta) for theta in first.ask()])
+    finish(tuner(path, ledger=shared))
+    assert len(shared.entries) == 1
+    with pytest.raises(BudgetExceeded):
+        tuner(tmp_path / "another", ledger=dpfast.Ledger(0.5))
+    assert not (tmp_path / "another").exists()
+
+
 def test_copies_are_refused():
     with pytest.raises(TypeError, match="copied"):
         pickle.dumps(tuner())

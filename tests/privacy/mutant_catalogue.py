@@ -99,10 +99,10 @@ NOISE_TOO_SMALL = (
     plant(
         "receipt-overstates-the-noise",
         "the curator draws 0.9 of what its receipt and the audit's observer say",
-        CURATOR,
+        "dpfast/curator/observer.py",
         CURATOR_TESTS,
-        "noisy = draw(value, scale, self._noise)\n        else:",
-        "noisy = draw(value, 0.9 * scale, self._noise)\n        else:",
+        "return Answer(draw(value, scale, noise), scale, receipt)",
+        "return Answer(draw(value, 0.9 * scale, noise), scale, receipt)",
     ),
     plant(
         "off-diagonal-noise-halved",
@@ -1208,7 +1208,129 @@ ONE_PARAMETER = (
     ),
 )
 
+VECTORS = "dpfast/curator/vectors.py"
+TUNER = "dpfast/bayesopt/tuner.py"
+BLACK_BOX_TESTS = ("tests/bayesopt/test_sensitivities.py",)
+RESUME_TESTS = ("tests/bayesopt/test_resume.py",)
+SELECTION_TESTS = ("tests/bayesopt/test_selection.py",)
+
+BLACK_BOX = (
+    plant(
+        "clipped-vectors-taken-as-one-sided",
+        "the mean of clipped vectors charged B/n: opposite vectors are forgotten",
+        "dpfast/privacy/sensitivity_bayesopt.py",
+        BLACK_BOX_TESTS,
+        "return mean_score(2.0 * bound, n, depth=depth)",
+        "return mean_score(bound, n, depth=depth)",
+    ),
+    plant(
+        "vectors-are-not-clipped",
+        "a record's vector keeps its length",
+        VECTORS,
+        BLACK_BOX_TESTS,
+        "np.minimum(scale * lengths, bound) / lengths * usable",
+        "scale * lengths / lengths * usable",
+    ),
+    plant(
+        "vectors-clipped-entry-by-entry",
+        "clipped by the largest entry instead of the norm",
+        VECTORS,
+        BLACK_BOX_TESTS,
+        'lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))',
+        "lengths = np.ones(vectors.shape[1])",
+    ),
+    plant(
+        "values-that-are-not-finite-stay",
+        "a vector with a NaN is not replaced by zero",
+        VECTORS,
+        BLACK_BOX_TESTS,
+        "    vectors[:, ~usable] = 0.0\n",
+        "",
+    ),
+    plant(
+        "told-values-touched-before-the-charge",
+        "the clipped mean is computed before the ledger agrees",
+        VECTORS,
+        BLACK_BOX_TESTS,
+        "        self.ledger.charge(GDP(mu), label)\n        value = self._clipped_mean(weights, bound)\n",
+        "        value = self._clipped_mean(weights, bound)\n        self.ledger.charge(GDP(mu), label)\n",
+    ),
+    plant(
+        "depth-of-one-block",
+        "the additions within a block are not counted",
+        VECTORS,
+        BLACK_BOX_TESTS,
+        "return min(self.n, BLOCK) + -(-self.n // BLOCK) + 1",
+        "return -(-self.n // BLOCK) + 1",
+    ),
+    plant(
+        "mean-loss-not-clipped",
+        "losses outside the declared range count in full",
+        VECTORS,
+        BLACK_BOX_TESTS,
+        "deviation = np.clip(row[block] - middle, -half, half)",
+        "deviation = row[block] - middle",
+    ),
+    plant(
+        "steps-counted-in-the-state",
+        "a resumed search repeats the step whose answer was lost",
+        TUNER,
+        RESUME_TESTS,
+        "return len(self._ledger.entries)",
+        "return len(self._search.gradients)",
+    ),
+    plant(
+        "a-new-ledger-for-an-old-search",
+        "a search whose ledger is gone gets a fresh budget",
+        TUNER,
+        RESUME_TESTS,
+        "self._ledger = Ledger.open(ledger_path(self._path))\n",
+        "self._ledger = Ledger.open(ledger_path(self._path), self._total)\n",
+    ),
+    plant(
+        "training-charged-once-per-batch",
+        "a batch of training runs is paid for as one",
+        TUNER,
+        RESUME_TESTS,
+        "self._training.charge(len(self._missing) + len(found))",
+        "self._training.charge(1)",
+    ),
+    plant(
+        "best-of-many-charged-as-two",
+        "the best of a geometric number of trials charged 2 instead of 3 times a trial",
+        "dpfast/privacy/sensitivity_bayesopt.py",
+        SELECTION_TESTS,
+        "return epsilon / 3.0 * (1.0 - 2.0**-50)",
+        "return epsilon / 2.0 * (1.0 - 2.0**-50)",
+    ),
+    plant(
+        "rounding-of-trials-is-free",
+        "one record moves a rounded mean by one step more than is paid for",
+        "dpfast/privacy/sensitivity_bayesopt.py",
+        SELECTION_TESTS,
+        "RECORD_ERROR)) + 1",
+        "RECORD_ERROR))",
+    ),
+    plant(
+        "public-number-of-trials",
+        "the number of trials is its mean instead of geometric",
+        "dpfast/privacy/selection.py",
+        SELECTION_TESTS,
+        "return 1 + int(found[0])",
+        "return round(mean)",
+    ),
+    plant(
+        "state-holds-the-values",
+        "the told losses end up in the state file",
+        "dpfast/bayesopt/state.py",
+        RESUME_TESTS,
+        '    scratch = path + ".new"\n',
+        '    state["told"] = search.told.tolist() if hasattr(search, "told") else [0.0] * n_records\n    scratch = path + ".new"\n',
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
+    *BLACK_BOX,
     *NOISE_TOO_SMALL,
     *WRONG_SENSITIVITY,
     *WRONG_JOINT_COST,

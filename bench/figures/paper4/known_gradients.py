@@ -186,9 +186,9 @@ def figure_4(run: Run) -> Outcome:
     remark = (
         f"distance from the truth in the last third: {ends['DP-GIBO']:.3f} (DP-GIBO), "
         f"{ends['noisy gradient descent']:.3f} (noisy gradient descent), {ends['exact']:.3f} "
-        f"(exact descent); lag in the first steps {lag:+.3f}; first gradients {low:.2f} of {high:.2f}. "
-        "The paper calls B = 1 the true bound of its gradients; it is sqrt(2) (erratum), so both "
-        "methods clip."
+        f"(exact descent); lag in the first steps {lag:+.3f}; first gradients {low:.2f} of "
+        f"{high:.2f}. The paper calls B = 1 the true bound of its gradients; it is sqrt(2), so "
+        "both methods clip."
     )
 
     def plot(canvas: Any) -> None:

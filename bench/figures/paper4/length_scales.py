@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -88,14 +89,15 @@ def figure_2_bias(run: Run) -> Outcome:
     first, second = losses[levels[0]], losses[levels[1]]
     difference, error = mean_and_error(np.subtract(first, second)[:, None])
     alike = abs(difference[0]) < max(3.0 * error[0], 0.1 * mean[0])
-    fewer = all(a >= b for a, b in zip(used, used[1:], strict=False))
+    fewer = all(a >= b for a, b in pairwise(used))
     rise, rise_error = mean_and_error(np.subtract(losses[levels[-1]], losses[levels[0]])[:, None])
     worse = rise[0] > 2.0 * rise_error[0]
     remark = (
         f"evaluations {[round(value) for value in used]} and final losses "
-        f"{[round(value, 4) for value in mean]} for bounds {levels}; from the lowest to the highest "
-        f"bound the loss rises by {rise[0]:.3f} +- {rise_error[0]:.3f} (paired). The bound is on the remaining "
-        "variance, prior included (as printed, line 4 would always accept one point)."
+        f"{[round(value, 4) for value in mean]} for bounds {levels}; from the lowest to the "
+        f"highest bound the loss rises by {rise[0]:.3f} +- {rise_error[0]:.3f} (paired). The bound "
+        "is on the remaining variance, prior included (as printed, line 4 would always accept one "
+        "point)."
     )
 
     def plot(canvas: Any) -> None:
@@ -182,12 +184,15 @@ def figure_2_noise(run: Run) -> Outcome:
     found = replications(run, {sigma: search(sigma) for sigma in levels})
     ends = {sigma: finals(pairs) for sigma, pairs in found.items()}
     mean, error = mean_and_error(np.array([ends[sigma] for sigma in levels]).T)
-    slack = 3.0 * float(np.hypot(error[0], error[1]))
-    alike = abs(mean[1] - mean[0]) < max(slack, 0.1 * mean[0])
-    worse = mean[-1] > mean[0] + 3.0 * float(np.hypot(error[0], error[-1]))
+    drift, drift_error = mean_and_error(np.subtract(ends[levels[1]], ends[levels[0]])[:, None])
+    rise, rise_error = mean_and_error(np.subtract(ends[levels[-1]], ends[levels[0]])[:, None])
+    alike = abs(drift[0]) < max(3.0 * drift_error[0], 0.1 * mean[0])
+    worse = rise[0] > 3.0 * rise_error[0]
     remark = (
-        f"final losses {np.round(mean, 4).tolist()} at noise {levels}. The noise is one number per "
-        "evaluation, added to all records' losses (drawn per record it would average away)."
+        f"final losses {np.round(mean, 4).tolist()} at noise {levels}; paired differences from "
+        f"none: {drift[0]:+.3f} +- {drift_error[0]:.3f} at {levels[1]:g} and {rise[0]:+.3f} +- "
+        f"{rise_error[0]:.3f} at {levels[-1]:g}. The noise is one number per evaluation, added to "
+        "the losses of all records (drawn per record it would average away)."
     )
 
     def plot(canvas: Any) -> None:
