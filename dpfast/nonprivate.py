@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator import Curator
 from dpfast.curator.gradients import GradientCurator
 from dpfast.errors import InvalidInput
-from dpfast.inference.request import Request, checked_start
+from dpfast.inference.request import Request, checked_free_scale, checked_start
 from dpfast.inference.results import Fit, Guarantee
 from dpfast.inference.sandwich import Covariance
-from dpfast.models import Loss, Objective, Weighting
+from dpfast.models import FreeScale, Loss, Objective, Weighting
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
@@ -31,7 +32,7 @@ def nonprivate_fit(
     y: Any,
     loss: str | Loss,
     *,
-    scale: float | None = None,
+    scale: float | FreeScale | None = None,
     fit_intercept: bool = True,
     weights: Weighting | None = None,
     ridge: float = 0.0,
@@ -50,15 +51,18 @@ def nonprivate_fit(
     request = Request(
         X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names
     )
-    objective = request.objective(loss, scale=scale, weights=weights, ridge=ridge)
+    known, free = checked_free_scale(scale)
+    objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
     if not objective.has_curvature:
         raise InvalidInput(
             f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
             "method. Use dpfast.nonprivate_minimize."
         )
-    n, p = request.n, request.dimension
+    n, p = request.n, objective.dimension
     curator = request.curator(objective, Ledger(1.0))
     theta = np.zeros(p)
+    if objective.free_scale is not None:
+        theta[-1] = objective.free_scale.start / objective.free_scale.factor
     identity = np.eye(p)
     value = curator.nonprivate_loss(theta) + 0.5 * ridge * theta @ theta
     iterates = [theta]
@@ -66,16 +70,19 @@ def nonprivate_fit(
         gradient, hessian, _ = curator.nonprivate_sums(theta)
         gradient = gradient + ridge * theta
         for majorize in (False, True):
-            if majorize:
-                _, hessian, _ = curator.nonprivate_sums(theta, majorize=True)
-            step = np.linalg.lstsq(hessian + ridge * identity, gradient, rcond=None)[0]
-            candidate = theta - step
+            if majorize and objective.free_scale is not None:
+                candidate = _scale_step(curator, theta)
+            else:
+                if majorize:
+                    _, hessian, _ = curator.nonprivate_sums(theta, majorize=True)
+                step = np.linalg.lstsq(hessian + ridge * identity, gradient, rcond=None)[0]
+                candidate = objective.project(theta - step)
             new_value = curator.nonprivate_loss(candidate) + 0.5 * ridge * candidate @ candidate
             if new_value <= value:
                 break
         else:
             break  # not even the majorising step improves: rounding level
-        theta, value = candidate, new_value
+        step, theta, value = candidate - theta, candidate, new_value
         iterates.append(theta)
         if np.abs(step).max() <= tolerance * (1.0 + np.abs(theta).max()):
             break
@@ -90,7 +97,19 @@ def nonprivate_fit(
         iterates=iterates,
         binary_response=objective.loss.binary_response,
         covariance=Covariance((covariance + covariance.T) / 2.0, 0, np.zeros(p)),
+        objective=objective,
     )
+
+
+def _scale_step(curator: Curator, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Majorise-minimise steps of a joint loss, in the coefficients and then in the scale."""
+    gradient, curvature, _ = curator.nonprivate_sums(theta, majorize=True)
+    step = np.linalg.lstsq(curvature[:-1, :-1], gradient[:-1], rcond=None)[0]
+    theta = np.append(theta[:-1] - step, theta[-1])
+    gradient, curvature, _ = curator.nonprivate_sums(theta, majorize=True)
+    squared = 1.0 - 2.0 * gradient[-1] / (curvature[-1, -1] * theta[-1])
+    theta[-1] *= max(squared, 1e-4) ** 0.5
+    return curator.objective.project(theta)
 
 
 def nonprivate_minimize(

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dpfast.errors import InvalidInput
-from dpfast.inference.request import Request, charge_shared, checked_start, checked_steps
+from dpfast.inference.request import (
+    Request,
+    charge_shared,
+    checked_free_scale,
+    checked_start,
+    checked_steps,
+)
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import sandwich_covariance
-from dpfast.models import Loss, Weighting
-from dpfast.optimize import GradientDescent, Newton, Schedule, resolve_schedule
-from dpfast.optimize.planning import choose_method, plan_steps
+from dpfast.models import FreeScale, Loss, Weighting
+from dpfast.optimize import Schedule, resolve_schedule
+from dpfast.optimize.planning import Method, choose_method, plan_steps
 from dpfast.optimize.schedules import ROUNDING_MARGIN
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -26,11 +34,11 @@ def fit(
     loss: str | Loss,
     *,
     privacy: Budget | float,
-    scale: float | None = None,
+    scale: float | FreeScale | None = None,
     fit_intercept: bool = True,
     weights: Weighting | None = None,
     ridge: float = 0.0,
-    method: str | Newton | GradientDescent = "auto",
+    method: str | Method = "auto",
     steps: int | None = None,
     schedule: str | Schedule | None = None,
     start: Sequence[float] | None = None,
@@ -65,8 +73,11 @@ def fit(
         they have neither Newton steps nor intervals, and :func:`dpfast.minimize` suits them better.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, inference included; a float is ``mu`` of Gaussian DP.
-    scale : float
+    scale : float or FreeScale
         Public residual scale in the units of y; required by all losses but the logistic.
+        ``dpfast.FreeScale(low, high)`` estimates it together with the coefficients, within a
+        public interval, as the last parameter "scale" (eq. (6)); losses "huber", "log-cosh" and
+        "pseudo-huber" with Mallows or Bounded weights only.
     fit_intercept : bool
         Add a constant term, the first coefficient.
     weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
@@ -81,7 +92,8 @@ def fit(
     schedule : {"geometric", "uniform"} or Schedule, optional
         How the budget is divided among the steps; default geometric, most of it last.
     start : sequence of float, optional
-        Public starting point, default zero.  It must not be computed from these data.
+        Public starting point of the coefficients, default zero.  It must not be computed from
+        these data.
     inference : bool
         Buy standard errors and intervals with a part of the budget.
     ledger : Ledger, optional
@@ -142,7 +154,8 @@ def fit(
         group_size=group_size,
     )
     unit = request.per_record(total)
-    objective = request.objective(loss, scale=scale, weights=weights, ridge=ridge)
+    known, free = checked_free_scale(scale)
+    objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
     n, p = request.n, request.dimension
     if p > n and not ridge:
         raise InvalidInput(
@@ -161,6 +174,8 @@ def fit(
     chosen = resolve_schedule(schedule, default_schedule)
     budgets = plan_steps(optimiser, objective, unit.mu, chosen, n_steps, inference)
     theta = checked_start(start, p)
+    if objective.free_scale is not None:
+        theta = np.append(theta, objective.free_scale.start / objective.free_scale.factor)
     own_ledger = Ledger(unit)
     curator = request.curator(objective, own_ledger)
     for budget in budgets:
@@ -178,4 +193,5 @@ def fit(
         covariance=sandwich_covariance(trajectory, request.n_units, objective.ridge)
         if inference
         else None,
+        objective=objective,
     )

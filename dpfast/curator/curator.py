@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import steps
+from dpfast.curator.accounting import joint_cost, record_bounds
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
 from dpfast.curator.observer import hand_out, source_of_noise
 from dpfast.data import Records
@@ -32,7 +33,7 @@ from dpfast.privacy.mechanisms import (
     gaussian_scale,
 )
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
+from dpfast.privacy.sensitivity import mean_rank_one, mean_score
 
 __all__ = ["Curator"]
 
@@ -79,7 +80,7 @@ class Curator:
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
-        self._receipts: dict[tuple[str, float, int], Receipt] = {}
+        self._receipts: dict[tuple[str, float, int, float], Receipt] = {}
 
     @property
     def guarantee(self) -> str:
@@ -98,13 +99,11 @@ class Curator:
 
         Privacy
         -------
-        Charges ``joint_mu`` (claims C17 to C19 of PROOFS.md): at most, and often below, the
-        composition of the three budgets.  Replacement of one record, n public.
+        Charges ``joint_cost`` (claims C17 to C19 of PROOFS.md, C37 with a free scale): at most,
+        and often below, the composition of the three budgets.  Replacement of one record, n public.
         """
-        objective = self.objective
-        coupling = objective.majorizer_coupling if budget.majorize else objective.coupling
-        mu = joint_mu(coupling, budget.gradient, budget.hessian, budget.meat)
-        receipts = self.receipts(budget)
+        mu = joint_cost(self.objective, budget)
+        receipts = self.receipts(budget, theta)
         label = " + ".join([receipt.query for receipt in receipts])
         self.ledger.charge(GDP(mu), label)
         sums = self._sums(theta, sum([WANTED[receipt.query] for receipt in receipts]))
@@ -115,8 +114,11 @@ class Curator:
             answers[slot] = self._release(question, receipt, sums[SLOTS.index(slot)])
         return JointAnswer(**answers, mu=mu)
 
-    def receipts(self, budget: StepBudget) -> list[Receipt]:
+    def receipts(self, budget: StepBudget, theta: Array | None = None) -> list[Receipt]:
         """What :meth:`joint` would release and with which noise; touches nothing, costs nothing.
+
+        The noise of a curvature depends on the parameter if the scale is free; without one it is
+        that at the largest scale.
 
         Raises
         ------
@@ -130,25 +132,25 @@ class Curator:
         if budget.meat:
             wanted.append(("meat", budget.meat))
         want = sum([WANTED[query] for query, _ in wanted])
-        return [self._receipt(query, mu, want) for query, mu in wanted]
+        return [self._receipt(query, mu, want, theta) for query, mu in wanted]
 
-    def _receipt(self, query: str, mu: float, want: int) -> Receipt:
-        known = self._receipts.get((query, mu, want))
+    def _receipt(self, query: str, mu: float, want: int, theta: Array | None) -> Receipt:
+        bound, diameter = record_bounds(self.objective, query, theta)
+        known = self._receipts.get((query, mu, want, bound))
         if known is None:
-            objective, n, p = self.objective, self.n, self.objective.dimension
+            n, p = self.n, self.objective.dimension
             depth = self.depth(want)
             if query == "gradient":
-                bound, coordinates = objective.score_bound, p
-                sensitivity = mean_score(objective.score_diameter, n, depth=depth)
+                coordinates = p
+                sensitivity = mean_score(diameter, n, depth=depth)
             else:
-                meat = query == "meat"
-                bound = objective.meat_bound if meat else objective.curvature_bound
                 coordinates = p * (p + 1) // 2
                 sensitivity = mean_rank_one(bound, n, p, depth=depth)
             scale = gaussian_scale(sensitivity, mu, coordinates)
             check_grid_range(bound, scale, coordinates)
-            known = Receipt(query, CLAIMS[query], mu, sensitivity, scale)
-            self._receipts[query, mu, want] = known
+            claims = CLAIMS if self.objective.free_scale is None else SCALE_CLAIMS
+            known = Receipt(query, claims[query], mu, sensitivity, scale)
+            self._receipts[query, mu, want, bound] = known
         return known
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
@@ -162,7 +164,8 @@ class Curator:
         ones before.
         """
         sizes = self._records.block_sizes
-        return summation_depth(max(sizes), self.objective.dimension, want) + len(sizes) - 1
+        row = self.objective.n_coefficients
+        return summation_depth(max(sizes), row, want) + len(sizes) - 1
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
         """Release the mean loss at ``new`` minus that at ``old``, shape (1,); costs ``mu``.
@@ -227,6 +230,7 @@ WANTED = {"gradient": GRADIENT, "hessian": HESSIAN, "majorizer": MAJORIZER, "mea
 
 #: Claims of PROOFS.md that bound the sensitivity of each mean.
 CLAIMS = {"gradient": "C13", "hessian": "C14", "majorizer": "C14", "meat": "C14"}
+SCALE_CLAIMS = {"gradient": "C34", "hessian": "C35", "majorizer": "C35", "meat": "C36"}
 
 EMPTY = np.empty(0)
 NONE = Answer(EMPTY, 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.errors import InvalidInput, MissingBound
 from dpfast.kernels.linalg import newton_direction
@@ -70,6 +71,7 @@ class Search(NamedTuple):
 def minimiser_search(curator: Curator) -> Search:
     """Tolerance and number of steps, from public constants only."""
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
+    refuse_free_scale(objective, "the minimiser")
     ridge = objective.ridge
     if not ridge:
         raise MissingBound(

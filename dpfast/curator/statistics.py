@@ -131,6 +131,7 @@ def _least_squares(curator: Curator) -> Objective:
         not isinstance(objective.loss, Huber)
         or not isinstance(objective.weighting, Bounded)
         or objective.scale != 1.0
+        or objective.free_scale is not None
     ):
         raise InvalidInput(
             "sufficient statistics need the objective Huber(c=y_bound), Bounded(x_bound) with "

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import HESSIAN
@@ -38,6 +39,7 @@ def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answ
     objective, n = curator.objective, curator.n
     if not objective.weighting.has_loss:
         raise InvalidInput(f"{objective.weighting!r} has no loss whose difference is bounded.")
+    refuse_free_scale(objective, "a difference of losses")
     distance = float(np.linalg.norm(new - old))
     if not distance > 0.0:
         distance = np.finfo(float).tiny ** 0.5  # a public zero: any positive scale will do
@@ -57,6 +59,7 @@ def extreme_eigenvalue(curator: Curator, theta: Array, mu: float, *, largest: bo
     By Weyl's inequality a scalar costs ``Bbar / n``, less than the whole matrix.
     """
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
+    refuse_free_scale(objective, "an extreme eigenvalue")
     depth = curator.depth(HESSIAN)
     sensitivity = eigenvalue_sensitivity(objective.curvature_bound, n, p, depth=depth)
     scale = gaussian_scale(sensitivity, mu, 1)
@@ -78,6 +81,7 @@ def damped_direction(
     (claim C25; formulas page, section 4.5).
     """
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
+    refuse_free_scale(objective, "a damped direction")
     length = float(np.linalg.norm(gradient))
     depth = curator.depth(HESSIAN)
     sensitivity = direction_sensitivity(

@@ -14,12 +14,20 @@ from dpfast.data.groups import checked_group_size, grouped
 from dpfast.errors import InvalidInput
 from dpfast.inference.results import Fit, Guarantee
 from dpfast.inference.sandwich import Covariance
-from dpfast.models import Loss, Objective, Weighting, resolve_loss, resolve_weighting
+from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss, resolve_weighting
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
 
-__all__ = ["RELATION", "Request", "charge_shared", "checked_start", "checked_steps", "in_unit"]
+__all__ = [
+    "RELATION",
+    "Request",
+    "charge_shared",
+    "checked_free_scale",
+    "checked_start",
+    "checked_steps",
+    "in_unit",
+]
 
 RELATION = "neighbours differ in the replacement of one record; n is public"
 GROUP_RELATION = (
@@ -89,6 +97,7 @@ class Request:
         scale: float | None,
         weights: Weighting | None,
         ridge: float,
+        free_scale: FreeScale | None = None,
     ) -> Objective:
         """The objective these arguments describe."""
         return Objective(
@@ -98,6 +107,7 @@ class Request:
             fit_intercept=self.fit_intercept,
             scale=scale,
             ridge=ridge,
+            free_scale=free_scale,
         )
 
     def curator(self, objective: Objective, ledger: Ledger) -> Curator:
@@ -134,21 +144,38 @@ class Request:
         iterates: Sequence[Array] | None = None,
         binary_response: bool = False,
         covariance: Covariance | None = None,
+        objective: Objective | None = None,
     ) -> Fit:
-        """The result; a one-shot method has no path, only the zero start and its answer."""
+        """The result; a one-shot method has no path, only the zero start and its answer.
+
+        With an ``objective`` whose scale is free everything is in its optimiser's coordinates.
+        """
         if iterates is None:
             iterates = [np.zeros(self.dimension), theta]
+        free_scale = objective is not None and objective.free_scale is not None
+        names = self._coefficient_names()
+        path = np.array(iterates)
+        if objective is not None and free_scale:
+            units = objective.units()
+            theta, path, names = theta * units, path * units, (*names, "scale")
+            if covariance is not None:
+                covariance = Covariance(
+                    covariance.matrix * np.outer(units, units),
+                    covariance.n_floored,
+                    covariance.unfinished * units,
+                )
         return Fit(
             params=theta,
-            names=self._coefficient_names(),
+            names=names,
             n_records=self.n,
             model=model,
             method=method,
             privacy=privacy,
             covariance=covariance,
-            iterates=np.array(iterates),
+            iterates=path,
             binary_response=binary_response,
             fit_intercept=self.fit_intercept,
+            free_scale=free_scale,
         )
 
     def _coefficient_names(self) -> tuple[str, ...]:
@@ -176,6 +203,13 @@ def checked_steps(steps: int) -> int:
     ):
         raise InvalidInput(f"steps must be a whole number from 1 to 100000; received {steps!r}.")
     return int(steps)
+
+
+def checked_free_scale(
+    scale: float | FreeScale | None,
+) -> tuple[float | None, FreeScale | None]:
+    """A known scale, or the interval of a free one."""
+    return (None, scale) if isinstance(scale, FreeScale) else (scale, None)
 
 
 def checked_start(start: Sequence[float] | None, dimension: int) -> Array:

@@ -100,7 +100,7 @@ class Fit:
     Attributes
     ----------
     params : ndarray of shape (p,)
-        Estimated coefficients, the intercept first.
+        Estimated coefficients, the intercept first; a free scale last, under the name "scale".
     names : tuple of str
         Names of the coefficients.
     privacy : Guarantee
@@ -128,6 +128,7 @@ class Fit:
         iterates: NDArray[np.float64],
         binary_response: bool = False,
         fit_intercept: bool = True,
+        free_scale: bool = False,
     ) -> None:
         self.params = params
         self.names = names
@@ -139,6 +140,7 @@ class Fit:
         self._covariance = covariance
         self._binary_response = binary_response
         self._fit_intercept = fit_intercept
+        self._free_scale = free_scale
 
     def cov_params(self) -> NDArray[np.float64]:
         """Covariance of the coefficients, sampling and privacy noise together, shape (p, p)."""
@@ -174,13 +176,22 @@ class Fit:
         ----------
         level : float in (0, 1)
             Nominal coverage.
+
+        Notes
+        -----
+        The interval of a free scale is symmetric on the logarithm, so it is always positive.
         """
         from scipy.special import ndtri
 
         if not 0.0 < level < 1.0:
             raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
         half = ndtri(0.5 + level / 2.0) * self.bse
-        return np.column_stack([self.params - half, self.params + half])
+        interval = np.column_stack([self.params - half, self.params + half])
+        if self._free_scale:
+            with np.errstate(all="ignore"):
+                factor = np.exp(half[-1] / self.params[-1])
+            interval[-1] = self.params[-1] / factor, self.params[-1] * factor
+        return interval
 
     def t_test(self, contrast: ArrayLike, value: ArrayLike = 0.0) -> Contrast:
         """Estimate, standard error and p value of linear combinations of the coefficients.
@@ -245,7 +256,7 @@ class Fit:
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Mean response (logistic: probability) for new rows; X is (m, q), result (m,)."""
-        return self._response(self._design(X) @ self.params)
+        return self._response(self._design(X) @ self._coefficients())
 
     def predict_interval(self, X: ArrayLike, level: float = 0.95) -> NDArray[np.float64]:
         """Confidence interval of the mean response for new rows, shape (m, 2).
@@ -261,14 +272,28 @@ class Fit:
         if not 0.0 < level < 1.0:
             raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
         rows = self._design(X)
-        variance = np.einsum("ij,jk,ik->i", rows, self.cov_params(), rows)
+        q = rows.shape[1]
+        variance = np.einsum("ij,jk,ik->i", rows, self.cov_params()[:q, :q], rows)
         half = ndtri(0.5 + level / 2.0) * np.sqrt(variance)
-        t = rows @ self.params
+        t = rows @ self._coefficients()
         return self._response(np.column_stack([t - half, t + half]))
+
+    @property
+    def scale(self) -> float:
+        """The estimated residual scale, of a fit with ``scale=dpfast.FreeScale(...)``."""
+        if not self._free_scale:
+            raise InferenceUnavailable(
+                "the scale of this fit was not estimated. Fit with scale=dpfast.FreeScale(low, "
+                "high) to estimate it."
+            )
+        return float(self.params[-1])
+
+    def _coefficients(self) -> NDArray[np.float64]:
+        return self.params[:-1] if self._free_scale else self.params
 
     def _design(self, X: ArrayLike) -> NDArray[np.float64]:
         X = np.asarray(X, dtype=float)
-        q = len(self.params) - int(self._fit_intercept)
+        q = len(self._coefficients()) - int(self._fit_intercept)
         if X.ndim != 2 or X.shape[1] != q:
             raise InvalidInput(f"X must have shape (m, {q}); received {X.shape}.")
         return np.column_stack([np.ones(len(X)), X]) if self._fit_intercept else X

@@ -54,13 +54,13 @@ def newton_noise(
 def gradient_descent_noise(
     eigenvalues: NDArray[np.float64],
     gradient_scales: list[float],
-    step_size: float,
+    step_size: float | list[float],
     weights: list[float] | None = None,
 ) -> NDArray[np.float64]:
     """Variance of the privacy noise of noisy gradient descent along each eigenvector.
 
     For the output ``sum_k w_k theta_k`` and any schedule,
-    ``f(lam) = eta^2 sum_j s_j^2 A_j^2`` with ``A_j = w_{j+1} + (1 - eta lam) A_{j+1}``
+    ``f(lam) = sum_j eta_j^2 s_j^2 A_j^2`` with ``A_j = w_{j+1} + (1 - eta_{j+1} lam) A_{j+1}``
     (formulas page, section 6; eq. (14) of the paper is the constant ``2 eta^2 s^2``, which is
     right at one value of ``eta lam`` only).
 
@@ -70,12 +70,13 @@ def gradient_descent_noise(
         Eigenvalues of the mean Hessian.
     gradient_scales : list of float, length K
         Noise scale ``s_j`` of the gradient at ``theta_j``.
-    step_size : float
+    step_size : float, or list of float of length K
     weights : list of float, length K + 1, optional
         Weights of the iterates (start included); the last iterate by default.
     """
     n_steps = len(gradient_scales)
-    contraction = 1.0 - step_size * eigenvalues
+    steps = step_size if isinstance(step_size, list) else [step_size] * n_steps
+    contraction = np.zeros_like(eigenvalues)  # of the step after the one looked at
     influence = np.zeros_like(eigenvalues)
     variance = np.zeros_like(eigenvalues)
     for j in range(n_steps - 1, -1, -1):
@@ -84,7 +85,8 @@ def gradient_descent_noise(
         else:
             weight = weights[j + 1]
         influence = weight + contraction * influence
-        variance += (step_size * gradient_scales[j] * influence) ** 2
+        contraction = 1.0 - steps[j] * eigenvalues
+        variance += (steps[j] * gradient_scales[j] * influence) ** 2
     return variance
 
 
@@ -121,12 +123,11 @@ def sandwich_covariance(trajectory: Trajectory, n: int, ridge: float = 0.0) -> C
         left = min(1.0, trajectory.curvature_change + (1.0 - eta)) / eta
         unfinished = left * np.abs(trajectory.iterates[-1] - trajectory.iterates[-2])
     else:
-        eta = trajectory.step_sizes[-1]
         diagonal = gradient_descent_noise(
-            floored, trajectory.gradient_scales, eta, trajectory.weights
+            floored, trajectory.gradient_scales, trajectory.step_sizes, trajectory.weights
         )
-        n_steps = len(trajectory.gradient_scales)
-        contraction = (1.0 - eta * floored) ** np.arange(n_steps + 1)[:, None]
+        steps = np.array(trajectory.step_sizes)[:, None]
+        contraction = np.cumprod(np.vstack([np.ones_like(floored), 1.0 - steps * floored]), axis=0)
         if trajectory.weights is None:
             remaining = contraction[-1]
         else:

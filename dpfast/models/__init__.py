@@ -3,6 +3,7 @@
 from dpfast.models.concordance import ReleaseConstants, release_constants
 from dpfast.models.custom import CustomLoss
 from dpfast.models.domains import Ball, Box, Domain, LpBall
+from dpfast.models.free_scale import FreeScale, JointScale
 from dpfast.models.losses import Huber, LogCosh, Logistic, Loss, PseudoHuber, resolve_loss
 from dpfast.models.nonconvex import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
 from dpfast.models.objective import Objective
@@ -27,9 +28,11 @@ __all__ = [
     "Clip",
     "CustomLoss",
     "Domain",
+    "FreeScale",
     "GemanMcClure",
     "Huber",
     "Interval",
+    "JointScale",
     "KL",
     "LogCosh",
     "Logistic",

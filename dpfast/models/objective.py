@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput
 from dpfast.kernels.user_loss import CompiledLoss
+from dpfast.models.free_scale import FreeScale, joint_scale
 from dpfast.models.losses import Loss, check_constant
 from dpfast.models.weighting import Bounded, Clip, Schweppe, Weighting
 
@@ -29,11 +30,19 @@ class Objective:
         Public residual scale ``sigma``; required by the Huber family, refused by the logistic.
     ridge : float
         Public penalty; it is added outside the private sums and costs nothing.
+    free_scale : FreeScale, optional
+        In place of ``scale``: estimate it with the coefficients.
 
     Attributes
     ----------
     dimension : int
-        Number of parameters p.
+        Number of parameters p, a free scale included.
+    n_coefficients : int
+        Number of entries of a design row.
+    free_scale : JointScale or None
+        Constants of the joint loss; the last parameter is then the scale over its factor.
+    scale : float
+        Residual scale; with a free scale its largest allowed value.
     score_bound : float
         ``B``: bound on the norm of one record's score (formulas page, section 2b).
     score_diameter : float
@@ -65,19 +74,31 @@ class Objective:
         fit_intercept: bool = True,
         scale: float | None = None,
         ridge: float = 0.0,
+        free_scale: FreeScale | None = None,
     ) -> None:
         self.loss = loss
         self.weighting = weighting
         self.n_covariates = n_covariates
         self.fit_intercept = fit_intercept
-        self.dimension = n_covariates + int(fit_intercept)
-        self.scale = _resolve_scale(loss, scale)
+        self.n_coefficients = n_covariates + int(fit_intercept)
+        self.free_scale = None if free_scale is None else joint_scale(loss, weighting, free_scale)
+        self.dimension = self.n_coefficients + int(free_scale is not None)
+        if free_scale is None:
+            self.scale = _resolve_scale(loss, scale)
+        else:
+            self.scale = free_scale.high
         self.ridge = _resolve_ridge(ridge)
         if isinstance(weighting, Schweppe) and not loss.needs_scale:
             raise InvalidInput(
                 f"{weighting!r} scales the residual of a record together with its covariates, and "
                 f"the {loss.name} loss is not a function of a residual: P(y = 1) would change. Use "
                 "weights=dpfast.Mallows(radius) or dpfast.Bounded(radius)."
+            )
+        if free_scale is not None and (scale is not None or self.ridge):
+            raise InvalidInput(
+                "a free scale cannot be combined with a fixed one, nor with a ridge penalty, "
+                "whose weight beside the loss would change with the estimated scale; received "
+                f"scale={scale!r} and ridge={ridge!r}."
             )
         if isinstance(weighting, Bounded) and fit_intercept and weighting.radius <= 1.0:
             raise InvalidInput(
@@ -94,12 +115,19 @@ class Objective:
         steepest = math.inf
         if weighting.has_curvature:
             steepest = loss.psi_prime_bound * radius**2 / self.scale
+        if self.free_scale is not None:
+            # A bound for every allowed scale; smoothness_at is that of one.
+            steepest *= self.free_scale.curvature * self.scale / self.free_scale.low
+            self.meat_bound *= self.free_scale.meat
+            self.score_bound *= math.sqrt(self.free_scale.meat)
+            self.coupling = f"free scale, {loss.name}"
+            self.majorizer_coupling = f"{self.coupling}, majorizer"
         self.curvature_bound = steepest if self.has_curvature else math.inf
         self.score_smoothness = steepest
         self.smoothness = steepest + self.ridge
         # Schweppe's scaled row and a declared ball are bounded themselves (paper 1, Lemma 3);
         # Mallows weights bound ||x||^2 w alone.
-        if isinstance(weighting, (Bounded, Schweppe)):
+        if isinstance(weighting, (Bounded, Schweppe)) and free_scale is None:
             self.self_concordance = loss.self_concordance * radius / self.scale
         else:
             self.self_concordance = math.inf
@@ -120,10 +148,40 @@ class Objective:
         """Gradient of the public penalty."""
         return self.ridge * theta if self.ridge else 0.0
 
+    def scale_at(self, theta: NDArray[np.float64]) -> float:
+        """The residual scale at a parameter."""
+        joint = self.free_scale
+        return self.scale if joint is None else joint.factor * float(theta[-1])
+
+    def smoothness_at(self, theta: NDArray[np.float64]) -> float:
+        """Largest eigenvalue the mean Hessian can have at a parameter, ridge included."""
+        joint = self.free_scale
+        if joint is None:
+            return self.smoothness
+        radius = self.weighting.radius
+        return self.loss.psi_prime_bound * radius**2 * joint.curvature / self.scale_at(theta)
+
+    def project(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The parameter with a free scale put back between its bounds."""
+        joint = self.free_scale
+        if joint is None:
+            return theta
+        scale = joint.factor * theta[-1]
+        scale = min(max(scale, joint.low), joint.high) if scale == scale else joint.start
+        return np.append(theta[:-1], scale / joint.factor)
+
+    def units(self) -> NDArray[np.float64]:
+        """What each parameter is multiplied by to be a coefficient or a scale, shape (p,)."""
+        units = np.ones(self.dimension)
+        if self.free_scale is not None:
+            units[-1] = self.free_scale.factor
+        return units
+
     def kernel_arguments(
         self,
     ) -> tuple[int, float, float, int, float, bool, float, float, float, CompiledLoss | None]:
-        """The arguments of the compiled kernels, in their order; the scale is not free."""
+        """The arguments of the compiled kernels, in their order."""
+        joint = self.free_scale
         return (
             self.loss.code,
             self.loss.c,
@@ -131,15 +189,17 @@ class Objective:
             self.weighting.code,
             self.weighting.radius,
             self.fit_intercept,
-            0.0,
-            0.0,
+            0.0 if joint is None else joint.factor,
+            0.0 if joint is None else joint.kappa,
             self.loss.h,
             self.loss.compiled,
         )
 
     def __repr__(self) -> str:
         parts = [repr(self.loss), repr(self.weighting)]
-        if self.loss.needs_scale:
+        if self.free_scale is not None:
+            parts.append(f"scale in [{self.free_scale.low:g}, {self.free_scale.high:g}]")
+        elif self.loss.needs_scale:
             parts.append(f"scale={self.scale:g}")
         if self.ridge:
             parts.append(f"ridge={self.ridge:g}")

@@ -2,6 +2,7 @@
 
 from dpfast.optimize.adaptive import Adaptive
 from dpfast.optimize.gradient_descent import GradientDescent
+from dpfast.optimize.joint_newton import JointNewton
 from dpfast.optimize.newton import Newton
 from dpfast.optimize.proximal import InnerOptimiser, NoisyDescent, Proximal
 from dpfast.optimize.schedules import Geometric, Schedule, Uniform, resolve_schedule
@@ -13,6 +14,7 @@ __all__ = [
     "Geometric",
     "GradientDescent",
     "InnerOptimiser",
+    "JointNewton",
     "Newton",
     "NoisyDescent",
     "Proximal",

@@ -53,11 +53,13 @@ class GradientDescent:
         """Number of steps and schedule, from public constants only."""
         return 100, Geometric(ratio=1.1, uniform_share=0.3)
 
-    def resolve_step_size(self, objective: Objective) -> float:
-        """The public step size."""
+    def resolve_step_size(
+        self, objective: Objective, theta: NDArray[np.float64] | None = None
+    ) -> float:
+        """The public step size, which with a free scale depends on the released one."""
         if self.step_size is not None:
             return self.step_size
-        smoothness = objective.smoothness
+        smoothness = objective.smoothness if theta is None else objective.smoothness_at(theta)
         if smoothness == float("inf"):
             # Clipped scores have no smoothness constant; a step moves by at most one scale.
             return objective.scale / objective.score_bound
@@ -78,16 +80,17 @@ class GradientDescent:
         Post-processing of the curator's answers, which charge their own ledger.
         """
         objective = curator.objective
-        step_size = self.resolve_step_size(objective)
-        theta = start
+        theta = objective.project(start)
         iterates = [theta]
+        step_sizes = []
         scales = []
         n_steps = len(budgets)
         answer: JointAnswer | None = None
         for k, budget in enumerate(budgets):
             answer = curator.joint(theta, budget)
             gradient = answer.gradient.value + objective.ridge_gradient(theta)
-            theta = theta - step_size * gradient
+            step_sizes.append(self.resolve_step_size(objective, theta))
+            theta = objective.project(theta - step_sizes[-1] * gradient)
             iterates.append(theta)
             scales.append(answer.gradient.noise_scale)
             if progress is not None:
@@ -102,7 +105,7 @@ class GradientDescent:
             method=self.name,
             theta=theta,
             iterates=iterates,
-            step_sizes=[step_size] * n_steps,
+            step_sizes=step_sizes,
             gradient_scales=scales,
             weights=weights,
             final=answer,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dpfast.curator import StepBudget
+from dpfast.curator.accounting import joint_cost
 from dpfast.errors import InvalidInput
 from dpfast.models import Objective
 from dpfast.optimize.gradient_descent import GradientDescent
+from dpfast.optimize.joint_newton import JointNewton
 from dpfast.optimize.newton import Newton, curvature_noise
 from dpfast.optimize.schedules import ROUNDING_MARGIN, Schedule
-from dpfast.privacy.sensitivity import joint_mu
 
-__all__ = ["choose_method", "plan_steps"]
+__all__ = ["Method", "choose_method", "plan_steps"]
+
+Method = Newton | JointNewton | GradientDescent
 
 #: Share of the total ``mu^2`` that buys the covariance of the scores for intervals.
 MEAT_SHARE = 0.08
@@ -24,17 +27,25 @@ CURVATURE_RATIO = {
     "log-cosh-majorizer": 1.0,
     "logistic": 0.693,
     "logistic-majorizer": 0.4,
+    "free scale, huber": 0.25,
+    "free scale, huber, majorizer": 0.25,
+    "free scale, log-cosh": 0.4,
+    "free scale, log-cosh, majorizer": 0.5,
+    "free scale, pseudo-huber": 0.5,
+    "free scale, pseudo-huber, majorizer": 0.3,
 }
 
 
 def choose_method(
-    method: str | Newton | GradientDescent, objective: Objective, n: int, mu: float
-) -> tuple[Newton | GradientDescent, str]:
+    method: str | Method, objective: Objective, n: int, mu: float
+) -> tuple[Method, str]:
     """Pick the optimiser, and say why, from n, p, the objective's constants and mu only."""
-    if isinstance(method, (Newton, GradientDescent)):
+    chosen: Method
+    free = objective.free_scale is not None
+    if isinstance(method, Method):
         chosen, reason = method, "as given"
     elif method == "newton":
-        chosen, reason = Newton(), "as requested"
+        chosen, reason = JointNewton() if free else Newton(), "as requested"
     elif method == "gradient-descent":
         chosen, reason = GradientDescent(), "as requested"
     elif method == "auto":
@@ -43,6 +54,11 @@ def choose_method(
         raise InvalidInput(
             'method must be "auto", "newton", "gradient-descent", dpfast.Newton(...) or '
             f"dpfast.GradientDescent(...); received {method!r}."
+        )
+    if isinstance(chosen, Newton if free else JointNewton):
+        raise InvalidInput(
+            "dpfast.JointNewton is for scale=dpfast.FreeScale(...), and dpfast.Newton for a known "
+            f'scale; received {chosen!r} with {objective!r}. method="newton" picks the right one.'
         )
     if isinstance(chosen, Newton) and not objective.has_curvature:
         remedy = "" if not objective.loss.has_curvature else " or weights=dpfast.Mallows(radius)"
@@ -53,19 +69,20 @@ def choose_method(
     return chosen, reason
 
 
-def _automatic(objective: Objective, n: int, mu: float) -> tuple[Newton | GradientDescent, str]:
+def _automatic(objective: Objective, n: int, mu: float) -> tuple[Method, str]:
     if not objective.has_curvature:
         return GradientDescent(), f"auto: {objective.curvature_refusal()}"
     noise_level = curvature_noise(objective, n, mu)
     if noise_level <= 0.5 or objective.ridge >= noise_level * objective.curvature_bound:
-        return Newton(), f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} is at most 0.5"
+        newton = Newton() if objective.free_scale is None else JointNewton()
+        return newton, f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} is at most 0.5"
     return GradientDescent(), (
         f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} exceeds 0.5"
     )
 
 
 def plan_steps(
-    method: Newton | GradientDescent,
+    method: Method,
     objective: Objective,
     mu: float,
     schedule: Schedule,
@@ -78,8 +95,9 @@ def plan_steps(
     inference_share = 0.0
     if inference:
         inference_share = MEAT_SHARE
-        if method.curvature_at(last, n_steps) != "hessian" and objective.coupling == "independent":
-            inference_share *= 2.0  # its only Hessian is bought here
+        # its only Hessian is bought here
+        if method.curvature_at(last, n_steps) != "hessian" and _hessian_costs(objective):
+            inference_share *= 2.0
     mus = schedule.step_mus(mu * (1.0 - reserved - inference_share) ** 0.5, n_steps)
     budgets = []
     for k, gradient in enumerate(mus):
@@ -95,7 +113,12 @@ def plan_steps(
                 coupling = objective.majorizer_coupling
             hessian = (CURVATURE_RATIO[coupling] * (gradient**2 + meat**2)) ** 0.5
         # The joint cost is homogeneous of degree one: scale the pattern to cost `total`.
-        factor = total / joint_mu(coupling, gradient, hessian, meat)
+        majorize = curvature == "majorizer"
+        factor = total / joint_cost(objective, StepBudget(gradient, hessian, meat, majorize))
         parts = (gradient * factor, hessian * factor, meat * factor)
-        budgets.append(StepBudget(*parts, majorize=curvature == "majorizer"))
+        budgets.append(StepBudget(*parts, majorize=majorize))
     return budgets
+
+
+def _hessian_costs(objective: Objective) -> bool:
+    return objective.coupling in ("independent", "free scale, huber")

@@ -1,0 +1,84 @@
+"""Which claim of ``dpfast/privacy`` applies to an objective: public constants in, public out."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import StepBudget
+from dpfast.errors import InvalidInput
+from dpfast.models import Objective
+from dpfast.privacy.sensitivity import joint_mu
+from dpfast.privacy.sensitivity_scale import (
+    ScaleCoupling,
+    curvature_factor,
+    joint_scale_mu,
+    majorizer_factor,
+    meat_factor,
+    score_diameter,
+)
+
+__all__ = ["joint_cost", "record_bounds", "refuse_free_scale"]
+
+
+def joint_cost(objective: Objective, budget: StepBudget) -> float:
+    """What a step's quantities cost together (claims C17 to C19, and C37 with a free scale)."""
+    gradient, hessian, meat, majorize = budget
+    if objective.free_scale is not None:
+        return joint_scale_mu(_coupling(objective), majorize, gradient, hessian, meat)
+    coupling = objective.majorizer_coupling if majorize else objective.coupling
+    return joint_mu(coupling, gradient, hessian, meat)
+
+
+def record_bounds(
+    objective: Objective, query: str, theta: NDArray[np.float64] | None
+) -> tuple[float, float]:
+    """Bound on one record's part of a sum, and the diameter of the scores.
+
+    Parameters
+    ----------
+    query : str
+        ``"gradient"``, ``"hessian"``, ``"majorizer"`` or ``"meat"``.
+    theta : ndarray of shape (p,) or None
+        Where it is asked; the bound on a curvature depends on a free scale.  None: at the largest.
+    """
+    joint = objective.free_scale
+    if joint is None:
+        if query == "gradient":
+            return objective.score_bound, objective.score_diameter
+        bound = objective.meat_bound if query == "meat" else objective.curvature_bound
+        return bound, objective.score_diameter
+    coupling = _coupling(objective)
+    loss, radius = objective.loss, objective.weighting.radius
+    diameter = score_diameter(loss.name, loss.c * radius, joint.ratio)
+    if query == "gradient":
+        return loss.c * radius * meat_factor(coupling) ** 0.5, diameter
+    if query == "meat":
+        return (loss.c * radius) ** 2 * meat_factor(coupling), diameter
+    scale = joint.high if theta is None else objective.scale_at(theta)
+    if not joint.low * (1.0 - 1e-9) <= scale <= joint.high * (1.0 + 1e-9):
+        raise InvalidInput(
+            f"the scale must lie in [{joint.low:g}, {joint.high:g}]; the parameter has {scale!r}. "
+            "Use Objective.project."
+        )
+    factor = (
+        majorizer_factor(coupling)
+        if query == "majorizer"
+        else curvature_factor(loss.name, joint.ratio)
+    )
+    return radius**2 * factor / scale, diameter
+
+
+def refuse_free_scale(objective: Objective, query: str) -> None:
+    """For queries whose sensitivity is proved for a known scale only."""
+    if objective.free_scale is not None:
+        raise InvalidInput(
+            f"{query} is not available with a free scale, where no bound on it is proved. Pass "
+            "scale=<number>, or a method that needs gradients and Hessians only."
+        )
+
+
+def _coupling(objective: Objective) -> ScaleCoupling:
+    joint = objective.free_scale
+    assert joint is not None
+    return ScaleCoupling(objective.loss.name, joint.ratio, joint.kappa / objective.loss.c**2)

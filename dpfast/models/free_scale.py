@@ -1,0 +1,158 @@
+"""A residual scale that is estimated with the coefficients (eq. (6), Avella-Medina et al. 2023).
+
+The loss of a record is ``w(x) (sigma rho(u) + kappa sigma / 2)`` with ``u = (y - x'beta)/sigma``:
+jointly convex, and its minimum over sigma is consistent because ``kappa = 2 E chi(Z)``, with
+``chi(u) = u psi(u) - rho(u)`` and Z standard normal.
+
+Optimisers work in the coordinates ``(beta, z)`` with ``sigma = factor * z``.  The factor is public
+and chosen so that the scale's coordinate is free: neither the score nor, for the smooth losses,
+the Hessian has a larger sensitivity than the coefficients alone (claims C34 and C35).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dpfast.errors import InvalidInput
+from dpfast.models.losses import Loss, check_constant
+from dpfast.models.weighting import Bounded, Mallows, Weighting
+
+__all__ = ["FreeScale", "JointScale", "joint_scale"]
+
+#: ``factor * c / radius`` for each loss.  Larger values mean less noise in the scale, up to the
+#: limits of C34 and C35, and less of the Hessian for free (C37); bench/coverage.py has the design
+#: they were chosen on.
+RATIOS = {"huber": 0.7, "log-cosh": 1.0, "pseudo-huber": 0.7}
+
+#: ``sup chi / c^2``.
+CHI_BOUNDS = {"huber": 0.5, "log-cosh": math.log(2.0), "pseudo-huber": 1.0}
+
+
+class FreeScale:
+    """The residual scale is estimated; only an interval that contains it is public.
+
+    Parameters
+    ----------
+    low, high : float
+        Public bounds in the units of y, not computed from these data.  A factor of 100 between
+        them costs nothing measurable.
+    start : float, optional
+        Where the search starts; the geometric mean of the bounds by default.
+    """
+
+    def __init__(self, low: float, high: float, start: float | None = None) -> None:
+        meaning = "public bound on the residual scale, in the units of y"
+        self.low = check_constant(low, "low", meaning)
+        self.high = check_constant(high, "high", meaning)
+        if not self.low < self.high:
+            raise InvalidInput(
+                f"low must be below high; received FreeScale({low!r}, {high!r}). Pass "
+                "scale=<number> for a known scale."
+            )
+        if start is None:
+            self.start = math.sqrt(self.low) * math.sqrt(self.high)
+        else:
+            self.start = check_constant(start, "start", "where the search for the scale starts")
+        if not self.low <= self.start <= self.high:
+            raise InvalidInput(
+                f"start must lie between low and high, {self.low:g} and {self.high:g}; received "
+                f"{start!r}."
+            )
+
+    def __repr__(self) -> str:
+        return f"FreeScale({self.low:g}, {self.high:g}, start={self.start:g})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FreeScale):
+            return False
+        return (self.low, self.high, self.start) == (other.low, other.high, other.start)
+
+    def __hash__(self) -> int:
+        return hash((self.low, self.high, self.start))
+
+
+class JointScale(NamedTuple):
+    """Public constants of a joint loss.
+
+    Attributes
+    ----------
+    low, high, start : float
+        Bounds of the scale and where it starts, in the units of y.
+    factor : float
+        The scale is ``factor`` times the last coordinate.
+    ratio : float
+        ``factor * c / radius``.
+    kappa : float
+        Consistency constant ``2 E chi(Z)``.
+    curvature : float
+        Bound on a record's Hessian in units of ``radius^2 / sigma`` (claim C35).
+    meat : float
+        Bound on a record's squared score in units of ``(c radius)^2`` (claim C36).
+    """
+
+    low: float
+    high: float
+    start: float
+    factor: float
+    ratio: float
+    kappa: float
+    curvature: float
+    meat: float
+
+
+def joint_scale(loss: Loss, weighting: Weighting, free: FreeScale) -> JointScale:
+    """Constants of the joint loss, or an error that says why there are none."""
+    _refuse(loss, weighting)
+    name, c, radius = loss.name, loss.c, weighting.radius
+    ratio = RATIOS[name]
+    factor = ratio * radius / c
+    check_constant(factor, "radius / c", "what the scale's coordinate is multiplied by")
+    kappa = min(_consistency(loss), 2.0 * CHI_BOUNDS[name] * c * c)
+    half = 0.5 * kappa / (c * c)
+    return JointScale(
+        free.low,
+        free.high,
+        free.start,
+        factor,
+        ratio,
+        kappa,
+        1.0 + ratio**2 if name == "huber" else 1.0,
+        1.0 + (ratio * max(half, CHI_BOUNDS[name] - half)) ** 2,
+    )
+
+
+def _refuse(loss: Loss, weighting: Weighting) -> None:
+    if loss.name not in RATIOS:
+        if not loss.needs_scale:
+            reason = "its response has no residual scale"
+        elif not loss.has_curvature:
+            reason = "it is redescending, so the joint loss is not convex"
+        else:
+            reason = (
+                "no bound on its scale score u psi(u) - rho(u) is known here; for the "
+                "self-concordant (Ostrovskii-Bach) loss, for one, it is unbounded, and so is "
+                "the sensitivity"
+            )
+        raise InvalidInput(
+            f"the {loss.name} loss cannot be fitted with a free scale: {reason}. Allowed are "
+            f"{sorted(RATIOS)}."
+        )
+    if type(weighting) not in (Bounded, Mallows):
+        raise InvalidInput(
+            f"{weighting!r} cannot be combined with a free scale: the scale's score is bounded "
+            "only by weights with (||x|| w/R)^2 <= w <= 1. Use dpfast.Mallows(radius) or "
+            "dpfast.Bounded(radius)."
+        )
+
+
+@lru_cache(maxsize=64)
+def _consistency(loss: Loss) -> float:
+    """``2 E chi(Z)`` by the trapezoidal rule, whose error is below 1e-9 for smooth integrands."""
+    z = np.linspace(0.0, 12.0, 48_001)
+    chi = z * loss.psi(z) - loss.loss(z)
+    values = 4.0 * chi * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return float(values[1:-1].sum() * (z[1] - z[0]))

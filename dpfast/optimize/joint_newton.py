@@ -1,0 +1,174 @@
+"""Noisy Newton's method for coefficients and scale together (eq. (6), Avella-Medina et al. 2023).
+
+Pure Newton on (beta, sigma) diverges from most starts.  The early steps are majorise-minimise
+steps in each of the two: weighted least squares for beta at a fixed scale, and Huber's update
+``sigma^2 <- sigma^2 mean(2 w chi)/(kappa mean(w))`` at fixed beta (Huber 1981, section 7.8), which
+needs no more than the score and the majorising curvature.  The last steps are Newton's, with the
+scale's step taken on the logarithm, in which its score is closest to linear.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
+from dpfast.errors import InvalidInput
+from dpfast.kernels.linalg import newton_direction
+from dpfast.models import Objective
+from dpfast.optimize.newton import curvature_noise
+from dpfast.optimize.schedules import Geometric, Schedule
+from dpfast.optimize.trajectory import Trajectory
+
+__all__ = ["JointNewton"]
+
+Array = NDArray[np.float64]
+
+#: Most a step may multiply or divide the scale by.
+MOST_RATIO = 3.0
+
+#: Least share of the records' weights taken to be behind the scale's majorising curvature.
+LEAST_WEIGHT = 0.05
+
+
+class JointNewton:
+    """Settings of the noisy Newton method with a free scale; all public.
+
+    Parameters
+    ----------
+    newton_steps : int
+        How many of the last steps use the joint Hessian; the others majorise.
+    floor : float
+        Public floor on the eigenvalues of the noisy curvature, in the coordinates in which the
+        scale is divided by its factor.  The floor used is never below the noise level
+        ``2 * noise_scale * sqrt(p)``.
+    """
+
+    name = "newton"
+
+    def __init__(self, *, newton_steps: int = 2, floor: float = 0.0) -> None:
+        if newton_steps < 0 or not floor >= 0.0:
+            raise InvalidInput(
+                "newton_steps and floor must be at least 0; received "
+                f"{newton_steps!r} and {floor!r}."
+            )
+        self.newton_steps = newton_steps
+        self.floor = floor
+
+    @property
+    def steering_share(self) -> float:
+        """Part of the total ``mu^2`` spent on queries that only steer: none."""
+        return 0.0
+
+    def curvature_at(self, k: int, n_steps: int) -> str:
+        """What step k releases beside the gradient: "majorizer" or "hessian"."""
+        return "hessian" if k >= n_steps - self.newton_steps else "majorizer"
+
+    def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
+        """Number of steps and schedule, from public constants only.
+
+        As for a known scale, the early steps need more of the budget where a Hessian is noisy.
+        """
+        level = curvature_noise(objective, n, mu)
+        ratio = min(8.0, max(2.0, 0.16 / level))
+        return 8, Geometric(ratio=ratio, uniform_share=0.1)
+
+    def run(
+        self,
+        curator: Curator,
+        start: Array,
+        budgets: list[StepBudget],
+        progress: Callable[[int, int], None] | None = None,
+        steering_mu: float = 0.0,
+    ) -> Trajectory:
+        """Take one step per budget; the last budget may include the meat.
+
+        Privacy
+        -------
+        Post-processing of the curator's answers, which charge their own ledger.
+        """
+        objective = curator.objective
+        theta = objective.project(start)
+        iterates, scales = [theta], []
+        previous: JointAnswer | None = None
+        answer: JointAnswer | None = None
+        for k, budget in enumerate(budgets):
+            previous = answer
+            answer = curator.joint(theta, budget)
+            step = self._majorize if budget.majorize else self._newton
+            theta = objective.project(step(objective, theta, answer))
+            iterates.append(theta)
+            scales.append(answer.gradient.noise_scale)
+            if progress is not None:
+                progress(k + 1, len(budgets))
+        assert answer is not None
+        return Trajectory(
+            method=self.name,
+            theta=theta,
+            iterates=iterates,
+            step_sizes=[1.0] * len(budgets),
+            gradient_scales=scales,
+            weights=None,
+            final=answer,
+            curvature_change=self._curvature_change(answer, previous),
+        )
+
+    def _floor(self, curvature: Answer, p: int) -> float:
+        return max(self.floor, 2.0 * curvature.noise_scale * p**0.5)
+
+    def _majorize(self, objective: Objective, theta: Array, answer: JointAnswer) -> Array:
+        """One step in beta at this scale, and one in the scale at this beta."""
+        joint = objective.free_scale
+        assert joint is not None
+        gradient, curvature = answer.gradient.value, answer.hessian.value
+        q = len(theta) - 1
+        direction, _, _ = newton_direction(
+            np.ascontiguousarray(curvature[:q, :q]),
+            np.ascontiguousarray(gradient[:q]),
+            self._floor(answer.hessian, q),
+        )
+        most = joint.kappa * joint.factor**2 / objective.scale_at(theta)
+        least = max(LEAST_WEIGHT * most, 2.0 * answer.hessian.noise_scale)
+        corner = max(float(curvature[q, q]), least)
+        # 1 - 2 q / (kappa w): the mean of 2 w chi over its target
+        squared = 1.0 - 2.0 * float(gradient[q]) / (corner * float(theta[q]))
+        ratio = math.sqrt(min(max(squared, MOST_RATIO**-2), MOST_RATIO**2))
+        return np.append(_moved(objective, theta[:q], direction), theta[q] * ratio)
+
+    def _newton(self, objective: Objective, theta: Array, answer: JointAnswer) -> Array:
+        direction, _, _ = newton_direction(
+            answer.hessian.value, answer.gradient.value, self._floor(answer.hessian, len(theta))
+        )
+        limit = math.log(MOST_RATIO)
+        exponent = min(max(-float(direction[-1] / theta[-1]), -limit), limit)
+        beta = _moved(objective, theta[:-1], direction[:-1])
+        return np.append(beta, theta[-1] * math.exp(exponent))
+
+    def _curvature_change(self, last: JointAnswer, previous: JointAnswer | None) -> float:
+        """Relative error of the last Hessian: the part of an error that the last step left."""
+        if previous is None or last.hessian.noise_scale == 0.0:
+            return 1.0
+        p = last.hessian.value.shape[0]
+        coordinates = p * (p + 1) / 2
+        difference = last.hessian.value - previous.hessian.value
+        own = last.hessian.noise_scale**2 * coordinates
+        known = previous.hessian.noise_scale**2 * coordinates
+        size = max(float((difference * difference).sum()) - known, own) ** 0.5
+        smallest = float(np.linalg.eigvalsh(last.hessian.value)[0])
+        return size / max(smallest, self._floor(last.hessian, p))
+
+    def __repr__(self) -> str:
+        return f"JointNewton(newton_steps={self.newton_steps})"
+
+
+def _moved(objective: Objective, beta: Array, direction: Array) -> Array:
+    """``beta - direction``, unless that is not finite; steps are held to 1e3 of the largest scale,
+    which only keeps the iterates finite."""
+    length = float(direction @ direction) ** 0.5
+    limit = 1e3 * objective.scale
+    if not length < np.inf:
+        return beta
+    return beta - direction * min(1.0, limit / max(length, limit))
