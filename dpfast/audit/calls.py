@@ -20,6 +20,7 @@ from dpfast.minimization import minimize
 from dpfast.models import (
     Bounded,
     Clip,
+    FreeScale,
     Mallows,
     MallowsLinear,
     Objective,
@@ -78,7 +79,7 @@ def _fit(label: str, loss: str, **options: Any) -> Example:
     budget = options.setdefault("privacy", GDP(1.0))
     binary = loss == "logistic"
     if not binary:
-        options["scale"] = 0.8
+        options.setdefault("scale", 0.8)
 
     def call(data: Any) -> Any:
         own = dict(options)
@@ -118,6 +119,11 @@ def _fits() -> Iterator[Example]:
     yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)
     yield _fit("shared ledger", "log-cosh", ledger=GDP(2.0))
     yield _fit("shared ledger too small", "log-cosh", ledger=GDP(0.5))
+    for loss, weights, method in product(LOSSES[:3], WEIGHTS[:3], METHODS):
+        free = FreeScale(0.05, 20.0)
+        yield _fit(f"free scale, {weights}, {method}", loss, scale=free, weights=weights,
+                   method=method, steps=4)  # fmt: skip
+    yield _fit("free scale, far start", "huber", scale=FreeScale(1e-6, 1e6, 1e-6), steps=3)
     bounded = Bounded(1.5)
     for newton in (
         Newton(gradient_steps=2),
@@ -156,6 +162,21 @@ def _joint_releases() -> Iterator[Example]:
 
         name = "dpfast.curator.curator.Curator.joint"
         yield Example(name, f"{loss}, {weights}, {label}", call, loss == "logistic", GDP(2.0 * 1.5))
+        if loss == "logistic" or isinstance(weights, Clip):
+            continue
+        joint = Objective(resolve_loss(loss), weights, 2, free_scale=FreeScale(1e-3, 1e3))
+
+        def ask(data: Any, objective: Objective = joint, budget: StepBudget = budget) -> Any:
+            curator = Curator(as_records(*data), objective, Ledger(5.0), EntropyNoise())
+            theta = np.array([0.2, -0.4, 0.3, 0.0])
+            answers = []
+            for length, scale in ((0.0, 1.0), (1.0, 1e-3), (1e3, 1e3), (1e300, 1.0)):
+                at = theta * length
+                at[-1] = scale
+                answers.append(curator.joint(objective.project(at), budget))
+            return answers
+
+        yield Example(name, f"free scale, {loss}, {weights}, {label}", ask, False, GDP(2.0 * 1.5))
 
 
 def _steering_queries() -> Iterator[Example]:

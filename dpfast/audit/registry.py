@@ -36,6 +36,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.gradients.GradientCurator.select_stationary": "no additive noise for a replay "
     "to compare: its law is tested as a whole (claim K5)",
     "dpfast.curator.recordwise": "sums behind the GradientCurator, audited through it",
+    "dpfast.curator.accounting": "public constants only",
     "dpfast.curator.steps": "offered as methods of the Curator, which are audited",
     "dpfast.curator.minimiser": "audited within dpfast.baselines.output_perturbation",
     "dpfast.curator.certified": "a search inside of the certified releases, audited with them",
@@ -87,6 +88,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.minimization.Minimum": "holds released numbers only; predict takes new rows",
     "dpfast.inference.results.Fit": "holds released numbers only; predict takes new rows",
     "dpfast.models.objective.Objective": "public settings",
+    "dpfast.models.free_scale.FreeScale": "public settings",
     "dpfast.models.domains": "moves rows onto a declared set, one by one, before the Curator sums "
     "them",
     "dpfast.models.products": "as dpfast.models.domains",

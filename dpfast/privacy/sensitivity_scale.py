@@ -165,9 +165,12 @@ def _largest(coupling: ScaleCoupling, majorize: bool, g: float, h: float, q: flo
     bend = 16.0 * (1.0 + ratio * ratio) ** 2
     between = _STEP * _STEP / 8.0 * bend * (g + h + q)
     far = 3.0 / (_REACH * _REACH)
+    limit = 1.0 + (ratio * (_CHI[coupling.family] - 0.5 * kappa)) ** 2
+    far_meat = max(float(meat[-1]), (limit / meat_factor(coupling)) ** 2) * (1.0 + far)
+    far_curvature = far
     if majorize:
-        far += (ratio * ratio * kappa / majorizer_factor(coupling)) ** 2
-    return max(inside + between, g + q + h * far)
+        far_curvature += (ratio * ratio * kappa / majorizer_factor(coupling)) ** 2
+    return max(inside + between, g + h * far_curvature + q * far_meat)
 
 
 @lru_cache(maxsize=32)

@@ -269,7 +269,7 @@ def test_a_score_diameter_of_one_bound():
 def test_a_joint_charge_that_does_not_cover(monkeypatch):
     import dpfast.curator.curator as module
 
-    monkeypatch.setattr(module, "joint_mu", lambda *_: 0.9)
+    monkeypatch.setattr(module, "joint_cost", lambda *_: 0.9)
     assert "times what its charge" in leaks(lambda d: ask(d, (1.0, 1.0)))
 
 

@@ -45,6 +45,8 @@ NOISE = "dpfast/privacy/noise.py"
 BUDGET = "dpfast/privacy/budget.py"
 LEDGER = "dpfast/privacy/ledger.py"
 CURATOR = "dpfast/curator/curator.py"
+ACCOUNTING = "dpfast/curator/accounting.py"
+SCALE = "dpfast/privacy/sensitivity_scale.py"
 OBJECTIVE = "dpfast/models/objective.py"
 LOSSES = "dpfast/models/losses.py"
 DATA = "dpfast/data/records.py"
@@ -63,6 +65,7 @@ OUTLIER_TEST = (
     "tests/privacy/test_killers.py::test_an_outlier_in_one_data_set_only_changes_no_bound",
 )
 ATTACKS = ("tests/privacy/test_attacks.py",)
+SCALE_TESTS = ("tests/privacy/test_attacks_scale.py",)
 ROUNDING_TESTS = ("tests/privacy/test_rounding.py",)
 BUDGET_TESTS = ("tests/privacy/test_budget.py",)
 LEDGER_TESTS = ("tests/privacy/test_ledger.py",)
@@ -198,9 +201,9 @@ WRONG_SENSITIVITY = (
     plant(
         "meat-with-the-hessians-bound",
         "score covariance calibrated with the Hessian's bound",
-        CURATOR,
+        ACCOUNTING,
         SEARCH,
-        "bound = objective.meat_bound if meat else objective.curvature_bound",
+        'bound = objective.meat_bound if query == "meat" else objective.curvature_bound',
         "bound = objective.curvature_bound",
     ),
     plant(
@@ -320,12 +323,44 @@ WRONG_SENSITIVITY = (
         "the depth of a sum over several blocks is that of its first block",
         CURATOR,
         KILLERS,
-        "return summation_depth(max(sizes), self.objective.dimension, want) + len(sizes) - 1",
-        "return summation_depth(sizes[0], self.objective.dimension, want)",
+        "return summation_depth(max(sizes), row, want) + len(sizes) - 1",
+        "return summation_depth(sizes[0], row, want)",
     ),
 )
 
 WRONG_JOINT_COST = (
+    plant(
+        "free-scale-bounded-by-half-the-diameter",
+        "score covariance of a free scale bounded by half the diameter of the scores, squared",
+        SCALE,
+        SCALE_TESTS,
+        "return (1.0 + (ratio * max(0.5 * kappa, _CHI[family] - 0.5 * kappa)) ** 2) * _UP",
+        "return 1.0",
+    ),
+    plant(
+        "free-scale-hubers-hessian-as-if-known",
+        "the scale's coordinate left out of the bound on Huber's joint Hessian",
+        SCALE,
+        SCALE_TESTS,
+        'return (1.0 + ratio * ratio) * _UP if family == "huber" else 1.0',
+        "return 1.0",
+    ),
+    plant(
+        "free-scale-at-the-largest-scale",
+        "curvature calibrated at the largest scale instead of the one it is released at",
+        ACCOUNTING,
+        SCALE_TESTS,
+        "scale = joint.high if theta is None else objective.scale_at(theta)",
+        "scale = joint.high",
+    ),
+    plant(
+        "free-scale-hubers-hessian-for-free",
+        "Huber's joint Hessian and score charged by the rule of the smooth losses",
+        SCALE,
+        SCALE_TESTS,
+        "squared = g + h + q\n",
+        "squared = max(g, h) + q\n",
+    ),
     plant(
         "joint-cost-is-the-largest-part",
         "joint releases cost no more than their dearest part",
@@ -339,15 +374,15 @@ WRONG_JOINT_COST = (
         "the score covariance is released but not charged",
         CURATOR,
         CURATOR_TESTS,
-        "mu = joint_mu(coupling, budget.gradient, budget.hessian, budget.meat)",
-        "mu = joint_mu(coupling, budget.gradient, budget.hessian)",
+        "mu = joint_cost(self.objective, budget)",
+        "mu = joint_cost(self.objective, budget._replace(meat=0.0))",
     ),
     plant(
         "majorizer-charged-as-hessian",
         "the majorising curvature is charged by the Hessian's rule",
-        CURATOR,
+        ACCOUNTING,
         CURATOR_TESTS,
-        "coupling = objective.majorizer_coupling if budget.majorize else objective.coupling",
+        "coupling = objective.majorizer_coupling if majorize else objective.coupling",
         "coupling = objective.coupling",
     ),
     plant(
@@ -909,8 +944,8 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the step size is the inverse Lipschitz constant of the data at hand",
         DESCENT,
         REGISTRY,
-        "        step_size = self.resolve_step_size(objective)\n",
-        "        step_size = 1.0 / float(np.abs(curator._records.X).max())\n",
+        "            step_sizes.append(self.resolve_step_size(objective, theta))\n",
+        "            step_sizes.append(1.0 / float(np.abs(curator._records.X).max()))\n",
     ),
     plant(
         "radius-from-the-data",
@@ -982,8 +1017,8 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the result holds on to the records",
         REQUEST,
         FIT_TESTS,
-        "            fit_intercept=self.fit_intercept,\n        )\n\n    def _coefficient_names",
-        "            fit_intercept=self.fit_intercept,\n"
+        "            free_scale=free_scale,\n        )\n\n    def _coefficient_names",
+        "            free_scale=free_scale,\n"
         "        ).keep(self.records)\n"
         "\n"
         "    def _coefficient_names",
