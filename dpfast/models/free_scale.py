@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpfast.errors import InvalidInput
-from dpfast.models.losses import Loss, check_constant
+from dpfast.models.losses import Huber, LogCosh, Loss, PseudoHuber, check_constant
 from dpfast.models.weighting import Bounded, Mallows, Weighting
 
 __all__ = ["FreeScale", "JointScale", "joint_scale"]
@@ -126,7 +126,7 @@ def joint_scale(loss: Loss, weighting: Weighting, free: FreeScale) -> JointScale
 
 
 def _refuse(loss: Loss, weighting: Weighting) -> None:
-    if loss.name not in RATIOS:
+    if type(loss) not in (Huber, LogCosh, PseudoHuber):
         if not loss.needs_scale:
             reason = "its response has no residual scale"
         elif not loss.has_curvature:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput
-from dpfast.kernels.linalg import newton_direction
+from dpfast.kernels.linalg import eigh, newton_direction
 from dpfast.models import Objective
 from dpfast.optimize.newton import curvature_noise
 from dpfast.optimize.schedules import Geometric, Schedule
@@ -148,17 +148,21 @@ class JointNewton:
         return np.append(beta, theta[-1] * math.exp(exponent))
 
     def _curvature_change(self, last: JointAnswer, previous: JointAnswer | None) -> float:
-        """Relative error of the last Hessian: the part of an error that the last step left."""
+        """Relative error of the last Hessian, root mean square over directions: the part of an
+        error that the last step left."""
         if previous is None or last.hessian.noise_scale == 0.0:
             return 1.0
         p = last.hessian.value.shape[0]
-        coordinates = p * (p + 1) / 2
-        difference = last.hessian.value - previous.hessian.value
-        own = last.hessian.noise_scale**2 * coordinates
-        known = previous.hessian.noise_scale**2 * coordinates
-        size = max(float((difference * difference).sum()) - known, own) ** 0.5
-        smallest = float(np.linalg.eigvalsh(last.hessian.value)[0])
-        return size / max(smallest, self._floor(last.hessian, p))
+        values, vectors = eigh(last.hessian.value)
+        inverse = 1.0 / np.maximum(values, self._floor(last.hessian, p))
+        # In coordinates in which the last Hessian is the identity, what noise s adds to the square
+        # of the difference is s^2/2 ((tr H^-1)^2 + tr H^-2) on average.
+        difference = vectors.T @ (last.hessian.value - previous.hessian.value) @ vectors
+        total = float((difference**2 * np.outer(inverse, inverse)).sum())
+        unit = 0.5 * float(inverse.sum() ** 2 + (inverse**2).sum())
+        own = last.hessian.noise_scale**2 * unit
+        known = previous.hessian.noise_scale**2 * unit
+        return float((max(total - known, own) / p) ** 0.5)
 
     def __repr__(self) -> str:
         return f"JointNewton(newton_steps={self.newton_steps})"
