@@ -27,8 +27,10 @@ __all__ = ["JointNewton"]
 
 Array = NDArray[np.float64]
 
-#: Most a step may multiply or divide the scale by.
+#: Most a step may multiply the scale by, and most a majorising step may divide it by: a scale that is
+#: too large comes down in one step, noise permitting.
 MOST_RATIO = 3.0
+MOST_DECREASE = 10.0
 
 #: Least share of the records' weights taken to be behind the scale's majorising curvature.
 LEAST_WEIGHT = 0.05
@@ -130,13 +132,17 @@ class JointNewton:
             np.ascontiguousarray(gradient[:q]),
             self._floor(answer.hessian, q),
         )
+        # The gradient is small beside its noise where the scale is far too large, and full steps
+        # would then carry beta away by a part of that scale.
+        noise = q * answer.gradient.noise_scale**2
+        signal = max(0.0, 1.0 - noise / float(gradient[:q] @ gradient[:q]))
         most = joint.kappa * joint.factor**2 / objective.scale_at(theta)
         least = max(LEAST_WEIGHT * most, 2.0 * answer.hessian.noise_scale)
         corner = max(float(curvature[q, q]), least)
         # 1 - 2 q / (kappa w): the mean of 2 w chi over its target
         squared = 1.0 - 2.0 * float(gradient[q]) / (corner * float(theta[q]))
-        ratio = math.sqrt(min(max(squared, MOST_RATIO**-2), MOST_RATIO**2))
-        return np.append(_moved(objective, theta[:q], direction), theta[q] * ratio)
+        ratio = math.sqrt(min(max(squared, MOST_DECREASE**-2), MOST_RATIO**2))
+        return np.append(_moved(objective, theta[:q], signal * direction), theta[q] * ratio)
 
     def _newton(self, objective: Objective, theta: Array, answer: JointAnswer) -> Array:
         direction, _, _ = newton_direction(
