@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.projection import thinned
 from dpfast.errors import InvalidInput
 from dpfast.kernels.linalg import eigh, newton_direction
@@ -65,6 +66,7 @@ def certified_plan(curator: Curator, radius: float) -> MinimiserPlan:
         Bound on the norm of a projected row, intercept included.
     """
     objective = curator.objective
+    refuse_free_scale(objective, "a certified minimiser")
     if not isinstance(objective.weighting, Bounded):
         raise InvalidInput(
             f"{objective.weighting!r} does not bound the rows themselves, which certificates need. "

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.observer import hand_out, source_of_noise
 from dpfast.curator.recordwise import RecordGradients
@@ -105,6 +106,7 @@ class GradientCurator:
         self._threads = threads
         self._kernel: RecordKernel | None = None
         if isinstance(objective, Objective):
+            refuse_free_scale(objective, "a curator of gradients")
             self.lipschitz = objective.score_bound
             self.smoothness = objective.score_smoothness
             self._kernel = RecordKernel(*objective.kernel_arguments())

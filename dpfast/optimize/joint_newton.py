@@ -27,8 +27,8 @@ __all__ = ["JointNewton"]
 
 Array = NDArray[np.float64]
 
-#: Most a step may multiply the scale by, and most a majorising step may divide it by: a scale that is
-#: too large comes down in one step, noise permitting.
+#: Most a step may multiply the scale by, and most a majorising step may divide it by: a scale that
+#: is too large comes down in one step, noise permitting.
 MOST_RATIO = 3.0
 MOST_DECREASE = 10.0
 

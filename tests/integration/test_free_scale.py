@@ -155,7 +155,7 @@ def test_baselines_do_not_take_a_free_scale():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_fit_ends_further_from_the_truth_than_it_started(loss):
-    """n = 500, mu = 1/2; also from a scale that is a hundred times too small or four times too large.
+    """n = 500, mu = 1/2; also from a scale a hundred times too small or four times too large.
 
     Of 1,000 fits from the default start none did (bench/results/coverage.md).
     """
@@ -167,3 +167,26 @@ def test_no_fit_ends_further_from_the_truth_than_it_started(loss):
         fit = dpfast.fit(X, y, loss, privacy=0.5, scale=free, noise=noise)
         first, last = (np.linalg.norm(fit.iterates[k, :4] - truth) for k in (0, -1))
         assert last < first
+
+
+def test_queries_proved_for_a_known_scale_only_refuse_a_free_one():
+    from dpfast.curator import Curator
+    from dpfast.curator.gradients import GradientCurator
+    from dpfast.curator.minimiser import minimiser_receipt
+    from dpfast.data import as_records
+
+    X, y = simulate(50)
+    model = Objective(dpfast.LogCosh(), dpfast.Bounded(3.0), 3, free_scale=FREE)
+    ledger = dpfast.Ledger(1.0)
+    keeper = Curator(as_records(X, y), model, ledger, dpfast.SeededNoise(0))
+    at = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
+    for ask in (
+        lambda: keeper.loss_difference(at, 2 * at, 0.1),
+        lambda: keeper.extreme_eigenvalue(at, 0.1, largest=True),
+        lambda: keeper.damped_direction(at, at, 0.1, 0.1),
+        lambda: minimiser_receipt(keeper, 0.1),
+        lambda: GradientCurator(as_records(X, y), model, ledger, dpfast.SeededNoise(0)),
+    ):
+        with pytest.raises(dpfast.InvalidInput, match="free scale"):
+            ask()
+    assert ledger.spent.mu == 0.0
