@@ -353,6 +353,10 @@ def _releases() -> Iterator[Example]:
             ),
             (release_functional, "inference", ("x1",), {"ridge": 5.0, "inference": 0.3}),
             (release_parameter, "certified", (), {"ridge": 5.0}),
+            (
+                release_functional, "recursive", ("x1",),
+                {"ridge": 40.0, "certificate": "recursive"},
+            ),
             (release_parameter, "not certified", (), {}),
         ]  # fmt: skip
         for function, label, arguments, options in variants:

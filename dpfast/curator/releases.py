@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,14 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["CertifiedRelease", "CountAnswer"]
+__all__ = ["CertifiedRelease", "CountAnswer", "Counts"]
+
+
+class Counts(Protocol):
+    """Counts of a certificate, of sensitivity ``COUNT``."""
+
+    def count(self, lam: float) -> int:
+        """Integer of an eigenvalue that is exact up to the plan's eta."""
 
 
 class CountAnswer(NamedTuple):
@@ -52,6 +59,8 @@ class CertifiedRelease:
         With ``Bounded`` covariates and records that are projected onto the domain.
     domain : Domain
     terms : Terms
+    counts : Counts, optional
+        Another certificate than that of claim R5, with integers of the same sensitivity (R13).
 
     Privacy
     -------
@@ -60,10 +69,13 @@ class CertifiedRelease:
     on the records and is not protected.
     """
 
-    def __init__(self, curator: Curator, domain: Domain, terms: Terms) -> None:
+    def __init__(
+        self, curator: Curator, domain: Domain, terms: Terms, counts: Counts | None = None
+    ) -> None:
         self.plan = certified_plan(curator, domain.radius)
         self.rate = laplace_rate(COUNT, terms.epsilon1)
         self.terms = terms
+        self._counts = counts
         self._curator = curator
         self._domain = domain
         self._minimiser: Minimiser | None = None
@@ -75,7 +87,10 @@ class CertifiedRelease:
         self._use("certificate")
         plan, curator = self.plan, self._curator
         found = self._found()
-        count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
+        if self._counts is None:
+            count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
+        else:
+            count = self._counts.count(found.eigenvalue)
         noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
         mu = self.terms.certificate_mu(COUNT / noise_scale)
         receipt = Receipt("certificate", "R5", mu, float(COUNT), noise_scale)

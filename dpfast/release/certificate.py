@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dpfast.curator.certified import certified_plan
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import Terms
 from dpfast.errors import InvalidBudget
@@ -28,6 +29,7 @@ def certify(
     domain: Domain,
     scale: float | None = None,
     ridge: float = 0.0,
+    certificate: str = "global",
     failure: float = 1e-6,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -56,6 +58,9 @@ def certify(
         Public residual scale; required by all losses but the logistic.
     ridge : float
         Public penalty, part of the Hessian.
+    certificate : {"global", "recursive"}
+        One release whose step is the same everywhere (theorem A), or the paper's recursion with
+        its corrected constants, which certifies later.
     failure : float
         Probability with which the lower bound may be wrong.
     ledger, noise, threads, names
@@ -81,9 +86,10 @@ def certify(
     epsilon = privacy.epsilon
     terms = Terms("nothing", epsilon, 0.0, epsilon, in_unit(failure, "failure"))
     curator = request.curator(Ledger(privacy))
+    plan = certified_plan(curator, request.domain.radius)
+    recursion = request.recursion(certificate, plan)
     request.charge(ledger, privacy, "certify")
-    query = CertifiedRelease(curator, request.domain, terms)
+    query = CertifiedRelease(curator, request.domain, terms, recursion)
     count = query.certificate().value
     guarantee = request.guarantee(epsilon, 0.0, ("the certificate",))
-    bound = terms.lower_bound(count, query.plan)
-    return request.certificate(query.plan, count, bound, failure, guarantee)
+    return request.certificate(plan, terms, count, recursion, guarantee)

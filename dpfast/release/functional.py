@@ -41,6 +41,7 @@ def release_functional(
     scale: float | None = None,
     ridge: float = 0.0,
     noise_law: str = "laplace",
+    certificate: str = "global",
     certificate_share: float = 0.25,
     fallback: str | None = None,
     inference: float | None = None,
@@ -78,6 +79,9 @@ def release_functional(
     noise_law : {"laplace", "student", "gaussian"}
         Law of the noise.  Laplace is best for one number in most settings; "student" (three
         degrees of freedom) tolerates the most change of scale, "gaussian" the least.
+    certificate : {"global", "recursive"}
+        One release whose step is the same everywhere (theorem A), or the paper's recursion with
+        its corrected constants, which certifies later.
     certificate_share : float
         Part of epsilon for the certificate.
     fallback : {None, "objective-perturbation"}
@@ -144,7 +148,7 @@ def release_functional(
     share = in_unit(certificate_share, "certificate_share")
     terms = make_terms("functional", main, share, fallback, noise=noise_law, count=len(rows))
     functional_multiplier(terms, 0.1)  # refuses an impossible budget while nothing is spent
-    session = Session(request, terms, "release_functional", total, ledger, extra)
+    session = Session(request, terms, "release_functional", total, ledger, certificate, extra)
     sizes = [(float(np.linalg.norm(w)), request.domain.support(w)) for w in rows]
 
     def allow(l0: float) -> Choices | None:
@@ -152,7 +156,7 @@ def release_functional(
         found = tuple(choice for choice in choices if choice is not None)
         return found if len(found) == len(choices) else None
 
-    def release(choices: Choices, certificate: Certificate) -> FunctionalRelease:
+    def release(choices: Choices, found: Certificate) -> FunctionalRelease:
         value = session.query.functionals(rows, choices)
         errors = None
         if inference is not None:
@@ -164,8 +168,8 @@ def release_functional(
             names=labels,
             scale_bounds=np.array([choice.scale_bound for choice in choices]),
             noise_law=noise_law,
-            certificate=certificate,
-            method="certified by one Laplace release",
+            certificate=found,
+            method=f"{certificate} certificate",
             privacy=session.guarantee("the certificate", f"{len(rows)} functional(s)"),
             sampling_error=errors,
         )

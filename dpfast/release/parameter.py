@@ -27,6 +27,7 @@ def release_parameter(
     domain: Domain,
     scale: float | None = None,
     ridge: float = 0.0,
+    certificate: str = "global",
     certificate_share: float = 0.25,
     fallback: str | None = None,
     ledger: Ledger | None = None,
@@ -42,7 +43,7 @@ def release_parameter(
 
     Parameters
     ----------
-    X, y, loss, domain, scale, ridge, certificate_share, ledger, noise, threads, names
+    X, y, loss, domain, scale, ridge, certificate, certificate_share, ledger, noise, threads, names
         As for :func:`dpfast.release_functional`.
     privacy : ApproxDP
         The **total** (epsilon, delta).
@@ -65,19 +66,19 @@ def release_parameter(
     )  # fmt: skip
     share = in_unit(certificate_share, "certificate_share")
     terms = make_terms("parameter", total, share, fallback, noise="gaussian", count=1)
-    session = Session(request, terms, "release_parameter", total, ledger)
+    session = Session(request, terms, "release_parameter", total, ledger, certificate)
 
     def allow(l0: float) -> ParameterTerms | None:
         return parameter_terms(session.plan, terms, l0)
 
-    def release(choice: ParameterTerms, certificate: Certificate) -> ParameterRelease:
+    def release(choice: ParameterTerms, found: Certificate) -> ParameterRelease:
         value = session.query.parameter(choice)
         return ParameterRelease(
             params=value,
             names=request.names,
             noise_scale=choice.noise_scale,
-            certificate=certificate,
-            method="certified by one Laplace release",
+            certificate=found,
+            method=f"{certificate} certificate",
             privacy=session.guarantee("the certificate", "the parameter"),
         )
 

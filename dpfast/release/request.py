@@ -10,19 +10,23 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.curator.projection import ProjectedRecords
+from dpfast.curator.terms import Terms
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.inference.request import Request, charge_shared
-from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
+from dpfast.models import Bounded, Domain, Loss, Objective, release_constants, resolve_loss
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity_release import COUNT
+from dpfast.release.recursion import RecursiveCertificate
 from dpfast.release.results import Certificate, ReleaseGuarantee
 
 __all__ = ["ReleaseRequest", "approximate"]
 
 Array = NDArray[np.float64]
+
+CERTIFICATES = ("global", "recursive")
 
 #: Slack above the radius within which the kernels leave a projected row as it is.
 ROW_SLACK = 1.0 + 1e-12
@@ -108,22 +112,40 @@ class ReleaseRequest:
         text = private if private.startswith("none") else "(epsilon, delta)-DP"
         return ReleaseGuarantee(text, epsilon, delta, self.n, tuple(entries))
 
+    def recursion(self, certificate: str, plan: MinimiserPlan) -> RecursiveCertificate | None:
+        """The paper's recursion if it was asked for, None for the one of theorem A."""
+        if certificate not in CERTIFICATES:
+            raise InvalidInput(
+                f"certificate must be one of {CERTIFICATES}; received {certificate!r}."
+            )
+        if certificate == "global":
+            return None
+        curvature = release_constants(self.loss, self.objective().scale).curvature
+        return RecursiveCertificate.linear_model(
+            plan.c, plan.slope, curvature, plan.radius, plan.n, plan.ridge, eta=plan.eta
+        )
+
     def certificate(
         self,
         plan: MinimiserPlan,
+        terms: Terms,
         count: int,
-        lower_bound: float,
-        failure: float,
+        recursion: RecursiveCertificate | None,
         privacy: ReleaseGuarantee,
     ) -> Certificate:
         """What was released, as a result."""
-        estimate = plan.step + max(count, 0) * (plan.step + 2.0 * plan.eta) / COUNT
+        if recursion is None:
+            bound = terms.lower_bound(count, plan)
+            estimate = plan.step + max(count, 0) * (plan.step + 2.0 * plan.eta) / COUNT
+        else:
+            bound = max(plan.floor, recursion.lower_bound(count, terms.tail()))
+            estimate = recursion.lower_bound(count, 0)
         return Certificate(
-            lower_bound=lower_bound,
+            lower_bound=bound,
             estimate=estimate,
             step=plan.step,
             floor=plan.floor,
-            failure=failure,
+            failure=terms.delta1,
             privacy=privacy,
         )
 

@@ -70,6 +70,8 @@ class Session:
         The total, all of it: ``extra`` and what ``terms`` divide.
     ledger : Ledger or None
         Shared; charged at once.
+    certificate : str
+        "global" or "recursive".
     extra : tuple of str
         What else the total pays for.
     """
@@ -81,6 +83,7 @@ class Session:
         what: str,
         privacy: ApproxDP,
         ledger: Ledger | None,
+        certificate: str,
         extra: tuple[str, ...] = (),
     ) -> None:
         self.request = request
@@ -89,9 +92,10 @@ class Session:
         self.extra = extra
         curator = request.curator(Ledger(terms.budget))
         self.plan: MinimiserPlan = certified_plan(curator, request.domain.radius)
+        self.recursion = request.recursion(certificate, self.plan)
         self.fallback = self._plan_fallback() if terms.reserve else None
         request.charge(ledger, privacy, what)  # everything that can be refused was
-        self.query = CertifiedRelease(curator, request.domain, terms)
+        self.query = CertifiedRelease(curator, request.domain, terms, self.recursion)
 
     def run(
         self,
@@ -113,12 +117,12 @@ class Session:
 
         def test() -> float:
             count = self.query.certificate().value
-            bound = self.terms.lower_bound(count, self.plan)
             guarantee = self.guarantee("the certificate")
-            certificates.append(
-                self.request.certificate(self.plan, count, bound, self.terms.delta1, guarantee)
+            found = self.request.certificate(
+                self.plan, self.terms, count, self.recursion, guarantee
             )
-            return bound
+            certificates.append(found)
+            return found.lower_bound
 
         def refuse(_: float) -> ParameterRelease | NotCertified:
             if self.fallback is not None:
