@@ -150,8 +150,9 @@ def confident(successes, trials, error=5e-7):
     return low, high
 
 
-def test_two_neighbours_are_told_apart_no_better_than_promised():
-    """Released functionals of a pair at the extremes, 800 runs each, all half-lines.
+@pytest.mark.parametrize("whole", [False, True])
+def test_two_neighbours_are_told_apart_no_better_than_promised(whole):
+    """Releases of a pair at the extremes, 800 runs each, all half-lines.
 
     False failure below 1e-6 for each of 21 thresholds; power 0.9 against noise a third as large.
     """
@@ -161,14 +162,13 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
     for extreme in (1e9, -1e9):
         data = y.copy()
         data[0] = extreme
-        found.append(
-            [
-                dpfast.release_functional(
-                    X, data, LOSS, "x1", scale=1.0, privacy=budget, domain=Ball(1.0), ridge=3.0
-                ).value
-                for _ in range(800)
-            ]
-        )
+        options = {"scale": 1.0, "privacy": budget, "domain": Ball(1.0), "ridge": 3.0}
+        if whole:
+            runs = [dpfast.release_parameter(X, data, LOSS, **options) for _ in range(800)]
+            found.append([run.params[0] for run in runs])
+        else:
+            runs = [dpfast.release_functional(X, data, LOSS, "x1", **options) for _ in range(800)]
+            found.append([run.value for run in runs])
     on, off = (np.array(side) for side in found)
     assert on.mean() > off.mean()
     for level in np.quantile(off, np.linspace(0.02, 0.98, 21)):
@@ -295,6 +295,21 @@ def test_options_are_checked_before_anything_is_spent():
             dpfast.release_functional(X, y, LOSS, direction, **good)
     with pytest.raises(dpfast.InvalidBudget, match="PureDP"):
         dpfast.certify(X, y, LOSS, scale=1.0, privacy=BUDGET, domain=Box(1.0))
+
+
+@pytest.mark.parametrize("certificate", ["global", "recursive"])
+def test_either_certificate_leads_to_a_release(certificate):
+    X, y = sample(20_000)
+    options = {"scale": 1.0, "domain": Box(1.0), "certificate": certificate}
+    found = dpfast.release_functional(X, y, LOSS, "x1", privacy=BUDGET, **options)
+    assert found.certified
+    assert certificate in found.method
+    assert dpfast.release_parameter(X, y, LOSS, privacy=BUDGET, **options).certified
+    exact = opened(X, y, LOSS, 1.0, Box(1.0))._found().eigenvalue
+    bound = dpfast.certify(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options).lower_bound
+    assert 0.5 * exact < bound <= exact
+    with pytest.raises(dpfast.InvalidInput, match="certificate must be"):
+        dpfast.certify(X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"certificate": "no"}))
 
 
 def test_a_certificate_is_a_lower_bound():

@@ -159,6 +159,19 @@ def test_the_computed_eigenvalue_moves_by_its_step():
     assert largest > 0.3
 
 
+def test_a_pilot_of_few_records_saves_passes_and_changes_nothing(monkeypatch):
+    rng = np.random.default_rng(4)
+    n = 5 * certified.PILOT
+    X = rng.uniform(-1, 1, (n, 2))
+    y = X @ [2.0, -1.0] + rng.laplace(size=n)
+    curator, plan = keeper(X, y, LogCosh(2.0), 1.0, 1.5)
+    found = certified.certified_minimiser(curator, plan)
+    assert found.passes <= 4
+    monkeypatch.setattr(certified, "PILOT", n)
+    slow = certified.certified_minimiser(curator, plan)
+    assert np.linalg.norm(found.theta - slow.theta) <= 2.0 * plan.distance(found.eigenvalue)
+
+
 def test_the_plan_refuses_what_rounding_would_hide():
     with pytest.raises(dpfast.InvalidInput, match="rounding"):
         constants.minimiser_plan(

@@ -221,7 +221,7 @@ def figure_7(run: Run) -> Outcome:
         panels = canvas.subplots(1, len(found), squeeze=False)[0]
         for axes, (name, entry) in zip(panels, found.items(), strict=True):
             design.draw_errors(axes, entry["sizes"], entry["error"])
-            axes.loglog(entry["sizes"], entry["sampling error"], ":", color="0.5",
+            axes.plot(entry["sizes"], entry["sampling error"], ":", color="0.5",
                         label="sampling error")  # fmt: skip
             axes.set(
                 xlabel="n", title=f"{name}: coefficient of {entry['coefficient']}", ylim=(None, 1.0)
