@@ -21,6 +21,7 @@ _HOMES = {
     "Cauchy": "dpfast.models",
     "Clip": "dpfast.models",
     "CustomLoss": "dpfast.models",
+    "DoubleNoise": "dpfast.optimize",
     "DpfastError": "dpfast.errors",
     "EntropyNoise": "dpfast.privacy.noise",
     "Fit": "dpfast.inference",
@@ -91,6 +92,7 @@ __all__ = [
     "Cauchy",
     "Clip",
     "CustomLoss",
+    "DoubleNoise",
     "DpfastError",
     "EntropyNoise",
     "Fit",
@@ -185,6 +187,7 @@ if TYPE_CHECKING:
     from dpfast.nonprivate import nonprivate_fit, nonprivate_minimize
     from dpfast.optimize import (
         Adaptive,
+        DoubleNoise,
         Geometric,
         GradientDescent,
         JointNewton,

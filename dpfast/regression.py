@@ -85,10 +85,11 @@ def fit(
         intercept.
     ridge : float
         Public ridge penalty ``ridge/2 ||theta||^2``.
-    method : {"auto", "newton", "gradient-descent"} or Newton or GradientDescent
-        "auto" chooses from n, p, the loss and the budget, all public.
+    method : {"auto", "newton", "gradient-descent", "double-noise"}
+        Or :class:`dpfast.Newton`, :class:`dpfast.GradientDescent`, :class:`dpfast.DoubleNoise`
+        with settings.  "auto" chooses from n, p, the loss and the budget, all public.
     steps : int, optional
-        Number of steps, fixed in advance; default 8 (Newton) or 100 (gradient descent).
+        Number of steps, fixed in advance; the default depends on the method and on n, p and mu.
     schedule : {"geometric", "uniform"} or Schedule, optional
         How the budget is divided among the steps; default geometric, most of it last.
     start : sequence of float, optional

@@ -19,7 +19,7 @@ from dpfast.inference.request import Request
 from dpfast.inference.sandwich import gradient_descent_noise, newton_noise
 from dpfast.models import Loss, Weighting, resolve_loss
 from dpfast.nonprivate import nonprivate_fit
-from dpfast.optimize import GradientDescent, resolve_schedule
+from dpfast.optimize import GradientDescent, Newton, resolve_schedule
 from dpfast.optimize.planning import choose_method, plan_steps
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -260,6 +260,13 @@ class _Forecast:
         curator = request.curator(self.objective, Ledger(1.0))
         _, hessian, _ = curator.nonprivate_sums(found.params)
         self.values, self.vectors = np.linalg.eigh(hessian)
+        at_zero = Request(
+            X, np.zeros(len(y)), fit_intercept=fit_intercept, noise=None, threads=None, names=None
+        )
+        _, ceiling, _ = at_zero.curator(self.objective, Ledger(1.0)).nonprivate_sums(
+            np.zeros(len(self.values))
+        )
+        self.largest_curvature = float(np.linalg.eigvalsh(ceiling)[-1])
 
     def widest(self, widths: Array) -> Any:
         return np.max(widths[1:] if self.fit_intercept and len(widths) > 1 else widths)
@@ -284,12 +291,13 @@ class _Forecast:
         budgets = plan_steps(optimiser, objective, mu, schedule, n_steps, True)
         scales = [self._gradient_scale(budget, n) for budget in budgets]
         if isinstance(optimiser, GradientDescent):
-            step = optimiser.resolve_step_size(objective)
+            step = optimiser.resolve_step_size(objective, None, self.largest_curvature)
             variances = gradient_descent_noise(self.values, scales, step)
             noise = (self.vectors * variances) @ self.vectors.T
         else:
+            assert isinstance(optimiser, Newton)  # all that "auto" chooses from
             inverse = (self.vectors / self.values**2) @ self.vectors.T
-            noise = newton_noise(scales, [1.0] * n_steps, inverse)
+            noise = newton_noise(scales, optimiser.step.planned(n_steps), inverse)
         method = f"{type(optimiser).__name__}, {n_steps} steps ({reason})"
         return self._widths(self.sandwich / n + noise), method, self._remarks(budgets[-1], n)
 

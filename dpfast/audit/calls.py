@@ -28,9 +28,15 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer
-from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform
+from dpfast.optimize import DoubleNoise, Geometric, GradientDescent, Newton, Uniform
 from dpfast.optimize.adaptive import Adaptive
-from dpfast.optimize.damping import Backtracking, Damped, DecrementSwitch, SelfConcordant
+from dpfast.optimize.damping import (
+    AveragingTail,
+    Backtracking,
+    Damped,
+    DecrementSwitch,
+    SelfConcordant,
+)
 from dpfast.optimize.proximal import NoisyDescent, Proximal
 from dpfast.optimize.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
@@ -130,11 +136,21 @@ def _fits() -> Iterator[Example]:
         Newton(early_ridge=0.3),
         Newton(max_step=0.01, floor=0.2),
         Newton(step=Damped(0.5)),
+        Newton(step=AveragingTail(0.5, 2)),
         Newton(step=SelfConcordant()),
         Newton(step=DecrementSwitch()),
         Newton(step=Backtracking(3)),
     ):
         yield _fit(repr(newton), "log-cosh", method=newton, weights=bounded, steps=5)
+    for double in (
+        DoubleNoise(),
+        DoubleNoise(damping=1e-3, max_step=0.5),
+        DoubleNoise(newton_steps=5),
+    ):
+        yield _fit(repr(double), "log-cosh", method=double, steps=5)
+    for loss in LOSSES:
+        yield _fit("double noise", loss, method="double-noise", steps=3, ridge=0.1)
+        yield _fit("estimated step", loss, method=GradientDescent(step_size="estimated"), steps=3)
     for budget in (GDP(0.1), ZCDP(0.5), ApproxDP(1.0, 1e-6), GDP(50.0)):
         yield _fit(repr(budget), "log-cosh", privacy=budget)
 
@@ -193,10 +209,15 @@ def _steering_queries() -> Iterator[Example]:
             lambda room: room.extreme_eigenvalue(near, 1.0, largest=False),
             lambda room: room.extreme_eigenvalue(far, 1.0, largest=False),
         ],
+        "largest_curvature": [
+            lambda room: room.largest_curvature(1.0),
+        ],
         "damped_direction": [
             lambda room: room.damped_direction(near, np.ones(3), 0.1, 1.0),
             lambda room: room.damped_direction(far, np.array([1e5, 0.0, -1e-5]), 1e-3, 1.0),
             lambda room: room.damped_direction(near, np.ones(3), 1e3, 1.0),
+            lambda room: room.damped_direction(near, np.ones(3), 0.1, 1.0, majorize=True),
+            lambda room: room.damped_direction(far, np.ones(3), 1e-3, 1.0, majorize=True),
         ],
     }
     for (method, asked), loss, weights in product(

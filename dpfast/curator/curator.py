@@ -181,12 +181,27 @@ class Curator:
         """
         return steps.extreme_eigenvalue(self, theta, mu, largest=largest)
 
-    def damped_direction(self, theta: Array, gradient: Array, damping: float, mu: float) -> Answer:
+    def largest_curvature(self, mu: float) -> Answer:
+        """Release the largest eigenvalue the mean Hessian has at any parameter, shape (1,).
+
+        Privacy: costs ``mu`` (claim C20).
+        """
+        return steps.largest_curvature(self, mu)
+
+    def damped_direction(
+        self,
+        theta: Array,
+        gradient: Array,
+        damping: float,
+        mu: float,
+        *,
+        majorize: bool = False,
+    ) -> Answer:
         """Release ``(H + damping I)^-1 gradient``, shape (p,), for a released gradient.
 
         Privacy: costs ``mu`` (claim C25).
         """
-        return steps.damped_direction(self, theta, gradient, damping, mu)
+        return steps.damped_direction(self, theta, gradient, damping, mu, majorize=majorize)
 
     def nonprivate_sums(
         self, theta: Array, *, majorize: bool = False

@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve
 from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.errors import InvalidInput
-from dpfast.kernels.records import HESSIAN
+from dpfast.kernels.records import HESSIAN, MAJORIZER
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import (
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 #: The kernels' code of a difference of losses, for the depth of its summation.
 LOSS_DIFFERENCE = 16
 
-__all__ = ["damped_direction", "extreme_eigenvalue", "loss_difference"]
+__all__ = ["damped_direction", "extreme_eigenvalue", "largest_curvature", "loss_difference"]
 
 
 def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answer:
@@ -58,32 +58,75 @@ def extreme_eigenvalue(curator: Curator, theta: Array, mu: float, *, largest: bo
 
     By Weyl's inequality a scalar costs ``Bbar / n``, less than the whole matrix.
     """
-    objective, n, p = curator.objective, curator.n, curator.objective.dimension
-    refuse_free_scale(objective, "an extreme eigenvalue")
-    depth = curator.depth(HESSIAN)
-    sensitivity = eigenvalue_sensitivity(objective.curvature_bound, n, p, depth=depth)
-    scale = gaussian_scale(sensitivity, mu, 1)
-    check_grid_range(2.0 * objective.curvature_bound, scale, 1)
     name = "largest eigenvalue" if largest else "smallest eigenvalue"
-    receipt = Receipt(name, "C20", mu, sensitivity, scale)
+    receipt = _eigenvalue_receipt(curator, name, mu)
     curator.ledger.charge(GDP(mu), name)
     _, hessian, _ = curator._sums(theta, HESSIAN)
     value = np.array([float(np.linalg.eigvalsh(hessian)[-1 if largest else 0])])
     return curator._release((name, mu, theta), receipt, value)
 
 
+def largest_curvature(curator: Curator, mu: float) -> Answer:
+    """Release the largest eigenvalue the mean Hessian has at any parameter (claim C20).
+
+    Reached where every residual (logistic: every linear predictor) is zero, so the records are
+    read with zero responses at zero parameters; the matrix is of the kind C20 is about.
+    """
+    objective = curator.objective
+    refuse_free_scale(objective, "the largest curvature")
+    if not objective.has_curvature:
+        raise InvalidInput(f"{objective.curvature_refusal()}, hence no largest curvature.")
+    if not objective.curvature_peaks_at_zero:
+        raise InvalidInput(
+            f"{objective!r} does not have its largest curvature at zero residuals, so there is no "
+            "single parameter to estimate it at. Pass a public step_size instead."
+        )
+    receipt = _eigenvalue_receipt(curator, "largest curvature", mu)
+    curator.ledger.charge(GDP(mu), receipt.query)
+    value = np.array([float(np.linalg.eigvalsh(_peak_hessian(curator))[-1])])
+    return curator._release((receipt.query, mu), receipt, value)
+
+
+def _eigenvalue_receipt(curator: Curator, name: str, mu: float) -> Receipt:
+    objective, n, p = curator.objective, curator.n, curator.objective.dimension
+    refuse_free_scale(objective, "an extreme eigenvalue")
+    depth = curator.depth(HESSIAN)
+    sensitivity = eigenvalue_sensitivity(objective.curvature_bound, n, p, depth=depth)
+    scale = gaussian_scale(sensitivity, mu, 1)
+    check_grid_range(2.0 * objective.curvature_bound, scale, 1)
+    return Receipt(name, "C20", mu, sensitivity, scale)
+
+
+def _peak_hessian(curator: Curator) -> Array:
+    p, n = curator.objective.dimension, float(curator.n)
+    theta, total = np.zeros(p), np.zeros((p, p))
+    for X, y in curator._records.blocks():
+        zeros = np.zeros(len(y))
+        _, hessian, _ = curator._kernel.sums(X, zeros, theta, HESSIAN, n, curator._threads)
+        assert hessian is not None
+        total += hessian
+    return total
+
+
 def damped_direction(
-    curator: Curator, theta: Array, gradient: Array, damping: float, mu: float
+    curator: Curator,
+    theta: Array,
+    gradient: Array,
+    damping: float,
+    mu: float,
+    *,
+    majorize: bool = False,
 ) -> Answer:
     """Release ``(H + damping I)^-1 gradient`` for a released gradient (Ganesh et al. 2023).
 
-    Noise on the direction instead of on the matrix: cheaper than a matrix when p is large
-    (claim C25; formulas page, section 4.5).
+    Noise on the direction instead of on the matrix (claim C25; formulas page, section 4.5).  With
+    ``majorize``, H is the mean of the majorising curvatures, which have the same bound.
     """
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
     refuse_free_scale(objective, "a damped direction")
     length = float(np.linalg.norm(gradient))
-    depth = curator.depth(HESSIAN)
+    want = MAJORIZER if majorize else HESSIAN
+    depth = curator.depth(want)
     sensitivity = direction_sensitivity(
         objective.curvature_bound, damping, length, n, p, depth=depth
     )
@@ -91,7 +134,8 @@ def damped_direction(
     check_grid_range(2.0 * length / damping, scale, p)
     receipt = Receipt("damped direction", "C25", mu, sensitivity, scale)
     curator.ledger.charge(GDP(mu), receipt.query)
-    _, hessian, _ = curator._sums(theta, HESSIAN)
+    _, hessian, _ = curator._sums(theta, want)
     factor = cho_factor(hessian + damping * np.eye(p), check_finite=False)
     value = cho_solve(factor, gradient, check_finite=False)
-    return curator._release((receipt.query, mu, theta, gradient, damping), receipt, value)
+    question = (receipt.query, mu, theta, gradient, damping, majorize)
+    return curator._release(question, receipt, value)

@@ -144,6 +144,14 @@ class Objective:
         p = self.dimension
         return {"gradient": (p,), "hessian": (p, p), "meat": (p, p)}
 
+    @property
+    def curvature_peaks_at_zero(self) -> bool:
+        """Whether every record's Hessian is largest where its residual is zero."""
+        if self.dimension != self.n_covariates + int(self.fit_intercept):
+            return False  # a free scale: the residual itself is part of the direction
+        at_zero = float(self.loss.psi_prime(np.zeros(1))[0])
+        return at_zero >= self.loss.psi_prime_bound * (1.0 - 1e-12)
+
     def ridge_gradient(self, theta: NDArray[np.float64]) -> NDArray[np.float64] | float:
         """Gradient of the public penalty."""
         return self.ridge * theta if self.ridge else 0.0

@@ -1,6 +1,7 @@
 """Optimisers that see only a Curator's noisy answers, and the schedules that budget them."""
 
 from dpfast.optimize.adaptive import Adaptive
+from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.joint_newton import JointNewton
 from dpfast.optimize.newton import Newton
@@ -11,6 +12,7 @@ from dpfast.optimize.trajectory import Trajectory
 
 __all__ = [
     "Adaptive",
+    "DoubleNoise",
     "Geometric",
     "GradientDescent",
     "InnerOptimiser",

@@ -13,6 +13,7 @@ from dpfast.errors import InvalidInput
 from dpfast.models import Objective
 
 __all__ = [
+    "AveragingTail",
     "Backtracking",
     "Damped",
     "DecrementSwitch",
@@ -27,7 +28,7 @@ class Situation(NamedTuple):
     """What a rule may look at: all of it released or public.
 
     ``eigenvalues`` are those of the noisy Hessian, floored; ``gradient_scale`` is the noise
-    standard deviation of ``gradient``.
+    standard deviation of ``gradient``; ``step`` counts from 0.
     """
 
     curator: Curator
@@ -36,6 +37,8 @@ class Situation(NamedTuple):
     direction: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
     gradient_scale: float
+    step: int = 0
+    n_steps: int = 1
 
 
 class StepRule:
@@ -51,6 +54,14 @@ class StepRule:
     def step_size(self, situation: Situation) -> float:
         """Step size in (0, 1]."""
         return 1.0
+
+    def tail(self, n_steps: int) -> int:
+        """How many of the last steps only average noise."""
+        return 0
+
+    def planned(self, n_steps: int) -> list[float]:
+        """Sizes of the steps as far as they can be known in advance, for forecasts."""
+        return [1.0] * n_steps
 
 
 class FullSteps(StepRule):
@@ -73,6 +84,50 @@ class Damped(StepRule):
 
     def __repr__(self) -> str:
         return f"Damped({self._step_size:g})"
+
+
+class AveragingTail(StepRule):
+    """Full steps, then damped ones that average the noise of their gradients.
+
+    After a full step only its own noise remains, so nearly all of the budget would have to go to
+    the last one, and none be left to get there.  A tail of steps of size ``s`` weighs the noise of
+    the step j before the last by ``s (1 - s)^j``; with budgets growing by ``1/(1 - s)`` per step,
+    the result has the noise of the whole budget spent at once (formulas page, section 2.1, with
+    Newton's direction), each Hessian's noise is damped as well, and what the full steps left is
+    multiplied by ``(1 - s)^length``.
+
+    Parameters
+    ----------
+    step_size : float in (0, 1)
+        ``s``.
+    length : int, optional
+        How many of the last steps are damped, but at most a third of all; default: until
+        ``(1 - s)^length`` is below 2%.
+    """
+
+    def __init__(self, step_size: float = 0.6, length: int | None = None) -> None:
+        if not 0.0 < step_size < 1.0:
+            raise InvalidInput(f"step_size must lie in (0, 1); received {step_size!r}.")
+        if length is None:
+            length = math.ceil(math.log(0.02) / math.log1p(-step_size))
+        if length < 1:
+            raise InvalidInput(f"length must be at least 1; received {length!r}.")
+        self.tail_step_size = step_size
+        self.length = length
+
+    def step_size(self, situation: Situation) -> float:
+        left = situation.n_steps - situation.step
+        return self.tail_step_size if left <= self.tail(situation.n_steps) else 1.0
+
+    def tail(self, n_steps: int) -> int:
+        return min(self.length, n_steps // 3)
+
+    def planned(self, n_steps: int) -> list[float]:
+        tail = self.tail(n_steps)
+        return [1.0] * (n_steps - tail) + [self.tail_step_size] * tail
+
+    def __repr__(self) -> str:
+        return f"AveragingTail({self.tail_step_size:g}, {self.length})"
 
 
 def _self_concordance(objective: Objective) -> float:

@@ -1,9 +1,9 @@
 """Noisy Newton's method (eq. (9), Avella-Medina et al. 2023), safe from any start.
 
-Two departures from the paper, both measured (bench/results): the early steps use the *majorising*
+Three departures from the paper, all measured (bench/results): the early steps use the *majorising*
 curvature ``psi(r)/r`` in place of ``psi'(r)``, whose full steps decrease the loss from any start
-(majorise-minimise), where pure Newton diverges on saturated residuals; and the budget goes mostly
-to the last steps.
+(majorise-minimise), where pure Newton diverges on saturated residuals; the budget goes mostly to
+the last steps; and those are damped, so that their noises average.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput
 from dpfast.kernels.linalg import newton_direction
 from dpfast.models import Objective
-from dpfast.optimize.damping import FullSteps, Situation, StepRule
+from dpfast.optimize.damping import AveragingTail, Situation, StepRule
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory
 
@@ -42,11 +42,13 @@ class Newton:
     ----------
     newton_steps : int
         How many of the last steps use the Hessian itself.  The paper's method uses it in all.
+        The majorising curvature suffers less from noise and has the same fixed point.
     gradient_steps : int
         How many of the first steps are gradient descent with step size ``1 / smoothness``
         (Remark 7 of the paper).  The steps in between majorise.
     step : StepRule, optional
-        How far to go along each direction; full steps by default.
+        How far to go along each direction; :class:`~dpfast.optimize.damping.AveragingTail` by
+        default.
     floor : float
         Public floor on the eigenvalues of the noisy Hessian.  The floor actually used is never
         below the noise level ``2 * noise_scale * sqrt(p)``.
@@ -54,7 +56,8 @@ class Newton:
         Public cap on the length of a step (trust region).  Default: ``1e3 * scale``, which
         only keeps iterates finite.
     early_ridge : float
-        Public ridge penalty of every step but the ``newton_steps`` last (two-phase method).
+        Public ridge penalty of the first steps (two-phase method): of all but the
+        ``newton_steps`` last, the tail and the full step before it.
     """
 
     name = "newton"
@@ -81,7 +84,7 @@ class Newton:
             )
         self.newton_steps = newton_steps
         self.gradient_steps = gradient_steps
-        self.step = FullSteps() if step is None else step
+        self.step = AveragingTail() if step is None else step
         self.floor = floor
         self.max_step = max_step
         self.early_ridge = early_ridge
@@ -101,15 +104,22 @@ class Newton:
         """Number of steps and schedule, from public constants only.
 
         The larger the noise of a Hessian is, relative to the curvature there can be, the more
-        of the budget the early steps need to make progress at all.  Chosen on the eight designs
-        of bench/results/schedules.md; a steeper schedule has less noise there, but lets intervals
-        of logistic fits at n = 1000 under-cover (bench/results/coverage.md has the designs).
+        early steps it takes to get near, and the more of the budget they need; and the more
+        coefficients, the weaker the weakest direction of correlated covariates.  Chosen on the
+        designs of bench/schedules.py and bench/double_noise.py.
         """
         level = curvature_noise(objective, n, mu)
         if objective.loss.binary_response:
             level *= 2.0  # p(1 - p) is well below its bound of 1/4 almost everywhere
-        ratio = min(10.0, max(2.0, 0.16 / level))
-        return 8 + self.gradient_steps, Geometric(ratio=ratio, uniform_share=0.1)
+        if isinstance(self.step, AveragingTail):
+            p, tail = objective.dimension, self.step.length
+            early = 30 if p >= 35 else 17 if p >= 8 or level > 0.1 else 8
+            ratio = min(10.0, 1.0 / (1.0 - self.step.tail_step_size))
+            share = 0.1 if early == 8 else 0.25
+        else:
+            early, tail, share = 6, 2, 0.1
+            ratio = min(10.0, max(2.0, 0.16 / level))
+        return early + tail + self.gradient_steps, Geometric(ratio=ratio, uniform_share=share)
 
     def run(
         self,
@@ -131,13 +141,15 @@ class Newton:
         theta = start
         iterates, scales, step_sizes = [theta], [], []
         smallest = 1.0
+        curvatures, floors = [], []
         answer: JointAnswer | None = None
         previous: JointAnswer | None = None
         n_steps = len(budgets)
+        phase_two = n_steps - max(self.newton_steps, rule.tail(n_steps) + 1)
         for k, budget in enumerate(budgets):
             previous = answer
             answer = curator.joint(theta, budget)
-            early = 0.0 if k >= n_steps - self.newton_steps else self.early_ridge
+            early = 0.0 if k >= phase_two else self.early_ridge
             ridge = objective.ridge + early
             gradient = answer.gradient.value
             if ridge:
@@ -146,7 +158,10 @@ class Newton:
                 step_size = 1.0
                 direction = gradient / (objective.smoothness + early)
             else:
-                direction, eigenvalues = self._direction(answer.hessian, gradient, ridge)
+                floor = max(self.floor, 2.0 * answer.hessian.noise_scale * len(theta) ** 0.5)
+                curvatures.append(answer.hessian)
+                floors.append(floor)
+                direction, eigenvalues = _direction(answer.hessian, gradient, ridge, floor)
                 smallest = float(eigenvalues[0])
                 step_size = rule.step_size(
                     Situation(
@@ -156,6 +171,8 @@ class Newton:
                         direction,
                         eigenvalues,
                         answer.gradient.noise_scale,
+                        k,
+                        n_steps,
                     )
                 )
             length = float(direction @ direction) ** 0.5
@@ -178,26 +195,27 @@ class Newton:
             weights=None,
             final=answer,
             curvature_change=_curvature_change(answer, previous, smallest),
+            curvatures=curvatures,
+            floors=floors,
         )
-
-    def _direction(self, hessian: Answer, gradient: Array, ridge: float) -> tuple[Array, Array]:
-        """``H^-1 G`` with the noisy Hessian's eigenvalues floored, and those eigenvalues."""
-        matrix = hessian.value
-        if ridge:
-            matrix = matrix + ridge * np.eye(len(gradient))
-        floor = max(self.floor, 2.0 * hessian.noise_scale * len(gradient) ** 0.5)
-        direction, eigenvalues, _ = newton_direction(matrix, gradient, floor)
-        return direction, np.maximum(eigenvalues, floor)
 
     def __repr__(self) -> str:
         parts = [f"newton_steps={self.newton_steps}"]
         if self.gradient_steps:
             parts.append(f"gradient_steps={self.gradient_steps}")
-        if not isinstance(self.step, FullSteps):
-            parts.append(f"step={self.step!r}")
+        parts.append(f"step={self.step!r}")
         if self.early_ridge:
             parts.append(f"early_ridge={self.early_ridge:g}")
         return f"Newton({', '.join(parts)})"
+
+
+def _direction(hessian: Answer, gradient: Array, ridge: float, floor: float) -> tuple[Array, Array]:
+    """``H^-1 G`` with the noisy Hessian's eigenvalues floored, and those eigenvalues."""
+    matrix = hessian.value
+    if ridge:
+        matrix = matrix + ridge * np.eye(len(gradient))
+    direction, eigenvalues, _ = newton_direction(matrix, gradient, floor)
+    return direction, np.maximum(eigenvalues, floor)
 
 
 def _curvature_change(last: JointAnswer, previous: JointAnswer | None, smallest: float) -> float:

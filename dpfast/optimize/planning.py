@@ -6,6 +6,7 @@ from dpfast.curator import StepBudget
 from dpfast.curator.accounting import joint_cost
 from dpfast.errors import InvalidInput
 from dpfast.models import Objective
+from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.joint_newton import JointNewton
 from dpfast.optimize.newton import Newton, curvature_noise
@@ -13,7 +14,7 @@ from dpfast.optimize.schedules import ROUNDING_MARGIN, Schedule
 
 __all__ = ["Method", "choose_method", "plan_steps"]
 
-Method = Newton | JointNewton | GradientDescent
+Method = Newton | JointNewton | GradientDescent | DoubleNoise
 
 #: Share of the total ``mu^2`` that buys the covariance of the scores for intervals.
 MEAT_SHARE = 0.08
@@ -48,22 +49,32 @@ def choose_method(
         chosen, reason = JointNewton() if free else Newton(), "as requested"
     elif method == "gradient-descent":
         chosen, reason = GradientDescent(), "as requested"
+    elif method == "double-noise":
+        chosen, reason = DoubleNoise(), "as requested"
     elif method == "auto":
         chosen, reason = _automatic(objective, n, mu)
     else:
         raise InvalidInput(
-            'method must be "auto", "newton", "gradient-descent", dpfast.Newton(...) or '
-            f"dpfast.GradientDescent(...); received {method!r}."
+            'method must be "auto", "newton", "gradient-descent", "double-noise", '
+            "dpfast.Newton(...), dpfast.GradientDescent(...) or dpfast.DoubleNoise(...); received "
+            f"{method!r}."
         )
     if isinstance(chosen, Newton if free else JointNewton):
         raise InvalidInput(
             "dpfast.JointNewton is for scale=dpfast.FreeScale(...), and dpfast.Newton for a known "
             f'scale; received {chosen!r} with {objective!r}. method="newton" picks the right one.'
         )
-    if isinstance(chosen, Newton) and not objective.has_curvature:
+    estimated = isinstance(chosen, GradientDescent) and chosen.step_size == "estimated"
+    if free and (estimated or isinstance(chosen, DoubleNoise)):
+        raise InvalidInput(
+            f"{chosen!r} is for a known scale; received {objective!r}. Use "
+            'method="newton" or method="gradient-descent".'
+        )
+    needs_curvature = estimated or isinstance(chosen, Newton | DoubleNoise)
+    if needs_curvature and not objective.has_curvature:
         remedy = "" if not objective.loss.has_curvature else " or weights=dpfast.Mallows(radius)"
         raise InvalidInput(
-            f"{objective.curvature_refusal()}, which Newton's method needs. Use "
+            f"{objective.curvature_refusal()}, which {chosen!r} needs. Use "
             f'method="gradient-descent"{remedy}.'
         )
     return chosen, reason
@@ -76,7 +87,8 @@ def _automatic(objective: Objective, n: int, mu: float) -> tuple[Method, str]:
     if noise_level <= 0.5 or objective.ridge >= noise_level * objective.curvature_bound:
         newton = Newton() if objective.free_scale is None else JointNewton()
         return newton, f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} is at most 0.5"
-    return GradientDescent(), (
+    step_size = "estimated" if objective.curvature_peaks_at_zero else None
+    return GradientDescent(step_size=step_size), (
         f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} exceeds 0.5"
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import JointAnswer
+from dpfast.curator import Answer, JointAnswer
 
 __all__ = ["Trajectory"]
 
@@ -33,6 +34,15 @@ class Trajectory(NamedTuple):
         Operator norm of the difference of the last two noisy Hessians relative to the smallest
         eigenvalue of the last: the part of an error that one more Newton step leaves (0 if
         unknown).
+    curvatures : list of Answer
+        Noisy curvatures of the last steps of a Newton run, the final one last; the receipts tell
+        Hessians from majorising ones.
+    floors : list of float
+        The floors on their eigenvalues in those steps.
+    damping : float
+        Public damping of a double-noise run, 0 for the other methods.
+    direction_scales : list of float or None
+        Noise standard deviation of each step's released direction, if there is one.
     """
 
     method: str
@@ -43,3 +53,7 @@ class Trajectory(NamedTuple):
     weights: list[float] | None
     final: JointAnswer
     curvature_change: float
+    curvatures: Sequence[Answer] = ()
+    floors: Sequence[float] = ()
+    damping: float = 0.0
+    direction_scales: list[float] | None = None

@@ -21,7 +21,8 @@ PAIRS = neighbours(X, Y)
 
 
 def fit(data, **options):
-    options = {"privacy": 1.0, "scale": 1.0, "steps": 3, "method": "newton"} | options
+    method = dpfast.Newton(newton_steps=2)
+    options = {"privacy": 1.0, "scale": 1.0, "steps": 3, "method": method} | options
     return dpfast.fit(*data, "log-cosh", **options)
 
 

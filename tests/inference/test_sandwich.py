@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from dpfast.inference.sandwich import gradient_descent_noise, newton_noise
+from dpfast.inference.sandwich import (
+    double_noise_variance,
+    gradient_descent_noise,
+    newton_noise,
+)
 
 
 def recursion_covariance(H, scales, eta, weights, precondition=None):
@@ -61,3 +65,18 @@ def test_newton_noise_is_exact_for_a_quadratic(hessian, eta, n_steps):
     np.testing.assert_allclose(
         newton_noise(s, [eta] * n_steps, inverse @ inverse), exact, rtol=1e-9
     )
+
+
+@pytest.mark.parametrize("n_steps", [1, 5, 20])
+def test_double_noise_variance_is_exact_for_a_quadratic(hessian, n_steps):
+    """Both noises of one step enter the state as one, the gradient's preconditioned."""
+    damping, s, d = 0.3, 0.5 * 0.9 ** np.arange(n_steps), 0.2 * 0.8 ** np.arange(n_steps)
+    p, inverse = len(hessian), np.linalg.inv(hessian + 0.3 * np.eye(len(hessian)))
+    covariance = np.zeros((p, p))
+    step = np.eye(p) - inverse @ hessian
+    for gradient, direction in zip(s, d, strict=True):
+        covariance = step @ covariance @ step.T
+        covariance += gradient**2 * inverse @ inverse + direction**2 * np.eye(p)
+    values, vectors = np.linalg.eigh(hessian)
+    variance = double_noise_variance(values, list(s), list(d), damping)
+    np.testing.assert_allclose((vectors * variance) @ vectors.T, covariance, rtol=1e-10, atol=1e-14)

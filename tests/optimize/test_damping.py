@@ -8,6 +8,7 @@ import pytest
 import dpfast
 from dpfast.models import Bounded, LogCosh, Mallows, Objective
 from dpfast.optimize.damping import (
+    AveragingTail,
     Backtracking,
     Damped,
     DecrementSwitch,
@@ -36,6 +37,23 @@ def test_fixed_rules():
     for bad in (0.0, 1.5, math.nan):
         with pytest.raises(dpfast.InvalidInput):
             Damped(bad)
+
+
+def test_a_tail_averages_and_leaves_short_runs_alone():
+    rule = AveragingTail(0.5).start(BOUNDED, 1.0)
+    assert rule.length == 6  # 0.5^6 is the first power below 2%
+
+    def sizes(n_steps):
+        return [
+            rule.step_size(situation(1.0)._replace(step=k, n_steps=n_steps)) for k in range(n_steps)
+        ]
+
+    assert sizes(20) == [1.0] * 14 + [0.5] * 6
+    assert sizes(6) == [1.0] * 4 + [0.5] * 2
+    assert sizes(2) == [1.0, 1.0]
+    for bad in ({"step_size": 1.0}, {"step_size": 0.0}, {"length": 0}):
+        with pytest.raises(dpfast.InvalidInput):
+            AveragingTail(**bad)
 
 
 def test_self_concordant_step_is_the_formula_and_tends_to_one():

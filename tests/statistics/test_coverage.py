@@ -49,12 +49,12 @@ def test_standard_errors_match_the_spread(fits):
 
 
 def test_privacy_noise_is_a_visible_part_of_the_standard_error(fits):
-    """The check above would catch a missing noise term: it is over 8% of the variance."""
+    """The check above would catch a missing noise term: it is over 10% of it."""
     objective = Objective(resolve_loss("log-cosh"), Mallows(2**0.5), 3, scale=2.0)
     X, y = draw(0)
     plain = dpfast.nonprivate_fit(X, y, "log-cosh", **OPTIONS)
     private_variance = (fits[1] ** 2).mean(axis=0)
-    assert (private_variance >= 1.15 * plain.bse**2).all()
+    assert (private_variance >= 1.1 * plain.bse**2).all()
     assert objective.score_bound == pytest.approx(1.345 * 2**0.5)
 
 

@@ -1,0 +1,56 @@
+"""Does a fit with the defaults ever end further from the truth than its start?
+
+    python -m bench.divergence [--fits 1000]
+
+Designs of bench.coverage (p = 4), n in {500, 1000}, mu in {0.5, 1}, intervals bought.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+
+import dpfast
+from bench.coverage import DESIGNS, simulate
+
+CELLS = list(itertools.product(DESIGNS, (500, 1000), (0.5, 1.0)))
+
+
+def run(cell: tuple[str, int, float], fits: int) -> tuple[int, float, float]:
+    """Fits that end further away than they began, and the mean and worst relative distance."""
+    design, n, mu = cell
+    loss, scale, _, _, radius = DESIGNS[design]
+    weights = None if radius is None else dpfast.Mallows(radius)
+    ratios = []
+    for seed in range(fits):
+        X, y, truth = simulate(np.random.default_rng([seed, n]), design, n)
+        noise = dpfast.SeededNoise(seed)
+        fit = dpfast.fit(
+            X, y, loss, privacy=mu, scale=scale, weights=weights, noise=noise, threads=1
+        )
+        ratios.append(float(np.linalg.norm(fit.params - truth) / np.linalg.norm(truth)))
+    return sum(ratio > 1.0 for ratio in ratios), float(np.mean(ratios)), max(ratios)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table; the exit code is 1 if any fit diverged."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fits", type=int, default=1000)
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args(arguments)
+    print(f"{'design':<26} {'n':>5} {'mu':>4}  further away   mean   worst (1 = the start)")
+    total = 0
+    with ProcessPoolExecutor(options.processes) as pool:
+        results = pool.map(run, CELLS, [options.fits] * len(CELLS))
+        for (design, n, mu), (worse, mean, worst) in zip(CELLS, results, strict=True):
+            total += worse
+            print(f"{design:<26} {n:>5} {mu:>4}  {worse:>12}  {mean:.3f}  {worst:.3f}", flush=True)
+    return 1 if total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
