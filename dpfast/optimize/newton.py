@@ -8,6 +8,7 @@ the last steps; and those are damped, so that their noises average.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -54,7 +55,9 @@ class Newton:
         below the noise level ``2 * noise_scale * sqrt(p)``.
     max_step : float, optional
         Public cap on the length of a step (trust region).  Default: ``1e3 * scale``, which
-        only keeps iterates finite.
+        only keeps iterates finite; for a binary response ``max(1, 0.05/l)/R``, with the radius R
+        of the weighting and the noise level ``l = 2 p^1.5/(n mu)``: where a noisy Hessian is poor,
+        steps that change the log odds by much more than 1 are noise.
     early_ridge : float
         Public ridge penalty of the first steps (two-phase method): of all but the
         ``newton_steps`` last, the tail and the full step before it.
@@ -103,21 +106,20 @@ class Newton:
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only.
 
-        The larger the noise of a Hessian is, relative to the curvature there can be, the more
-        early steps it takes to get near, and the more of the budget they need; and the more
-        coefficients, the weaker the weakest direction of correlated covariates.  Chosen on the
-        designs of bench/schedules.py and bench/double_noise.py.
+        The more coefficients, the weaker the weakest direction of correlated covariates, the more
+        early steps it takes to get near, and the more of the budget they need.  Chosen on the
+        designs of bench/schedules.py, bench/double_noise.py and bench/divergence.py.
         """
-        level = curvature_noise(objective, n, mu)
-        if objective.loss.binary_response:
-            level *= 2.0  # p(1 - p) is well below its bound of 1/4 almost everywhere
         if isinstance(self.step, AveragingTail):
             p, tail = objective.dimension, self.step.length
-            early = 30 if p >= 35 else 17 if p >= 8 or level > 0.1 else 8
+            early = 30 if p >= 35 else 17 if p >= 8 else 8
             ratio = min(10.0, 1.0 / (1.0 - self.step.tail_step_size))
             share = 0.1 if early == 8 else 0.25
         else:
             early, tail, share = 6, 2, 0.1
+            level = curvature_noise(objective, n, mu)
+            if objective.loss.binary_response:
+                level *= 2.0  # p(1 - p) is well below its bound of 1/4 almost everywhere
             ratio = min(10.0, max(2.0, 0.16 / level))
         return early + tail + self.gradient_steps, Geometric(ratio=ratio, uniform_share=share)
 
@@ -137,7 +139,10 @@ class Newton:
         """
         objective: Objective = curator.objective
         rule = self.step.start(objective, steering_mu)
-        max_step = self.max_step if self.max_step is not None else 1e3 * objective.scale
+        max_step = self.max_step
+        if max_step is None:
+            spent = math.hypot(*[budget.gradient for budget in budgets])
+            max_step = _default_max_step(objective, curator.n, spent)
         theta = start
         iterates, scales, step_sizes = [theta], [], []
         smallest = 1.0
@@ -207,6 +212,13 @@ class Newton:
         if self.early_ridge:
             parts.append(f"early_ridge={self.early_ridge:g}")
         return f"Newton({', '.join(parts)})"
+
+
+def _default_max_step(objective: Objective, n: int, mu: float) -> float:
+    if not objective.loss.binary_response:
+        return 1e3 * objective.scale
+    room = max(1.0, 0.05 / curvature_noise(objective, n, mu))
+    return room / objective.weighting.radius
 
 
 def _direction(hessian: Answer, gradient: Array, ridge: float, floor: float) -> tuple[Array, Array]:
