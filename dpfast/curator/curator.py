@@ -6,6 +6,7 @@ about this folder and ``dpfast/privacy``, not about every loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -160,12 +161,11 @@ class Curator:
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
 
-        Those of the largest block (deeper than smaller ones), and one for adding each block to the
-        ones before.
+        Those of the largest block (deeper than smaller ones), and those of adding the blocks.
         """
-        sizes = self._records.block_sizes
+        sizes, additions = self._records.block_sizes, self._records.additions
         row = self.objective.n_coefficients
-        return summation_depth(max(sizes), row, want) + len(sizes) - 1
+        return summation_depth(max(sizes), row, want) + additions
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
         """Release the mean loss at ``new`` minus that at ``old``, shape (1,); costs ``mu``.
@@ -211,30 +211,21 @@ class Curator:
 
     def nonprivate_loss(self, theta: Array) -> float:
         """Exact mean loss: not private, for comparison only."""
-        total = 0.0
-        for X, y in self._records.blocks():
-            total += self._kernel.loss(X, y, theta, float(self.n), self._threads)
-        return total
+        return self._total(self._kernel.loss, theta)
 
     def _loss_difference(self, new: Array, old: Array) -> float:
-        total = 0.0
-        for X, y in self._records.blocks():
-            total += self._kernel.loss_difference(X, y, new, old, float(self.n), self._threads)
-        return total
+        return self._total(self._kernel.loss_difference, new, old)
 
     def _sums(self, theta: Array, want: int) -> tuple[Array, Array, Array]:
         """Exact means of the wanted quantities; what is not wanted is an empty array."""
-        blocks = self._records.blocks()
-        n, threads = float(self.n), self._threads
-        X, y = next(blocks)
-        totals = self._kernel.sums(X, y, theta, want, n, threads)
-        for X, y in blocks:
-            parts = self._kernel.sums(X, y, theta, want, n, threads)
-            for total, part in zip(totals, parts, strict=True):
-                if total is not None and part is not None:
-                    total += part
+        totals = self._records.total(self._kernel.sums, theta, want, float(self.n), self._threads)
         gradient, curvature, meat = (EMPTY if total is None else total for total in totals)
         return gradient, curvature, meat
+
+    def _total(self, losses: Callable[..., float], *parameters: Array) -> float:
+        return float(
+            self._records.total(losses, *parameters, float(self.n), self._threads)
+        )
 
 
 #: Order of the kernels' answers.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.errors import InvalidInput
 from dpfast.kernels.linalg import eigh
-from dpfast.kernels.records import GRADIENT, HESSIAN
+from dpfast.kernels.records import GRADIENT, HESSIAN, RecordKernel
 from dpfast.models import Bounded, Huber
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
@@ -109,16 +109,19 @@ def _gram(curator: Curator) -> Array:
     record whose xy counts must not be able to hide its xx' (claim B1).  A response that is not
     finite stays so, and its record contributes zero.
     """
-    p, n = curator.objective.dimension, float(curator.n)
-    theta = np.zeros(p)
-    total = np.zeros((p, p))
-    for X, y in curator._records.blocks():
-        with np.errstate(all="ignore"):
-            centred = y * 0.0
-        _, part, _ = curator._kernel.sums(X, centred, theta, HESSIAN, n, curator._threads)
-        assert part is not None
-        total += part
-    return total
+    theta, n = np.zeros(curator.objective.dimension), float(curator.n)
+    gram: Array = curator._records.total(_block_gram, curator._kernel, theta, n, curator._threads)
+    return gram
+
+
+def _block_gram(
+    X: Array, y: Array, kernel: RecordKernel, theta: Array, n: float, threads: int
+) -> Array:
+    with np.errstate(all="ignore"):
+        centred = y * 0.0
+    _, part, _ = kernel.sums(X, centred, theta, HESSIAN, n, threads)
+    assert part is not None
+    return part
 
 
 def _depth(curator: Curator, want: int) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpfast.curator.amplification import noise_multiplier
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.kernels.records import GRADIENT
+from dpfast.kernels.records import GRADIENT, RecordKernel
 from dpfast.privacy.budget import ApproxDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
 from dpfast.privacy.noise import NoiseSource
@@ -100,7 +100,6 @@ class SampledGradients:
         self._curator = curator
         self._plan = plan
         self._remaining = plan.n_steps
-        self._responses = np.full(curator.n, np.nan)
 
     def gradient(self, theta: Array) -> Answer:
         """Release the sum of the scores of a fresh sample / expected size of a sample.
@@ -129,22 +128,24 @@ class SampledGradients:
         curator, plan = self._curator, self._plan
         rate, n = plan.sampling_rate, curator.n
         sample = slice(0, n) if rate == 1.0 else poisson_sample(n, rate, curator._noise)
-        responses, first = self._responses, 0
         inside = np.zeros(n, dtype=bool)
         inside[sample] = True
-        total = np.zeros(curator.objective.dimension)
-        for X, y in curator._records.blocks():
-            last = first + len(y)
-            part, chosen = responses[first:last], inside[first:last]
-            part[chosen] = y[chosen]
-            gradient, _, _ = curator._kernel.sums(
-                X, part, theta, GRADIENT, rate * n, curator._threads
-            )
-            part[chosen] = np.nan
-            assert gradient is not None
-            total += gradient
-            first = last
+        ends = np.cumsum(curator._records.block_sizes)[:-1]
+        total: Array = curator._records.total(
+            _sampled_gradient, curator._kernel, theta, rate * n, curator._threads,
+            own=np.split(inside, ends),
+        )  # fmt: skip
         return total
+
+
+def _sampled_gradient(
+    X: Array, y: Array, inside: NDArray[np.bool_], kernel: RecordKernel, theta: Array,
+    divisor: float, threads: int,
+) -> Array:  # fmt: skip
+    responses = np.where(inside, y, np.nan)
+    gradient, _, _ = kernel.sums(X, responses, theta, GRADIENT, divisor, threads)
+    assert gradient is not None
+    return gradient
 
 
 def gap_rate(sampling_rate: float) -> tuple[int, int]:

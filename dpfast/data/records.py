@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.reduction import additions, tree_sum
 from dpfast.errors import InvalidInput
 
 __all__ = ["Records", "as_records"]
@@ -16,8 +17,15 @@ __all__ = ["Records", "as_records"]
 class Records:
     """n records: covariates (n, q) and responses (n,), both float64.
 
-    ``block_sizes`` (public) are the numbers of records :meth:`blocks` yields.  Held by the
-    Curator only.  Layout and strides are kept as the caller gave them.
+    Held by the Curator only.  Layout and strides are kept as the caller gave them.
+
+    Attributes
+    ----------
+    n, n_covariates : int
+    block_sizes : tuple of int
+        Numbers of records in the consecutive blocks; public, like n.
+    names : tuple of str or None
+        Public names of the covariates.
     """
 
     __slots__ = ("X", "block_sizes", "n", "n_covariates", "names", "y")
@@ -36,13 +44,45 @@ class Records:
         """The records as consecutive blocks; arrays in memory are one block."""
         yield self.X, self.y
 
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        """Sum over the blocks of ``function(X, y, *arguments)``.
+
+        Parameters
+        ----------
+        function : callable
+            Returns a number, an array, or a tuple of arrays and None.  Picklable, as are the
+            arguments: the blocks may be on other machines.
+        *arguments
+            Public or released, the same for all blocks.
+        own : sequence, optional
+            One further argument for each block, passed first: ``function(X, y, own, *arguments)``.
+
+        Notes
+        -----
+        The order of the additions depends on the number of blocks alone (:attr:`additions`).
+        """
+        if own is None:
+            if len(self.block_sizes) == 1:
+                ((X, y),) = self.blocks()
+                return function(X, y, *arguments)
+            return tree_sum(function(X, y, *arguments) for X, y in self.blocks())
+        pairs = zip(self.blocks(), own, strict=True)
+        return tree_sum(function(X, y, mine, *arguments) for (X, y), mine in pairs)
+
+    @property
+    def additions(self) -> int:
+        """Most additions that the part of a block passes through in :meth:`total` (claim C11)."""
+        return additions(len(self.block_sizes))
+
     def __reduce__(self) -> Any:
         raise TypeError(
             "Records hold private data and are not picklable; pickle the fitted result instead."
         )
 
     def __repr__(self) -> str:
-        return f"Records(n={self.n}, n_covariates={self.n_covariates})"
+        return f"{type(self).__name__}(n={self.n}, n_covariates={self.n_covariates})"
 
 
 def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:

@@ -24,6 +24,10 @@ class Untouchable(Records):
 class Blocks(Records):
     """The same records in several blocks of different sizes."""
 
+    def __init__(self, X, y, names):
+        super().__init__(X, y, names)
+        self.block_sizes = (7, 1, len(y) - 8)
+
     def blocks(self):
         for a, b in ((0, 7), (7, 8), (8, self.n)):
             yield self.X[a:b], self.y[a:b]
