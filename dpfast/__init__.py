@@ -71,6 +71,7 @@ _HOMES = {
     "nonprivate_fit": "dpfast.nonprivate",
     "nonprivate_minimize": "dpfast.nonprivate",
     "one_hidden_layer": "dpfast.models",
+    "open_parquet": "dpfast.data.parquet",
     "phase_retrieval": "dpfast.models",
     "plan": "dpfast.study",
     "private_quantiles": "dpfast.quantiles",
@@ -143,6 +144,7 @@ __all__ = [
     "nonprivate_fit",
     "nonprivate_minimize",
     "one_hidden_layer",
+    "open_parquet",
     "phase_retrieval",
     "plan",
     "private_quantiles",
@@ -155,6 +157,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from dpfast.bayesopt.tuning import tune
+    from dpfast.data.parquet import open_parquet
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
     from dpfast.inference import Fit

@@ -18,6 +18,7 @@ __all__ = [
     "LedgerClosed",
     "LedgerCorrupted",
     "MissingBound",
+    "RecordsUnavailable",
     "SimulationWarning",
     "UnsupportedConversion",
 ]
@@ -37,6 +38,14 @@ class MissingBound(InvalidInput):
 
 class InvalidBudget(DpfastError, ValueError):
     """A privacy parameter is not a finite positive number in its range.  Nothing was spent."""
+
+
+class RecordsUnavailable(DpfastError, RuntimeError):
+    """Records could not be read in the middle of a query: a file changed or a cluster failed.
+
+    The charge of that query stays, because a failure can follow from what was read; the answer was
+    not given.  The message never holds anything that was read.
+    """
 
 
 class UnsupportedConversion(DpfastError, TypeError):

@@ -5,6 +5,7 @@ Each call checks one combination of options.  A new public function gets its cal
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -521,6 +522,38 @@ def _ask_gradients(objective: Objective, query: Callable[[GradientCurator], Any]
     return query(GradientCurator(as_records(*data), objective, ledger, EntropyNoise()))
 
 
+def _stored() -> Iterator[Example]:
+    """Records that are converted block by block."""
+    from scipy import sparse
+
+    from dpfast.data.parquet import open_parquet
+
+    def compressed(data: Any) -> Any:
+        return fit(sparse.csr_matrix(data[0]), data[1], "huber", scale=0.8, privacy=1.0, steps=3)
+
+    def mapped(data: Any) -> Any:
+        with tempfile.TemporaryFile() as file, np.errstate(all="ignore"):
+            data[0].astype("f4").tofile(file)
+            X = np.memmap(file, dtype="f4", mode="r", shape=data[0].shape)
+            return fit(X, data[1], "huber", scale=0.8, privacy=1.0, steps=3)
+
+    def parquet(data: Any) -> Any:
+        from pyarrow import parquet, table
+
+        columns = {"a": data[0][:, 0], "b": data[0][:, 1], "y": data[1]}
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/data.parquet"
+            parquet.write_table(table(columns), path, row_group_size=5)
+            records = open_parquet(path, covariates=["a", "b"], response="y")
+            return fit(records, None, "huber", scale=0.8, privacy=1.0, steps=3)
+
+    name = "dpfast.regression.fit"
+    yield Example(name, "compressed rows", compressed, False, GDP(1.0))
+    yield Example(name, "memmap of float32", mapped, False, GDP(1.0))
+    if find_spec("pyarrow") is not None:
+        yield Example(name, "Parquet", parquet, False, GDP(1.0))
+
+
 #: What makes the calls; a public function that answers questions about records needs some here.
 MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     _fits,
@@ -533,4 +566,5 @@ MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     _searches,
     _quantiles,
     _releases,
+    _stored,
 )

@@ -223,9 +223,7 @@ class Curator:
         return gradient, curvature, meat
 
     def _total(self, losses: Callable[..., float], *parameters: Array) -> float:
-        return float(
-            self._records.total(losses, *parameters, float(self.n), self._threads)
-        )
+        return float(self._records.total(losses, *parameters, float(self.n), self._threads))
 
 
 #: Order of the kernels' answers.

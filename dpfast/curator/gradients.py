@@ -205,38 +205,30 @@ class GradientCurator:
         """Exact mean loss: not private, for comparison only."""
         if self._kernel is None:
             return self._rows.loss(theta, float(self.n))
-        total = 0.0
-        for X, y in self._records.blocks():
-            total += self._kernel.loss(X, y, theta, float(self.n), self._threads)
-        return total
+        return float(self._records.total(self._kernel.loss, theta, float(self.n), self._threads))
 
     # ---- the records ---------------------------------------------------------------------------
 
     def _depth(self) -> int:
         if self._kernel is None:
             return self._rows.depth()
-        sizes = self._records.block_sizes
-        return summation_depth(max(sizes), self.dimension, GRADIENT) + len(sizes) - 1
+        deepest = max(self._records.block_sizes)
+        return summation_depth(deepest, self.dimension, GRADIENT) + self._records.additions
 
     def _gradient(self, theta: Array) -> Array:
         if self._kernel is None:
             return self._rows.gradient(theta, float(self.n))
-        total = np.zeros(self.dimension)
-        for X, y in self._records.blocks():
-            part, _, _ = self._kernel.sums(X, y, theta, GRADIENT, float(self.n), self._threads)
-            assert part is not None
-            total += part
-        return total
+        sums, n = self._kernel.sums, float(self.n)
+        gradient: Array = self._records.total(sums, theta, GRADIENT, n, self._threads)[0]
+        return gradient
 
     def _change(self, new: Array, old: Array, limit: float) -> Array:
         if self._kernel is None:
             return self._rows.gradient_change(new, old, limit, float(self.n))
-        total = np.zeros(self.dimension)
-        for X, y in self._records.blocks():
-            total += self._kernel.gradient_change(
-                X, y, new, old, limit, float(self.n), self._threads
-            )
-        return total
+        change: Array = self._records.total(
+            self._kernel.gradient_change, new, old, limit, float(self.n), self._threads
+        )
+        return change
 
     def _change_sensitivity(self, new: Array, old: Array, limit: float) -> float:
         depth, objective = self._depth(), self.objective

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,20 @@ class ProjectedRecords(Records):
     __slots__ = ("_domain", "_kept", "_source")
 
     def __init__(self, source: Records, domain: Domain) -> None:
-        super().__init__(source.X, source.y, source.names)
+        self.n, self.n_covariates = source.n, source.n_covariates
+        self.names = source.names
         self.block_sizes = source.block_sizes
         self._source = source
         self._domain = domain
         self._kept: Array | None = None
+
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        if hasattr(self._source, "X"):
+            return super().total(function, *arguments, own=own)
+        projected = _projected if own is None else _projected_with_own
+        return self._source.total(projected, self._domain, function, *arguments, own=own)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         if len(self.block_sizes) > 1:
@@ -39,6 +49,18 @@ class ProjectedRecords(Records):
         if self._kept is None:
             self._kept = self._domain.project(X)
         yield self._kept, y
+
+
+def _projected(
+    X: Array, y: Array, domain: Domain, function: Callable[..., Any], *arguments: Any
+) -> Any:
+    return function(domain.project(X), y, *arguments)
+
+
+def _projected_with_own(
+    X: Array, y: Array, own: Any, domain: Domain, function: Callable[..., Any], *arguments: Any
+) -> Any:
+    return function(domain.project(X), y, own, *arguments)
 
 
 def thinned(records: Records, size: int) -> Records:

@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve
 from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.errors import InvalidInput
-from dpfast.kernels.records import HESSIAN, MAJORIZER
+from dpfast.kernels.records import HESSIAN, MAJORIZER, RecordKernel
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import (
@@ -98,14 +98,18 @@ def _eigenvalue_receipt(curator: Curator, name: str, mu: float) -> Receipt:
 
 
 def _peak_hessian(curator: Curator) -> Array:
-    p, n = curator.objective.dimension, float(curator.n)
-    theta, total = np.zeros(p), np.zeros((p, p))
-    for X, y in curator._records.blocks():
-        zeros = np.zeros(len(y))
-        _, hessian, _ = curator._kernel.sums(X, zeros, theta, HESSIAN, n, curator._threads)
-        assert hessian is not None
-        total += hessian
-    return total
+    theta, n = np.zeros(curator.objective.dimension), float(curator.n)
+    kernel, threads = curator._kernel, curator._threads
+    hessian: Array = curator._records.total(_block_peak_hessian, kernel, theta, n, threads)
+    return hessian
+
+
+def _block_peak_hessian(
+    X: Array, y: Array, kernel: RecordKernel, theta: Array, n: float, threads: int
+) -> Array:
+    _, hessian, _ = kernel.sums(X, np.zeros(len(y)), theta, HESSIAN, n, threads)
+    assert hessian is not None
+    return hessian
 
 
 def damped_direction(

@@ -70,6 +70,13 @@ def labels(values: Any, name: str) -> NDArray[np.object_]:
     return array
 
 
+#: Arrow's types of numbers that float64 can stand for.
+ARROW_NUMBERS = frozenset(
+    ["bool", "halffloat", "float", "double"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+
+
 def _as_array(values: Any) -> NDArray[Any]:
     """Like ``np.asarray``, with a library's missing values as NaN where it has its own kind."""
     dtype = getattr(values, "dtype", None)
@@ -78,5 +85,7 @@ def _as_array(values: Any) -> NDArray[Any]:
         if kind in "iufb":
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     if type(values).__module__.startswith("pyarrow"):
-        values = values.to_numpy()
+        if str(values.type) in ARROW_NUMBERS:  # otherwise a null would change the type
+            values = values.cast("float64", safe=False)
+        values = values.to_numpy(zero_copy_only=False)
     return np.asarray(values)

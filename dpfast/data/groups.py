@@ -47,6 +47,11 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
         Label of the person each row belongs to.  Their number is public, like n.
     group_size : int
     """
+    if not hasattr(records, "X"):
+        raise InvalidInput(
+            f"group=... needs arrays in memory; received {records!r}. Keep at most group_size rows "
+            "of each person when the data are prepared, and ask for a budget of privacy/group_size."
+        )
     labels = np.asarray(group, dtype=object)
     if labels.shape != (records.n,):
         raise InvalidInput(

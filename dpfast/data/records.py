@@ -90,8 +90,11 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
-        Floats, integers or booleans; float64 in any layout is used in place.
+    X : array-like of shape (n, q), or Records
+        Floats, integers or booleans; float64 in any layout is used in place.  A ``numpy.memmap``
+        of another type and a SciPy matrix in compressed rows (CSR) are converted block by block
+        for every query; a ``dask.array`` or ``dask.dataframe`` stays where it is.  Records (of
+        :func:`dpfast.open_parquet`) are taken as they are, with ``y=None``.
     y : array-like of shape (n,)
     names : sequence of str, optional
         Public names of the q columns; a table's own column names by default.
@@ -101,9 +104,16 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     InvalidInput
         On a wrong shape or dtype.  Never on a value.
     """
+    if isinstance(X, Records):
+        return _opened(X, y, names)
+    if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
+        from dpfast.data.cluster import dask_records
+
+        return dask_records(X, y, names)
     column_names = _column_names(X)
-    covariates = _as_float64(X, "X", 2)
-    response = _as_float64(y, "y", 1)
+    wrap = _wrapper(X, y)
+    read = _as_float64 if wrap is Records else _as_readable
+    covariates, response = read(X, "X", 2), read(y, "y", 1)
     if response.shape[0] != covariates.shape[0]:
         raise InvalidInput(
             f"X has {covariates.shape[0]} rows and y has {response.shape[0]} entries; each record "
@@ -118,7 +128,37 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
             f"names must be {covariates.shape[1]} strings, one for each column of X; received "
             f"{list(names)!r}."
         )
-    return Records(covariates, response, tuple(names) if names is not None else None)
+    return wrap(covariates, response, tuple(names) if names is not None else None)
+
+
+def _opened(records: Records, y: Any, names: Any) -> Records:
+    if y is not None or names is not None:
+        raise InvalidInput(
+            "records that were opened hold their response and names already. Pass y=None and no "
+            "names."
+        )
+    return records
+
+
+def _wrapper(X: Any, y: Any) -> Callable[..., Records]:
+    """What makes records of these arrays: in place, or converted block by block."""
+    if getattr(X, "format", None) == "csr" and hasattr(X, "toarray"):
+        from dpfast.data.streams import csr_records
+
+        return csr_records
+    if any(isinstance(part, np.memmap) and part.dtype != np.float64 for part in (X, y)):
+        from dpfast.data.streams import memmap_records
+
+        return memmap_records
+    return Records
+
+
+def _as_readable(values: Any, argument: str, ndim: int) -> Any:
+    """An array that is converted later, piece by piece; one in memory is converted now."""
+    if isinstance(values, np.memmap) or getattr(values, "format", None) == "csr":
+        _check_numbers(values, argument, ndim)
+        return values
+    return _as_float64(values, argument, ndim)
 
 
 def _column_names(X: Any) -> Sequence[str] | None:
@@ -140,7 +180,8 @@ def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
             )
         if hasattr(values, "toarray") and hasattr(values, "nnz"):
             raise InvalidInput(
-                f"{argument} is a sparse matrix, which is not supported. Pass {argument}.toarray()."
+                f"{argument} is a sparse matrix that is not in compressed rows. Pass "
+                f"{argument}.tocsr() (a response: {argument}.toarray().ravel())."
             )
         try:
             array = np.asarray(values)
@@ -149,6 +190,13 @@ def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
                 f"{argument} could not be read as an array: rows of different lengths? Pass a "
                 f"{ndim}-dimensional array of numbers."
             ) from error
+    _check_numbers(array, argument, ndim)
+    with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
+        return array if array.dtype == np.float64 else array.astype(np.float64)
+
+
+def _check_numbers(array: Any, argument: str, ndim: int) -> None:
+    """Refuse another number of dimensions, and what is not a real number of at most 64 bits."""
     if array.ndim != ndim:
         shape = "(n records, q columns)" if ndim == 2 else "(n records,)"
         raise InvalidInput(
@@ -157,12 +205,8 @@ def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
             + (" Reshape a single column with X.reshape(-1, 1)." if ndim == 2 else "")
         )
     dtype = array.dtype
-    if dtype == np.float64 and dtype.isnative:
-        return array
-    if dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8):
-        with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
-            return array.astype(np.float64)
-    raise InvalidInput(
-        f"{argument} has dtype {dtype}; allowed are floats of at most 64 bits, integers and "
-        "booleans. Convert it to float64 first."
-    )
+    if not (dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8)):
+        raise InvalidInput(
+            f"{argument} has dtype {dtype}; allowed are floats of at most 64 bits, integers and "
+            "booleans. Convert it to float64 first."
+        )

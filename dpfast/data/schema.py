@@ -147,6 +147,11 @@ class Categorical(Column):
         """Position of each value among the levels, -1 for those outside."""
         known = {level: code for code, level in enumerate(self.levels)}
         outside = -1 if self.other is None else known[self.other]
+        if hasattr(values, "dictionary_encode"):  # Arrow: look up each different value once
+            encoded = values.dictionary_encode()
+            encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+            table = self.codes(np.array([*encoded.dictionary.to_pylist(), None], object), name)
+            return table[encoded.indices.fill_null(len(table) - 1).to_numpy()]
         found = np.empty(len(values), dtype=np.int64)
         for i, value in enumerate(labels(values, name)):
             try:

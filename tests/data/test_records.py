@@ -48,13 +48,6 @@ def test_shapes(covariates, response, message):
         as_records(covariates, response)
 
 
-def test_sparse_is_refused_by_name():
-    from scipy.sparse import csr_matrix
-
-    with pytest.raises(dpfast.InvalidInput, match="sparse"):
-        as_records(csr_matrix(X), Y)
-
-
 @pytest.mark.parametrize("names", [["a"], ["a", 1], []])
 def test_names(names):
     with pytest.raises(dpfast.InvalidInput, match="names must be 2 strings"):

@@ -1,0 +1,113 @@
+"""Records larger than memory: decoded block by block, one block ahead of the arithmetic.
+
+A block's size is chosen from public numbers.  What is held at a time is the block being summed,
+the one being decoded and what its decoder needs, whatever n is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data.records import Records
+from dpfast.errors import RecordsUnavailable
+
+__all__ = ["StreamedRecords", "block_sizes_for", "csr_records", "memmap_records"]
+
+Array = NDArray[np.float64]
+Block = tuple[Array, Array]
+
+#: Bytes of a decoded block of a memmap or a sparse matrix.
+BLOCK_BYTES = 1 << 24
+
+
+class StreamedRecords(Records):
+    """Records that are decoded again for every query.
+
+    Parameters
+    ----------
+    decode : callable
+        ``decode(k)`` returns block k as float64 arrays (rows, q) and (rows,).  Called from one
+        thread at a time, not always the same.
+    block_sizes : sequence of int
+        Public; a block of another length is refused.
+    n_covariates : int
+    names : tuple of str or None
+    """
+
+    __slots__ = ("_decode",)
+
+    def __init__(
+        self,
+        decode: Callable[[int], Block],
+        block_sizes: Sequence[int],
+        n_covariates: int,
+        names: tuple[str, ...] | None,
+    ) -> None:
+        self._decode = decode
+        self.block_sizes = tuple(block_sizes)
+        self.n = sum(self.block_sizes)
+        self.n_covariates = n_covariates
+        self.names = names
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks in order; the next one is decoded while the caller works on this one."""
+        count = len(self.block_sizes)
+        if count == 1:
+            yield self._block(0)
+            return
+        with ThreadPoolExecutor(1, "dpfast-decoder") as pool:
+            following = pool.submit(self._block, 0)
+            for k in range(1, count + 1):
+                X, y = following.result()
+                if k < count:
+                    following = pool.submit(self._block, k)
+                yield X, y
+
+    def _block(self, k: int) -> Block:
+        X, y = self._decode(k)
+        if X.shape != (self.block_sizes[k], self.n_covariates) or y.shape != X.shape[:1]:
+            raise RecordsUnavailable(
+                f"block {k} has another number of records than when it was opened: the source "
+                "was changed. What was charged stays charged. Open the data again."
+            )
+        return X, y
+
+
+def block_sizes_for(n: int, n_covariates: int) -> list[int]:
+    """Sizes of blocks of at most :data:`BLOCK_BYTES`, all but the last the same."""
+    rows = max(1, BLOCK_BYTES // (8 * (n_covariates + 1)))
+    return [min(rows, n - start) for start in range(0, n, rows)]
+
+
+def memmap_records(X: Any, y: Any, names: tuple[str, ...] | None) -> Records:
+    """Records of a memory-mapped matrix of any numeric type; ``y`` is an array or a memmap."""
+    return _sliced(lambda rows: X[rows], X.shape, y, names)
+
+
+def csr_records(X: Any, y: Any, names: tuple[str, ...] | None) -> Records:
+    """Records of a sparse matrix in compressed rows, made dense block by block."""
+    return _sliced(lambda rows: X[rows].toarray(), X.shape, y, names)
+
+
+def _sliced(
+    part: Callable[[slice], Any], shape: tuple[int, ...], y: Any, names: tuple[str, ...] | None
+) -> Records:
+    n, q = shape
+    sizes = block_sizes_for(n, q)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+
+    def decode(k: int) -> Block:
+        rows = slice(starts[k], starts[k + 1])
+        return _converted(part(rows)), _converted(y[rows])
+
+    return StreamedRecords(decode, sizes, q, names)
+
+
+def _converted(values: Any) -> Array:
+    with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
+        return np.asarray(values).astype(np.float64, copy=False)

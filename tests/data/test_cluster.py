@@ -1,0 +1,255 @@
+"""Dask collections: summed where they are; the client sees sums only."""
+
+import os
+import signal
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Curator, StepBudget
+from dpfast.data import Records, as_records
+from dpfast.errors import RecordsUnavailable
+from dpfast.models import LogCosh, Mallows, Objective
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+
+N, SIZES = 2000, (300, 1, 700, 999)
+RNG = np.random.default_rng(2)
+X = RNG.normal(size=(N, 3))
+Y = X @ [1.0, 0.0, -1.0] + RNG.normal(size=N)
+X[5, 0], X[700], Y[1500] = np.nan, 1e300, np.inf
+FRAME = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
+SECRET = "the value of a record"
+
+
+class Parts(Records):
+    """In memory, in the same partition."""
+
+    def __init__(self, sizes=SIZES):
+        super().__init__(X, Y, None)
+        self.block_sizes = sizes
+
+    def blocks(self):
+        ends = np.cumsum(self.block_sizes)
+        for size, end in zip(self.block_sizes, ends, strict=True):
+            yield self.X[end - size : end], self.y[end - size : end]
+
+
+def arrays(sizes=SIZES, columns=3):
+    return da.from_array(X, chunks=(sizes, columns)), da.from_array(Y, chunks=(sizes,))
+
+
+def curator(records, total=9.0):
+    objective = Objective(LogCosh(), Mallows(2.0), 3, scale=1.0)
+    return Curator(records, objective, dpfast.Ledger(total), dpfast.SeededNoise(0))
+
+
+def assert_same(records, sizes=SIZES):
+    """Noisy answers as in memory bit by bit, exact sums of one block to 1e-12."""
+    theta = np.array([0.3, -0.2, 0.1, 0.4])
+    budget = StepBudget(0.3, 0.2, 0.1)
+    found, twin = curator(records), curator(Parts(sizes))
+    assert repr(found.joint(theta, budget)) == repr(twin.joint(theta, budget))
+    assert found.ledger.spent == twin.ledger.spent
+    assert found.nonprivate_loss(theta) == twin.nonprivate_loss(theta)
+    whole = curator(as_records(X, Y))
+    for a, b in zip(found.nonprivate_sums(theta), whole.nonprivate_sums(theta), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())
+
+
+def fit(x, y, **options):
+    options = {"privacy": 1.0, "scale": 1.0, "steps": 3, "noise": dpfast.SeededNoise(1)} | options
+    return dpfast.fit(x, y, "log-cosh", **options)
+
+
+# ---- any scheduler -------------------------------------------------------------------------------
+
+
+def test_arrays():
+    records = as_records(*arrays())
+    assert records.block_sizes == SIZES
+    assert_same(records)
+    many = (10,) * 200  # a tree of two levels
+    assert_same(as_records(*arrays(many)), many)
+
+
+def test_chunks_are_made_to_fit():
+    x, y = arrays()
+    assert as_records(x.rechunk((SIZES, 2)), y).block_sizes == SIZES
+    assert as_records(x, y.rechunk(77)).block_sizes == SIZES
+    empty = da.concatenate([x[:0], x, x[:0]])
+    assert_same(as_records(empty, da.concatenate([y, y[:0]])))
+
+
+def test_a_fit_is_that_of_the_same_partition_in_memory():
+    found = fit(*arrays(), names=["a", "b", "c"])
+    assert found.params.tobytes() == fit(Parts(), None).params.tobytes()
+    assert found.names == ("intercept", "a", "b", "c")
+    np.testing.assert_allclose(found.params, fit(X, Y).params, rtol=1e-8)  # noise of another depth
+    assert found.bse.tobytes() == fit(Parts(), None).bse.tobytes()
+
+
+def test_data_frames():
+    frame = dd.from_pandas(FRAME, npartitions=4)
+    by_name = as_records(frame, "y")
+    assert by_name.names == ("a", "b", "c")
+    assert_same(by_name, by_name.block_sizes)
+    assert_same(as_records(frame[["a", "b", "c"]], frame["y"]), by_name.block_sizes)
+
+
+def test_missing_values_of_data_frames():
+    frame = pd.DataFrame(
+        {"a": pd.array([1, None, 3], "Int64"), "b": [True, False, True], "y": [1.0, 2.0, np.nan]}
+    )
+    part = dd.from_pandas(frame, npartitions=1)
+    fit(part, "y", ridge=0.1)
+    objective = Objective(LogCosh(), Mallows(2.0), 2, scale=1.0)
+    keeper = Curator(as_records(part, "y"), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+    alone = as_records(np.array([[1.0, 1.0], [np.nan, 0.0], [3.0, 1.0]]), np.array([1, 2, np.nan]))
+    twin = Curator(alone, objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+    theta = np.array([0.1, 0.2, 0.3])
+    assert keeper.nonprivate_loss(theta) == twin.nonprivate_loss(theta)
+
+
+def test_sampled_gradients():
+    pytest.importorskip("dp_accounting")
+    from dpfast.baselines import dp_sgd
+
+    options = {"clip": 0.8, "steps": 3, "sampling_rate": 0.3, "scale": 1.0}
+    found, twin = (
+        dp_sgd(*data, "huber", privacy=dpfast.ApproxDP(1.0, 1e-6), noise=dpfast.SeededNoise(1),
+               **options)
+        for data in (arrays(), (Parts(), None))
+    )  # fmt: skip
+    assert found.params.tobytes() == twin.params.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (lambda x: x[x[:, 0] > 0], lambda y: y, r"X\.compute_chunk_sizes\(\)"),
+        (lambda x: x, lambda y: y[y > 0], r"y\.compute_chunk_sizes\(\)"),
+        (lambda x: x, lambda y: y[:5], "2000 rows and y has 5"),
+        (lambda x: x, lambda y: Y, "dask.array like the other"),
+        (lambda x: x[:, 0], lambda y: y, "2 dimensions"),
+        (lambda x: x.astype("U5"), lambda y: y, "dtype"),
+        (lambda x: x[:0], lambda y: y[:0], "no rows"),
+        (lambda x: dd.from_pandas(FRAME, npartitions=2), lambda y: Y, "same partitions"),
+        (lambda x: dd.from_pandas(FRAME, npartitions=2), lambda y: "z", "no column 'z'"),
+        (
+            lambda x: dd.from_pandas(FRAME[["a"]], npartitions=2),
+            lambda y: dd.from_pandas(FRAME["y"], npartitions=3),
+            "different partitions",
+        ),
+        (
+            lambda x: dd.from_pandas(FRAME.assign(d=FRAME["a"].astype(str)), npartitions=2),
+            lambda y: "y",
+            "column 'd' has dtype",
+        ),
+    ],
+)
+def test_what_is_refused(x, y, message):
+    first, second = arrays()
+    with pytest.raises(dpfast.InvalidInput, match=message):
+        as_records(x(first), y(second))
+
+
+def test_records_are_not_read_one_by_one():
+    with pytest.raises(dpfast.InvalidInput, match="never leave"):
+        as_records(*arrays()).blocks()
+    with pytest.raises(dpfast.InvalidInput, match="in memory"):
+        fit(*arrays(), group=np.arange(N), group_size=2)
+
+
+def test_a_failing_task_says_nothing_and_stays_charged():
+    def fail(block):
+        raise ValueError(f"cannot parse {SECRET}")
+
+    x, y = arrays()
+    keeper = curator(as_records(x.map_blocks(fail, dtype=float, meta=np.empty((0, 0))), y))
+    with pytest.raises(RecordsUnavailable, match="stays charged") as caught:
+        keeper.joint(np.zeros(4), StepBudget(0.5))
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__context__ is None
+    assert len(keeper.ledger.entries) == 1
+
+
+def test_a_chunk_of_another_length_is_refused():
+    x, y = arrays()
+    short = x.map_blocks(lambda block: block[1:], dtype=float, meta=np.empty((0, 0)))
+    with pytest.raises(RecordsUnavailable):
+        curator(as_records(short, y)).nonprivate_sums(np.zeros(4))
+
+
+# ---- a real cluster ------------------------------------------------------------------------------
+
+
+def made(block_info):
+    """A chunk that exists on its worker only."""
+    shape = block_info[None]["chunk-shape"]
+    return np.random.default_rng(block_info[None]["array-location"][0][0]).normal(size=shape)
+
+
+def made_on_workers(chunks=24):
+    rows = (500,) * chunks
+    x = da.map_blocks(made, chunks=(rows, (3,)), dtype=float, meta=np.empty((0, 0)))
+    return x, da.map_blocks(made, chunks=(rows,), dtype=float, meta=np.empty(0))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+def test_a_cluster_gives_the_answer_of_one_process(cluster):
+    assert_same(as_records(*arrays()))
+    assert fit(*arrays()).params.tobytes() == fit(Parts(), None).params.tobytes()
+
+
+def test_what_travels_is_sums(cluster):
+    """The transfer logs of all workers, which also hold what goes to the client."""
+    x, y = made_on_workers()
+    cluster.run(lambda dask_worker: dask_worker.transfer_outgoing_log.clear())
+    fit(x, y)
+    logs = cluster.run(
+        lambda dask_worker: [
+            size for entry in dask_worker.transfer_outgoing_log for size in entry["keys"].values()
+        ]
+    )
+    sizes = [size for log in logs.values() for size in log]
+    assert sizes  # the tree and its root
+    p = 4
+    assert max(sizes) < 2 * p * p * 8 + p * 8 + 400  # a chunk has 500 * 4 * 8 = 16000
+    assert not any(cluster.has_what().values())  # nothing is left on the cluster
+
+
+def dies_once(block, marker):
+    """Kills its worker in the middle of a query, the first time that it runs there."""
+    if block[0, 0] == X[301, 0] and not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(cluster, tmp_path):
+    marker = tmp_path / "died"
+    x, y = arrays()
+    x = x.map_blocks(dies_once, str(marker), dtype=float, meta=np.empty((0, 0)))
+    keeper = curator(as_records(x, y))
+    answer = keeper.joint(np.zeros(4), StepBudget(0.5, 0.5))
+    assert marker.exists()
+    twin = curator(Parts())
+    assert repr(answer) == repr(twin.joint(np.zeros(4), StepBudget(0.5, 0.5)))
+    assert keeper.ledger.entries == twin.ledger.entries

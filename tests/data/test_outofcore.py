@@ -1,0 +1,379 @@
+"""Memmaps, compressed rows and Parquet: the same sums as in memory, a block at a time."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dpfast
+from dpfast.audit import neighbours, replay
+from dpfast.curator import Curator, StepBudget
+from dpfast.data import Records, as_records, streams
+from dpfast.data.reduction import FAN_IN, additions, fold, tree_sum
+from dpfast.models import LogCosh, Mallows, Objective
+
+RNG = np.random.default_rng(5)
+N = 1000
+X = RNG.normal(size=(N, 3))
+X[RNG.random(X.shape) < 0.5] = 0.0
+Y = X @ [1.0, -0.5, 0.2] + RNG.normal(size=N)
+X[7, 1], Y[11] = np.nan, np.inf
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 64 * 8 * 4)  # 64 rows
+
+
+def fit(data, y=None, **options):
+    options = {"privacy": 1.0, "scale": 1.0, "steps": 3, "method": "newton"} | options
+    return dpfast.fit(data, y, "log-cosh", noise=dpfast.SeededNoise(3), **options)
+
+
+def curator(records):
+    objective = Objective(LogCosh(), Mallows(2.0), 3, scale=1.0)
+    return Curator(records, objective, dpfast.Ledger(9.0), dpfast.SeededNoise(0))
+
+
+def assert_same_sums(records, X=X, y=Y):
+    """Equal to the sums over the same partition in memory bit by bit, to one block's to 1e-12."""
+    theta = np.array([0.3, -0.2, 0.1, 0.4])
+    found = curator(records).nonprivate_sums(theta)
+
+    class Parts(Records):
+        def blocks(self):
+            ends = np.cumsum(records.block_sizes)
+            for size, end in zip(records.block_sizes, ends, strict=True):
+                yield self.X[end - size : end], self.y[end - size : end]
+
+    parts = Parts(X, y, None)
+    parts.block_sizes = records.block_sizes
+    whole = curator(Records(X, y, None)).nonprivate_sums(theta)
+    for a, b, c in zip(found, curator(parts).nonprivate_sums(theta), whole, strict=True):
+        assert a.tobytes() == b.tobytes()
+        np.testing.assert_allclose(a, c, rtol=0, atol=1e-12 * np.abs(c).max())
+
+
+def mapped(folder, values, name="x"):
+    path = folder / f"{name}-{len(list(folder.iterdir()))}.raw"
+    values.tofile(path)
+    return np.memmap(path, dtype=values.dtype, mode="r", shape=values.shape)
+
+
+# ---- the order of additions ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, FAN_IN - 1, FAN_IN, FAN_IN + 1, FAN_IN**2, 777, 4097])
+def test_parts_are_added_in_groups_of_groups(count):
+    parts = [(float(x), None) for x in RNG.normal(size=count) * 10.0 ** RNG.integers(-9, 9, count)]
+    level = parts
+    while len(level) > 1:
+        level = [fold(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+    assert tree_sum(iter(parts)) == level[0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 200, 256, 257, 1000])
+def test_no_part_passes_through_more_additions_than_announced(count):
+    class Part:
+        def __init__(self, depth):
+            self.depth = depth
+
+        def __add__(self, other):
+            return Part(max(self.depth, other.depth) + 1)
+
+    assert tree_sum([Part(0) for _ in range(count)]).depth == additions(count) <= max(0, count - 1)
+
+
+def test_the_curator_allows_for_the_tree_of_blocks():
+    records = Records(X, Y, None)
+    records.block_sizes = (1,)
+    alone = curator(records).depth(1)
+    records.block_sizes = (1,) * N
+    assert curator(records).depth(1) == alone + additions(N) == alone + 15 + 15 + 3
+
+
+def test_only_total_adds_what_blocks_contribute():
+    """A loop of its own would pass through more roundings than Curator.depth allows for."""
+    import ast
+    from pathlib import Path
+
+    # these count the roundings of their own loops
+    accounted = {"recordwise.py", "projection.py"}
+    for path in Path(dpfast.__file__).parent.joinpath("curator").glob("*.py"):
+        called = {
+            node.func.attr
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        }
+        assert "blocks" not in called or path.name in accounted, path.name
+
+
+# ---- memmap and compressed rows ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", ">f8", "i2", "u1"])
+def test_memmaps_are_converted_block_by_block(tmp_path, small_blocks, dtype):
+    with np.errstate(all="ignore"):
+        x, y = X.astype(dtype), Y.astype(dtype)
+    records = as_records(mapped(tmp_path, x), mapped(tmp_path, y))
+    assert len(records.block_sizes) == 16 and sum(records.block_sizes) == N
+    assert_same_sums(records, x.astype(float), y.astype(float))
+
+
+def test_a_memmap_of_float64_is_used_in_place(tmp_path):
+    x = mapped(tmp_path, X)
+    records = as_records(x, Y)
+    assert type(records) is Records and np.shares_memory(records.X, x)
+
+
+def test_a_memmap_of_the_response_alone(tmp_path, small_blocks):
+    y = mapped(tmp_path, Y.astype("f4"))
+    assert_same_sums(as_records(X, y), X, Y.astype("f4").astype(float))
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
+def test_compressed_rows(small_blocks, kind, dtype):
+    x = np.nan_to_num(X).astype(dtype)
+    assert_same_sums(as_records(kind(x), Y), x.astype(float))
+    y = Y[:, None].T
+    with pytest.raises(dpfast.InvalidInput, match="1 dimension"):
+        as_records(kind(x), y)
+
+
+def test_extreme_entries_of_compressed_rows(small_blocks):
+    x = X.copy()
+    x[3], x[4, 0], x[5, 1] = 1e308, np.inf, 5e-324
+    assert_same_sums(as_records(sparse.csr_matrix(x), Y), x)
+
+
+def test_other_sparse_formats_and_types_are_refused():
+    with pytest.raises(dpfast.InvalidInput, match=r"X\.tocsr\(\)"):
+        as_records(sparse.csc_matrix(X), Y)
+    with pytest.raises(dpfast.InvalidInput, match="dtype complex128"):
+        as_records(sparse.csr_matrix(X).astype(complex), Y)
+    with pytest.raises(dpfast.InvalidInput, match="sparse"):
+        as_records(X, sparse.csr_matrix(Y))
+
+
+def test_groups_need_memory(small_blocks):
+    with pytest.raises(dpfast.InvalidInput, match="in memory"):
+        fit(sparse.csr_matrix(X), Y, group=np.arange(N), group_size=2)
+
+
+# ---- Parquet -------------------------------------------------------------------------------------
+
+
+def write(path, x=X, y=Y, rows=128, **columns):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    data = {f"x{j}": x[:, j] for j in range(x.shape[1])} | {"y": y} | columns
+    parquet.write_table(pyarrow.table(data), path, row_group_size=rows)
+    return path
+
+
+def opened(path, **options):
+    options = {"covariates": ["x0", "x1", "x2"], "response": "y"} | options
+    return dpfast.open_parquet(path, **options)
+
+
+def test_row_groups_are_blocks(tmp_path):
+    records = opened(write(tmp_path / "d.parquet"))
+    assert records.block_sizes == (128,) * 7 + (104,)
+    assert records.names == ("x0", "x1", "x2")
+    assert repr(records) == "StreamedRecords(n=1000, n_covariates=3)"
+    assert_same_sums(records)
+    assert fit(records).params.tolist() == fit(records).params.tolist()
+
+
+def test_a_folder_is_one_table(tmp_path):
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "b" / "1.parquet", X[600:], Y[600:])
+    write(tmp_path / "a.parquet", X[:600], Y[:600])
+    (tmp_path / "notes.txt").write_text("not data")
+    assert_same_sums(opened(tmp_path))
+
+
+def test_nulls_and_narrow_types_are_numbers(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table(
+        {
+            "a": pyarrow.array([1, None, 3], pyarrow.int64()),
+            "b": pyarrow.array([True, None, False]),
+            "c": pyarrow.array([2**63, 1, None], pyarrow.uint64()),
+            "y": pyarrow.array([1.5, 2.0, None], pyarrow.float32()),
+        }
+    )
+    parquet.write_table(table, tmp_path / "d.parquet")
+    records = opened(tmp_path, covariates=["a", "b", "c"])
+    ((x, y),) = records.blocks()
+    nan = np.nan
+    np.testing.assert_array_equal(x, [[1, 1, 2.0**63], [nan, nan, 1], [3, 0, nan]])
+    np.testing.assert_array_equal(y, [1.5, 2.0, nan])
+
+
+def test_a_schema_encodes_block_by_block(tmp_path):
+    sex = np.array(["F", "M", "?", None], dtype=object)[RNG.integers(0, 4, N)]
+    path = write(tmp_path / "d.parquet", sex=sex)
+    schema = dpfast.Schema(
+        {
+            "x0": dpfast.Numeric(-1.0, 1.0),
+            "sex": dpfast.Categorical(["F", "M"]),
+            "x2": dpfast.Numeric(-2.0, 2.0),
+            "y": dpfast.Numeric(-3.0, 3.0),
+        }
+    )
+    records = opened(path, covariates=None, schema=schema)
+    assert records.names == ("x0", "sex[M]", "x2")
+    table = {"x0": X[:, 0], "sex": sex, "x2": X[:, 2], "y": Y}
+    whole = schema.encode(table, ["x0", "sex", "x2"], "y")
+    assert np.isnan(whole.X).any()
+    assert_same_sums(records, whole.X, whole.y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"covariates": ["x0", "z"]}, "no single column 'z'"),
+        ({"covariates": None}, "needed without a schema"),
+        ({"covariates": ["label"]}, "has type string"),
+        ({"response": "label"}, "has type string"),
+        ({"schema": dpfast.Schema({"x0": dpfast.Numeric(0, 1)})}, "does not declare"),
+    ],
+)
+def test_what_is_refused_when_opening(tmp_path, options, message):
+    path = write(tmp_path / "d.parquet", label=["a"] * N)
+    with pytest.raises(dpfast.InvalidInput, match=message):
+        opened(path, **options)
+
+
+def test_no_files_and_no_rows(tmp_path):
+    with pytest.raises(dpfast.InvalidInput, match="no Parquet file"):
+        opened(tmp_path)
+    with pytest.raises(dpfast.InvalidInput, match="no rows"):
+        opened(write(tmp_path / "d.parquet", X[:0], Y[:0]))
+
+
+def test_opened_records_hold_their_response_and_names(tmp_path):
+    records = opened(write(tmp_path / "d.parquet"))
+    with pytest.raises(dpfast.InvalidInput, match="y=None"):
+        fit(records, Y)
+    with pytest.raises(dpfast.InvalidInput, match="y=None"):
+        fit(records, names=["a", "b", "c"])
+
+
+def test_a_changed_file_is_noticed_and_the_charge_stays(tmp_path):
+    keeper = curator(opened(write(tmp_path / "d.parquet")))
+    keeper.joint(np.zeros(4), StepBudget(0.5))
+    write(tmp_path / "d.parquet", X[:999], Y[:999])
+    with pytest.raises(dpfast.errors.RecordsUnavailable, match="stays charged"):
+        keeper.joint(np.zeros(4), StepBudget(0.5))
+    assert len(keeper.ledger.entries) == 2
+
+
+def test_a_source_of_another_length_is_noticed():
+    records = streams.StreamedRecords(lambda k: (X[:5], Y[:5]), [5, 6], 3, None)
+    with pytest.raises(dpfast.errors.RecordsUnavailable, match="block 1"):
+        curator(records).nonprivate_sums(np.zeros(4))
+
+
+# ---- the cache of decoded blocks -----------------------------------------------------------------
+
+
+def test_the_cache_holds_the_same_numbers_until_the_source_changes(tmp_path):
+    path, cache = write(tmp_path / "d.parquet"), tmp_path / "cache"
+    records = opened(path, cache=cache)
+    assert_same_sums(records)
+    (file,) = cache.glob("*.f8")
+    assert file.stat().st_size == N * 4 * 8
+    assert file.stat().st_mode & 0o077 == 0
+    before = file.stat().st_mtime_ns
+    assert_same_sums(opened(path, cache=cache))
+    assert file.stat().st_mtime_ns == before  # not decoded again
+
+    write(path, X, -Y)
+    os.utime(path, ns=(1, 1))
+    assert_same_sums(opened(path, cache=cache), X, -Y)
+    assert_same_sums(opened(path, cache=cache, covariates=["x2", "x0", "x1"]), X[:, [2, 0, 1]], -Y)
+    (file,) = cache.glob("*.f8")
+    keeper = curator(opened(path, cache=cache))
+    os.truncate(next(cache.glob("*.f8")), 800)
+    with pytest.raises(dpfast.errors.RecordsUnavailable, match="cache"):
+        keeper.nonprivate_sums(np.zeros(4))
+    assert_same_sums(opened(path, cache=cache), X, -Y)
+    header = next(cache.glob("*.json"))
+    header.write_text(header.read_text()[:-5])
+    assert_same_sums(opened(path, cache=cache), X, -Y)
+    assert json.loads(header.read_text())["width"] == 4
+
+
+# ---- privacy and memory --------------------------------------------------------------------------
+
+
+def as_memmap(folder, data):
+    return mapped(folder, data[0].astype("f4")), data[1]
+
+
+def as_csr(folder, data):
+    return sparse.csr_matrix(data[0]), data[1]
+
+
+def as_parquet(folder, data):
+    path = write(folder / "d.parquet", *data, rows=8)
+    return opened(path, covariates=["x0", "x1"]), None
+
+
+@pytest.mark.parametrize("stored", [as_memmap, as_csr, as_parquet])
+@pytest.mark.parametrize("kind", ["antipodal", "huge", "nan"])
+def test_replay(tmp_path, monkeypatch, stored, kind):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 8 * 8 * 3)
+    pair = neighbours(X[20:50, :2], Y[20:50], kind)
+    with np.errstate(all="ignore"):
+        replay(lambda data: fit(*stored(tmp_path, data)), *pair, budget=1.0).raise_on_leak()
+
+
+PEAK = """
+import resource, sys
+import dpfast
+covariates = [f"x{j}" for j in range(11)]
+records = dpfast.open_parquet(sys.argv[1], covariates=covariates, response="y")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+dpfast.fit(records, None, "log-cosh", privacy=1.0, scale=1.0, steps=2, method="newton")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_peak_memory_is_that_of_a_few_blocks(tmp_path):
+    """2M records of 12 numbers: 201 MB as float64, of which less than 100 may be in memory."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    values = RNG.integers(0, 50, size=1 << 17).astype(float)
+    group = pyarrow.table({f"x{j}": values for j in range(11)} | {"y": values})
+    path = tmp_path / "d.parquet"
+    with parquet.ParquetWriter(path, group.schema) as writer:
+        for _ in range(16):
+            writer.write_table(group, row_group_size=1 << 17)
+    found = subprocess.run(
+        [sys.executable, "-c", PEAK, str(path)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(found.stdout) < 100_000  # kilobytes
+
+
+def test_a_declared_domain_is_projected_on_block_by_block(small_blocks):
+    from dpfast.curator.projection import ProjectedRecords
+    from dpfast.models import Ball
+
+    x = np.nan_to_num(X)
+    domain = Ball(0.5)
+    assert_same_sums(
+        ProjectedRecords(as_records(sparse.csr_matrix(x), Y), domain), domain.project(x)
+    )
