@@ -11,7 +11,8 @@ from setuptools import Extension, setup
 # -fno-math-errno and -fno-trapping-math only drop errno and floating-point *traps*; they keep
 # IEEE values, NaN comparisons and evaluation order.  -ffast-math would delete the NaN guards
 # that privacy rests on, so it never appears here (tests/packaging checks the built flags).
-COMPILE_ARGS = ["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-pthread"]
+# -g0: debug information would be most of a wheel.
+COMPILE_ARGS = ["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-pthread", "-g0"]
 LINK_ARGS = ["-pthread"]
 # The environment may add flags of its own; these would break the guarantee without a word.
 UNSAFE_FLAGS = {"-ffast-math", "-Ofast", "-ffinite-math-only", "-funsafe-math-optimizations"}

@@ -8,6 +8,38 @@ cimport numpy as cnp
 from libc.math cimport isfinite
 
 cdef extern from "records.h" nogil:
+    enum:
+        WANT_GRADIENT
+        WANT_HESSIAN
+        WANT_MEAT
+        WANT_MAJORIZE
+
+    ctypedef void (*records_user_slopes)(const double *, double *, double *, size_t) noexcept
+    ctypedef void (*records_user_values)(const double *, double *, size_t) noexcept
+
+    ctypedef struct records_model:
+        int loss
+        int weighting
+        int intercept
+        double c
+        double scale
+        double radius
+        double scale_factor
+        double kappa
+        double h
+        int user_coupled
+        records_user_slopes user_slopes
+        records_user_values user_values
+
+    ctypedef struct records_data:
+        const char *x
+        Py_ssize_t x_row
+        Py_ssize_t x_column
+        const char *y
+        Py_ssize_t y_step
+        size_t n
+        size_t q
+
     int records_sums(const records_model *model, const records_data *data, const double *theta,
                      int want, double divisor, int threads, double *gradient, double *hessian,
                      double *meat)
@@ -45,6 +77,172 @@ cdef int SCHWEPPE = 3
 cdef int MALLOWS_LINEAR = 4
 # From this code on psi' can be negative.
 cdef int REDESCENDING = 10
+cdef int LAST_LOSS = 13
+
+# What may be wrong with the arguments: one judge for Python and for the C functions.
+cdef enum:
+    FINE
+    NO_SUCH_LOSS
+    NO_SUCH_WEIGHTING
+    NO_RESIDUAL
+    BAD_C
+    BAD_SCALE
+    BAD_RADIUS
+    BAD_H
+    BAD_BOUND
+    NO_ROOM
+    NO_FREE_SCALE
+    BAD_FREE_SCALE
+    NO_SUCH_SUM
+    CLIPPED_HESSIAN
+    REDESCENDING_HESSIAN
+    UNBOUNDED_HESSIAN
+
+cdef int REFUSED = -2
+
+
+cdef bint in_range(double value) noexcept nogil:
+    return 1e-100 <= value <= 1e100
+
+
+cdef double score_bound(const records_model *m) noexcept nogil:
+    return (m.c + 0.5 * m.h if m.loss == SMOOTHED_HUBER else m.c) * m.radius
+
+
+cdef int settle(records_model *m) noexcept nogil:
+    """Set the constants this loss does not have to 1, and judge the others."""
+    cdef double bound
+    if not (0 <= m.loss <= USER or REDESCENDING <= m.loss <= LAST_LOSS):
+        return NO_SUCH_LOSS
+    if not BOUNDED <= m.weighting <= MALLOWS_LINEAR:
+        return NO_SUCH_WEIGHTING
+    if m.loss == LOGISTIC:
+        m.c = m.scale = 1.0
+        if m.weighting == SCHWEPPE:
+            return NO_RESIDUAL
+    if m.loss == SMOOTH_ABSOLUTE:
+        m.c = 1.0
+    if m.loss != SMOOTHED_HUBER and m.loss != USER:
+        m.h = 1.0
+    if not in_range(m.c):
+        return BAD_C
+    if not in_range(m.scale):
+        return BAD_SCALE
+    if not in_range(m.radius):
+        return BAD_RADIUS
+    if not in_range(m.h):
+        return BAD_H
+    bound = score_bound(m)
+    if m.weighting != CLIP and not 1e-140 <= bound <= 1e140:
+        return BAD_BOUND
+    if m.weighting == BOUNDED and m.intercept and not m.radius > 1.0:
+        return NO_ROOM
+    if m.scale_factor != 0.0:
+        if m.loss > 2 or m.weighting > 1:
+            return NO_FREE_SCALE
+        if not (in_range(m.scale_factor) and 0.0 <= m.kappa <= 1e100):
+            return BAD_FREE_SCALE
+        m.scale = 1.0
+    return FINE
+
+
+cdef int judge_want(const records_model *m, int want) noexcept nogil:
+    if not 1 <= (want & ~WANT_MAJORIZE) <= 7 or (want & MAJORIZER_ONLY) == WANT_MAJORIZE:
+        return NO_SUCH_SUM
+    if want & WANT_HESSIAN:
+        if m.weighting == CLIP:
+            return CLIPPED_HESSIAN
+        if m.loss >= REDESCENDING:
+            return REDESCENDING_HESSIAN
+        if m.weighting == MALLOWS_LINEAR:
+            return UNBOUNDED_HESSIAN
+    return FINE
+
+
+cdef str explanation(int fault, const records_model *m, int want):
+    """What to tell the caller of a fault."""
+    if fault == NO_SUCH_LOSS:
+        return f"loss must be one of {LOSS_CODES}; got {m.loss}"
+    if fault == NO_SUCH_WEIGHTING:
+        return f"weighting must be one of {WEIGHT_CODES}; got {m.weighting}"
+    if fault == NO_RESIDUAL:
+        return "the logistic loss has no residual for Schweppe weights to scale"
+    for code, name, value in ((BAD_C, "c", m.c), (BAD_SCALE, "scale", m.scale),
+                              (BAD_RADIUS, "radius", m.radius), (BAD_H, "h", m.h)):
+        if fault == code:
+            return f"{name} must lie between 1e-100 and 1e100; got {value}"
+    if fault == BAD_BOUND:
+        return ("the bound on a record's score, radius times the largest psi, must lie between "
+                f"1e-140 and 1e140 for its square to be representable; got {score_bound(m)}")
+    if fault == NO_ROOM:
+        return ("radius must exceed 1 with an intercept, whose own entry is 1; "
+                f"got {m.radius}")
+    if fault == NO_FREE_SCALE:
+        return ("a free scale needs a loss of the Huber family (0, 1 or 2) and bounded or Mallows "
+                f"weights (0 or 1); got {m.loss}, {m.weighting}")
+    if fault == BAD_FREE_SCALE:
+        return ("scale_factor must lie between 1e-100 and 1e100 and kappa between 0 and 1e100; "
+                f"got {m.scale_factor} and {m.kappa}")
+    if fault == CLIPPED_HESSIAN:
+        return "per-record clipping has no Hessian; ask for GRADIENT or MEAT"
+    if fault == REDESCENDING_HESSIAN:
+        return ("a redescending loss has no Hessian that is bounded below by zero; "
+                "ask for GRADIENT or MEAT")
+    if fault == UNBOUNDED_HESSIAN:
+        return ("weights min(1, R/||x||) leave the Hessian without a bound; ask for "
+                "GRADIENT or MEAT")
+    return ("want must be a sum of GRADIENT (1), HESSIAN (2) or MAJORIZER (34), MEAT (4); "
+            f"got {want}")
+
+
+# ---- for other compiled modules; documented in dpfast/kernels/records.pxd ----------------------
+
+cdef int take(records_model *model, records_data *data, int loss, int weighting, bint intercept,
+              double c, double h, double scale, double radius, const void *x, Py_ssize_t n,
+              Py_ssize_t q, Py_ssize_t row_bytes, int item_bytes, const double *y,
+              double divisor, int threads) noexcept nogil:
+    """Fill model and data from plain arguments; 0, or REFUSED."""
+    model.loss, model.weighting, model.intercept = loss, weighting, intercept
+    model.c, model.h, model.scale, model.radius = c, h, scale, radius
+    model.scale_factor = model.kappa = 0.0
+    model.user_coupled = 0
+    model.user_slopes, model.user_values = NULL, NULL
+    if loss == USER or settle(model) != FINE:
+        return REFUSED
+    if n < 0 or q < 0 or q + intercept == 0 or threads < 0 or item_bytes != sizeof(double):
+        return REFUSED
+    if not (divisor > 0.0 and isfinite(divisor)):
+        return REFUSED
+    data.x, data.x_row, data.x_column = <const char *> x, row_bytes, item_bytes
+    data.y, data.y_step = <const char *> y, sizeof(double)
+    data.n, data.q = n, q
+    return 0
+
+
+cdef int weighted_sums(int loss, int weighting, bint intercept, double c, double h, double scale,
+                       double radius, const void *x, Py_ssize_t n, Py_ssize_t q,
+                       Py_ssize_t row_bytes, int item_bytes, const double *y,
+                       const double *theta, int want, double divisor, int threads,
+                       double *gradient, double *hessian, double *meat) noexcept nogil:
+    cdef records_model model
+    cdef records_data data
+    if take(&model, &data, loss, weighting, intercept, c, h, scale, radius, x, n, q, row_bytes,
+            item_bytes, y, divisor, threads) != 0 or judge_want(&model, want) != FINE:
+        return REFUSED
+    return records_sums(&model, &data, theta, want, divisor, threads, gradient, hessian, meat)
+
+
+cdef int weighted_loss(int loss, int weighting, bint intercept, double c, double h, double scale,
+                       double radius, const void *x, Py_ssize_t n, Py_ssize_t q,
+                       Py_ssize_t row_bytes, int item_bytes, const double *y,
+                       const double *theta, double divisor, int threads,
+                       double *result) noexcept nogil:
+    cdef records_model model
+    cdef records_data data
+    if take(&model, &data, loss, weighting, intercept, c, h, scale, radius, x, n, q, row_bytes,
+            item_bytes, y, divisor, threads) != 0 or weighting == CLIP:
+        return REFUSED
+    return records_loss(&model, &data, theta, divisor, threads, result)
 
 
 def default_threads():
@@ -154,56 +352,40 @@ cdef class RecordKernel:
     and 1 contributes exactly zero.  Values never raise.  Results do not depend on ``threads``.
     """
 
+    cdef readonly int loss_code
+    cdef readonly int weighting
+    cdef readonly bint intercept
+    cdef readonly double c
+    cdef readonly double scale
+    cdef readonly double radius
+    cdef readonly double scale_factor
+    cdef readonly double kappa
+    cdef readonly double h
+    cdef readonly object user
+    cdef records_model model
+
     def __init__(self, int loss, double c, double scale, int weighting, double radius,
                  bint intercept, double scale_factor=0.0, double kappa=0.0,
                  double h=1.0, user=None):
-        cdef double bound
-        if loss not in LOSS_CODES:
-            raise ValueError(f"loss must be one of {LOSS_CODES}; got {loss}")
-        if weighting not in WEIGHT_CODES:
-            raise ValueError(f"weighting must be one of {WEIGHT_CODES}; got {weighting}")
-        if loss == LOGISTIC:
-            c = scale = 1.0
-            if weighting == SCHWEPPE:
-                raise ValueError("the logistic loss has no residual for Schweppe weights to scale")
-        if loss == SMOOTH_ABSOLUTE:
-            c = 1.0
-        if loss != SMOOTHED_HUBER and loss != USER:
-            h = 1.0
-        if (loss == USER) != (user is not None):
+        cdef records_model *model = &self.model
+        cdef int fault
+        model.loss, model.weighting, model.intercept = loss, weighting, intercept
+        model.c, model.h, model.scale, model.radius = c, h, scale, radius
+        model.scale_factor, model.kappa = scale_factor, kappa
+        fault = settle(model)
+        if fault != NO_SUCH_LOSS and (loss == USER) != (user is not None):
             raise ValueError(f"loss {USER}, and no other, needs its compiled functions in user; "
                              f"got loss {loss} and user={user!r}")
-        for name, value in (("c", c), ("scale", scale), ("radius", radius), ("h", h)):
-            if not 1e-100 <= value <= 1e100:
-                raise ValueError(f"{name} must lie between 1e-100 and 1e100; got {value}")
-        bound = (c + 0.5 * h if loss == SMOOTHED_HUBER else c) * radius
-        if weighting != CLIP and not 1e-140 <= bound <= 1e140:
-            raise ValueError("the bound on a record's score, radius times the largest psi, must "
-                             "lie between 1e-140 and 1e140 for its square to be representable; "
-                             f"got {bound}")
-        if weighting == BOUNDED and intercept and not radius > 1.0:
-            raise ValueError("radius must exceed 1 with an intercept, whose own entry is 1; "
-                             f"got {radius}")
-        if scale_factor != 0.0:
-            if loss > 2 or weighting > 1:
-                raise ValueError("a free scale needs a loss of the Huber family (0, 1 or 2) and "
-                                 f"bounded or Mallows weights (0 or 1); got {loss}, {weighting}")
-            if not (1e-100 <= scale_factor <= 1e100 and 0.0 <= kappa <= 1e100):
-                raise ValueError("scale_factor must lie between 1e-100 and 1e100 and kappa between "
-                                 f"0 and 1e100; got {scale_factor} and {kappa}")
-            scale = 1.0
-        self.loss_code, self.weighting, self.intercept = loss, weighting, intercept
-        self.c, self.scale, self.radius = c, scale, radius
-        self.scale_factor, self.kappa = scale_factor, kappa
-        self.model.scale_factor, self.model.kappa = scale_factor, kappa
-        self.model.loss, self.model.weighting, self.model.intercept = loss, weighting, intercept
-        self.model.c, self.model.scale, self.model.radius = c, scale, radius
-        self.h = self.model.h = h
+        if fault != FINE:
+            raise ValueError(explanation(fault, model, 0))
         self.user = user
         if user is not None:
-            self.model.user_coupled = bool(user.coupled)
-            self.model.user_slopes = <records_user_slopes> <size_t> user.slopes_address
-            self.model.user_values = <records_user_values> <size_t> user.values_address
+            model.user_coupled = bool(user.coupled)
+            model.user_slopes = <records_user_slopes> <size_t> user.slopes_address
+            model.user_values = <records_user_values> <size_t> user.values_address
+        self.loss_code, self.weighting, self.intercept = loss, weighting, intercept
+        self.c, self.h, self.scale, self.radius = model.c, model.h, model.scale, model.radius
+        self.scale_factor, self.kappa = scale_factor, kappa
 
     def __reduce__(self):
         return RecordKernel, (self.loss_code, self.c, self.scale, self.weighting, self.radius,
@@ -266,19 +448,9 @@ cdef class RecordKernel:
         cdef object h = None
         cdef object m = None
         cdef int failed
-        if not 1 <= (want & ~WANT_MAJORIZE) <= 7 or (want & MAJORIZER_ONLY) == WANT_MAJORIZE:
-            raise ValueError(
-                "want must be a sum of GRADIENT (1), HESSIAN (2) or MAJORIZER (34), MEAT (4); "
-                f"got {want}"
-            )
-        if want & WANT_HESSIAN and self.weighting == CLIP:
-            raise ValueError("per-record clipping has no Hessian; ask for GRADIENT or MEAT")
-        if want & WANT_HESSIAN and self.loss_code >= REDESCENDING:
-            raise ValueError("a redescending loss has no Hessian that is bounded below by zero; "
-                             "ask for GRADIENT or MEAT")
-        if want & WANT_HESSIAN and self.weighting == MALLOWS_LINEAR:
-            raise ValueError("weights min(1, R/||x||) leave the Hessian without a bound; ask for "
-                             "GRADIENT or MEAT")
+        cdef int fault = judge_want(&self.model, want)
+        if fault != FINE:
+            raise ValueError(explanation(fault, &self.model, want))
         check_divisor(divisor)
         check_threads(threads)
         shape[0] = shape[1] = p

@@ -1,53 +1,37 @@
-"""C-level declarations of the compiled record kernels, for `cimport`."""
+# Sums over records for other compiled modules: `from dpfast.kernels.records cimport ...`.
+#
+# Plain C types only; no header is needed.  These signatures do not change within a major version.
+# All can be called without the GIL, from several threads at once, and in a forked child.  Nothing
+# here knows of budgets or noise: THE RESULTS ARE EXACT AND NOT PRIVATE.
+#
+# Records: `x` has n rows of q entries, one entry next to the other, rows `row_bytes` bytes apart
+# (negative and zero are fine); an entry is a double (item_bytes 8) or a float (item_bytes 4), whose
+# value is used in double precision.  `y` has n doubles.  A record with an entry that is not finite,
+# or for the logistic loss a response other than 0 and 1, contributes exactly zero.
+#
+# Model: `loss` 0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic, 4 smoothed Huber, 5
+# Ostrovskii-Bach, 6 smooth absolute, 10 Tukey, 11 Geman-McClure, 12 Welsch, 13 Cauchy;
+# `weighting` 0 bounded, 1 Mallows, 2 per-record clipping, 3 Schweppe, 4 Mallows with the first
+# power of the norm; `c`, `h` (corner of the smoothed Huber), `scale` and `radius` as in
+# dpfast.kernels.records.RecordKernel.  What a loss does not have is ignored.  With an `intercept`
+# a column of ones is prepended: theta has p = q + 1 entries, otherwise p = q.
+#
+# threads: 0 for every CPU the process may use; the result is the same bit for bit.
+#
+# Return: 0; -1 out of memory; -2 an argument that RecordKernel would refuse (then nothing is
+# written).
 
-cdef extern from "records.h" nogil:
-    enum:
-        WANT_GRADIENT
-        WANT_HESSIAN
-        WANT_MEAT
-        WANT_MAJORIZE
+# Sums of gradients (p doubles), Hessians and outer products of gradients (p * p each), over
+# `divisor`; `want` is a sum of 1, 2 and 4 for these, and what is not wanted may be NULL.
+cdef int weighted_sums(int loss, int weighting, bint intercept, double c, double h, double scale,
+                       double radius, const void *x, Py_ssize_t n, Py_ssize_t q,
+                       Py_ssize_t row_bytes, int item_bytes, const double *y,
+                       const double *theta, int want, double divisor, int threads,
+                       double *gradient, double *hessian, double *meat) noexcept nogil
 
-    ctypedef void (*records_user_slopes)(const double *, double *, double *, size_t) noexcept
-    ctypedef void (*records_user_values)(const double *, double *, size_t) noexcept
-
-    ctypedef struct records_model:
-        int loss
-        int weighting
-        int intercept
-        double c
-        double scale
-        double radius
-        double scale_factor
-        double kappa
-        double h
-        int user_coupled
-        records_user_slopes user_slopes
-        records_user_values user_values
-
-    ctypedef struct records_data:
-        const char *x
-        Py_ssize_t x_row
-        Py_ssize_t x_column
-        const char *y
-        Py_ssize_t y_step
-        size_t n
-        size_t q
-
-
-cdef class RecordKernel:
-    cdef readonly int loss_code
-    cdef readonly int weighting
-    cdef readonly bint intercept
-    cdef readonly double c
-    cdef readonly double scale
-    cdef readonly double radius
-    cdef readonly double scale_factor
-    cdef readonly double kappa
-    cdef readonly double h
-    cdef readonly object user
-    cdef records_model model
-
-    cdef Py_ssize_t describe(self, X, y, records_data *data) except -1
-    cdef const double *parameters(self, theta, Py_ssize_t p, str name) except NULL
-    cdef int check_has_differences(self) except -1
-    cdef int check_has_loss(self) except -1
+# Sum of weighted losses over `divisor`.
+cdef int weighted_loss(int loss, int weighting, bint intercept, double c, double h, double scale,
+                       double radius, const void *x, Py_ssize_t n, Py_ssize_t q,
+                       Py_ssize_t row_bytes, int item_bytes, const double *y,
+                       const double *theta, double divisor, int threads,
+                       double *result) noexcept nogil

@@ -68,6 +68,7 @@ def test_wheel_contents(distributions):
         "dpfast/kernels/acquisition.pyi",
         "dpfast/kernels/linalg.pxd",
         "dpfast/kernels/linalg.pyi",
+        "dpfast/kernels/records.pxd",
         "dpfast/kernels/records.pyi",
         "dpfast/kernels/sampler.pyi",
     ):
