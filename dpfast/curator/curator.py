@@ -7,6 +7,7 @@ about this folder and ``dpfast/privacy``, not about every loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,6 @@ class Curator:
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
-        self._receipts: dict[tuple[str, float, int, float], Receipt] = {}
 
     @property
     def guarantee(self) -> str:
@@ -137,22 +137,9 @@ class Curator:
 
     def _receipt(self, query: str, mu: float, want: int, theta: Array | None) -> Receipt:
         bound, diameter = record_bounds(self.objective, query, theta)
-        known = self._receipts.get((query, mu, want, bound))
-        if known is None:
-            n, p = self.n, self.objective.dimension
-            depth = self.depth(want)
-            if query == "gradient":
-                coordinates = p
-                sensitivity = mean_score(diameter, n, depth=depth)
-            else:
-                coordinates = p * (p + 1) // 2
-                sensitivity = mean_rank_one(bound, n, p, depth=depth)
-            scale = gaussian_scale(sensitivity, mu, coordinates)
-            check_grid_range(bound, scale, coordinates)
-            claims = CLAIMS if self.objective.free_scale is None else SCALE_CLAIMS
-            known = Receipt(query, claims[query], mu, sensitivity, scale)
-            self._receipts[query, mu, want, bound] = known
-        return known
+        p = self.objective.dimension
+        claims = CLAIMS if self.objective.free_scale is None else SCALE_CLAIMS
+        return _receipt(query, claims[query], bound, diameter, self.n, p, self.depth(want), mu)
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
         """Add noise to one mean."""
@@ -224,6 +211,22 @@ class Curator:
 
     def _total(self, losses: Callable[..., float], *parameters: Array) -> float:
         return float(self._records.total(losses, *parameters, float(self.n), self._threads))
+
+
+@lru_cache(maxsize=1024)
+def _receipt(
+    query: str, claim: str, bound: float, diameter: float, n: int, p: int, depth: int, mu: float
+) -> Receipt:
+    """Sensitivity and noise of one mean: a function of public numbers, so simulations share it."""
+    if query == "gradient":
+        coordinates = p
+        sensitivity = mean_score(diameter, n, depth=depth)
+    else:
+        coordinates = p * (p + 1) // 2
+        sensitivity = mean_rank_one(bound, n, p, depth=depth)
+    scale = gaussian_scale(sensitivity, mu, coordinates)
+    check_grid_range(bound, scale, coordinates)
+    return Receipt(query, claim, mu, sensitivity, scale)
 
 
 #: Order of the kernels' answers.

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dpfast.errors import (
@@ -58,6 +59,7 @@ class Entry(NamedTuple):
     charged: Any
 
 
+@lru_cache(maxsize=4096)
 def _quanta(x: float, power: int = 1) -> int:
     """``x**power`` in quanta, exactly."""
     numerator, denominator = x.as_integer_ratio()
