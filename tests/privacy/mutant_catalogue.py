@@ -315,8 +315,8 @@ WRONG_SENSITIVITY = (
         "the curator asks for sensitivities without slack for its sums",
         CURATOR,
         KILLERS,
-        "depth = self.depth(want)",
-        "depth = 0",
+        "self.n, p, self.depth(want), mu)",
+        "self.n, p, 0, mu)",
     ),
     plant(
         "depth-of-the-first-block",
