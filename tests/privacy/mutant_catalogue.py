@@ -944,7 +944,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the step size is the inverse Lipschitz constant of the data at hand",
         DESCENT,
         REGISTRY,
-        "            step_sizes.append(self.resolve_step_size(objective, theta))\n",
+        "            step_sizes.append(self.resolve_step_size(objective, theta, largest))\n",
         "            step_sizes.append(1.0 / float(np.abs(curator._records.X).max()))\n",
     ),
     plant(
