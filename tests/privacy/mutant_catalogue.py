@@ -1041,8 +1041,7 @@ STEERING_AND_BASELINES = (
         "the private line search does not charge its evaluations",
         "dpfast/curator/steps.py",
         CURATOR_TESTS,
-        "    curator.ledger.charge(GDP(mu), receipt.query)\n"
-        "    value = np.array([curator._loss",
+        "    curator.ledger.charge(GDP(mu), receipt.query)\n    value = np.array([curator._loss",
         "    value = np.array([curator._loss",
     ),
     plant(
