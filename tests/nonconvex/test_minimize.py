@@ -186,3 +186,30 @@ def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
     assert axes.get_xscale() == "log"
     with pytest.raises(dpfast.InvalidInput, match="start is the minimiser"):
         dpfast.estimate_kl(np.zeros((5, 1)), np.zeros(5), "tukey", scale=1.0)
+
+
+def fair(r):
+    return np.log1p(r * r / 4.0)
+
+
+def fair_psi(r):
+    return 0.5 * r / (1.0 + r * r / 4.0) if abs(r) < 1e100 else 0.0
+
+
+def fair_slope(r):
+    return 0.5 * (1.0 - r * r / 4.0) / (1.0 + r * r / 4.0) ** 2 if abs(r) < 1e70 else 0.0
+
+
+def test_a_scalar_loss_of_ones_own_that_is_not_convex():
+    pytest.importorskip("numba")
+    loss = dpfast.CustomLoss(
+        fair, fair_psi, fair_slope, psi_bound=0.5, psi_prime_bound=0.5, convex=False
+    )
+    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": QUIET}
+    result = dpfast.minimize(X, Y, loss, **options)
+    assert np.abs(result.params - TRUTH).max() < 0.3
+    spider = dpfast.minimize(X, Y, loss, kl=(3.0, 2.0), **options)
+    assert len(spider.rounds) >= 1
+    from dpfast.curator.gradients import LOWEST_SLOPES
+
+    assert type(loss) not in LOWEST_SLOPES  # nothing is assumed about the form of its changes
