@@ -19,6 +19,7 @@ from dpfast.errors import InvalidInput
 from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize.descent import (
+    LEAST_RHO,
     Path,
     checked_count,
     checked_positive,
@@ -132,13 +133,15 @@ class Adaptive:
         lipschitz, first = curator.lipschitz, self._first_step(curator)
         if pull is not None:
             first = 1.0 / (1.0 / first + 2.0 * pull[1])
-        norm_price = 2.0 * math.sqrt(total) / n if self.norm_queries else 0.0
+        norm_price = max(2.0 * math.sqrt(total) / n, LEAST_RHO) if self.norm_queries else 0.0
         path, theta, step_size = Path(start), start, first
         square, before = lipschitz * lipschitz, np.zeros(d)
         spent: list[float] = []
         for k in range(self.max_steps):
             # towards the end a norm would cost more than the gradient it is for
             left = min(total - used, curator.remaining)
+            if left < LEAST_RHO:
+                break
             asks = self.norm_queries and left > 4.0 * norm_price
             if asks:
                 norm = float(curator.gradient_norm(theta, norm_price).value[0])
@@ -148,7 +151,8 @@ class Adaptive:
                 left -= norm_price
             rho = self._price(square, lipschitz, n, d, total)
             last = False
-            if rho + norm_price > left * (1.0 - 1e-9) or asks != self.norm_queries:
+            rest = left - rho - norm_price
+            if rest < LEAST_RHO or rest < 1e-9 * left or asks != self.norm_queries:
                 # the last one gets what there is
                 rho = min(left, curator.remaining)
                 last = True
@@ -189,7 +193,7 @@ class Adaptive:
     def _price(self, square: float, lipschitz: float, n: int, d: int, total: float) -> float:
         """What a gradient of about this squared norm is worth reading for."""
         most = self.last_share * total
-        least = most * 1e-9
+        least = min(most, max(most * 1e-9, LEAST_RHO))
         if not square > 0.0:
             return most
         price = price_of(lipschitz, n, math.sqrt(square / (self.signal * d)))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput
 
 __all__ = [
+    "LEAST_RHO",
     "Path",
     "checked_count",
     "checked_positive",
@@ -20,6 +21,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+#: Below this cost a release would be finer than its grid pays for; nothing is worth so little.
+LEAST_RHO = 1e-10
 
 
 class Path:

@@ -18,7 +18,7 @@ from dpfast.curator.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
-from dpfast.optimize.descent import Path, checked_count, checked_positive, noise_for
+from dpfast.optimize.descent import LEAST_RHO, Path, checked_count, checked_positive, noise_for
 
 __all__ = ["InnerOptimiser", "NoisyDescent", "Proximal"]
 
@@ -69,6 +69,9 @@ class NoisyDescent:
         if n_steps is None:
             natural = curator.n * math.sqrt(2.0 * rho / curator.dimension)
             n_steps = int(min(max(2.0, math.ceil(natural)), self.max_steps))
+        n_steps = min(n_steps, int(rho / LEAST_RHO))
+        if n_steps < 1:
+            return centre, 0.0
         each = rho / n_steps * (1.0 - 1e-12)
         radius = curator.lipschitz / (2.0 * convexity)
         ridge = curator.objective.ridge_gradient

@@ -23,6 +23,7 @@ from dpfast.errors import InvalidInput
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.descent import (
+    LEAST_RHO,
     Path,
     checked_count,
     checked_positive,
@@ -148,11 +149,12 @@ class Spider:
             target = excess * (final / excess) ** (1.0 / n_rounds)
         else:
             n_rounds, target = 1, min(final, excess)
-        rho = left if n_rounds == 1 else min(price(target), left)
+        rho = left if n_rounds == 1 else min(max(price(target), 10.0 * LEAST_RHO), left)
         norm = kl.norm(target)
         gain = norm * norm / smoothness * self.step * (self.threshold - 0.5 * self.step)
         drop = max(excess - target, 0.5 * target)
         n_steps = min(self.max_steps, max(1, math.ceil(drop / gain)))
+        n_steps = max(1, min(n_steps, int(rho * (1.0 - self.gradient_share) / (2.0 * LEAST_RHO))))
         share = self.gradient_share if n_steps > 1 else 1.0
         return (
             Round(

@@ -213,3 +213,26 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
     from dpfast.curator.gradients import LOWEST_SLOPES
 
     assert type(loss) not in LOWEST_SLOPES  # nothing is assumed about the form of its changes
+
+
+@pytest.mark.parametrize(
+    ("method", "kl"),
+    [
+        (Adaptive(), None),
+        (Adaptive(norm_queries=True), None),
+        (Spider(), (1.0, 2.0)),
+        (Spider(), (1.0, 1.2)),
+        (Proximal(), (1.0, 3.0)),
+        (Proximal(rounds=40), (1.0, 3.0)),
+        (Proximal(rounds=40, inner=Adaptive()), (1.0, 3.0)),
+    ],
+)
+@pytest.mark.parametrize("rho", [1e-9, 1e-6, 1e-3, 50.0])
+def test_no_budget_ends_a_run_early(method, kl, rho):
+    """Amounts too small for a release are not asked for."""
+    result = dpfast.minimize(
+        X[:300], Y[:300], "tukey", privacy=dpfast.ZCDP(rho), scale=1.0, noise=QUIET, kl=kl,
+        method=method,
+    )  # fmt: skip
+    assert np.isfinite(result.params).all()
+    assert result.privacy.entries

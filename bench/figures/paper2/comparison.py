@@ -146,25 +146,6 @@ def comparison(run: Run) -> Outcome:
         )
         run.progress(k + 1, len(budgets) * len(problems))
 
-    def draw(figure: Any) -> None:
-        axes = np.atleast_1d(figure.subplots(1, len(budgets), sharey=True))
-        methods = ("noisy descent, tuned", "clipped descent, tuned", "DP-SGD, tuned", "adaptive")
-        for panel, rho in zip(axes, budgets, strict=True):
-            chosen = [row for row in rows if row["rho"] == rho]
-            for i, name in enumerate(methods):
-                panel.bar(
-                    np.arange(len(chosen)) + 0.2 * i - 0.3,
-                    [row[name] for row in chosen],
-                    0.2,
-                    label=name,
-                )
-            panel.set_yscale("log")
-            panel.set_xticks(range(len(chosen)), [row["problem"] for row in chosen], rotation=25,
-                             ha="right", fontsize=7)  # fmt: skip
-            panel.set_title(f"rho = {rho:g}", fontsize=9)
-        axes[0].set_ylabel("mean excess risk")
-        axes[0].legend(fontsize=7)
-
     verdicts = []
     remark = ""
     for rho in budgets:
@@ -178,7 +159,28 @@ def comparison(run: Run) -> Outcome:
         "The competitors' step numbers, step lengths and clipping are tuned for each problem and "
         "budget on the exact excess risk, without charge; the adaptive algorithm is not tuned."
     )
-    return Outcome({"rows": rows}, "yes" if all(verdicts) else "in part", remark, draw)
+    return Outcome(
+        {"rows": rows}, "yes" if all(verdicts) else "in part", remark, lambda f: draw_bars(f, rows)
+    )
+
+
+def draw_bars(figure: Any, rows: list[dict[str, Any]]) -> None:
+    """One panel a budget, one group of bars a problem."""
+    budgets = sorted({row["rho"] for row in rows})
+    axes = np.atleast_1d(figure.subplots(1, len(budgets), sharey=True))
+    methods = ("noisy descent, tuned", "clipped descent, tuned", "DP-SGD, tuned", "adaptive")
+    for panel, rho in zip(axes, budgets, strict=True):
+        chosen = [row for row in rows if row["rho"] == rho]
+        for i, name in enumerate(methods):
+            places = np.arange(len(chosen)) + 0.2 * i - 0.3
+            label = name if panel is axes[0] else None
+            panel.bar(places, [row[name] for row in chosen], 0.2, label=label)
+        panel.set_yscale("log")
+        names = [row["problem"] for row in chosen]
+        panel.set_xticks(range(len(chosen)), names, rotation=25, ha="right", fontsize=7)
+        panel.set_title(f"rho = {rho:g}", fontsize=9)
+    axes[0].set_ylabel("mean excess risk")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
 
 
 def _multiplier(epsilon: float, n_steps: int) -> float:
