@@ -135,7 +135,7 @@ def markdown(rows: list[dict]) -> str:
             " ".join(f"{v:.2f}" for v in row["width_ratio"]),
             row["error_ratio"],
             row["warned"],
-            row["lost"],
+            row.get("lost", ""),  # not in rows stored before it was counted
             row["milliseconds"],
         ]
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
@@ -162,13 +162,23 @@ def main(arguments: list[str] | None = None) -> int:
                 parts = pool.map(run, [design] * count, [n] * count, [options.mu] * count, chunks)
                 rows.append(summarise(design, n, options.mu, list(parts)))
                 print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    table = markdown(rows)
-    print(table)
+    print(markdown(rows))
     if not options.quick:
+        rows = stored_with(rows)
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "coverage.md").write_text(table)
+        (RESULTS / "coverage.md").write_text(markdown(rows))
         (RESULTS / "coverage.json").write_text(json.dumps(rows, indent=1) + "\n")
     return 0
+
+
+def stored_with(rows: list[dict]) -> list[dict]:
+    """The stored rows with these in place of the same cells, in the order of the designs."""
+    path = RESULTS / "coverage.json"
+    stored = json.loads(path.read_text()) if path.exists() else []
+    cells = {(row["design"], row["mu"], row["n"]): row for row in [*stored, *rows]}
+    known = {cell: row for cell, row in cells.items() if cell[0] in DESIGNS}
+    order = list(DESIGNS)
+    return [known[cell] for cell in sorted(known, key=lambda c: (order.index(c[0]), *c[1:]))]
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ __all__ = ["FreeScale", "JointScale", "joint_scale"]
 #: ``factor * c / radius`` for each loss.  Larger values mean less noise in the scale, up to the
 #: limits of C34 and C35, and less of the Hessian for free (C37); bench/coverage.py has the design
 #: they were chosen on.
-RATIOS = {"huber": 0.7, "log-cosh": 1.0, "pseudo-huber": 0.7}
+RATIOS = {"huber": 1.0, "log-cosh": 1.0, "pseudo-huber": 0.85}
 
 #: ``sup chi / c^2``.
 CHI_BOUNDS = {"huber": 0.5, "log-cosh": math.log(2.0), "pseudo-huber": 1.0}

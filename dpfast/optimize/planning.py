@@ -32,7 +32,7 @@ CURVATURE_RATIO = {
     "free scale, huber, majorizer": 0.25,
     "free scale, log-cosh": 0.4,
     "free scale, log-cosh, majorizer": 0.5,
-    "free scale, pseudo-huber": 0.5,
+    "free scale, pseudo-huber": 0.28,
     "free scale, pseudo-huber, majorizer": 0.3,
 }
 

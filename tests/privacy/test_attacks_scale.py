@@ -162,9 +162,9 @@ def test_c37_joint_release(loss, majorize):
         assert cost <= (g + h + q) ** 0.5 * (1 + 1e-12)
         weights = [part / scale**2 for part, scale in zip((g, h, q), scales, strict=True)]
         found = best_pair(model, weights, majorize) ** 0.5 / cost
-        assert 0.8 <= found <= 1 + 1e-10
+        assert 0.75 <= found <= 1 + 1e-10
         best = max(best, found)
-    assert best >= (0.95 if majorize or loss.name == "huber" else 0.99)
+    assert best >= (0.93 if majorize else 0.99)
 
 
 @pytest.mark.parametrize("family", ["log-cosh", "pseudo-huber"])
