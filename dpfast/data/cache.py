@@ -67,8 +67,8 @@ def cached(
                 "the cache of decoded blocks was changed or removed. What was charged stays "
                 "charged. Open the data again."
             )
-        columns = flat.astype(np.float64, copy=False).reshape(width, rows)
-        return columns[:-1].T, columns[-1]
+        records = flat.astype(np.float64, copy=False).reshape(rows, width)
+        return records[:, :-1], records[:, -1]
 
     return read
 
@@ -93,9 +93,9 @@ def _write(file: Path, header: dict[str, Any], decode: Callable[[int], Block]) -
         with os.fdopen(descriptor, "wb") as opened:
             for k, rows in enumerate(header["block_sizes"]):
                 X, y = decode(k)
-                columns = np.empty((header["width"], rows), dtype="<f8")
-                columns[:-1], columns[-1] = X.T, y
-                opened.write(columns.data)
+                records = np.empty((rows, header["width"]), dtype="<f8")
+                records[:, :-1], records[:, -1] = X, y
+                opened.write(records.data)
         os.replace(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)

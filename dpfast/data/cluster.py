@@ -80,11 +80,12 @@ class ClusterRecords(Records):
             chunks=((1,) * len(self.block_sizes), (1,)),
             meta=np.empty((0, 0), dtype=object),
         )
-        level = sums.to_delayed()[:, 0].tolist()
-        level = [delayed(_unpacked, pure=False)(part) for part in level]
-        inner = delayed(fold, pure=False)
-        while len(level) > 1:
-            level = [inner(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+        level, add = sums.to_delayed()[:, 0].tolist(), delayed(_fold_packed, pure=False)
+        while True:
+            level = [add(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+            if len(level) == 1:
+                break
+            add = delayed(fold, pure=False)
         try:
             return level[0].compute()
         except Exception:
@@ -127,8 +128,8 @@ def _contribution(
     return packed
 
 
-def _unpacked(packed: Any) -> Any:
-    return packed[0, 0]
+def _fold_packed(packed: list[Any]) -> Any:
+    return fold(part[0, 0] for part in packed)
 
 
 def _converted(array: NDArray[Any]) -> NDArray[np.float64]:

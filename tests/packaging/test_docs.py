@@ -12,7 +12,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
-NEEDED = {"sklearn": "sklearn", "fit_formula": "formulaic"}
+NEEDED = {"sklearn": "sklearn", "fit_formula": "formulaic", "open_parquet": "pyarrow"}
 
 
 def blocks(name, language):
