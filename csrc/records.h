@@ -71,10 +71,14 @@ typedef struct {
     records_user_values user_values;
 } records_model;
 
-/* Strides are in bytes and may be anything, zero and negative included. */
+/* Strides are in bytes and may be anything, zero and negative included.  An entry of x is a double
+ * (x_item 8) or a float (x_item 4).  Every float is a double: floats are widened while a block is
+ * copied, nothing is rounded, and all that is said of float64 records holds for the widened ones.
+ * The results are those of the widened x, bit for bit. */
 typedef struct {
     const char *x;
     ptrdiff_t x_row, x_column;
+    size_t x_item;
     const char *y;
     ptrdiff_t y_step;
     size_t n, q;

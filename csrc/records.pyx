@@ -35,6 +35,7 @@ cdef extern from "records.h" nogil:
         const char *x
         Py_ssize_t x_row
         Py_ssize_t x_column
+        size_t x_item
         const char *y
         Py_ssize_t y_step
         size_t n
@@ -209,11 +210,14 @@ cdef int take(records_model *model, records_data *data, int loss, int weighting,
     model.user_slopes, model.user_values = NULL, NULL
     if loss == USER or settle(model) != FINE:
         return REFUSED
-    if n < 0 or q < 0 or q + intercept == 0 or threads < 0 or item_bytes != sizeof(double):
+    if n < 0 or q < 0 or q + intercept == 0 or threads < 0:
+        return REFUSED
+    if item_bytes != sizeof(float) and item_bytes != sizeof(double):
         return REFUSED
     if not (divisor > 0.0 and isfinite(divisor)):
         return REFUSED
-    data.x, data.x_row, data.x_column = <const char *> x, row_bytes, item_bytes
+    data.x, data.x_row = <const char *> x, row_bytes
+    data.x_column = data.x_item = item_bytes
     data.y, data.y_step = <const char *> y, sizeof(double)
     data.n, data.q = n, q
     return 0
@@ -291,11 +295,15 @@ cdef int check_divisor(double divisor) except -1:
     return 0
 
 
-cdef int check_array(object array, int dimensions, str name) except -1:
+cdef int check_array(object array, int dimensions, str name, bint narrow=False) except -1:
     if not cnp.PyArray_Check(array):
         raise TypeError(f"{name} must be a NumPy array; got {type(array).__name__}")
-    if cnp.PyArray_TYPE(array) != cnp.NPY_DOUBLE or not cnp.PyArray_ISNOTSWAPPED(array):
-        raise TypeError(f"{name} must have dtype float64 in native byte order; got {array.dtype}")
+    cdef int kind = cnp.PyArray_TYPE(array)
+    if (kind != cnp.NPY_DOUBLE and not (narrow and kind == cnp.NPY_FLOAT)
+            or not cnp.PyArray_ISNOTSWAPPED(array)):
+        allowed = "float64 or float32" if narrow else "float64"
+        raise TypeError(f"{name} must have dtype {allowed} in native byte order; "
+                        f"got {array.dtype}")
     if cnp.PyArray_NDIM(array) != dimensions:
         raise ValueError(f"{name} must have {dimensions} dimension(s); got shape {array.shape}")
     return 0
@@ -393,7 +401,7 @@ cdef class RecordKernel:
 
     cdef Py_ssize_t describe(self, X, y, records_data *data) except -1:
         """Check shapes and types, fill `data` and return the number of coefficients."""
-        check_array(X, 2, "X")
+        check_array(X, 2, "X", narrow=True)
         check_array(y, 1, "y")
         data.n, data.q = cnp.PyArray_DIM(X, 0), cnp.PyArray_DIM(X, 1)
         if <size_t> cnp.PyArray_DIM(y, 0) != data.n:
@@ -404,8 +412,9 @@ cdef class RecordKernel:
         data.x, data.y = <const char *> cnp.PyArray_DATA(X), <const char *> cnp.PyArray_DATA(y)
         data.x_row, data.x_column = cnp.PyArray_STRIDE(X, 0), cnp.PyArray_STRIDE(X, 1)
         data.y_step = cnp.PyArray_STRIDE(y, 0)
+        data.x_item = cnp.PyArray_ITEMSIZE(X)
         if data.q == 1:
-            data.x_column = 8  # never used as a distance
+            data.x_column = data.x_item  # never used as a distance
         return data.q + self.intercept + (self.scale_factor > 0.0)
 
     cdef const double *parameters(self, theta, Py_ssize_t p, str name) except NULL:
@@ -421,8 +430,9 @@ cdef class RecordKernel:
 
         Parameters
         ----------
-        X : ndarray of float64, shape (n, q)
-            Any strides, read-only or not.
+        X : ndarray of float64 or float32, shape (n, q)
+            Any strides, read-only or not.  float32 is half the memory to read; the result is that
+            of ``X.astype(float64)``, bit for bit.
         y : ndarray of float64, shape (n,)
         theta : ndarray of float64, shape (p,)
             p = q, one more with an intercept, and one more with a free scale; contiguous.

@@ -331,21 +331,65 @@ static INLINE double element(const char *p)
     return value;
 }
 
+/* An entry of x, of either size. */
+static INLINE double entry(const char *p, size_t item)
+{
+    float narrow;
+    if (item != sizeof narrow)
+        return element(p);
+    memcpy(&narrow, p, sizeof narrow);
+    return narrow;
+}
+
 static int is_in_place(const records_data *data)
 {
-    return data->x_column == 8 && data->x_row % 8 == 0 && (uintptr_t)data->x % 8 == 0;
+    return data->x_item == 8 && data->x_column == 8 && data->x_row % 8 == 0 &&
+           (uintptr_t)data->x % 8 == 0;
+}
+
+/* Rows of floats, each lying contiguously. */
+static int is_narrow(const records_data *data)
+{
+    return data->x_item == sizeof(float) && data->x_column == (ptrdiff_t)sizeof(float);
+}
+
+typedef float float_anywhere __attribute__((aligned(1), may_alias));
+
+/* The block's rows of floats as doubles, one row after the other. */
+static void widen_rows(const block *b, const char *x, double *to)
+{
+    const records_data *data = &b->task->data;
+    size_t rows = b->rows, length = data->q;
+    if (data->x_row == (ptrdiff_t)(length * sizeof(float))) {
+        length *= rows;
+        rows = 1;
+    }
+    for (size_t i = 0; i < rows; i++, x += data->x_row, to += length) {
+        const float_anywhere *from = (const float_anywhere *)x;
+        for (size_t j = 0; j < length; j++)
+            to[j] = from[j];
+    }
 }
 
 /* Rows [first, first + count) of the data into groups, starting at group `group`; any strides. */
-static void copy_to_groups(const block *b, const char *x, size_t first, size_t count)
+static INLINE void copy_to_groups_of(size_t item, const block *b, const char *x, size_t first,
+                                     size_t count)
 {
     const records_data *data = &b->task->data;
     size_t q = data->q, p = b->task->p;
     for (size_t j = 0; j < q; j++) {
         const char *from = x + (ptrdiff_t)j * data->x_column + (ptrdiff_t)first * data->x_row;
         for (size_t i = first; i < first + count; i++, from += data->x_row)
-            b->columns[(i / L) * p * L + j * L + i % L] = element(from);
+            b->columns[(i / L) * p * L + j * L + i % L] = entry(from, item);
     }
+}
+
+static void copy_to_groups(const block *b, const char *x, size_t first, size_t count)
+{
+    if (b->task->data.x_item == sizeof(float))
+        copy_to_groups_of(sizeof(float), b, x, first, count);
+    else
+        copy_to_groups_of(sizeof(double), b, x, first, count);
 }
 
 static void columnar_load(block *b, const char *x)
@@ -354,24 +398,30 @@ static void columnar_load(block *b, const char *x)
     const records_data *data = &task->data;
     size_t q = data->q, p = task->p, groups = b->padded / L, whole = 0;
     const int change = !!(task->want & WANT_CHANGE);
-    if (is_in_place(data)) {
+    if (is_in_place(data) || is_narrow(data)) {
+        const double *from = (const double *)x;
         ptrdiff_t step = data->x_row / 8;
+        if (is_narrow(data)) {
+            widen_rows(b, x, b->gathered);
+            from = b->gathered;
+            step = (ptrdiff_t)q;
+        }
         whole = b->rows / L;
         switch (change ? q + 100 : q) {
 #define TRANSPOSE(count)                                                                        \
     case count:                                                                                 \
-        transpose_groups((const double *)x, step, whole, count, p, 0, task->theta, task->theta, \
-                         b->columns, b->dot, b->dot_new, b->norm2);                             \
+        transpose_groups(from, step, whole, count, p, 0, task->theta, task->theta, b->columns,  \
+                         b->dot, b->dot_new, b->norm2);                                         \
         break;                                                                                  \
     case 100 + count:                                                                           \
-        transpose_groups((const double *)x, step, whole, count, p, 1, task->theta,              \
-                         task->theta_new, b->columns, b->dot, b->dot_new, b->norm2);            \
+        transpose_groups(from, step, whole, count, p, 1, task->theta, task->theta_new,          \
+                         b->columns, b->dot, b->dot_new, b->norm2);                             \
         break
             TRANSPOSE(1); TRANSPOSE(2); TRANSPOSE(3); TRANSPOSE(4); TRANSPOSE(5); TRANSPOSE(6);
             TRANSPOSE(7); TRANSPOSE(8); TRANSPOSE(9); TRANSPOSE(10); TRANSPOSE(11); TRANSPOSE(12);
             TRANSPOSE(13); TRANSPOSE(14); TRANSPOSE(15); TRANSPOSE(16);
         default:
-            transpose_groups((const double *)x, step, whole, q, p, change, task->theta,
+            transpose_groups(from, step, whole, q, p, change, task->theta,
                              change ? task->theta_new : task->theta, b->columns, b->dot,
                              b->dot_new, b->norm2);
         }
@@ -555,7 +605,7 @@ static void row_products_twice(const double *x, ptrdiff_t step, size_t rows, siz
 }
 
 /* Copy the block's rows one after the other, going along the shorter stride. */
-static void gather_rows(const block *b, const char *x, double *to)
+static INLINE void gather_rows_of(size_t item, const block *b, const char *x, double *to)
 {
     const records_data *data = &b->task->data;
     size_t q = data->q, rows = b->rows;
@@ -563,12 +613,22 @@ static void gather_rows(const block *b, const char *x, double *to)
     if ((row < 0 ? -row : row) < (column < 0 ? -column : column)) {
         for (size_t j = 0; j < q; j++)
             for (size_t i = 0; i < rows; i++)
-                to[i * q + j] = element(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column);
+                to[i * q + j] = entry(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column, item);
     } else {
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < q; j++)
-                to[i * q + j] = element(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column);
+                to[i * q + j] = entry(x + (ptrdiff_t)i * row + (ptrdiff_t)j * column, item);
     }
+}
+
+static void gather_rows(const block *b, const char *x, double *to)
+{
+    if (is_narrow(&b->task->data))
+        widen_rows(b, x, to);
+    else if (b->task->data.x_item == sizeof(float))
+        gather_rows_of(sizeof(float), b, x, to);
+    else
+        gather_rows_of(sizeof(double), b, x, to);
 }
 
 static void rows_load(block *b, const char *x)
@@ -1680,8 +1740,10 @@ static void run_block(block *b, size_t first, double *sums)
         scale_multipliers(b);
     if (wants_matrix(task)) {
         b->ahead = b->ahead_end = NULL;
-        if (is_in_place(&task->data) && task->data.x_row == 8 * (ptrdiff_t)task->data.q) {
-            size_t bytes = 8 * task->data.q * task->plan.block_rows;
+        size_t bytes = task->data.x_item * task->data.q;
+        if ((is_in_place(&task->data) || is_narrow(&task->data)) &&
+            task->data.x_row == (ptrdiff_t)bytes) {
+            bytes *= task->plan.block_rows;
             b->ahead = row_of(task, first) + bytes;
             b->ahead_end = b->ahead + bytes;
         }

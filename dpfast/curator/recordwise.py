@@ -66,7 +66,10 @@ class RecordGradients:
         size = self._objective.block_rows
         for X, y in self._records.blocks():
             for first in range(0, len(y), size):
-                yield X[first : first + size], y[first : first + size]
+                # however they are stored, gradients are of float64 records
+                with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
+                    rows = X[first : first + size].astype(np.float64, copy=False)
+                yield rows, y[first : first + size]
 
     def _clipped(self, theta: Array, X: Array, y: Array) -> Array:
         rows = self._evaluate(theta, X, y)

@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 from dpfast.data.reduction import additions, tree_sum
 from dpfast.errors import InvalidInput
 
-__all__ = ["Records", "as_records"]
+__all__ = ["Covariates", "Records", "as_records"]
+
+#: Covariates as they are stored; every computation with them is in float64.
+Covariates = NDArray[np.float64 | np.float32]
 
 
 class Records:
-    """n records: covariates (n, q) and responses (n,), both float64.
+    """n records: covariates (n, q), float64 or float32, and responses (n,), float64.
 
-    Held by the Curator only.  Layout and strides are kept as the caller gave them.
+    Held by the Curator only.  Layout and strides are kept as the caller gave them.  float32 is
+    storage only: whoever computes with X widens it first, as the kernels do, so that every bound
+    and every rounding is that of float64.
 
     Attributes
     ----------
@@ -31,7 +36,7 @@ class Records:
     __slots__ = ("X", "block_sizes", "n", "n_covariates", "names", "y")
 
     def __init__(
-        self, X: NDArray[np.float64], y: NDArray[np.float64], names: tuple[str, ...] | None
+        self, X: Covariates, y: NDArray[np.float64], names: tuple[str, ...] | None
     ) -> None:
         self.X = X
         self.y = y
@@ -40,7 +45,7 @@ class Records:
         self.n_covariates = X.shape[1]
         self.names = names
 
-    def blocks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    def blocks(self) -> Iterator[tuple[Covariates, NDArray[np.float64]]]:
         """The records as consecutive blocks; arrays in memory are one block."""
         yield self.X, self.y
 
@@ -91,7 +96,8 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     Parameters
     ----------
     X : array-like of shape (n, q), or Records
-        Floats, integers or booleans; float64 in any layout is used in place.  A ``numpy.memmap``
+        Floats, integers or booleans; float64 and float32 in any layout are used in place (float32
+        in half the memory, with the results of the same values in float64).  A ``numpy.memmap``
         of another type and a SciPy matrix in compressed rows (CSR) are converted block by block
         for every query; a ``dask.array`` or ``dask.dataframe`` stays where it is.  Records (of
         :func:`dpfast.open_parquet`) are taken as they are, with ``y=None``.
@@ -112,8 +118,12 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
         return dask_records(X, y, names)
     column_names = _column_names(X)
     wrap = _wrapper(X, y)
-    read = _as_float64 if wrap is Records else _as_readable
-    covariates, response = read(X, "X", 2), read(y, "y", 1)
+    covariates: Any
+    response: Any
+    if wrap is Records:
+        covariates, response = _as_floats(X, "X", 2), _as_float64(y, "y", 1)
+    else:
+        covariates, response = _as_readable(X, "X", 2), _as_readable(y, "y", 1)
     if response.shape[0] != covariates.shape[0]:
         raise InvalidInput(
             f"X has {covariates.shape[0]} rows and y has {response.shape[0]} entries; each record "
@@ -146,11 +156,16 @@ def _wrapper(X: Any, y: Any) -> Callable[..., Records]:
         from dpfast.data.streams import csr_records
 
         return csr_records
-    if any(isinstance(part, np.memmap) and part.dtype != np.float64 for part in (X, y)):
+    in_place = isinstance(X, np.memmap) and X.dtype == np.float32 and not _is_converted(y)
+    if not in_place and (_is_converted(X) or _is_converted(y)):
         from dpfast.data.streams import memmap_records
 
         return memmap_records
     return Records
+
+
+def _is_converted(values: Any) -> bool:
+    return isinstance(values, np.memmap) and values.dtype != np.float64
 
 
 def _as_readable(values: Any, argument: str, ndim: int) -> Any:
@@ -170,6 +185,17 @@ def _column_names(X: Any) -> Sequence[str] | None:
 
 
 def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
+    array = _as_array(values, argument, ndim)
+    with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
+        return array if array.dtype == np.float64 else array.astype(np.float64)
+
+
+def _as_floats(values: Any, argument: str, ndim: int) -> Covariates:
+    array = _as_array(values, argument, ndim)
+    return array if array.dtype == np.float32 else _as_float64(array, argument, ndim)
+
+
+def _as_array(values: Any, argument: str, ndim: int) -> NDArray[Any]:
     if type(values) is np.ndarray:
         array = values
     else:
@@ -191,8 +217,7 @@ def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
                 f"{ndim}-dimensional array of numbers."
             ) from error
     _check_numbers(array, argument, ndim)
-    with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
-        return array if array.dtype == np.float64 else array.astype(np.float64)
+    return array
 
 
 def _check_numbers(array: Any, argument: str, ndim: int) -> None:

@@ -26,7 +26,7 @@ class RecordKernel:
     ) -> None: ...
     def sums(
         self,
-        X: NDArray[np.float64],
+        X: NDArray[np.float64 | np.float32],
         y: NDArray[np.float64],
         theta: NDArray[np.float64],
         want: int,
@@ -37,7 +37,7 @@ class RecordKernel:
     ]: ...
     def loss(
         self,
-        X: NDArray[np.float64],
+        X: NDArray[np.float64 | np.float32],
         y: NDArray[np.float64],
         theta: NDArray[np.float64],
         divisor: float,
@@ -45,7 +45,7 @@ class RecordKernel:
     ) -> float: ...
     def loss_difference(
         self,
-        X: NDArray[np.float64],
+        X: NDArray[np.float64 | np.float32],
         y: NDArray[np.float64],
         theta_new: NDArray[np.float64],
         theta_old: NDArray[np.float64],
@@ -54,7 +54,7 @@ class RecordKernel:
     ) -> float: ...
     def gradient_change(
         self,
-        X: NDArray[np.float64],
+        X: NDArray[np.float64 | np.float32],
         y: NDArray[np.float64],
         theta_new: NDArray[np.float64],
         theta_old: NDArray[np.float64],

@@ -77,7 +77,8 @@ class Domain:
         -------
         ndarray of shape (n, q)
         """
-        rows = np.asarray(X, dtype=float)
+        with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
+            rows = np.asarray(X, dtype=float)
         if self.n_covariates is not None and rows.shape[1] != self.n_covariates:
             self.bind(rows.shape[1])
         with np.errstate(all="ignore"):

@@ -19,10 +19,25 @@ def test_float64_is_never_copied(layout):
     assert records.n == 6 and records.n_covariates == 2
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint64, bool, np.float32, np.float16, ">f8"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, bool, np.float16, ">f8", ">f4"])
 def test_numeric_dtypes_are_converted(dtype):
     records = as_records(X.astype(dtype), Y.astype(dtype))
     assert records.X.dtype == np.float64 and records.X.dtype.isnative
+
+
+@pytest.mark.parametrize("layout", [X, np.asfortranarray(X), X[::-1]])
+def test_float32_covariates_are_kept(layout):
+    narrow = layout.astype(np.float32)
+    records = as_records(narrow, Y.astype(np.float32))
+    assert records.X is narrow and records.y.dtype == np.float64
+
+
+def test_a_float32_memmap_is_used_in_place(tmp_path):
+    X.astype(np.float32).tofile(tmp_path / "x.bin")
+    mapped = np.memmap(tmp_path / "x.bin", np.float32, "r", shape=X.shape)
+    records = as_records(mapped, Y)
+    assert records.X.base is not None and np.shares_memory(records.X, mapped)
+    assert records.X.dtype == np.float32
 
 
 @pytest.mark.parametrize("dtype", [object, "U5", complex, np.longdouble, "M8[s]"])

@@ -280,7 +280,7 @@ def test_depth_bounds_the_error_against_exact_sums():
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"X": np.zeros((3, 2), dtype=np.float32)}, TypeError),
+        ({"X": np.zeros((3, 2), dtype=np.float16)}, TypeError),
         ({"X": np.zeros(3)}, (TypeError, ValueError)),
         ({"y": np.zeros(2)}, ValueError),
         ({"theta": np.zeros(3)}, ValueError),

@@ -75,6 +75,15 @@ def test_a_step_from_outside_is_the_step_of_the_twin(embedding):
     assert found[1] < found[0]
 
 
+def test_records_in_single_precision(embedding):
+    X, y = data()
+    narrow, theta, found = X.astype(np.float32), np.linspace(-1.0, 1.0, 6), np.empty(6)
+    embedding.gradient_of_floats(narrow, y, theta, found)
+    kernel = records.RecordKernel(0, 1.345, 1.0, 1, 3.0, False)
+    expected, _, _ = kernel.sums(narrow.astype(float), y, theta, 1, float(len(y)), 1)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_from_many_threads_at_once(embedding):
     """Every thread gets the same bits as one alone, whoever holds the pool."""
     X, y = data(n=60_000)

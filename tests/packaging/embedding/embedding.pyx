@@ -58,6 +58,15 @@ def newton_step(const double[:, ::1] x, const double[::1] y, double[::1] theta, 
     return before, after
 
 
+def gradient_of_floats(const float[:, ::1] x, const double[::1] y, const double[::1] theta,
+                       double[::1] gradient):
+    """The gradient of records that are stored in single precision."""
+    cdef Py_ssize_t n = x.shape[0], p = x.shape[1]
+    with nogil:
+        weighted_sums(HUBER, MALLOWS, False, 1.345, 1.0, 1.0, 3.0, &x[0, 0], n, p, 4 * p, 4, &y[0],
+                      &theta[0], GRADIENT, <double> n, 1, &gradient[0], NULL, NULL)
+
+
 def status_of(int loss, int weighting, double radius, int want):
     """What the kernels return for one record at the origin."""
     cdef double x = 0.0, y = 0.0, theta = 0.0
