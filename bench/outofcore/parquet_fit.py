@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # as a script, from anywhere
+
 COVARIATES, ROWS = 20, 1 << 17
 NAMES = [f"x{j}" for j in range(COVARIATES)]
 
