@@ -21,7 +21,9 @@ def gather() -> None:
     for page in sorted((ROOT / "dpfast" / "privacy").glob("PROOFS*.md")):
         shutil.copy(page, claims / page.name.lower())
     for page in sorted((ROOT / "bench" / "results").glob("*.md")):
-        shutil.copy(page, gallery / page.name)
+        text = page.read_text()
+        title = "" if text.startswith("# ") else f"# {page.stem.capitalize()}\n\n"
+        (gallery / page.name).write_text(title + text)
     for folder in sorted((ROOT / "bench" / "results" / "figures").glob("paper*")):
         number = folder.name.removeprefix("paper")
         parts = [f"# Experiments of paper {number}\n"]
