@@ -322,7 +322,7 @@ def test_what_is_refused():
     refused("failure", lambda: ada(X, y, privacy=1.0, failure=0.0))
     refused("no bound on one record's score", lambda: baselines.output_perturbation(
         X, y, "squared", ridge=1.0, privacy=1.0))  # fmt: skip
-    refused("not the gradient of a loss", lambda: output(X, y, privacy=1.0, weights=dpfast.Clip(1.0)))
+    refused("the gradient of a loss", lambda: output(X, y, privacy=1.0, weights=dpfast.Clip(1.0)))
     refused("ridge", lambda: baselines.output_perturbation(
         X, y, "logistic", ridge=0.0, privacy=1.0))  # fmt: skip
     refused("too small beside", lambda: baselines.output_perturbation(
