@@ -72,6 +72,70 @@ def coefficient_plot(
     return figure
 
 
+def ellipse_plot(
+    fits: Mapping[str, Any] | Any,
+    first: int | str,
+    second: int | str,
+    *,
+    level: float = 0.95,
+    truth: tuple[float, float] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Joint confidence region of two coefficients, one ellipse for each fit.
+
+    Parameters
+    ----------
+    fits : Fit or mapping of str to Fit
+        Fits with inference; the keys become the legend.
+    first, second : int or str
+        Position or name of the coefficients on the horizontal and vertical axis.
+    level : float
+        Joint confidence level (section 5.2 of Avella-Medina, Bradshaw and Loh 2023).
+    truth : pair of float, optional
+        A point to mark, for simulations.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ImportError
+        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
+
+    Privacy
+    -------
+    Spends nothing: it draws numbers that were already released.
+    """
+    from matplotlib.figure import Figure
+
+    labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
+    if not labelled:
+        raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
+    figure = Figure(figsize=(5.0, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for index, (label, fit) in enumerate(labelled.items()):
+        colour = COLOURS[index % len(COLOURS)]
+        boundary = fit.confidence_ellipse(first, second, level)
+        axes.plot(*boundary.T, color=colour, linewidth=2, label=label)
+        axes.fill(*boundary.T, color=colour, alpha=0.08, linewidth=0)
+        axes.plot(*boundary[:-1].mean(axis=0), "o", color=colour)
+    if truth is not None:
+        axes.plot(*truth, "+", color="black", markersize=12, label="truth")
+    reference = next(iter(labelled.values()))
+    names = [
+        name if isinstance(name, str) else str(reference.names[name]) for name in (first, second)
+    ]
+    axes.set_xlabel(f"{names[0]}, joint {100 * level:g}% region")
+    axes.set_ylabel(names[1])
+    if title is not None:
+        axes.set_title(title)
+    if len(labelled) > 1 or truth is not None:
+        axes.legend(frameon=False)
+    return figure
+
+
 def tradeoff_plot(budgets: Mapping[str, Any] | Any, *, title: str | None = None) -> Figure:
     """What an attacker can do at best: true against false positives, one curve per budget.
 

@@ -36,6 +36,24 @@ def test_coefficients_and_their_intervals(fit):
     assert drawn(figure).startswith(b"\x89PNG")
 
 
+def test_an_ellipse_is_the_joint_region(fit):
+    figure = plots.ellipse_plot({"a": fit, "b": fit}, "x1", 2, truth=(1.0, -1.0), title="joint")
+    (axes,) = figure.axes
+    boundary = np.column_stack(axes.lines[0].get_data())
+    difference = boundary - fit.params[1:]
+    distance = np.einsum(
+        "ij,jk,ik->i", difference, np.linalg.inv(fit.cov_params()[1:, 1:]), difference
+    )
+    np.testing.assert_allclose(distance, 5.991464547, rtol=1e-6)  # chi-squared, 2 df, 0.95
+    np.testing.assert_allclose(np.concatenate(axes.lines[1].get_data()), fit.params[1:])
+    assert axes.get_ylabel() == "x2" and axes.get_xlabel().startswith("x1")
+    assert drawn(figure).startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="empty"):
+        plots.ellipse_plot({}, 0, 1)
+    with pytest.raises(dpfast.InvalidInput, match="position"):
+        plots.ellipse_plot(fit, 0, 7)
+
+
 def test_a_tradeoff_curve_is_the_bound(fit):
     figure = plots.tradeoff_plot({"one": dpfast.GDP(1.0), "two": 2.0})
     lines = {line.get_label(): line.get_xydata() for line in figure.axes[0].lines}
