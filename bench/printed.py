@@ -131,12 +131,21 @@ def _intercept(X: Array) -> Array:
 
 
 class Estimate(NamedTuple):
-    """Last iterate, its path (start first), and standard errors without and with correction."""
+    """Last iterate, path (start first), covariance (13), and what (14) or C_Newton adds to it."""
 
     theta: Array
     path: Array
-    plain: Array
-    corrected: Array
+    covariance: Array
+    correction: Array
+
+    @property
+    def plain(self) -> Array:
+        """Standard errors without the correction."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def corrected(self) -> Array:
+        return np.sqrt(np.diag(self.covariance + self.correction))
 
 
 def gradient_descent(
@@ -147,6 +156,7 @@ def gradient_descent(
     rng: np.random.Generator,
     start: Array,
     inference: bool = True,
+    n_extra: int = 0,
 ) -> Estimate:
     """Equation (4), uniform noise, with (13) and the constant correction (14).
 
@@ -156,17 +166,16 @@ def gradient_descent(
     own = mu / math.sqrt(3.0) if inference else mu
     noise = problem.diameter * math.sqrt(n_steps) / (own * problem.n)
     theta, path = start.astype(float), [start]
-    for _ in range(n_steps):
+    for _ in range(n_steps + n_extra):  # extra steps are not paid for: only to look at
         step = problem.gradient(theta) + noise * rng.normal(size=problem.p)
         theta = theta - step_size * step
         path.append(theta)
-    errors = np.full((2, problem.p), np.nan)
+    covariance, correction = np.full((2, problem.p, problem.p), np.nan)
     if inference and np.isfinite(theta).all():
         bread = problem.hessian(theta) + _triangle(problem.curvature_bound, own, problem, rng)
         covariance = _sandwich(problem, theta, bread, own, rng, exact=False)
-        extra = 2.0 * (step_size * noise) ** 2
-        errors = np.sqrt([np.diag(covariance), np.diag(covariance) + extra])
-    return Estimate(theta, np.array(path), *errors)
+        correction = 2.0 * (step_size * noise) ** 2 * np.eye(problem.p)
+    return Estimate(theta, np.array(path), covariance, correction)
 
 
 def newton(
@@ -179,8 +188,12 @@ def newton(
     exact: bool = False,
     inference: bool = True,
     floor: float = 1e-2,
+    n_extra: int = 0,
+    gamma: float | None = None,
 ) -> Estimate:
     """Equation (9) with a uniform schedule, (13) and C_Newton; ``floor`` is the paper's epsilon.
+
+    With ``gamma``, adaptive steps ``log(1 + b)/b``, ``b = gamma ||H^-1 G||`` (section 4.4.2).
 
     With ``exact``, the audited constants: symmetric noise for sensitivity ``sqrt(2) Bbar/n``,
     the meat at a tenth of ``mu^2``, the last Hessian reused for the sandwich, and composition of
@@ -199,7 +212,7 @@ def newton(
         mu_hessian = own / math.sqrt(2.0 * n_steps)
     theta, path = start.astype(float), [start]
     matrix = np.eye(p)
-    for _ in range(n_steps):
+    for _ in range(n_steps + n_extra):
         matrix = problem.hessian(theta)
         if exact:
             matrix = matrix + _symmetric(problem.curvature_bound, mu_hessian, problem, rng)
@@ -207,21 +220,23 @@ def newton(
             matrix = matrix + _triangle(problem.curvature_bound, mu_hessian, problem, rng)
         gradient = problem.gradient(theta) + noise * rng.normal(size=p)
         inverse = _inverse(matrix, floor)
-        theta = theta - step_size * inverse @ gradient
+        direction = inverse @ gradient
+        if gamma is not None:
+            b = gamma * float(np.linalg.norm(direction))
+            step_size = math.log1p(b) / b
+        theta = theta - step_size * direction
         path.append(theta)
         if not np.isfinite(theta).all():
             break
-    errors = np.full((2, p), np.nan)
+    covariance, correction = np.full((2, p, p), np.nan)
     if inference and np.isfinite(theta).all():
         bread = matrix
         if not exact:
             bread = problem.hessian(theta) + _triangle(problem.curvature_bound, own, problem, rng)
         covariance = _sandwich(problem, theta, bread, own, rng, exact)
-        extra = (step_size * noise) ** 2 * np.diag(
-            _inverse(matrix, floor) @ _inverse(matrix, floor)
-        )
-        errors = np.sqrt([np.diag(covariance), np.diag(covariance) + extra])
-    return Estimate(theta, np.array(path), *errors)
+        inverse = _inverse(matrix, floor)
+        correction = (step_size * noise) ** 2 * inverse @ inverse
+    return Estimate(theta, np.array(path), covariance, correction)
 
 
 def _triangle(bound: float, mu: float, problem: Problem, rng: np.random.Generator) -> Array:

@@ -1,0 +1,1 @@
+"""Figures of Avella-Medina, Bradshaw and Loh (2023)."""

@@ -1,0 +1,60 @@
+"""Figure 7: the losses themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import dpfast
+from bench.figures.paper1.designs import COLOURS
+from bench.figures.runner import Figure, Outcome, Run
+
+LOSSES = {
+    "Huber": dpfast.Huber(),
+    "smoothed Huber": dpfast.SmoothedHuber(),
+    "Ostrovskii-Bach": dpfast.OstrovskiiBach(),
+    "log-cosh": dpfast.LogCosh(),
+    "pseudo-Huber": dpfast.PseudoHuber(),
+}
+
+
+@Figure(
+    paper=1,
+    name="figure-7",
+    title="Variants of the Huber loss and their derivatives",
+    statement="Smoothed and self-concordant variants share Huber's shape: quadratic near zero, "
+    "linear far out, with a bounded first and a continuous second derivative.",
+    size=(7.5, 3.2),
+)
+def figure_7(run: Run) -> Outcome:
+    t = np.linspace(-6.0, 6.0, 121)
+    h = 1e-5
+    data: dict[str, Any] = {"t": t}
+    sound = True
+    for label, loss in LOSSES.items():
+        psi, slope = loss.psi(t), loss.psi_prime(t)
+        data[label] = {"loss": loss.loss(t), "psi": psi, "psi_prime": slope}
+        middle = (loss.loss(t + h) - loss.loss(t - h)) / (2.0 * h)
+        sound &= bool(np.abs(psi - middle).max() < 1e-6)
+        sound &= bool(np.abs(psi).max() <= loss.psi_bound * (1.0 + 1e-12))
+        if label != "Huber":
+            jump = np.abs(loss.psi_prime(t + 1e-7) - loss.psi_prime(t - 1e-7)).max()
+            sound &= bool(jump < 1e-4)
+
+    def plot(figure: Any) -> None:
+        for axes, part in zip(figure.subplots(1, 3), ("loss", "psi", "psi_prime"), strict=True):
+            for index, label in enumerate(LOSSES):
+                axes.plot(t, data[label][part], color=COLOURS[index], label=label, linewidth=1.2)
+            axes.set_title(part, fontsize=9)
+            if part == "loss":
+                axes.legend(frameon=False, fontsize=7, loc="upper center")
+                axes.set_ylim(-0.3, 11.0)
+
+    return Outcome(
+        data,
+        "yes" if sound else "no",
+        "psi is the derivative of the loss and bounded, psi' continuous but Huber's: checked at "
+        "121 points. log-cosh and pseudo-Huber are added.",
+        plot,
+    )
