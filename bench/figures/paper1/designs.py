@@ -16,7 +16,7 @@ __all__ = ["COLOURS", "RADIUS", "bounded_linear", "curves", "linear", "logistic"
 
 Array = np.ndarray
 RADIUS = math.sqrt(2.0)
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f", "#e69f00")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f", "#e69f00", "#56b4e9", "#000000")
 ONES = (1.0, 1.0, 1.0, 1.0)
 
 

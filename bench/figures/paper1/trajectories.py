@@ -339,7 +339,7 @@ def figure_11(run: Run) -> Outcome:
         {"alpha": slopes, "shares": shares, "runs": repetitions},
         "yes" if early and late and hurts else "in part",
         f"{repetitions} runs a point, n = 1000, 12 steps and 10 evaluations, mu = 1, alpha in (0, "
-        "1/2) (the paper prints (1, 1/2)); converged: within 1 of the truth. Small alpha loses runs and large alpha uses the search up, as "
-        "stated, but here it loses no run by that.",
+        "1/2) (the paper prints (1, 1/2)); converged: within 1 of the truth. Small alpha "
+        "loses runs and large alpha uses the search up, as stated, but loses no run by that here.",
         plot,
     )
