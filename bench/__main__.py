@@ -3,6 +3,7 @@
 python -m bench kernels            one suite
 python -m bench all --quick        every suite, small sizes
 python -m bench fits --json F      also keep pytest-benchmark's JSON, for `pytest-benchmark compare`
+python -m bench limits --store     the kernels against the machine (bench/kernel_limits.py)
 python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
 """
 
@@ -55,6 +56,10 @@ def main(argv: list[str] | None = None) -> int:
         from bench.figures.runner import main as draw_figures
 
         return draw_figures(argv[1:])
+    if argv[:1] == ["limits"]:
+        from bench.kernel_limits import main as measure_limits
+
+        return measure_limits(argv[1:])
     available = suites()
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Run a benchmark suite and print its table."

@@ -35,8 +35,13 @@ class Timing(NamedTuple):
     best: float
 
 
-def timings(calls: dict[str, Call], *, rounds: int, budget: float = 2e-3) -> dict[str, Timing]:
-    """Time the calls in alternation; one shorter than `budget` is repeated within a round."""
+def rounds_of(
+    calls: dict[str, Call], *, rounds: int, budget: float = 2e-3
+) -> dict[str, list[float]]:
+    """Seconds of each call in each round, in alternation.
+
+    A call shorter than `budget` is repeated within a round.
+    """
     repeats = {}
     for name, call in calls.items():
         call()
@@ -50,6 +55,12 @@ def timings(calls: dict[str, Call], *, rounds: int, budget: float = 2e-3) -> dic
             for _ in range(repeats[name]):
                 call()
             seconds[name].append((time.perf_counter() - start) / repeats[name])
+    return seconds
+
+
+def timings(calls: dict[str, Call], *, rounds: int, budget: float = 2e-3) -> dict[str, Timing]:
+    """Medians and best rounds of the calls, timed in alternation."""
+    seconds = rounds_of(calls, rounds=rounds, budget=budget)
     return {name: Timing(median(values), min(values)) for name, values in seconds.items()}
 
 

@@ -355,7 +355,8 @@ static int is_narrow(const records_data *data)
 
 typedef float float_anywhere __attribute__((aligned(1), may_alias));
 
-/* The block's rows of floats as doubles, one row after the other. */
+/* The block's rows of floats as doubles, one row after the other.  (Fetching the next block here
+ * makes it half as slow again.) */
 static void widen_rows(const block *b, const char *x, double *to)
 {
     const records_data *data = &b->task->data;
@@ -1281,10 +1282,11 @@ static void rows_gradient(const block *b, const double *g, double *out)
 
 /* ------------------------------------------------------------- step 4: matrices ------------ */
 
-/* Columnar tile: c[i][j] += sum over groups of a_i * b_j, ni rows by nj columns; `triangle`
+/* Columnar tile: c[i][j] += sum over groups of (d a_i) * b_j, ni rows by nj columns; `triangle`
  * takes j <= i only (then ni == nj). */
-static INLINE void column_tile(block *owner, const double *a, const double *b, size_t groups,
-                               size_t p, int ni, int nj, int triangle, double *c, size_t width)
+static INLINE void column_tile(block *owner, const double *d, const double *a, const double *b,
+                               size_t groups, size_t p, int ni, int nj, int triangle, double *c,
+                               size_t width)
 {
     const char *ahead = owner->ahead, *ahead_end = owner->ahead_end;
     enum { MOST = 24 };
@@ -1295,11 +1297,11 @@ static INLINE void column_tile(block *owner, const double *a, const double *b, s
             __builtin_prefetch(ahead + 64, 0, 2);
             ahead += 128;
         }
-        vd right[6];
+        vd right[6], multiplier = vload(d + k * L);
         UNROLL for (int j = 0; j < nj; j++)
             right[j] = vload(b + (size_t)j * L);
         UNROLL for (int i = 0; i < ni; i++) {
-            vd left = vload(a + (size_t)i * L);
+            vd left = multiplier * vload(a + (size_t)i * L);
             UNROLL for (int j = 0; j < nj; j++)
                 if (!triangle || j <= i)
                     acc[triangle ? i * (i + 1) / 2 + j : i * nj + j] += left * right[j];
@@ -1317,25 +1319,20 @@ static INLINE void column_tile(block *owner, const double *a, const double *b, s
 
 #define COLUMN_TILE(ni, nj)                                                                     \
     case (ni) * 8 + (nj):                                                                       \
-        column_tile(b, a, x, groups, p, ni, nj, 0, out, width);                                    \
+        column_tile(b, d, a, x, groups, p, ni, nj, 0, out, width);                              \
         break
 #define COLUMN_TRIANGLE(n)                                                                      \
     case n:                                                                                     \
-        column_tile(b, a, x, groups, p, n, n, 1, out, width);                                      \
+        column_tile(b, d, x, x, groups, p, n, n, 1, out, width);                                \
         break
 
 /* Lower triangle of sum d xi xi' over a columnar block. */
 static void columnar_matrix(block *b, const double *d, double *c)
 {
     size_t p = b->task->p, width = b->task->width, groups = b->padded / L;
-    for (size_t k = 0; k < groups; k++) {
-        vd multiplier = vload(d + k * L);
-        for (size_t j = 0; j < p; j++)
-            vstore(b->scaled + (k * p + j) * L, multiplier * vload(b->columns + (k * p + j) * L));
-    }
     for (size_t i = 0, ni; i < p; i += ni) {
         ni = p - i < COLUMN_ROWS ? p - i : COLUMN_ROWS;
-        const double *a = b->scaled + i * L;
+        const double *a = b->columns + i * L;
         for (size_t j = 0, nj; j < i; j += nj) {
             nj = i - j < COLUMN_COLUMNS ? i - j : COLUMN_COLUMNS;
             const double *x = b->columns + j * L;
@@ -1385,13 +1382,13 @@ static void pack_panels(const block *b)
     }
 }
 
-/* c[LANES rows][nv vectors] += sum over rows of a[row][i] * panel[row]. */
-static INLINE void panel_tile(block *owner, const double *a, const double *x, size_t rows, int nv,
-                              double *c, size_t width)
+/* c[ni rows][nv vectors] += sum over rows of a[row][i] * panel[row]. */
+static INLINE void panel_tile(block *owner, const double *a, const double *x, size_t rows, int ni,
+                              int nv, double *c, size_t width)
 {
     const char *ahead = owner->ahead, *ahead_end = owner->ahead_end;
     vd acc[LANES][PANEL_VECTORS];
-    UNROLL for (int i = 0; i < LANES; i++)
+    UNROLL for (int i = 0; i < ni; i++)
         UNROLL for (int v = 0; v < nv; v++)
             acc[i][v] = vset(0.0);
     for (size_t k = 0; k < rows; k++, a += L, x += L) {
@@ -1402,14 +1399,14 @@ static INLINE void panel_tile(block *owner, const double *a, const double *x, si
         vd right[PANEL_VECTORS];
         UNROLL for (int v = 0; v < nv; v++)
             right[v] = vload(x + (size_t)v * rows * L);
-        UNROLL for (int i = 0; i < LANES; i++) {
+        UNROLL for (int i = 0; i < ni; i++) {
             vd left = vset(a[i]);
             UNROLL for (int v = 0; v < nv; v++)
                 acc[i][v] += left * right[v];
         }
     }
     owner->ahead = ahead;
-    UNROLL for (int i = 0; i < LANES; i++) {
+    UNROLL for (int i = 0; i < ni; i++) {
         UNROLL for (int v = 0; v < nv; v++) {
             double *out = c + (size_t)i * width + (size_t)v * L;
             vstore(out, vload(out) + acc[i][v]);
@@ -1417,11 +1414,22 @@ static INLINE void panel_tile(block *owner, const double *a, const double *x, si
     }
 }
 
-/* Lower triangle (in whole tiles) of sum d xi xi' over packed panels. */
+#define PANEL_TILE(ni, nv)                                                                      \
+    case (ni) * 8 + (nv): panel_tile(b, b->scaled, x, rows, ni, nv, out, width); break
+#if PANEL_VECTORS > 3
+#define PANEL_TILES(ni)                                                                         \
+    PANEL_TILE(ni, 1); PANEL_TILE(ni, 2); PANEL_TILE(ni, 3); PANEL_TILE(ni, 4)
+#else
+#define PANEL_TILES(ni) PANEL_TILE(ni, 1); PANEL_TILE(ni, 2); PANEL_TILE(ni, 3)
+#endif
+
+/* Lower triangle (in whole tiles) of sum d xi xi' over packed panels.  The last panel may have few
+ * columns; as rows of the result they get tiles of their own. */
 static void panel_matrix(block *b, const double *d, double *c)
 {
-    size_t width = b->task->width, rows = b->rows, panels = (b->task->p + L - 1) / L;
+    size_t p = b->task->p, width = b->task->width, rows = b->rows, panels = (p + L - 1) / L;
     for (size_t i = 0; i < panels; i++) {
+        size_t left = p - i * L, ni = left >= L ? L : left <= 2 ? 2 : left <= 4 ? 4 : L;
         const double *panel = b->columns + i * rows * L;
         for (size_t k = 0; k < rows; k++)
             vstore(b->scaled + k * L, vset(d[k]) * vload(panel + k * L));
@@ -1429,12 +1437,13 @@ static void panel_matrix(block *b, const double *d, double *c)
             const double *x = b->columns + j * rows * L;
             double *out = c + i * L * width + j * L;
             nv = i + 1 - j < PANEL_VECTORS ? i + 1 - j : PANEL_VECTORS;
-            switch (nv) {
-            case 1: panel_tile(b, b->scaled, x, rows, 1, out, width); break;
-            case 2: panel_tile(b, b->scaled, x, rows, 2, out, width); break;
-            case 3: panel_tile(b, b->scaled, x, rows, 3, out, width); break;
-#if PANEL_VECTORS > 3
-            case 4: panel_tile(b, b->scaled, x, rows, 4, out, width); break;
+            switch (ni * 8 + nv) {
+                PANEL_TILES(2);
+#if LANES > 2
+                PANEL_TILES(4);
+#endif
+#if LANES > 4
+                PANEL_TILES(8);
 #endif
             default: break;
             }
