@@ -220,3 +220,96 @@ def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
     if title is not None:
         figure.suptitle(title)
     return figure
+
+
+def trajectory_plot(fit: Any, *, title: str | None = None) -> Figure:
+    """Released path of the optimiser: every coefficient after every step.
+
+    Parameters
+    ----------
+    fit : Fit
+        Its last value is drawn with its interval if inference was bought.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Privacy
+    -------
+    Spends nothing: every iterate was released.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    axes = figure.subplots()
+    path = np.asarray(fit.iterates)
+    intervals = np.asarray(fit.conf_int()) if hasattr(fit, "bse") else None
+    for j, name in enumerate(fit.names):
+        colour = COLOURS[j % len(COLOURS)]
+        style = "-" if j < len(COLOURS) else "--"
+        axes.plot(path[:, j], style, color=colour, label=name, marker=".")
+        if intervals is not None:
+            axes.vlines(len(path) - 0.8, *intervals[j], color=colour, linewidth=3)
+    note = "" if intervals is None else "; at the end: 95% intervals"
+    axes.set_xlabel(f"step (0 is the public start){note}")
+    axes.set_ylabel("coefficient")
+    axes.legend(frameon=False)
+    if title is not None:
+        axes.set_title(title)
+    return figure
+
+
+def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
+    """What the budget was spent on: share of each charge, in order.
+
+    Parameters
+    ----------
+    privacy : Fit, Guarantee or Ledger
+        A ledger's unspent part is drawn, too.  Shares add in the ledger's own currency (Gaussian
+        DP: squares of mu).
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Privacy
+    -------
+    Spends nothing: charges are public.
+    """
+    from matplotlib.figure import Figure
+
+    privacy = getattr(privacy, "privacy", privacy)
+    if hasattr(privacy, "total"):  # a ledger
+        power = 2.0 if hasattr(privacy.total, "mu") else 1.0
+        whole = privacy.total.values()[0] ** power
+        charges = [(entry.label, entry.charged.values()[0] ** power) for entry in privacy.entries]
+    else:
+        whole = privacy.mu**2
+        charges = [(label, mu**2) for label, mu in privacy.entries]
+    labels = list(dict.fromkeys(label for label, _ in charges))
+    figure = Figure(figsize=(8.0, 2.0 + 0.15 * len(labels)), layout="constrained")
+    axes = figure.subplots()
+    left = 0.0
+    for label, cost in charges:
+        index = labels.index(label)
+        first = not any(patch.get_label() == label for patch in axes.patches)
+        axes.barh(
+            0.0,
+            cost / whole,
+            left=left,
+            color=COLOURS[index % len(COLOURS)],
+            edgecolor="white",
+            label=label if first else None,
+        )
+        left += cost / whole
+    if left < 1.0 - 1e-6:
+        axes.barh(0.0, 1.0 - left, left=left, color="0.9", label="not spent")
+    axes.set_xlim(0.0, max(1.0, left))
+    axes.set_yticks([])
+    axes.set_xlabel("share of the total budget, in order of the charges")
+    figure.legend(frameon=False, loc="outside lower center", ncols=2)
+    if title is not None:
+        axes.set_title(title)
+    return figure

@@ -71,3 +71,24 @@ def test_a_plan_is_marked_on_its_curves():
         curve = axes.lines[0].get_xydata()
         assert np.interp(x, *curve.T) == pytest.approx(plan.width, rel=0.02)
     drawn(figure)
+
+
+def test_a_trajectory_is_the_released_path(fit):
+    figure = plots.trajectory_plot(fit, title="a path")
+    lines = figure.axes[0].lines
+    assert [line.get_label() for line in lines] == list(fit.names)
+    for line, path in zip(lines, fit.iterates.T, strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), path)
+    drawn(figure)
+
+
+def test_a_budget_is_drawn_to_scale(fit):
+    figure = plots.budget_plot(fit)
+    widths = [patch.get_width() for patch in figure.axes[0].patches]
+    assert sum(widths) == pytest.approx(1.0, abs=1e-6)
+    assert len(widths) in (len(fit.privacy.entries), len(fit.privacy.entries) + 1)
+    book = dpfast.Ledger(dpfast.ZCDP(2.0))
+    book.charge(dpfast.ZCDP(0.5), "first")
+    patches = plots.budget_plot(book, title="a ledger").axes[0].patches
+    assert [patch.get_width() for patch in patches] == pytest.approx([0.25, 0.75])
+    drawn(figure)
