@@ -291,10 +291,11 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     labels = list(dict.fromkeys(label for label, _ in charges))
     figure = Figure(figsize=(8.0, 2.0 + 0.15 * len(labels)), layout="constrained")
     axes = figure.subplots()
-    left = 0.0
+    left, drawn = 0.0, set()
     for label, cost in charges:
         index = labels.index(label)
-        first = not any(patch.get_label() == label for patch in axes.patches)
+        first = label not in drawn
+        drawn.add(label)
         axes.barh(
             0.0,
             cost / whole,
