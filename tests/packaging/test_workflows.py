@@ -27,8 +27,8 @@ def test_ci_runs_the_command_of_the_readme():
     assert lines[-1] == "make test" and "make test " in (ROOT / "README.md").read_text()
 
 
-def test_every_extra_is_in_all():
+def test_every_extra_but_the_peers_is_in_all():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     (everything,) = extras["all"]
-    assert set(everything.removeprefix("dpfast[").rstrip("]").split(",")) == set(extras) - {"all"}
+    assert set(everything.removeprefix("dpfast[").rstrip("]").split(",")) == set(extras) - {"all", "peers"}
