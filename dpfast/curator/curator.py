@@ -82,6 +82,7 @@ class Curator:
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
+        self._known: dict[StepBudget, list[Receipt]] = {}
 
     @property
     def guarantee(self) -> str:
@@ -127,13 +128,19 @@ class Curator:
             If a part of the budget is too small, or so large that the release grid would be finer
             than floating point resolves.
         """
+        known = self._known.get(budget)
+        if known is not None:
+            return known
         wanted = [("gradient", budget.gradient)]
         if budget.hessian:
             wanted.append(("majorizer" if budget.majorize else "hessian", budget.hessian))
         if budget.meat:
             wanted.append(("meat", budget.meat))
         want = sum([WANTED[query] for query, _ in wanted])
-        return [self._receipt(query, mu, want, theta) for query, mu in wanted]
+        found = [self._receipt(query, mu, want, theta) for query, mu in wanted]
+        if self.objective.free_scale is None:  # then they do not depend on theta
+            self._known[budget] = found
+        return found
 
     def _receipt(self, query: str, mu: float, want: int, theta: Array | None) -> Receipt:
         bound, diameter = record_bounds(self.objective, query, theta)

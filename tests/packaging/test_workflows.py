@@ -31,4 +31,7 @@ def test_every_extra_but_the_peers_is_in_all():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     (everything,) = extras["all"]
-    assert set(everything.removeprefix("dpfast[").rstrip("]").split(",")) == set(extras) - {"all", "peers"}
+    assert set(everything.removeprefix("dpfast[").rstrip("]").split(",")) == set(extras) - {
+        "all",
+        "peers",
+    }
