@@ -59,8 +59,8 @@ def count(code: str) -> int:
 def instructions(case: str) -> int:
     """Instructions of one call."""
     loss, p, want = CASES[case]
-    few, many = (count(CODE.format(p=p, loss=loss, want=want, calls=calls)) for calls in (4, 24))
-    return round((many - few) / 20)
+    few, many = (count(CODE.format(p=p, loss=loss, want=want, calls=calls)) for calls in (4, 404))
+    return round((many - few) / 400)
 
 
 def main(argv: list[str] | None = None) -> int:
