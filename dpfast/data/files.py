@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from dpfast.data.schema import Binary, Categorical, Column, Numeric, Schema
 from dpfast.errors import InvalidInput
 
-__all__ = ["read_table"]
+__all__ = ["csv_cells", "read_table"]
 
 
 def read_table(path: Any, schema: Schema, delimiter: str = ",") -> Any:
@@ -65,22 +66,28 @@ def _read_arrow(path: Path, schema: Schema, kind: str) -> Any:
 
 
 def _read_csv(path: Path, schema: Schema, delimiter: str) -> dict[str, NDArray[Any]]:
+    cells = csv_cells(path, delimiter, schema.columns)
+    return {name: _parsed(column, schema[name]) for name, column in cells.items()}
+
+
+def csv_cells(
+    path: Path, delimiter: str = ",", wanted: Container[str] | None = None
+) -> dict[str, list[str]]:
+    """Cells of the wanted columns (default: all) of a CSV file; missing ones are empty."""
     text: dict[str, Any] = {"encoding": "utf-8", "errors": "replace", "newline": ""}
     with gzip.open(path, "rt", **text) if path.suffix == ".gz" else path.open(**text) as file:
         rows = csv.reader(file, delimiter=delimiter)
         header = next(rows, None)
         if header is None:
             raise InvalidInput(
-                f"the data file {str(path)!r} is empty; its first row names columns."
+                f"the data file {str(path)!r} is empty; its first row must name the columns."
             )
-        chosen = [(i, name) for i, name in enumerate(header) if name in schema.columns]
-        cells: list[list[Any]] = [[] for _ in chosen]
+        chosen = [(i, name) for i, name in enumerate(header) if wanted is None or name in wanted]
+        cells: list[list[str]] = [[] for _ in chosen]
         for row in rows:
             for (i, _), column in zip(chosen, cells, strict=True):
                 column.append(row[i] if i < len(row) else "")
-    return {
-        name: _parsed(column, schema[name]) for (_, name), column in zip(chosen, cells, strict=True)
-    }
+    return {name: column for (_, name), column in zip(chosen, cells, strict=True)}
 
 
 def _parsed(cells: list[str], declared: Column) -> NDArray[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpfast.data.files import csv_cells
 from dpfast.errors import InvalidInput
 
 __all__ = ["read_sample"]
@@ -30,13 +30,7 @@ def read_sample(path: Any) -> Any:
             return {name: archive[name] for name in archive.files}
     if path.suffix != ".csv":
         raise InvalidInput(f"a sample is a .csv, .parquet or .npz file; received {str(path)!r}.")
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
-    if not rows:
-        raise InvalidInput(f"the sample {str(path)!r} is empty; its first row names the columns.")
-    header, body = rows[0], rows[1:]
-    columns = [[row[i] if i < len(row) else "" for row in body] for i in range(len(header))]
-    return {name: _typed(cells) for name, cells in zip(header, columns, strict=True)}
+    return {name: _typed(cells) for name, cells in csv_cells(path).items()}
 
 
 def _typed(cells: list[str]) -> Any:

@@ -1372,7 +1372,184 @@ BLACK_BOX = (
     ),
 )
 
+SHARE_TESTS = ("tests/privacy/test_shares.py",)
+GROUP_TESTS = ("tests/privacy/test_groups.py",)
+
+SHARES_AND_GROUPS = (
+    plant(
+        "share-at-nine-tenths",
+        "the sensitivity of a share below a threshold is 0.9/n",
+        SENSITIVITY,
+        SHARE_TESTS,
+        "return (1.0 / n + 8.0 * UNIT_ROUNDOFF) * _UP",
+        "return (0.9 / n + 8.0 * UNIT_ROUNDOFF) * _UP",
+    ),
+    plant(
+        "share-not-charged",
+        "a share below a threshold costs nothing",
+        "dpfast/curator/shares.py",
+        SHARE_TESTS,
+        "        self.ledger.charge(GDP(mu), receipt.query)\n",
+        "",
+    ),
+    plant(
+        "quantiles-at-the-price-of-one",
+        "several quantiles are charged as if one were asked for",
+        "dpfast/quantiles.py",
+        SHARE_TESTS,
+        "math.sqrt(len(wanted) * steps)",
+        "math.sqrt(steps)",
+    ),
+    plant(
+        "rows-of-a-person-unpaid",
+        "a person with m rows gets the noise of one row",
+        REQUEST,
+        GROUP_TESTS,
+        "return total if m == 1 else GDP(total.mu / m * (1.0 - 2.0**-50))",
+        "return total",
+    ),
+    plant(
+        "rows-beyond-the-bound-kept",
+        "rows beyond a person's slots spill into the next person's",
+        "dpfast/data/groups.py",
+        GROUP_TESTS,
+        "        if person[1] < group_size:\n",
+        "        if person[0] * group_size + person[1] < len(labels):\n",
+    ),
+)
+
+NONCONVEX = "dpfast/privacy/sensitivity_nonconvex.py"
+GRADIENTS = "dpfast/curator/gradients.py"
+NONCONVEX_TESTS = ("tests/nonconvex",)
+
+NON_CONVEX = (
+    plant(
+        "clipped-gradients-as-if-removed",
+        "mean of clipped gradients with the sensitivity of removal, L0/n",
+        NONCONVEX,
+        NONCONVEX_TESTS,
+        "return mean_score(2.0 * lipschitz, n, depth=depth)",
+        "return mean_score(lipschitz, n, depth=depth)",
+    ),
+    plant(
+        "change-as-if-convex",
+        "a change of gradient is charged as if slopes could not be negative",
+        NONCONVEX,
+        NONCONVEX_TESTS,
+        "((1.0 + lowest) * limit + 2.0 * error)",
+        "(limit + 2.0 * error)",
+    ),
+    plant(
+        "change-not-clipped-to-the-step",
+        "users' changes of gradients are not clipped",
+        "dpfast/curator/recordwise.py",
+        NONCONVEX_TESTS,
+        "total += _clip_rows(change, limit).sum(axis=0)",
+        "total += change.sum(axis=0)",
+    ),
+    plant(
+        "norm-at-half-price",
+        "the norm of a mean with half its sensitivity",
+        NONCONVEX,
+        NONCONVEX_TESTS,
+        "return (mean_gradient(lipschitz, n, depth=depth) + rounding) * _UP",
+        "return (0.5 * mean_gradient(lipschitz, n, depth=depth) + rounding) * _UP",
+    ),
+    plant(
+        "norm-not-charged",
+        "the norm of the gradient is free",
+        GRADIENTS,
+        NONCONVEX_TESTS,
+        "        self.ledger.charge(GDP(mu), receipt.query)\n        value = np.array([np.linalg",
+        "        value = np.array([np.linalg",
+    ),
+    plant(
+        "selection-by-one-step-scores",
+        "the exponential mechanism is charged as if a record moved a score by one step",
+        NONCONVEX,
+        NONCONVEX_TESTS,
+        "half_range = steps * numerator / denominator",
+        "half_range = numerator / denominator",
+    ),
+    plant(
+        "rounded-norms-move-less",
+        "rounding of norms to the grid is free",
+        NONCONVEX,
+        NONCONVEX_TESTS,
+        "return math.ceil(sensitivity / grid * _UP) + 1",
+        "return math.floor(sensitivity / grid)",
+    ),
+)
+
+SCALED_TESTS = ("tests/release/test_scaled_release.py", "tests/release/test_functional.py")
+SEARCH_TESTS = ("tests/release/test_minimiser.py",)
+PERTURBATION_TESTS = ("tests/release/test_perturbation.py",)
+
+RELEASE_ALGORITHMS = (
+    plant(
+        "box-of-half-the-penalty",
+        "the public box of the minimiser is half as wide as it has to be",
+        "dpfast/privacy/certified_minimiser.py",
+        SEARCH_TESTS,
+        "box = math.asinh(score * rate / stiffness * (1.0 + 1e-9)) / rate * (1.0 + 1e-9)",
+        "box = 0.5 * math.asinh(score * rate / stiffness) / rate",
+    ),
+    plant(
+        "search-stops-early",
+        "the search for the minimiser stops at ten times its tolerance",
+        "dpfast/curator/certified.py",
+        SEARCH_TESTS,
+        "self.enough = plan.tolerance * (1.0 - 1e-9) - plan.error",
+        "self.enough = 10.0 * plan.tolerance",
+    ),
+    plant(
+        "grid-of-the-secret-scale",
+        "a release lies on a grid that depends on its secret scale",
+        "dpfast/privacy/scaled_release.py",
+        SCALED_TESTS,
+        "    grid = scale_grid(scale_bound)\n    secret = scale if 0.0 <= scale <= scale_bound "
+        "else scale_bound\n",
+        "    secret = scale if 0.0 <= scale <= scale_bound else scale_bound\n"
+        "    grid = scale_grid(max(secret, 1e-200))\n",
+    ),
+    plant(
+        "secret-noise-at-nine-tenths",
+        "a functional's noise is 0.9 of its scale",
+        "dpfast/privacy/scaled_release.py",
+        SCALED_TESTS,
+        "    size, below = secret.as_integer_ratio()\n",
+        "    size, below = (0.9 * secret).as_integer_ratio()\n",
+    ),
+    plant(
+        "certified-release-not-charged",
+        "certificate and release cost nothing",
+        "dpfast/curator/releases.py",
+        REGISTRY,
+        "        curator.ledger.charge(terms.budget, terms.label)\n",
+        "",
+    ),
+    plant(
+        "tilt-at-half-scale",
+        "objective perturbation tilts with half the noise",
+        "dpfast/curator/perturbation.py",
+        PERTURBATION_TESTS,
+        "tilt = normal_vector(terms.tilt_scale, p, curator._noise)",
+        "tilt = 0.5 * normal_vector(terms.tilt_scale, p, curator._noise)",
+    ),
+    plant(
+        "perturbation-without-the-search-error",
+        "the output noise of objective perturbation does not cover the search",
+        "dpfast/curator/perturbation.py",
+        PERTURBATION_TESTS,
+        "slack = plan.tolerance + normal_error(scale, plan.dimension)",
+        "slack = 1e-3 * plan.tolerance",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
+    *SHARES_AND_GROUPS,
+    *NON_CONVEX,
+    *RELEASE_ALGORITHMS,
     *BLACK_BOX,
     *NOISE_TOO_SMALL,
     *WRONG_SENSITIVITY,
