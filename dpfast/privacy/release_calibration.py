@@ -26,10 +26,8 @@ from dpfast.privacy.profiles_student import student_profile
 
 __all__ = [
     "COUNT",
-    "GRID_SHARE",
     "calibrate_functional",
     "calibrate_parameter",
-    "grid_delta",
     "objective_perturbation_delta",
     "objective_perturbation_scale",
 ]
@@ -38,9 +36,6 @@ Array = NDArray[np.float64]
 
 #: Sensitivity of the integer behind a certificate: its grid is one 1024th of a step.
 COUNT = 1024
-
-#: Part of the scale by which a value may be rounded to a public grid before noise is added.
-GRID_SHARE = 2.0**-12
 
 _UP = 1.0 + 2.0**-48
 
@@ -86,7 +81,8 @@ def calibrate_functional(
     M : int
         Sensitivity of the certificate's integer.
     other_delta : float
-        Part of delta set aside for what else may fail, such as :func:`grid_delta`.
+        Part of delta set aside for what else may fail, such as
+        :func:`~dpfast.privacy.scaled_release.grid_delta`.
 
     Returns
     -------
@@ -122,24 +118,6 @@ def calibrate_parameter(
     return _multiplier("gaussian", epsilon, budget, epsilon1, 0.0, M)
 
 
-def grid_delta(rate: float, epsilon: float) -> float:
-    """What discrete in place of rounded continuous Laplace noise adds to delta (claim R8).
-
-    For ``grid * (nearest(value/grid) + j)`` with discrete Laplace j of this rate, at most
-    ``grid/(b omega)``: the total variation distance ``rate^2/8`` or less, once for each of two
-    neighbours.
-
-    Parameters
-    ----------
-    rate : float
-        Largest rate the data can lead to, from the public lower bound of omega.
-    epsilon : float
-    """
-    if not 0.0 <= rate <= 1.0:
-        raise InvalidBudget(f"rate must lie in [0, 1]; received {rate!r}.")
-    return (1.0 + math.exp(epsilon)) * rate * rate / 8.0 * _UP
-
-
 @lru_cache(maxsize=512)
 def _multiplier(
     noise: str, epsilon: float, budget: float, epsilon1: float, tau: float, M: int
@@ -147,7 +125,7 @@ def _multiplier(
     kind = _NOISE[noise]
 
     def enough(b: float) -> bool:
-        profile = worst_profile(kind, (1.0 + GRID_SHARE) / b, 1.0 - tau, 1.0 + tau)
+        profile = worst_profile(kind, _UP / b, 1.0 - tau, 1.0 + tau)
         return with_discrete_laplace(profile, epsilon1, M, epsilon) <= budget
 
     return _smallest(enough)

@@ -38,7 +38,6 @@ __all__ = [
     "objective_perturbation_scale",
     "parameter_shift",
     "public_scale",
-    "public_scale_floor",
     "scaled_count",
     "solver_tolerance",
     "tail_count",
@@ -305,32 +304,6 @@ def public_scale(
     inner = A * 0.5 * (longest + reach) + Bc * longest
     slack = math.exp(solver_error) * (1.0 + SCALE_ERROR) * ROWS * _UP
     return 2.0 * B1 / (n * l0) * inner * slack
-
-
-def public_scale_floor(
-    Bc: float,
-    B1: float,
-    radius: float,
-    n: int,
-    l0: float,
-    largest: float,
-    norm: float,
-    *,
-    solver_error: float = 0.0,
-) -> float:
-    """Public lower bound of the secret scale omega, whatever the records (claim R7).
-
-    ``Bc 2 B1 radius ||w|| / (n sqrt(l0 largest))``, rounded down; a release grid may be a small
-    part of it.
-
-    Parameters
-    ----------
-    largest : float
-        Public bound on the largest eigenvalue of the Hessian, ridge included.
-    """
-    _positive(Bc=Bc, B1=B1, radius=radius, n=n, l0=l0, largest=largest, norm=norm)
-    slack = math.exp(-solver_error) * (1.0 - SCALE_ERROR) / ROWS * _DOWN
-    return Bc * 2.0 * B1 * radius * norm / (n * math.sqrt(l0 * largest)) * slack
 
 
 # ---- the released eigenvalue --------------------------------------------------------------------

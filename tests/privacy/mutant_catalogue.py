@@ -1198,8 +1198,8 @@ ONE_PARAMETER = (
         "neighbouring noise scales are taken as equal in the calibration",
         CALIBRATION,
         RELEASE_TESTS,
-        "worst_profile(kind, (1.0 + GRID_SHARE) / b, 1.0 - tau, 1.0 + tau)",
-        "worst_profile(kind, (1.0 + GRID_SHARE) / b, 1.0, 1.0)",
+        "worst_profile(kind, _UP / b, 1.0 - tau, 1.0 + tau)",
+        "worst_profile(kind, _UP / b, 1.0, 1.0)",
     ),
     plant(
         "objective-perturbation-without-the-jacobian",

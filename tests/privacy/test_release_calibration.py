@@ -14,7 +14,6 @@ from dpfast.privacy.budget import gdp_delta
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.profiles import gaussian_profile, laplace_profile, worst_profile
 from dpfast.privacy.profiles_student import student_profile
-from dpfast.privacy.release_calibration import GRID_SHARE, grid_delta
 from dpfast.privacy.sensitivity_release import (
     calibrate_functional,
     calibrate_parameter,
@@ -199,20 +198,6 @@ def test_r8_more_budget_never_needs_more_noise():
         calibrate_functional(1.0, 1e-6, 0.25, 1e-6, 0.02)
     with pytest.raises(InvalidBudget, match="noise"):
         calibrate_functional(1.0, 1e-6, 0.25, 5e-7, 0.02, "uniform")
-
-
-def test_r8_laplace_noise_on_a_grid():
-    """Discrete Laplace integers against the rounded Laplace variable, and the rounding's share."""
-    for a in (1e-1, 2.0**-12, 2.0**-20):
-        j = np.arange(0, int(60 / a) if a > 1e-3 else 10)
-        discrete = math.tanh(a / 2) * np.exp(-a * j)
-        rounded = np.where(j == 0, -math.expm1(-a / 2), np.exp(-a * j) * math.sinh(a / 2))
-        gap = np.abs(discrete - rounded) * np.where(j == 0, 1, 2)
-        if a > 1e-3:
-            assert 0.5 * gap.sum() <= grid_delta(a, 0.0) / 2 <= 0.5 * gap.sum() * 1.1
-        assert grid_delta(a, 0.0) >= a * a / 4
-    assert grid_delta(2.0**-20, 1.0) < 1e-12
-    assert GRID_SHARE < 1e-3
 
 
 # ---- R10: objective perturbation -----------------------------------------------------------------
