@@ -5,6 +5,8 @@ Every measurement is a new interpreter, in alternation with a bare one (`python 
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -23,6 +25,14 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(1000, 4))
 y = X.sum(axis=1) + rng.normal(size=1000)
 dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0)
+"""
+OWN_LOSS = """
+import math
+import dpfast
+def loss(r): return abs(r) - math.log1p(abs(r))
+def psi(r): return math.tanh(r)
+def psi_prime(r): return 1.0 - math.tanh(r) ** 2
+dpfast.CustomLoss(loss, psi, psi_prime, psi_bound=1.0, psi_prime_bound=1.0).compiled
 """
 DEMO_DATA = "from dpfast.datasets import load_census2000; load_census2000()"
 HEAVY = (
@@ -82,3 +92,27 @@ def test_fresh_process(benchmark, case, code, target, bare_subtracted):
     )
     if target is not None:
         benchmark.extra_info.update(limit=f"{target:g} s target", fraction=seconds / target)
+
+
+def test_own_loss(benchmark, tmp_path, monkeypatch):
+    """A loss of one's own from disk; the reference is its compilation."""
+    pytest.importorskip("numba")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", os.fspath(tmp_path))
+    compiled: list[float] = []
+    loaded: list[float] = []
+
+    def interleave() -> None:
+        shutil.rmtree(tmp_path / "dpfast", ignore_errors=True)
+        compiled.append(seconds_of(OWN_LOSS))
+
+    benchmark.pedantic(
+        lambda: loaded.append(seconds_of(OWN_LOSS)), setup=interleave, rounds=min(ROUNDS, 9)
+    )
+    modules = heavy_modules(OWN_LOSS)
+    benchmark.extra_info.update(
+        case=f"a loss of one's own, from disk (loads {' '.join(modules)})",
+        seconds=median(loaded),
+        reference_seconds=median(compiled),
+        speedup=median(compiled) / median(loaded),
+        modules=modules,
+    )

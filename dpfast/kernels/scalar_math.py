@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+
+from dpfast.kernels.code_key import is_helper
 
 __all__ = ["vectorisable"]
 
@@ -96,26 +98,44 @@ def _module(original: ModuleType) -> ModuleType:
 
 
 def vectorisable(function: Callable[[float], float]) -> Callable[[float], float]:
-    """The function with ``math`` and ``numpy`` of its module replaced by vectorisable versions.
+    """The function with ``math`` and ``numpy`` replaced by vectorisable versions.
 
-    The function itself is left alone; functions that it calls keep their own.
+    The function itself is left alone.  Functions that it calls keep their own mathematics, but are
+    compiled afresh: Numba may have compiled them when their globals had other values.
     """
     if not isinstance(function, FunctionType):
         return function
-    exchanged: dict[str, Any] = {}
-    for name, value in function.__globals__.items():
+
+    def exchanged(value: Any) -> Any:
         if value is math or value is np:
-            exchanged[name] = _module(value)
-        elif name in function.__code__.co_names:
-            for known, replacement in _functions().items():
-                if value is getattr(math, known) or value is getattr(np, known):
-                    exchanged[name] = replacement
+            return _module(value)
+        for known, replacement in _functions().items():
+            if value is getattr(math, known) or value is getattr(np, known):
+                return replacement
+        return _afresh(value, ())
+
+    return _with_other_values(function, exchanged)
+
+
+def _afresh(value: Any, callers: tuple[Any, ...]) -> Any:
+    """A function under Numba's decorator without what it has been compiled to; or the value."""
+    if not is_helper(value) or value in callers:
+        return value
+    import numba
+
+    inner = _with_other_values(value.py_func, lambda v: _afresh(v, (*callers, value)))
+    return numba.jit(**value.targetoptions)(inner)
+
+
+def _with_other_values(function: FunctionType, exchanged: Callable[[Any], Any]) -> FunctionType:
+    """A copy in which the globals and closed-over values that it names are exchanged."""
+    names = set(function.__code__.co_names).intersection(function.__globals__)
     copy = FunctionType(
         function.__code__,
-        {**function.__globals__, **exchanged},
+        {**function.__globals__, **{name: exchanged(function.__globals__[name]) for name in names}},
         function.__name__,
         function.__defaults__,
-        function.__closure__,
+        tuple(CellType(exchanged(cell.cell_contents)) for cell in function.__closure__ or ()),
     )
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy

@@ -1,7 +1,8 @@
 """Scalar Python functions compiled by Numba into block functions the record kernels can call.
 
-Numba is imported only when a loss of one's own is compiled.  IEEE arithmetic is kept: no
-``fastmath``.  The kernels hold whatever the functions return to the declared bounds.
+Numba is imported only when a loss of one's own is compiled: not if its machine code is on disk.
+IEEE arithmetic is kept: no ``fastmath``.  The kernels hold whatever the functions return to the
+declared bounds.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dpfast.errors import InvalidInput
+from dpfast.kernels import code_cache
+from dpfast.kernels.code_key import code_key
 from dpfast.kernels.scalar_math import vectorisable
 
 __all__ = ["CompiledLoss"]
@@ -26,6 +29,8 @@ class CompiledLoss:
         Functions of one float that Numba can compile and that cannot raise.
     coupled : bool
         Have the kernels hold psi' to its bound times one minus the square of psi over its bound.
+    cache : bool
+        Keep the machine code on disk, and take it from there.
 
     Attributes
     ----------
@@ -41,17 +46,47 @@ class CompiledLoss:
         exception that depends on a record would be seen outside.
     """
 
-    def __init__(self, loss: Scalar, psi: Scalar, psi_prime: Scalar, coupled: bool = False) -> None:
+    def __init__(
+        self,
+        loss: Scalar,
+        psi: Scalar,
+        psi_prime: Scalar,
+        coupled: bool = False,
+        cache: bool = True,
+    ) -> None:
         self.functions = (loss, psi, psi_prime)
         self.coupled = coupled
-        self._keep = _compile(loss, psi, psi_prime)
-        self.slopes_address, self.values_address = (int(f.address) for f in self._keep)
+        self.cache = cache
+        # a Numba function brings its source
+        plain = tuple(getattr(function, "py_func", function) for function in self.functions)
+        key = code_key(plain) if cache else None
+        self.slopes_address, self.values_address, self._keep = (
+            _compile(*plain) if key is None else _cached(key, plain)
+        )
 
-    def __reduce__(self) -> tuple[type[CompiledLoss], tuple[Scalar, Scalar, Scalar, bool]]:
-        return CompiledLoss, (*self.functions, self.coupled)
+    def __reduce__(self) -> tuple[type[CompiledLoss], tuple[Scalar, Scalar, Scalar, bool, bool]]:
+        return CompiledLoss, (*self.functions, self.coupled, self.cache)
 
 
-def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, Any]:
+def _cached(key: str, functions: tuple[Scalar, ...]) -> tuple[int, int, Any]:
+    """Addresses of the block functions and what keeps them valid, compiled or from disk."""
+    from dpfast.kernels.machine_code import MachineCode, object_code
+
+    code = code_cache.load(key)
+    if code is None:
+        compiled = _compile(*functions)
+        parts = dict(zip(("slopes", "values"), compiled[2], strict=True))
+        if any(part._library.has_dynamic_globals for part in parts.values()):
+            return compiled
+        code = object_code({n: (p.inspect_llvm(), p.native_name) for n, p in parts.items()})
+        if code is None or code_key(functions) != key:  # something was changed meanwhile
+            return compiled
+        code_cache.store(key, code)
+    machine = MachineCode(code)
+    return machine.address("slopes"), machine.address("values"), machine
+
+
+def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[int, int, Any]:
     try:
         import numba
         from numba import types
@@ -87,7 +122,7 @@ def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, Any]:
                 "Return a number for every residual, infinities included: replace raise and "
                 "assert, integer division and indexing by arithmetic on floats."
             )
-    return slopes, values
+    return int(slopes.address), int(values.address), (slopes, values)  # type: ignore[arg-type]
 
 
 def _may_raise(llvm: str) -> bool:
@@ -107,9 +142,8 @@ def _scalar(numba: Any, types: Any, name: str, function: Scalar) -> Any:
         raise InvalidInput(
             f"{name} must be a Python function of one residual; received {function!r}."
         )
-    plain = getattr(function, "py_func", function)  # a Numba function brings its source
     try:
-        compiled = numba.njit(error_model="numpy", inline="always")(vectorisable(plain))
+        compiled = numba.njit(error_model="numpy", inline="always")(vectorisable(function))
         compiled.compile((types.float64,))
         result = compiled.overloads[(types.float64,)].signature.return_type
     except Exception as error:  # Numba has no common base class of its failures

@@ -1546,6 +1546,41 @@ RELEASE_ALGORITHMS = (
     ),
 )
 
+CODE_OF_LOSSES = (
+    plant(
+        "code-key-without-closure",
+        "machine code of a loss is found again after a global, a closed-over value or a helper changed",
+        "dpfast/kernels/code_key.py",
+        ("tests/kernels/test_code_cache.py",),
+        "        tuple(_value(value, (*callers, function)) for value in _read_outside(function)),\n",
+        "        tuple(type(value) for value in _read_outside(function)),\n",
+    ),
+    plant(
+        "code-key-without-constants",
+        "machine code of a loss is found again after a constant changed",
+        "dpfast/kernels/code_key.py",
+        ("tests/kernels/test_code_cache.py",),
+        "        _value(code.co_consts),\n",
+        "        len(code.co_consts),\n",
+    ),
+    plant(
+        "code-of-another-helper",
+        "Numba's older compilation of a helper goes into the stored code of the new one",
+        "dpfast/kernels/scalar_math.py",
+        ("tests/kernels/test_code_cache.py",),
+        "        return _afresh(value, ())\n",
+        "        return value\n",
+    ),
+    plant(
+        "code-from-anybody",
+        "machine code is run from a folder that others may write to",
+        "dpfast/kernels/code_cache.py",
+        ("tests/kernels/test_code_cache.py",),
+        "    ours = status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS\n",
+        "    ours = status.st_uid == os.geteuid()\n",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *SHARES_AND_GROUPS,
     *NON_CONVEX,
@@ -1561,4 +1596,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *DATA_DEPENDENT_BEHAVIOUR,
     *STEERING_AND_BASELINES,
     *ONE_PARAMETER,
+    *CODE_OF_LOSSES,
 )
