@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,7 +43,7 @@ def store(key: str, code: bytes) -> None:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.mkdir(mode=0o700)
     with suppress(*NO_PLACE), _folder() as folder:
-        draft = f"{key}.{os.urandom(8).hex()}"
+        draft = f"{key}.{os.getpid()}.{threading.get_native_id()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
