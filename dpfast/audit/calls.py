@@ -379,6 +379,11 @@ def _releases() -> Iterator[Example]:
                 release_functional, "recursive", ("x1",),
                 {"ridge": 40.0, "certificate": "recursive"},
             ),
+            (release_functional, "leverage", ("x1",), {"ridge": 9.0, "certificate": "leverage"}),
+            (
+                release_functional, "leverage, not certified", (["x1", "x2"],),
+                {"certificate": "leverage"},
+            ),
             (release_parameter, "not certified", (), {}),
         ]  # fmt: skip
         for function, label, arguments, options in variants:
@@ -388,12 +393,14 @@ def _releases() -> Iterator[Example]:
             )  # fmt: skip
             name = f"dpfast.release.{function.__name__.split('_')[1]}.{function.__name__}"
             yield Example(name, f"{loss}, {domain!r}, {label}", call, binary, budget)
-        call = partial(
-            _shown, certify, (loss,),
-            {"privacy": PureDP(1.0), "domain": domain, "ridge": 1.0} | scale,
-        )  # fmt: skip
         name = "dpfast.release.certificate.certify"
-        yield Example(name, f"{loss}, {domain!r}", call, binary, PureDP(1.0).as_gdp())
+        for kind in ("global", "leverage"):
+            call = partial(
+                _shown, certify, (loss,),
+                {"privacy": PureDP(1.0), "domain": domain, "ridge": 1.0, "certificate": kind}
+                | scale,
+            )  # fmt: skip
+            yield Example(name, f"{loss}, {domain!r}, {kind}", call, binary, PureDP(1.0).as_gdp())
 
 
 def _shown(

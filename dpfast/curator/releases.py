@@ -20,9 +20,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dpfast.curator.answers import Receipt
 from dpfast.curator.certified import Minimiser, certified_minimiser, certified_plan
+from dpfast.curator.leverage import Leverage
 from dpfast.curator.observer import OBSERVER, Release
-from dpfast.curator.terms import FunctionalTerms, ParameterTerms, Terms
-from dpfast.errors import BudgetExceeded
+from dpfast.curator.terms import FunctionalTerms, Measure, ParameterTerms, Terms
+from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.models import Domain
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
 from dpfast.privacy.scaled_release import release_scaled
@@ -61,6 +62,8 @@ class CertifiedRelease:
     terms : Terms
     counts : Counts, optional
         Another certificate than that of claim R5, with integers of the same sensitivity (R13).
+    leverage : Leverage, optional
+        Certify the inverse of the largest leverage in place of the smallest eigenvalue (R31).
 
     Privacy
     -------
@@ -70,12 +73,19 @@ class CertifiedRelease:
     """
 
     def __init__(
-        self, curator: Curator, domain: Domain, terms: Terms, counts: Counts | None = None
+        self,
+        curator: Curator,
+        domain: Domain,
+        terms: Terms,
+        counts: Counts | None = None,
+        leverage: Leverage | None = None,
     ) -> None:
         self.plan = certified_plan(curator, domain.radius)
+        self.measure: Measure = self.plan if leverage is None else leverage.plan
         self.rate = laplace_rate(COUNT, terms.epsilon1)
         self.terms = terms
         self._counts = counts
+        self._leverage = leverage
         self._curator = curator
         self._domain = domain
         self._minimiser: Minimiser | None = None
@@ -83,17 +93,22 @@ class CertifiedRelease:
         curator.ledger.charge(terms.budget, terms.label)
 
     def certificate(self) -> CountAnswer:
-        """Release the count of eigenvalue steps with discrete Laplace noise (claim R5)."""
+        """Release the count of steps with discrete Laplace noise (claims R5 and R31)."""
         self._use("certificate")
         plan, curator = self.plan, self._curator
         found = self._found()
-        if self._counts is None:
+        claim = "R5"
+        if self._leverage is not None:
+            claim, kept = "R31", self._leverage.plan
+            value = self._leverage.value(found.hessian)
+            count = scaled_count(value, kept.step, kept.eta, largest=kept.ceiling)
+        elif self._counts is None:
             count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
         else:
             count = self._counts.count(found.eigenvalue)
         noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
         mu = self.terms.certificate_mu(COUNT / noise_scale)
-        receipt = Receipt("certificate", "R5", mu, float(COUNT), noise_scale)
+        receipt = Receipt("certificate", claim, mu, float(COUNT), noise_scale)
 
         def draw() -> NDArray[np.int64]:
             return np.array([release_integer(count, self.rate, curator._noise)], dtype=np.int64)
@@ -110,6 +125,10 @@ class CertifiedRelease:
         choices : tuple of FunctionalTerms
             From :func:`~dpfast.curator.terms.functional_terms` with the released lower bound.
         """
+        if self._leverage is not None and not np.array_equal(directions, self._leverage.directions):
+            raise InvalidInput(
+                "a leverage certificate bounds the noise of the directions it was opened with only."
+            )
         self._use("functional")
         curator = self._curator
         found = self._found()
@@ -142,7 +161,7 @@ class CertifiedRelease:
         return self._curator._release(question, receipt, self._found().theta).value
 
     def _scale(self, found: Minimiser, direction: Array, choice: FunctionalTerms) -> float:
-        """Secret scale of one functional's noise (claim R6)."""
+        """Secret scale of one functional's noise (claims R6 and R33)."""
         plan = self.plan
         factor = cho_factor(found.hessian, check_finite=False)
         p = cho_solve(factor, direction, check_finite=False)
@@ -150,7 +169,7 @@ class CertifiedRelease:
         delta = unit * self._domain.support(p)
         # never negative: the computed Hessian is positive definite by claim R20
         length = math.sqrt(max(float(direction @ p), 0.0))
-        psi = unit * plan.radius / math.sqrt(choice.l0) * length
+        psi = unit * self.measure.radius / math.sqrt(choice.l0) * length
         return choice.multiplier * (choice.factors.A * delta + choice.factors.Bc * psi)
 
     def _use(self, query: str) -> None:

@@ -12,10 +12,12 @@ from typing import NamedTuple
 from dpfast.errors import InvalidBudget
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.certified_minimiser import MinimiserPlan
+from dpfast.privacy.leverage import LeveragePlan
 from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.scaled_release import grid_delta
 from dpfast.privacy.sensitivity_release import (
     EVALUATION,
+    MOST_EVALUATION,
     FunctionalFactors,
     calibrate_functional,
     calibrate_parameter,
@@ -28,10 +30,21 @@ from dpfast.privacy.sensitivity_release import (
     tail_count,
 )
 
-__all__ = ["FunctionalTerms", "ParameterTerms", "Terms", "functional_terms", "parameter_terms"]
+__all__ = [
+    "FunctionalTerms",
+    "Measure",
+    "ParameterTerms",
+    "Terms",
+    "functional_terms",
+    "parameter_terms",
+]
 
 #: Tolerances of the ratio of scales to choose from, after the certificate is seen.
 TOLERANCES = (0.01, 0.015, 0.02, 0.03, 0.045, 0.065, 0.1, 0.14, 0.19, 0.25)
+
+
+#: What a certificate measures: the smallest eigenvalue, or the inverse of the largest leverage.
+Measure = MinimiserPlan | LeveragePlan
 
 
 class Terms(NamedTuple):
@@ -84,8 +97,8 @@ class Terms(NamedTuple):
         """How far the certificate's noise is taken to reach (claim R5)."""
         return tail_count(self.epsilon1, self.delta1)
 
-    def lower_bound(self, count: int, plan: MinimiserPlan) -> float:
-        """Lower bound of the smallest eigenvalue, wrong with probability delta1 at most."""
+    def lower_bound(self, count: int, plan: Measure) -> float:
+        """Lower bound of what is certified, wrong with probability delta1 at most."""
         floor = plan.floor
         return lower_bound_from_release(count, self.tail(), plan.step, plan.eta, lreg=floor)
 
@@ -96,7 +109,7 @@ class FunctionalTerms(NamedTuple):
     Attributes
     ----------
     l0 : float
-        Lower bound of the smallest eigenvalue.
+        Lower bound of what is certified.
     tau : float
         Tolerance of the ratio of neighbouring scales.
     factors : FunctionalFactors
@@ -123,25 +136,29 @@ class ParameterTerms(NamedTuple):
 
 
 def functional_terms(
-    plan: MinimiserPlan, terms: Terms, l0: float, norm: float, support: float
+    plan: Measure, terms: Terms, l0: float, norm: float, support: float | None
 ) -> FunctionalTerms | None:
     """The tolerance with the smallest noise bound, or None if nothing can be certified.
 
     Parameters
     ----------
-    plan : MinimiserPlan
+    plan : MinimiserPlan or LeveragePlan
     terms : Terms
     l0 : float
-        Released lower bound of the smallest eigenvalue.
-    norm, support : float
-        Length of the direction, and ``sup |w'x|`` over the domain.
+        Released lower bound of what the plan measures.
+    norm : float
+        Length of the direction, as measured by the plan.
+    support : float or None
+        ``sup |w'x|`` over the domain, where that bounds the scale further (claim R7).
     """
-    if evaluation_error(plan.dimension, plan.largest, l0) > EVALUATION:
+    error = evaluation_error(plan.dimension, plan.largest, l0 / plan.spread)
+    if error > MOST_EVALUATION:
         return None
+    solver_error = plan.solver_error + (3.0 * error if error > EVALUATION else 0.0)
     v = hessian_ratio(plan.step, l0)
     best: FunctionalTerms | None = None
     for tau in TOLERANCES:
-        factors = functional_factors(v, tau, plan.solver_error)
+        factors = functional_factors(v, tau, solver_error)
         if factors is None:
             continue
         multiplier = functional_multiplier(terms, tau)
@@ -156,7 +173,7 @@ def functional_terms(
             l0,
             norm,
             support=support,
-            solver_error=plan.solver_error,
+            solver_error=solver_error,
         )
         bound = multiplier * shift * (1.0 + 2.0**-40)
         if best is None or bound < best.scale_bound:

@@ -17,7 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InvalidInput
 from dpfast.models.losses import check_constant
-from dpfast.models.quadratics import ball_maximum, diagonal_bound, vertex_maximum
+from dpfast.models.quadratics import (
+    ball_maximum,
+    diagonal_bound,
+    monotone_ball,
+    monotone_vertices,
+    vertex_maximum,
+)
 
 __all__ = ["Ball", "Box", "Domain", "LpBall"]
 
@@ -139,7 +145,30 @@ class Domain:
             values = self._gauge_at(rest, left), self._gauge_at(rest, right)
             best = min(best, *values)
             low, high = (low, right) if values[0] < values[1] else (left, high)
+            if high - low <= 1e-15 * best:
+                break
         return best * (1.0 + 1e-12)
+
+    def even_length(self, direction: ArrayLike) -> float:
+        """Length t with ``p'H^-1 p = t^2 mean(x'H^-1 x)`` for rows spread evenly.
+
+        Evenly means over the corners of a polytope or the surface of a ball: H is the second
+        moment of such rows, and the mean is the number of dimensions they span.
+
+        Parameters
+        ----------
+        direction : ndarray of shape (dimension,)
+            What rows do not span of it is left out.
+        """
+        p = np.asarray(direction, dtype=float)
+        mean, covariance = self._moments(len(p) - int(self.intercept))
+        if self.intercept:
+            mean = np.concatenate([[1.0], mean])
+            covariance = np.pad(covariance, ((1, 0), (1, 0)))
+        values, vectors = np.linalg.eigh(covariance + np.outer(mean, mean))
+        seen = values > 1e-10 * values[-1]
+        squares = (vectors[:, seen].T @ p) ** 2 / values[seen]
+        return math.sqrt(float(squares.sum()) / int(seen.sum()))
 
     def quadratic_bound(self, H_inverse: ArrayLike) -> float:
         """An upper bound of ``sup x'H^-1 x`` over rows, rounded up; see the class for exactness.
@@ -152,7 +181,8 @@ class Domain:
         Notes
         -----
         Only values that are exact are monotone in the Loewner order, hence have a sensitivity
-        (claim R3); others serve the certificates of a solver, which need any upper bound.
+        (claim R3); others serve the certificates of a solver, which need any upper bound.  For
+        one that is always monotone see :meth:`monotone_bound`.
         """
         M = _symmetric(H_inverse, self.dimension)
         return min(bound for bound in self._quadratic(M) if bound is not None)
@@ -160,6 +190,21 @@ class Domain:
     def quadratic_maximum(self, H_inverse: ArrayLike) -> float | None:
         """``sup x'H^-1 x`` exactly (up to rounding), or None where that is out of reach."""
         return self._quadratic(_symmetric(H_inverse, self.dimension))[0]
+
+    def monotone_bound(self, H_inverse: ArrayLike) -> float:
+        """An upper bound of ``sup x'H^-1 x`` that is monotone in the Loewner order (claim R31).
+
+        ``H^-1 <= K^-1`` implies a value that is no larger, and ``a H^-1`` has a times the value:
+        what a certificate may be made of (claim R3).  Exact where :meth:`quadratic_maximum` is and
+        the domain is a polytope, else the smaller of bounds that are such functions.  Which of
+        them follows from the domain alone.
+
+        Parameters
+        ----------
+        H_inverse : ndarray of shape (dimension, dimension)
+            Positive semidefinite.
+        """
+        return self._monotone(_symmetric(H_inverse, self.dimension))
 
     def _project(self, rows: Array) -> Array:
         raise NotImplementedError
@@ -178,6 +223,13 @@ class Domain:
 
     def _quadratic(self, M: Array) -> list[float | None]:
         """The exact maximum or None, then proved upper bounds."""
+        raise NotImplementedError
+
+    def _monotone(self, M: Array) -> float:
+        raise NotImplementedError
+
+    def _moments(self, q: int) -> tuple[Array, Array]:
+        """Mean and covariance of the free coordinates of rows that are spread evenly."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -258,6 +310,12 @@ class Ball(Domain):
     def _quadratic(self, M: Array) -> list[float | None]:
         return [ball_maximum(M, self.covariate_radius, self.intercept)]
 
+    def _monotone(self, M: Array) -> float:
+        return monotone_ball(M, self.covariate_radius, self.intercept)
+
+    def _moments(self, q: int) -> tuple[Array, Array]:
+        return np.zeros(q), np.eye(q) * (self.covariate_radius**2 / q)
+
     def __repr__(self) -> str:
         return f"Ball({self._radius:.17g}{', intercept=True' if self.intercept else ''})"
 
@@ -265,7 +323,7 @@ class Ball(Domain):
 class Box(Domain):
     """Covariates between lows and highs, each on its own.
 
-    ``quadratic_bound`` is exact up to 16 free coordinates (all vertices); beyond, the smallest of
+    ``quadratic_bound`` is exact up to 24 free coordinates (all vertices); beyond, the smallest of
     several proved bounds.
 
     Parameters
@@ -330,12 +388,19 @@ class Box(Domain):
         return max(abs(excess), float((np.abs(p - excess * middle) / half).max()))
 
     def _quadratic(self, M: Array) -> list[float | None]:
+        return quadratic_bounds(M, self._ends(M), self.intercept)
+
+    def _monotone(self, M: Array) -> float:
+        return monotone_vertices(M, self._ends(M), self.intercept)
+
+    def _moments(self, q: int) -> tuple[Array, Array]:
+        lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
+        return 0.5 * (lows + highs), np.diag(0.25 * (highs - lows) ** 2)
+
+    def _ends(self, M: Array) -> list[Array]:
         q = len(M) - int(self.intercept)
         lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
-        choices: list[Array] = [
-            np.array([[low], [high]]) for low, high in zip(lows, highs, strict=True)
-        ]
-        return quadratic_bounds(M, choices, self.intercept)
+        return [np.array([[low], [high]]) for low, high in zip(lows, highs, strict=True)]
 
     def __repr__(self) -> str:
         tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
@@ -407,8 +472,7 @@ class LpBall(Domain):
         exact: float | None = None
         box: list[float | None] = []
         if self.p == 1.0:
-            points = np.vstack([np.eye(q), -np.eye(q)]) * self.lp_radius
-            exact = vertex_maximum(M, [points], self.intercept)
+            exact = vertex_maximum(M, [self._corners(q)], self.intercept)
         elif self.p == 2.0:
             exact = ball
         elif self.p > 2.0:  # inside the box of the same radius
@@ -416,6 +480,22 @@ class LpBall(Domain):
             box = quadratic_bounds(M, [half] * q, self.intercept)
             exact = box[0] if math.isinf(self.p) else None
         return [exact, ball, *box]
+
+    def _monotone(self, M: Array) -> float:
+        q = len(M) - int(self.intercept)
+        if self.p == 1.0:
+            return monotone_vertices(M, [self._corners(q)], self.intercept)
+        ball = monotone_ball(M, self._free_radius(q), self.intercept)
+        if self.p <= 2.0:
+            return ball
+        half = np.array([[-self.lp_radius], [self.lp_radius]])
+        return min(ball, monotone_vertices(M, [half] * q, self.intercept))
+
+    def _moments(self, q: int) -> tuple[Array, Array]:
+        return np.zeros(q), np.eye(q) * (self._free_radius(q) ** 2 / q)
+
+    def _corners(self, q: int) -> Array:
+        return np.vstack([np.eye(q), -np.eye(q)]) * self.lp_radius
 
     def __repr__(self) -> str:
         tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""

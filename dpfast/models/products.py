@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from dpfast.errors import InvalidInput
 from dpfast.models.domains import Domain, describe, quadratic_bounds
+from dpfast.models.quadratics import monotone_vertices
 
 __all__ = ["OneHot", "Interval", "Product"]
 
@@ -93,7 +95,7 @@ class OneHot:
 class Product(Domain):
     """Independent intervals and one-hot blocks, in the order of the columns of X.
 
-    ``support`` is exact; ``quadratic_bound`` is exact up to 2^16 combinations of extreme points
+    ``support`` is exact; ``quadratic_bound`` is exact up to 2^24 combinations of extreme points
     and the smallest of proved bounds beyond.
 
     Parameters
@@ -156,6 +158,14 @@ class Product(Domain):
 
     def _quadratic(self, M: Array) -> list[float | None]:
         return quadratic_bounds(M, [part.points for part in self.parts], self.intercept)
+
+    def _monotone(self, M: Array) -> float:
+        return monotone_vertices(M, [part.points for part in self.parts], self.intercept)
+
+    def _moments(self, q: int) -> tuple[Array, Array]:
+        points = [part.points for part in self.parts]
+        covariance = block_diag(*(np.cov(p, rowvar=False, ddof=0) for p in points))
+        return np.concatenate([p.mean(axis=0) for p in points]), covariance
 
     def __repr__(self) -> str:
         tail = ", intercept=True" if self.intercept else ""

@@ -1,25 +1,38 @@
 """Largest value of a positive semidefinite quadratic form over a set: exact, or a proved bound.
 
-A convex function over a polytope is largest at a vertex, so small products of intervals and
-one-hot blocks are enumerated.  Beyond that, every positive block-diagonal D with ``M <= D`` in the
-Loewner order gives ``x'Mx <= x'Dx``: scaled multiples of a trial D are optimised by a fixed number
-of multiplicative steps, and the smallest bound found is returned.
+A convex function over a polytope is largest at a vertex, so products of intervals and one-hot
+blocks are enumerated: half of the blocks against the other half, by matrix products.  Beyond that
+there are two kinds of bound.  Every positive block-diagonal D with ``M <= D`` in the Loewner order
+gives ``x'Mx <= x'Dx``: scaled multiples of a trial D are optimised by a fixed number of
+multiplicative steps, and the smallest bound found is returned.  And groups of blocks that can be
+enumerated are joined by the triangle inequality, which is monotone in M.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ball_maximum", "diagonal_bound", "vertex_maximum"]
+__all__ = [
+    "ball_maximum",
+    "diagonal_bound",
+    "grouped_bound",
+    "monotone_ball",
+    "monotone_vertices",
+    "vertex_maximum",
+]
 
 Array = NDArray[np.float64]
 
 #: Most vertices that are enumerated.
-MOST_VERTICES = 1 << 16
+MOST_VERTICES = 1 << 24
+
+#: Values formed at a time, so that they stay in the cache.
+_CHUNK = 1 << 17
 
 _ROUNDOFF = 2.0**-53
 _STEPS = 60
@@ -97,20 +110,106 @@ def vertex_maximum(M: Array, choices: Sequence[Array], intercept: bool) -> float
     Returns
     -------
     float or None
-        None if there are more than 2^16 combinations.
+        None if there are more than 2^24 combinations.
     """
     if not np.isfinite(M).all():
         return math.inf
     blocks = _full(choices, intercept)
     if math.prod(len(block) for block in blocks) > MOST_VERTICES:
         return None
+    edges = np.cumsum([0, *(block.shape[1] for block in blocks)])
+    columns = [np.arange(low, high) for low, high in pairwise(edges)]
+    (first, rows), (second, others) = (
+        (
+            np.concatenate([columns[k] for k in half]) if half else np.arange(0),
+            _combinations([blocks[k] for k in half]),
+        )
+        for half in _groups([len(block) for block in blocks], 2)
+    )
+    own = _squares(M[np.ix_(first, first)], rows)
+    # the last column adds what the other half contributes on its own
+    cross = np.hstack([2.0 * (rows @ M[np.ix_(first, second)]), np.ones((len(rows), 1))])
+    others = np.hstack([others, _squares(M[np.ix_(second, second)], others)[:, None]])
+    chunk = max(1, _CHUNK // len(others))
+    best = -math.inf
+    for start in range(0, len(rows), chunk):
+        stop = start + chunk
+        values = (cross[start:stop] @ others.T).max(axis=1) + own[start:stop]
+        best = max(best, float(values.max()))
+    # of |x|'|M||x|: at most the squared norm of a row times that of M, and entry by entry
+    square = sum(float((block * block).sum(axis=1).max()) for block in blocks)
+    sizes = np.concatenate([np.abs(block).max(axis=0) for block in blocks])
+    size = min(square * float(np.linalg.norm(M)), float(sizes @ np.abs(M) @ sizes))
+    return max(0.0, best) + 2.0 * (len(M) + 3) * _ROUNDOFF * size
+
+
+def grouped_bound(M: Array, choices: Sequence[Array], intercept: bool) -> float:
+    """Upper bound of the maximum that is monotone in M, for any number of vertices (claim R31).
+
+    ``||x||_M <= sum ||x_g||_M`` over groups g of blocks, fixed in advance, each enumerated.
+    """
+    blocks = _full(choices, intercept)
+    edges = np.cumsum([0, *(block.shape[1] for block in blocks)])
+    sizes = [len(block) for block in blocks]
+    number = 1
+    while True:
+        groups = _groups(sizes, number)
+        if all(math.prod(sizes[k] for k in group) <= MOST_VERTICES for group in groups):
+            break
+        number += 1
+    parts = []
+    for group in groups:
+        columns = np.concatenate([np.arange(edges[k], edges[k + 1]) for k in group])
+        part = vertex_maximum(M[np.ix_(columns, columns)], [blocks[k] for k in group], False)
+        assert part is not None
+        parts.append(part)
+    return _joined(parts)
+
+
+def monotone_vertices(M: Array, choices: Sequence[Array], intercept: bool) -> float:
+    """The maximum where it can be enumerated, else a bound that is monotone in M (claim R31)."""
+    exact = vertex_maximum(M, choices, intercept)
+    if exact is not None:
+        return exact
+    square = sum(float((block * block).sum(axis=1).max()) for block in _full(choices, intercept))
+    ball = ball_maximum(M, math.sqrt(square) * (1.0 + 2.0**-44), False)
+    return min(ball, grouped_bound(M, choices, intercept))
+
+
+def monotone_ball(M: Array, radius: float, intercept: bool) -> float:
+    """Bound over ``||x|| <= radius`` or ``x = (1, z), ||z|| <= radius``, monotone in M (R31)."""
+    if not intercept:
+        return ball_maximum(M, radius, False)
+    whole = ball_maximum(M, math.hypot(1.0, radius), False)
+    return min(whole, _joined([max(float(M[0, 0]), 0.0), ball_maximum(M[1:, 1:], radius, False)]))
+
+
+def _joined(parts: Sequence[float]) -> float:
+    """``(sum sqrt(part))^2``, rounded up: bound for a sum of vectors of these squared norms."""
+    return math.fsum(math.sqrt(part) for part in parts) ** 2 * (1.0 + 1e-14)
+
+
+def _groups(sizes: Sequence[int], number: int) -> list[list[int]]:
+    """Indices of blocks in groups of about equally many combinations; public."""
+    groups: list[list[int]] = [[] for _ in range(number)]
+    products = [1] * number
+    for k in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
+        least = products.index(min(products))
+        groups[least].append(k)
+        products[least] *= sizes[k]
+    return [sorted(group) for group in groups]
+
+
+def _combinations(blocks: Sequence[Array]) -> Array:
+    """Every combination of the blocks' points, one per row."""
     rows = np.zeros((1, 0))
     for block in blocks:
         rows = np.hstack([np.repeat(rows, len(block), axis=0), np.tile(block, (len(rows), 1))])
-    best = float(np.einsum("ij,ij->i", rows @ M, rows).max())
-    sizes = np.concatenate([np.abs(block).max(axis=0) for block in blocks])
-    error = 2.0 * (len(M) + 3) * _ROUNDOFF * float(sizes @ np.abs(M) @ sizes)
-    return max(0.0, best) + error
+    return rows
+
+
+def _squares(M: Array, rows: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->i", rows @ M, rows))
 
 
 def diagonal_bound(M: Array, choices: Sequence[Array], intercept: bool) -> float:

@@ -81,6 +81,12 @@ class MinimiserPlan(NamedTuple):
         return (self.ridge + self.stiffness) * (1.0 - 2.0**-40)
 
     @property
+    def spread(self) -> float:
+        """As in :class:`~dpfast.privacy.leverage.LeveragePlan`: what is certified is the smallest
+        eigenvalue itself."""
+        return 1.0
+
+    @property
     def reach(self) -> float:
         """Bound on the norm of every point of the box."""
         return self.box * math.sqrt(self.dimension) * _UP

@@ -53,8 +53,11 @@ ROWS = 1.0 + 1e-11
 #: Largest step relative to the released eigenvalue for which a functional is released.
 MOST_STEP = 0.5
 
-#: Relative error allowed in the computed Delta and Psi (claim R6).
+#: Relative error of the computed Delta and Psi that the factors of a functional cover (claim R6).
 EVALUATION = 1e-8
+
+#: Largest relative error that is covered as an error of the solver, three times over (claim R6).
+MOST_EVALUATION = 1e-4
 
 #: Bc is at least this part of A, so that errors relative to Psi are small relative to the scale.
 LEAST_PSI = 1e-3

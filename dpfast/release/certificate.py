@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpfast.curator.certified import certified_plan
+from dpfast.curator.leverage import Leverage
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import Terms
 from dpfast.errors import InvalidBudget
@@ -36,7 +37,7 @@ def certify(
     threads: int | None = None,
     names: Sequence[str] | None = None,
 ) -> Certificate:
-    """Release a lower bound of the smallest eigenvalue of the Hessian at the minimiser.
+    """Release a lower bound of the curvature at the minimiser, by default its smallest eigenvalue.
 
     The eigenvalue moves by at most ``2 c B1 radius^2/n`` when one record is replaced, whatever the
     data (theorem A of the formulas page, which replaces algorithms 2 and 6 of paper 3), so one
@@ -58,9 +59,10 @@ def certify(
         Public residual scale; required by all losses but the logistic.
     ridge : float
         Public penalty, part of the Hessian.
-    certificate : {"global", "recursive"}
+    certificate : {"global", "leverage", "recursive"}
         One release whose step is the same everywhere (theorem A), or the paper's recursion with
-        its corrected constants, which certifies later.
+        its corrected constants, which certifies later; "leverage" bounds ``1/sup x'H^-1 x`` over
+        the declared rows in place of the eigenvalue (see :func:`dpfast.release_functional`).
     failure : float
         Probability with which the lower bound may be wrong.
     ledger, noise, threads, names
@@ -72,7 +74,7 @@ def certify(
 
     Privacy
     -------
-    ``privacy``: pure DP under replacement of one record, n public (claims R3, R5 and R20 of
+    ``privacy``: pure DP under replacement of one record, n public (claims R3, R5, R20 and R31 of
     ``dpfast/privacy/PROOFS-release.md``).
     """
     if not isinstance(privacy, PureDP):
@@ -88,8 +90,9 @@ def certify(
     curator = request.curator(Ledger(privacy))
     plan = certified_plan(curator, request.domain.radius)
     recursion = request.recursion(certificate, plan)
+    leverage = Leverage(plan, request.domain) if certificate == "leverage" else None
     request.charge(ledger, privacy, "certify")
-    query = CertifiedRelease(curator, request.domain, terms, recursion)
+    query = CertifiedRelease(curator, request.domain, terms, recursion, leverage)
     count = query.certificate().value
     guarantee = request.guarantee(epsilon, 0.0, ("the certificate",))
-    return request.certificate(plan, terms, count, recursion, guarantee)
+    return request.certificate(query.measure, terms, count, recursion, guarantee)

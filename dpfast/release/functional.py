@@ -79,9 +79,14 @@ def release_functional(
     noise_law : {"laplace", "student", "gaussian"}
         Law of the noise.  Laplace is best for one number in most settings; "student" (three
         degrees of freedom) tolerates the most change of scale, "gaussian" the least.
-    certificate : {"global", "recursive"}
-        One release whose step is the same everywhere (theorem A), or the paper's recursion with
-        its corrected constants, which certifies later.
+    certificate : {"global", "leverage", "recursive"}
+        What is certified: the smallest eigenvalue of the Hessian, by one release whose step is the
+        same everywhere (theorem A), or by the paper's recursion with its corrected constants,
+        which certifies later; or the largest leverage ``x'H^-1 x`` of the declared rows, which
+        depends on neither units nor origins of the columns.  It never certifies later than
+        "global", far earlier for one-hot blocks and columns that are not centred and scaled, and
+        its secret noise is never larger; but the announced bound of the noise can be larger, by
+        up to ``sqrt(p)`` for centred and scaled columns, for which "global" is as good.
     certificate_share : float
         Part of epsilon for the certificate.
     fallback : {None, "objective-perturbation"}
@@ -113,10 +118,10 @@ def release_functional(
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claims R2 to R9 and R20 to R24
-    of ``dpfast/privacy/PROOFS-release.md``).  The scale of the noise is a secret: only a public
-    bound of it is returned.  The public penalty of claim R20 is part of the objective; its force
-    is that of a fraction of one record.  Running time is not protected.
+    ``privacy`` in total under replacement of one record, n public (claims R2 to R9, R20 to R24
+    and R31 to R33 of ``dpfast/privacy/PROOFS-release.md``).  The scale of the noise is a secret:
+    only a public bound of it is returned.  The public penalty of claim R20 is part of the
+    objective; its force is that of a fraction of one record.  Running time is not protected.
 
     Examples
     --------
@@ -148,11 +153,11 @@ def release_functional(
     share = in_unit(certificate_share, "certificate_share")
     terms = make_terms("functional", main, share, fallback, noise=noise_law, count=len(rows))
     functional_multiplier(terms, 0.1)  # refuses an impossible budget while nothing is spent
-    session = Session(request, terms, "release_functional", total, ledger, certificate, extra)
-    sizes = [(float(np.linalg.norm(w)), request.domain.support(w)) for w in rows]
+    session = Session(request, terms, "release_functional", total, ledger, certificate, extra, rows)
+    sizes = session.sizes(rows)
 
     def allow(l0: float) -> Choices | None:
-        choices = [functional_terms(session.plan, terms, l0, *size) for size in sizes]
+        choices = [functional_terms(session.measure, terms, l0, *size) for size in sizes]
         found = tuple(choice for choice in choices if choice is not None)
         return found if len(found) == len(choices) else None
 

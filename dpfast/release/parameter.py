@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpfast.curator.terms import ParameterTerms, parameter_terms
+from dpfast.errors import InvalidInput
 from dpfast.inference.request import in_unit
 from dpfast.models import Domain, Loss
 from dpfast.privacy.budget import Budget
@@ -43,10 +44,11 @@ def release_parameter(
 
     Parameters
     ----------
-    X, y, loss, domain, scale, ridge, certificate, certificate_share, ledger, noise, threads, names
+    X, y, loss, domain, scale, ridge, certificate_share, ledger, noise, threads, names
         As for :func:`dpfast.release_functional`.
     privacy : ApproxDP
         The **total** (epsilon, delta).
+    certificate : {"global", "recursive"}
     fallback : {None, "objective-perturbation"}
         What to do if the curvature cannot be certified.
 
@@ -66,6 +68,11 @@ def release_parameter(
     )  # fmt: skip
     share = in_unit(certificate_share, "certificate_share")
     terms = make_terms("parameter", total, share, fallback, noise="gaussian", count=1)
+    if certificate == "leverage":
+        raise InvalidInput(
+            'certificate="leverage" bounds functionals of the parameter, not its length. Pass '
+            '"global" or "recursive", or use dpfast.release_functional with directions.'
+        )
     session = Session(request, terms, "release_parameter", total, ledger, certificate)
 
     def allow(l0: float) -> ParameterTerms | None:

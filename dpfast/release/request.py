@@ -10,23 +10,24 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.curator.projection import ProjectedRecords
-from dpfast.curator.terms import Terms
+from dpfast.curator.terms import Measure, Terms
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.inference.request import Request, charge_shared
 from dpfast.models import Bounded, Domain, Loss, Objective, release_constants, resolve_loss
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.leverage import LeveragePlan
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity_release import COUNT
 from dpfast.release.recursion import RecursiveCertificate
-from dpfast.release.results import Certificate, ReleaseGuarantee
+from dpfast.release.results import EIGENVALUE, LEVERAGE, Certificate, ReleaseGuarantee
 
 __all__ = ["ReleaseRequest", "approximate"]
 
 Array = NDArray[np.float64]
 
-CERTIFICATES = ("global", "recursive")
+CERTIFICATES = ("global", "leverage", "recursive")
 
 #: Slack above the radius within which the kernels leave a projected row as it is.
 ROW_SLACK = 1.0 + 1e-12
@@ -113,12 +114,12 @@ class ReleaseRequest:
         return ReleaseGuarantee(text, epsilon, delta, self.n, tuple(entries))
 
     def recursion(self, certificate: str, plan: MinimiserPlan) -> RecursiveCertificate | None:
-        """The paper's recursion if it was asked for, None for the one of theorem A."""
+        """The paper's recursion if it was asked for, None for those of theorem A."""
         if certificate not in CERTIFICATES:
             raise InvalidInput(
                 f"certificate must be one of {CERTIFICATES}; received {certificate!r}."
             )
-        if certificate == "global":
+        if certificate != "recursive":
             return None
         curvature = release_constants(self.loss, self.objective().scale).curvature
         return RecursiveCertificate.linear_model(
@@ -127,7 +128,7 @@ class ReleaseRequest:
 
     def certificate(
         self,
-        plan: MinimiserPlan,
+        plan: Measure,
         terms: Terms,
         count: int,
         recursion: RecursiveCertificate | None,
@@ -147,6 +148,7 @@ class ReleaseRequest:
             floor=plan.floor,
             failure=terms.delta1,
             privacy=privacy,
+            quantity=LEVERAGE if isinstance(plan, LeveragePlan) else EIGENVALUE,
         )
 
     def charge(self, ledger: Ledger | None, privacy: Budget, what: str) -> None:

@@ -22,6 +22,10 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+#: What a certificate bounds from below.
+EIGENVALUE = "smallest eigenvalue of the Hessian"
+LEVERAGE = "inverse of the largest leverage x'H^-1 x"
+
 
 class ReleaseGuarantee(NamedTuple):
     """What was spent in total, certificate and fallback included.
@@ -55,20 +59,23 @@ class ReleaseGuarantee(NamedTuple):
 
 
 class Certificate:
-    """A private lower bound of the smallest eigenvalue of the Hessian at the minimiser.
+    """A private lower bound of the curvature at the minimiser.
 
     Attributes
     ----------
+    quantity : str
+        What is bounded: the smallest eigenvalue of the Hessian H, or ``1/L`` with L the largest
+        ``x'H^-1 x`` over the declared rows (``certificate="leverage"``).
     lower_bound : float
-        At most the eigenvalue, except with probability ``failure``; the public penalty's share
+        At most the quantity, except with probability ``failure``; the public penalty's share
         (``floor``) where nothing could be certified.
     estimate : float
-        Released eigenvalue: its noise is Laplace of scale ``step/epsilon``, and it is cut at
+        Released quantity: its noise is Laplace of scale ``step/epsilon``, and it is cut at
         ``step``.
     step : float
-        By how much replacing one record can change the eigenvalue.
+        By how much replacing one record can change the quantity.
     floor : float
-        The eigenvalue is at least this for every data set.
+        The quantity is at least this for every data set.
     failure : float
     privacy : ReleaseGuarantee
     """
@@ -82,7 +89,9 @@ class Certificate:
         floor: float,
         failure: float,
         privacy: ReleaseGuarantee,
+        quantity: str = EIGENVALUE,
     ) -> None:
+        self.quantity = quantity
         self.lower_bound = lower_bound
         self.estimate = estimate
         self.step = step
@@ -97,8 +106,8 @@ class Certificate:
 
     def __str__(self) -> str:
         return (
-            f"Smallest eigenvalue of the Hessian: at least {self.lower_bound:.5g} (except with "
-            f"probability {self.failure:.2g})\n"
+            f"{self.quantity[0].upper()}{self.quantity[1:]}: at least {self.lower_bound:.5g} "
+            f"(except with probability {self.failure:.2g})\n"
             f"  released estimate {self.estimate:.5g}; one record moves it by {self.step:.3g} at "
             f"most\n{self.privacy}"
         )
@@ -152,7 +161,8 @@ class NotCertified:
             f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
             f"{self.lower_bound_needed:.5g}\n"
             f"  {wanted}; ridge={self.ridge_needed:.3g} would do for any records\n"
-            f"  released estimate of the eigenvalue: {self.certificate.estimate:.5g}\n"
+            f"  released estimate of the {self.certificate.quantity}: "
+            f"{self.certificate.estimate:.5g}\n"
             f"{self.privacy}"
         )
 
@@ -254,7 +264,7 @@ class FunctionalRelease:
         if self._sampling_error is not None:
             for name, (low, high) in zip(self.names, self.conf_int(), strict=True):
                 lines.append(f"  {name}: 95% with sampling error [{low:.5g}, {high:.5g}]")
-        lines.append(f"  certified smallest eigenvalue {self.certificate.lower_bound:.5g}")
+        lines.append(f"  certified {self.certificate.quantity}: {self.certificate.lower_bound:.5g}")
         return "\n".join([*lines, str(self.privacy)])
 
     def __repr__(self) -> str:

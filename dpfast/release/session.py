@@ -6,10 +6,14 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpfast.curator.certified import certified_plan
+from dpfast.curator.leverage import Leverage
 from dpfast.curator.perturbation import PerturbationTerms, perturbation_terms, perturbed_minimiser
 from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Terms
+from dpfast.curator.terms import Measure, Terms
 from dpfast.errors import InvalidInput
 from dpfast.models import release_constants
 from dpfast.privacy.budget import ApproxDP, Budget
@@ -27,6 +31,8 @@ FALLBACKS = (None, "objective-perturbation")
 #: Part of delta for the certificate's failure, and of the rest for a fallback.
 FAILURE_SHARE = 0.5
 RESERVE_SHARE = 0.1
+
+Array = NDArray[np.float64]
 
 Allowed = TypeVar("Allowed")
 Released = TypeVar("Released")
@@ -71,9 +77,19 @@ class Session:
     ledger : Ledger or None
         Shared; charged at once.
     certificate : str
-        "global" or "recursive".
+        "global", "leverage" or "recursive".
     extra : tuple of str
         What else the total pays for.
+    directions : ndarray of shape (k, p), optional
+        Whose functionals will be released.
+
+    Attributes
+    ----------
+    plan : MinimiserPlan
+        Of the search for the minimiser.
+    measure : MinimiserPlan or LeveragePlan
+        Of what is certified.
+    leverage : Leverage or None
     """
 
     def __init__(
@@ -85,6 +101,7 @@ class Session:
         ledger: Ledger | None,
         certificate: str,
         extra: tuple[str, ...] = (),
+        directions: Array | None = None,
     ) -> None:
         self.request = request
         self.terms = terms
@@ -93,9 +110,13 @@ class Session:
         curator = request.curator(Ledger(terms.budget))
         self.plan: MinimiserPlan = certified_plan(curator, request.domain.radius)
         self.recursion = request.recursion(certificate, self.plan)
+        self.leverage = None
+        if certificate == "leverage":
+            self.leverage = Leverage(self.plan, request.domain, directions)
+        self.measure: Measure = self.plan if self.leverage is None else self.leverage.plan
         self.fallback = self._plan_fallback() if terms.reserve else None
         request.charge(ledger, privacy, what)  # everything that can be refused was
-        self.query = CertifiedRelease(curator, request.domain, terms, self.recursion)
+        self.query = CertifiedRelease(curator, request.domain, terms, self.recursion, self.leverage)
 
     def run(
         self,
@@ -119,7 +140,7 @@ class Session:
             count = self.query.certificate().value
             guarantee = self.guarantee("the certificate")
             found = self.request.certificate(
-                self.plan, self.terms, count, self.recursion, guarantee
+                self.measure, self.terms, count, self.recursion, guarantee
             )
             certificates.append(found)
             return found.lower_bound
@@ -134,6 +155,13 @@ class Session:
             test, allow, lambda allowed: release(allowed, certificates[0]), refuse
         )
         return steps.run()
+
+    def sizes(self, directions: Array) -> list[tuple[float, float | None]]:
+        """Length of each direction as the certificate measures it, and its support (claim R7)."""
+        if self.leverage is not None:
+            return [(float(length), None) for length in self.leverage.lengths]
+        domain = self.request.domain
+        return [(float(np.linalg.norm(w)), domain.support(w)) for w in directions]
 
     def guarantee(self, *entries: str) -> ReleaseGuarantee:
         total = self.privacy
@@ -164,7 +192,7 @@ class Session:
     def _not_certified(
         self, certificate: Certificate, least: Callable[[float], bool]
     ) -> NotCertified:
-        plan, terms = self.plan, self.terms
+        plan, terms = self.measure, self.terms
         low, high = plan.step, plan.step * 1e6
         while high / low > 1.001:
             middle = math.sqrt(low * high)
@@ -173,10 +201,12 @@ class Session:
         records = math.inf
         if certificate.estimate > 3.0 * plan.step + tail / 4.0:
             records = plan.n * (high + tail) / certificate.estimate
+        # a ridge is an eigenvalue of the Hessian
+        ridge = high * (self.plan.radius / plan.radius) ** 2
         return NotCertified(
             certificate=certificate,
             lower_bound_needed=high,
             records_needed=math.ceil(records) if records < math.inf else records,
-            ridge_needed=high,
+            ridge_needed=ridge,
             privacy=self.guarantee("the certificate"),
         )

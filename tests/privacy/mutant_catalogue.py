@@ -1481,6 +1481,7 @@ NON_CONVEX = (
     ),
 )
 
+LEVERAGE_TESTS = ("tests/release/test_leverage.py",)
 SCALED_TESTS = ("tests/release/test_scaled_release.py", "tests/release/test_functional.py")
 SEARCH_TESTS = ("tests/release/test_minimiser.py",)
 PERTURBATION_TESTS = ("tests/release/test_perturbation.py",)
@@ -1527,6 +1528,78 @@ RELEASE_ALGORITHMS = (
         REGISTRY,
         "        curator.ledger.charge(terms.budget, terms.label)\n",
         "",
+    ),
+    plant(
+        "leverage-step-of-removal",
+        "the inverse of the largest leverage moves by half a step",
+        "dpfast/privacy/leverage.py",
+        LEVERAGE_TESTS,
+        "step = eigenvalue_step(plan.c, plan.slope, 1.0, plan.n)",
+        "step = 0.5 * eigenvalue_step(plan.c, plan.slope, 1.0, plan.n)",
+    ),
+    plant(
+        "leverage-blind-to-the-penalty",
+        "the largest leverage leaves out the rows that stand for the public penalty",
+        "dpfast/curator/leverage.py",
+        LEVERAGE_TESTS,
+        "        largest = max(largest, self.plan.unit**2 * float(inverse.diagonal().max()))\n",
+        "",
+    ),
+    plant(
+        "leverage-blind-to-the-direction",
+        "the largest leverage leaves out the released direction, the announced bound does not",
+        "dpfast/curator/leverage.py",
+        LEVERAGE_TESTS,
+        "        if len(self._rows):\n",
+        "        if False:\n",
+    ),
+    plant(
+        "leverage-of-half-the-groups",
+        "groups of corners are joined as if they could not be extreme together",
+        "dpfast/models/quadratics.py",
+        LEVERAGE_TESTS,
+        "return math.fsum(math.sqrt(part) for part in parts) ** 2 * (1.0 + 1e-14)",
+        "return math.fsum(parts)",
+    ),
+    plant(
+        "leverage-bound-of-all-pairs",
+        "a bound that is not monotone in the Hessian takes the place of one that is",
+        "dpfast/models/quadratics.py",
+        LEVERAGE_TESTS,
+        "    return min(ball, grouped_bound(M, choices, intercept))\n",
+        "    return diagonal_bound(M, choices, intercept)\n",
+    ),
+    plant(
+        "leverage-without-the-last-corners",
+        "the enumeration of corners forgets its last chunk",
+        "dpfast/models/quadratics.py",
+        LEVERAGE_TESTS,
+        "for start in range(0, len(rows), chunk):",
+        "for start in range(0, max(len(rows) - chunk, 1), chunk):",
+    ),
+    plant(
+        "leverage-exact-as-computed",
+        "the error of the search and of the inverse is left out of the leverage's step",
+        "dpfast/privacy/leverage.py",
+        LEVERAGE_TESTS,
+        "eta=1.1 * (search + matrix + inverse * spread),",
+        "eta=0.0,",
+    ),
+    plant(
+        "badly-conditioned-hessians-taken-as-exact",
+        "the rounding of a Cholesky solution is left out of a functional's factors",
+        "dpfast/curator/terms.py",
+        LEVERAGE_TESTS,
+        "plan.solver_error + (3.0 * error if error > EVALUATION else 0.0)",
+        "plan.solver_error",
+    ),
+    plant(
+        "leverage-noise-too-small",
+        "the second part of a functional's scale is divided by the radius of the rows",
+        "dpfast/curator/releases.py",
+        LEVERAGE_TESTS,
+        "psi = unit * self.measure.radius / math.sqrt(choice.l0) * length",
+        "psi = unit * 0.5 * self.measure.radius / math.sqrt(choice.l0) * length",
     ),
     plant(
         "tilt-at-half-scale",

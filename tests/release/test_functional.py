@@ -150,8 +150,8 @@ def confident(successes, trials, error=5e-7):
     return low, high
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_two_neighbours_are_told_apart_no_better_than_promised(whole):
+@pytest.mark.parametrize("kind", ["functional", "leverage", "parameter"])
+def test_two_neighbours_are_told_apart_no_better_than_promised(kind):
     """Releases of a pair at the extremes, 800 runs each, all half-lines.
 
     False failure below 1e-6 for each of 21 thresholds; power 0.9 against noise a third as large.
@@ -163,7 +163,9 @@ def test_two_neighbours_are_told_apart_no_better_than_promised(whole):
         data = y.copy()
         data[0] = extreme
         options = {"scale": 1.0, "privacy": budget, "domain": Ball(1.0), "ridge": 3.0}
-        if whole:
+        if kind == "leverage":
+            options["certificate"] = kind
+        if kind == "parameter":
             runs = [dpfast.release_parameter(X, data, LOSS, **options) for _ in range(800)]
             found.append([run.params[0] for run in runs])
         else:

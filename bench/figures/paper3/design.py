@@ -7,6 +7,7 @@ and everything here is invariant to the factor.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 import dpfast
 from dpfast.curator import Curator
+from dpfast.curator.leverage import Leverage
 from dpfast.curator.projection import ProjectedRecords
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import Terms, functional_terms, parameter_terms
@@ -59,6 +61,7 @@ class Exact(NamedTuple):
     """What an omniscient observer knows about one data set (not private)."""
 
     query: CertifiedRelease
+    leverage: Leverage
     theta: np.ndarray
     hessian: np.ndarray
     smallest: float
@@ -91,13 +94,34 @@ def solve(
     query = CertifiedRelease(Curator(records, objective, ledger, source), bound, terms)
     found = query._found()
     values = np.linalg.eigvalsh(found.hessian)
-    return Exact(query, found.theta, found.hessian, float(values[0]), float(values[-1]))
+    return Exact(
+        query, Leverage(query.plan, bound), found.theta, found.hessian, float(values[0]),
+        float(values[-1]),
+    )  # fmt: skip
+
+
+def steps(exact: Exact, certificate: str) -> float:
+    """What a certificate measures, in units of what one record can do to it."""
+    if certificate == "leverage":
+        return exact.leverage.value(exact.hessian) / exact.leverage.plan.step
+    return exact.smallest / exact.query.plan.step
+
+
+def share(exact: Exact, seed: int, certificate: str) -> float:
+    """One released lower bound relative to what it bounds; 0 if nothing was certified."""
+    kept = exact.leverage.plan if certificate == "leverage" else exact.query.plan
+    bound = lower_bound(exact, seed, certificate)
+    return bound / (steps(exact, certificate) * kept.step) if bound > kept.floor else 0.0
 
 
 def lower_bound(exact: Exact, seed: int, certificate: str = "global") -> float:
     """One released lower bound, through the library's own certificate."""
     query = exact.query
     plan, terms, source = query.plan, query.terms, dpfast.SeededNoise(seed)
+    if certificate == "leverage":
+        kept, value = exact.leverage.plan, exact.leverage.value(exact.hessian)
+        count = scaled_count(value, kept.step, kept.eta, largest=kept.ceiling)
+        return terms.lower_bound(release_integer(count, query.rate, source), kept)
     if certificate == "global":
         count = scaled_count(exact.smallest, plan.step, plan.eta, largest=plan.largest)
         return terms.lower_bound(release_integer(count, query.rate, source), plan)
@@ -130,6 +154,22 @@ def functional_noise(exact: Exact, w: np.ndarray, l0: float, law: str) -> float:
     if choice is None:
         return math.inf
     return query._scale(query._found(), w, choice) * law_scale(law)
+
+
+def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[float, float]:
+    """As :func:`functional_noise` with a leverage certificate, and the announced bound."""
+    query = copy.copy(exact.query)
+    leverage = Leverage(query.plan, query._domain, w[None])
+    query.measure = leverage.plan
+    terms = query.terms._replace(noise=law)
+    # the same draw as that of lower_bound with this seed
+    opened = exact._replace(leverage=leverage)
+    l0 = lower_bound(opened, seed, "leverage")
+    choice = functional_terms(leverage.plan, terms, l0, float(leverage.lengths[0]), None)
+    if choice is None:
+        return math.inf, math.inf
+    size = law_scale(law)
+    return query._scale(query._found(), w, choice) * size, choice.scale_bound * size
 
 
 def paper_noise(exact: Exact, w: np.ndarray, l0: float, seed: int) -> float:

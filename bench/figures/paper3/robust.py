@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -27,41 +28,41 @@ def sizes(run: Run) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 )
 def figure_1(run: Run) -> Outcome:
     dimensions, _, repetitions = sizes(run)
-    ratios = (240, 640) if run.quick else (120, 160, 200, 240, 280, 320, 400, 480, 560, 640)
-    settings = {
-        f"{name}, errors {noise:g}": (name, noise)
-        for name in ("global", "recursive")
-        for noise in (1.0, 0.1)
-    }
+    ratios = (240, 640) if run.quick else (120, 160, 200, *range(220, 340, 20), 400, 480, 560, 640)
+    names, noises = ("leverage", "global", "recursive"), (1.0, 0.1)
+    labels = [f"{name}, errors {noise:g}" for name in names for noise in noises]
     found: dict[str, Any] = {"ratios": ratios}
     first: dict[str, float] = {}
     for d in dimensions:
-        certified: dict[str, list[float]] = {}
-        for number, (label, (name, noise)) in enumerate(settings.items()):
-            certified[label] = []
-            for ratio in ratios:
-                hits = 0
-                for repetition in range(repetitions):
-                    X, y = design.sample(run.rng(d, ratio, repetition), ratio * d, d, noise)
-                    # a quarter of epsilon is for the certificate
-                    exact = design.solve(X, y, 4.0, failure=design.DELTA)
-                    for seed in range(10):
-                        key = run.seed(d, ratio, repetition, seed)
-                        hits += design.lower_bound(exact, key, name) > exact.query.plan.floor
-                certified[label].append(hits / (10.0 * repetitions))
+        certified: dict[str, list[float]] = {label: [] for label in labels}
+        for number, ratio in enumerate(ratios):
+            hits = dict.fromkeys(labels, 0)
+            for noise, repetition in itertools.product(noises, range(repetitions)):
+                X, y = design.sample(run.rng(d, ratio, repetition), ratio * d, d, noise)
+                # a quarter of epsilon is for the certificate
+                exact = design.solve(X, y, 4.0, failure=design.DELTA)
+                for name, seed in itertools.product(names, range(10)):
+                    key = run.seed(d, ratio, repetition, seed)
+                    hits[f"{name}, errors {noise:g}"] += design.share(exact, key, name) > 0.0
+            for label, number_certified in hits.items():
+                certified[label].append(number_certified / (10.0 * repetitions))
+            run.progress(number + 1, len(ratios))
+        for label in labels:
             first[f"{label}, d={d}"] = next(
                 (r for r, p in zip(ratios, certified[label], strict=True) if p >= 0.95), math.inf
             )
-            run.progress(number + 1, len(settings))
         found[f"d={d}"] = certified
     found["first n/d with 95%"] = first
-    ours = {noise: _worst(first, f"global, errors {noise:g}") for noise in (1.0, 0.1)}
-    paper = {noise: _worst(first, f"recursive, errors {noise:g}") for noise in (1.0, 0.1)}
+    begins = {
+        name: " or ".join(f"{_worst(first, f'{name}, errors {noise:g},'):g}" for noise in noises)
+        for name in names
+    }
 
     def plot(canvas: Any) -> None:
         panels = canvas.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
         for axes, d in zip(panels, dimensions, strict=True):
-            for label, style in zip(settings, ("C0o-", "C0o:", "C1s-", "C1s:"), strict=True):
+            styles = ("C2^-", "C2^:", "C0o-", "C0o:", "C1s-", "C1s:")
+            for label, style in zip(labels, styles, strict=True):
                 axes.plot(ratios, found[f"d={d}"][label], style, label=label, markersize=4)
             axes.set(title=f"d = {d}", xlabel="n/d")
             axes.axvline(240, color="0.7", linewidth=0.8)
@@ -72,10 +73,12 @@ def figure_1(run: Run) -> Outcome:
     return Outcome(
         found,
         "yes",
-        f"95% certified from n/d = {ours[0.1]:g} (errors of scale 0.1) or {ours[1.0]:g} (scale 1) "
-        f"by theorem A, from {paper[0.1]:g} or {paper[1.0]:g} by the paper's recursion. The target "
-        "of 240 is met for small errors; for scale 1 it holds at the population's eigenvalue, "
-        "which samples of this size are below.",
+        f"95% certified in every dimension from n/d = {begins['global']} by theorem A for the "
+        f"smallest eigenvalue (errors of scale 1 or 0.1), {begins['leverage']} for the largest "
+        f"leverage, {begins['recursive']} by the paper's recursion. The target of 240 is met for "
+        "small errors; for scale 1 it holds at the population's eigenvalue, which samples of this "
+        "size are below. The leverage, a maximum over corners of the box, finds one near the worst "
+        "eigenvector and gains 2 to 4% only.",
         plot,
     )
 
