@@ -401,6 +401,18 @@ def _releases() -> Iterator[Example]:
                 | scale,
             )  # fmt: skip
             yield Example(name, f"{loss}, {domain!r}, {kind}", call, binary, PureDP(1.0).as_gdp())
+    for domain in (Ball(1.5), Box(1.0, intercept=True)):
+        common: dict[str, Any] = {"domain": domain, "scale": 3.0, "certificate": "smooth"}
+        name = "dpfast.release.parameter.release_parameter"
+        for label, ridge in (("certified", 9.0), ("not certified", 0.0)):
+            call = partial(
+                _shown, release_parameter, ("smoothed-huber",),
+                {"privacy": budget, "ridge": ridge} | common,
+            )  # fmt: skip
+            yield Example(name, f"smooth, {domain!r}, {label}", call, False, budget)
+        call = partial(_shown, certify, ("smoothed-huber",), {"privacy": PureDP(1.0)} | common)
+        name = "dpfast.release.certificate.certify"
+        yield Example(name, f"smooth, {domain!r}", call, False, PureDP(1.0).as_gdp())
 
 
 def _shown(

@@ -41,6 +41,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.minimiser": "audited within dpfast.baselines.output_perturbation",
     "dpfast.curator.certified": "a search inside of the certified releases, audited with them",
     "dpfast.curator.leverage": "a part of the certified releases, audited with them",
+    "dpfast.curator.smooth": "a search inside of the certified releases, audited with them",
     "dpfast.curator.perturbation": "audited within objective_perturbation and the fallback; the "
     "tilt is held fixed in a replay, so what is certified is the move of the minimiser under a "
     "common tilt",

@@ -9,7 +9,7 @@ vanishing ridges does, whatever the records (claim R21).  Nothing here is releas
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,21 @@ from dpfast.kernels.linalg import eigh, newton_direction
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER
 from dpfast.models import Bounded, release_constants
 from dpfast.privacy.certified_minimiser import MinimiserPlan, minimiser_plan
+from dpfast.privacy.smooth_minimiser import SmoothPlan
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
 Array = NDArray[np.float64]
 
-__all__ = ["Minimiser", "certified_minimiser", "certified_plan"]
+__all__ = [
+    "Minimiser",
+    "PenalisedObjective",
+    "certified_minimiser",
+    "certified_plan",
+    "pilot",
+    "public_problem",
+]
 
 #: Newton or majorise-minimise steps before ridges are tried; five are typical.
 FAST_STEPS = 40
@@ -65,6 +73,29 @@ def certified_plan(curator: Curator, radius: float) -> MinimiserPlan:
     radius : float
         Bound on the norm of a projected row, intercept included.
     """
+    problem = public_problem(curator, radius)
+    constants = release_constants(curator.objective.loss, curator.objective.scale)
+    return minimiser_plan(
+        c=constants.concordance,
+        slope=constants.slope,
+        curvature=constants.curvature,
+        third=constants.third,
+        **problem,
+    )
+
+
+class PublicProblem(TypedDict):
+    """What every plan of a search needs beside the constants of the loss."""
+
+    radius: float
+    n: int
+    dimension: int
+    ridge: float
+    depth: int
+
+
+def public_problem(curator: Curator, radius: float) -> PublicProblem:
+    """Refuses objectives whose rows are not bounded, or that have more than coefficients."""
     objective = curator.objective
     refuse_free_scale(objective, "a certified minimiser")
     if not isinstance(objective.weighting, Bounded):
@@ -72,19 +103,14 @@ def certified_plan(curator: Curator, radius: float) -> MinimiserPlan:
             f"{objective.weighting!r} does not bound the rows themselves, which certificates need. "
             "Declare a domain such as dpfast.Ball(radius)."
         )
-    constants = release_constants(objective.loss, objective.scale)
-    depth = max(curator.depth(want) for want in (GRADIENT, GRADIENT | HESSIAN)) + 2
-    return minimiser_plan(
-        c=constants.concordance,
-        slope=constants.slope,
-        curvature=constants.curvature,
-        third=constants.third,
-        radius=radius,
-        n=curator.n,
-        dimension=objective.dimension,
-        ridge=objective.ridge,
-        depth=depth,
-    )
+    return {
+        "radius": radius,
+        "n": curator.n,
+        "dimension": objective.dimension,
+        "ridge": objective.ridge,
+        # sequential roundings of the sums
+        "depth": max(curator.depth(want) for want in (GRADIENT, GRADIENT | HESSIAN)) + 2,
+    }
 
 
 def certified_minimiser(
@@ -101,26 +127,31 @@ def certified_minimiser(
     """
     search = _Search(curator, plan, tilt)
     start = np.zeros(plan.dimension)
-    if curator.n > 4 * PILOT and tilt is None:
-        start = _pilot(curator, plan)
+    few = pilot(curator) if tilt is None else None
+    if few is not None:
+        # only where the search starts: no proof rests on it
+        rough = plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
+        start = _Search(few, rough).fast(start, 30)[0]
     return search.run(start)
 
 
-def _pilot(curator: Curator, plan: MinimiserPlan) -> Array:
-    """Roughly the minimiser, from a few of the records."""
+def pilot(curator: Curator) -> Curator | None:
+    """Holds a few of many records, whose minimiser is where a search starts; None for few."""
+    if not curator.n > 4 * PILOT:
+        return None
     few = thinned(curator._records, PILOT)
-    room = type(curator)(few, curator.objective, curator.ledger, curator._noise, curator._threads)
-    # only where the search starts: no proof rests on it
-    rough = plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
-    return _Search(room, rough, None).fast(np.zeros(plan.dimension), 30)[0]
+    return type(curator)(few, curator.objective, curator.ledger, curator._noise, curator._threads)
 
 
-class _Search:
-    """Steps of one search; counts its passes over the records."""
+Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
 
-    def __init__(self, curator: Curator, plan: MinimiserPlan, tilt: Array | None) -> None:
+
+class PenalisedObjective(Generic[Plan]):
+    """An objective with its public penalty; counts the passes over the records."""
+
+    def __init__(self, curator: Curator, plan: Plan, tilt: Array | None = None) -> None:
         self.curator = curator
-        self.plan = plan
+        self.plan: Plan = plan
         self.tilt = tilt
         self.passes = 0
         # certified if ||computed gradient|| + error <= tolerance
@@ -140,6 +171,10 @@ class _Search:
         if self.tilt is not None:
             gradient = gradient + self.tilt
         return gradient, curvature, float(np.linalg.norm(gradient))
+
+
+class _Search(PenalisedObjective[MinimiserPlan]):
+    """Steps of one search."""
 
     def into_box(self, theta: Array) -> Array:
         """Nearest point of the box that contains the minimiser; zero for what is not a number."""

@@ -22,12 +22,15 @@ from dpfast.curator.answers import Receipt
 from dpfast.curator.certified import Minimiser, certified_minimiser, certified_plan
 from dpfast.curator.leverage import Leverage
 from dpfast.curator.observer import OBSERVER, Release
+from dpfast.curator.smooth import smooth_minimiser
 from dpfast.curator.terms import FunctionalTerms, Measure, ParameterTerms, Terms
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.models import Domain
+from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
 from dpfast.privacy.scaled_release import release_scaled
 from dpfast.privacy.sensitivity_release import COUNT, scaled_count
+from dpfast.privacy.smooth_minimiser import SmoothPlan
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
@@ -64,10 +67,13 @@ class CertifiedRelease:
         Another certificate than that of claim R5, with integers of the same sensitivity (R13).
     leverage : Leverage, optional
         Certify the inverse of the largest leverage in place of the smallest eigenvalue (R31).
+    plan : MinimiserPlan or SmoothPlan, optional
+        How the minimiser is found; that of a self-concordant loss by default.  With a SmoothPlan
+        ``counts`` must be its recursion (claim R26), and a functional cannot be asked for.
 
     Privacy
     -------
-    Opening charges ``terms.budget`` before any record is touched (claims R5 to R8 and R20 to R22
+    Opening charges ``terms.budget`` before any record is touched (claims R5 to R8 and R20 to R27
     of ``dpfast/privacy/PROOFS-release.md``).  How long the search for the minimiser takes depends
     on the records and is not protected.
     """
@@ -79,8 +85,11 @@ class CertifiedRelease:
         terms: Terms,
         counts: Counts | None = None,
         leverage: Leverage | None = None,
+        plan: MinimiserPlan | SmoothPlan | None = None,
     ) -> None:
-        self.plan = certified_plan(curator, domain.radius)
+        self.plan = plan or certified_plan(curator, domain.radius)
+        if isinstance(self.plan, SmoothPlan) and (counts is None or terms.what == "functional"):
+            raise TypeError("a smooth plan needs its own counts, and has no functionals")
         self.measure: Measure = self.plan if leverage is None else leverage.plan
         self.rate = laplace_rate(COUNT, terms.epsilon1)
         self.terms = terms
@@ -102,10 +111,11 @@ class CertifiedRelease:
             claim, kept = "R31", self._leverage.plan
             value = self._leverage.value(found.hessian)
             count = scaled_count(value, kept.step, kept.eta, largest=kept.ceiling)
-        elif self._counts is None:
-            count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
-        else:
+        elif self._counts is not None:
             count = self._counts.count(found.eigenvalue)
+        else:
+            assert isinstance(plan, MinimiserPlan)
+            count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
         noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
         mu = self.terms.certificate_mu(COUNT / noise_scale)
         receipt = Receipt("certificate", claim, mu, float(COUNT), noise_scale)
@@ -154,15 +164,15 @@ class CertifiedRelease:
     def parameter(self, choice: ParameterTerms) -> Array:
         """Release the minimiser with normal noise of a public scale (claim R4)."""
         self._use("parameter")
-        receipt = Receipt(
-            "parameter", "R4", choice.shift / choice.noise_scale, choice.shift, choice.noise_scale
-        )
+        shift, scale = choice.shift, choice.noise_scale
+        receipt = Receipt("parameter", self.plan.claim, shift / scale, shift, scale)
         question = ("parameter", receipt.mu, choice)
         return self._curator._release(question, receipt, self._found().theta).value
 
     def _scale(self, found: Minimiser, direction: Array, choice: FunctionalTerms) -> float:
         """Secret scale of one functional's noise (claims R6 and R33)."""
         plan = self.plan
+        assert isinstance(plan, MinimiserPlan)
         factor = cho_factor(found.hessian, check_finite=False)
         p = cho_solve(factor, direction, check_finite=False)
         unit = 2.0 * plan.slope / plan.n
@@ -182,7 +192,10 @@ class CertifiedRelease:
 
     def _found(self) -> Minimiser:
         if self._minimiser is None:
-            self._minimiser = certified_minimiser(self._curator, self.plan)
+            if isinstance(self.plan, SmoothPlan):
+                self._minimiser = smooth_minimiser(self._curator, self.plan)
+            else:
+                self._minimiser = certified_minimiser(self._curator, self.plan)
         return self._minimiser
 
     def _observe(

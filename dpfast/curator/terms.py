@@ -25,10 +25,10 @@ from dpfast.privacy.sensitivity_release import (
     functional_factors,
     hessian_ratio,
     lower_bound_from_release,
-    parameter_shift,
     public_scale,
     tail_count,
 )
+from dpfast.privacy.smooth_minimiser import SmoothPlan
 
 __all__ = [
     "FunctionalTerms",
@@ -44,7 +44,7 @@ TOLERANCES = (0.01, 0.015, 0.02, 0.03, 0.045, 0.065, 0.1, 0.14, 0.19, 0.25)
 
 
 #: What a certificate measures: the smallest eigenvalue, or the inverse of the largest leverage.
-Measure = MinimiserPlan | LeveragePlan
+Measure = MinimiserPlan | SmoothPlan | LeveragePlan
 
 
 class Terms(NamedTuple):
@@ -136,7 +136,7 @@ class ParameterTerms(NamedTuple):
 
 
 def functional_terms(
-    plan: Measure, terms: Terms, l0: float, norm: float, support: float | None
+    plan: MinimiserPlan | LeveragePlan, terms: Terms, l0: float, norm: float, support: float | None
 ) -> FunctionalTerms | None:
     """The tolerance with the smallest noise bound, or None if nothing can be certified.
 
@@ -215,12 +215,13 @@ def functional_multiplier(terms: Terms, tau: float) -> float:
     )
 
 
-def parameter_terms(plan: MinimiserPlan, terms: Terms, l0: float) -> ParameterTerms | None:
-    """Noise of the whole parameter, or None if nothing can be certified (claims R4 and R21)."""
-    shift = parameter_shift(l0, plan.ridge, plan.c, plan.slope, plan.radius, plan.n)
+def parameter_terms(
+    plan: MinimiserPlan | SmoothPlan, terms: Terms, l0: float
+) -> ParameterTerms | None:
+    """Noise of the whole parameter, or None if nothing can be certified (claims R4, R21, R26)."""
+    shift = plan.shift(l0)
     if not shift < math.inf:
         return None
-    shift = (shift + 2.0 * plan.distance(l0)) * (1.0 + 2.0**-48)
     multiplier = calibrate_parameter(
         terms.epsilon, terms.delta - terms.reserve, terms.epsilon1, terms.delta1
     )

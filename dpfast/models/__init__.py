@@ -1,6 +1,11 @@
 """What is estimated: losses, weightings and their product, with their public constants."""
 
-from dpfast.models.concordance import ReleaseConstants, release_constants
+from dpfast.models.concordance import (
+    ReleaseConstants,
+    SmoothConstants,
+    release_constants,
+    smooth_constants,
+)
 from dpfast.models.custom import CustomLoss
 from dpfast.models.domains import Ball, Box, Domain, LpBall
 from dpfast.models.free_scale import FreeScale, JointScale
@@ -49,6 +54,7 @@ __all__ = [
     "ReleaseConstants",
     "Schweppe",
     "SmoothAbsolute",
+    "SmoothConstants",
     "SmoothedHuber",
     "TukeyBiweight",
     "Weighting",
@@ -58,4 +64,5 @@ __all__ = [
     "release_constants",
     "resolve_loss",
     "resolve_weighting",
+    "smooth_constants",
 ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dpfast.errors import InvalidInput
 from dpfast.models.losses import Loss
 
-__all__ = ["ReleaseConstants", "release_constants"]
+__all__ = ["ReleaseConstants", "SmoothConstants", "release_constants", "smooth_constants"]
 
 
 class ReleaseConstants(NamedTuple):
@@ -55,9 +55,10 @@ def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
     c = loss.self_concordance
     if not c < math.inf:
         raise InvalidInput(
-            f"{loss!r} is not self-concordant: its curvature can vanish between two parameters, so "
-            "no eigenvalue of its Hessian can be certified. Use LogCosh, PseudoHuber,"
-            " OstrovskiiBach, SmoothAbsolute or Logistic."
+            f"{loss!r} is not self-concordant: its curvature can vanish between two parameters. "
+            "Use LogCosh, PseudoHuber, OstrovskiiBach, SmoothAbsolute or Logistic; or, for a "
+            "convex loss whose third derivative is bounded, release_parameter or certify with "
+            "certificate='smooth'."
         )
     up = 1.0 + 2.0**-50
     return ReleaseConstants(
@@ -65,4 +66,60 @@ def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
         loss.psi_prime_bound / scale * up,
         c / scale * up,
         loss.psi_second_bound / scale / scale * up,
+    )
+
+
+class SmoothConstants(NamedTuple):
+    """Public bounds on ``h(t)`` of a convex loss with a Lipschitz second derivative.
+
+    Attributes
+    ----------
+    slope, curvature, third : float
+        ``sup |h'|``, ``sup h''``, ``sup |h'''|``.
+    stretch : float
+        ``sup |r h'''|``, r the residual: what a relative rounding of r does to the curvature.
+    """
+
+    slope: float
+    curvature: float
+    third: float
+    stretch: float
+
+
+def smooth_constants(loss: Loss, scale: float = 1.0) -> SmoothConstants:
+    """Constants of ``scale * rho((y - t)/scale)`` for algorithm 7 of paper 3 (claim R26).
+
+    Parameters
+    ----------
+    loss : Loss
+    scale : float
+        Public residual scale; 1 for losses without one.
+
+    Raises
+    ------
+    InvalidInput
+        For losses that are not convex, or whose second derivative jumps or is not known to be
+        Lipschitz.
+    """
+    advice = "Use SmoothedHuber, or LogCosh, PseudoHuber, OstrovskiiBach, SmoothAbsolute, Logistic."
+    if not loss.has_curvature:
+        raise InvalidInput(
+            f"{loss.curvature_refusal}, and its minimiser need not be unique. {advice}"
+        )
+    if not loss.certified:
+        raise InvalidInput(
+            f"the constants of the {loss.name} loss are declared, not proved, and no kernel can "
+            f"enforce a bound of its third derivative. {advice}"
+        )
+    if not loss.psi_second_bound < math.inf:
+        raise InvalidInput(
+            f"{loss!r} has no bound on its third derivative: psi' jumps where the loss turns from "
+            f"quadratic to linear. {advice}"
+        )
+    up = 1.0 + 2.0**-50
+    return SmoothConstants(
+        loss.psi_bound,
+        loss.psi_prime_bound / scale * up,
+        loss.psi_second_bound / scale / scale * up,
+        loss.psi_second_stretch / scale * up,
     )

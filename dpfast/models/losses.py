@@ -86,6 +86,8 @@ class Loss:
         Smallest known ``g`` with ``|rho'''| <= g * rho''``, ``inf`` where there is none.
     psi_second_bound : float
         ``sup |psi''|``; never above ``self_concordance * psi_prime_bound``.
+    psi_second_stretch : float
+        Bound of ``|r psi''(r)|``.
     """
 
     name: str
@@ -131,6 +133,10 @@ class Loss:
     @property
     def psi_second_bound(self) -> float:
         return self.self_concordance * self.psi_prime_bound
+
+    @property
+    def psi_second_stretch(self) -> float:
+        return 4.0 * self.psi_prime_bound
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         """``rho(r)``, elementwise; ``r`` in units of the scale."""

@@ -46,6 +46,10 @@ class SmoothedHuber(Loss):
     def psi_second_bound(self) -> float:
         return 1.5 / self.h  # in the middle of the bend
 
+    @property
+    def psi_second_stretch(self) -> float:
+        return (self.c + self.h) * self.psi_second_bound
+
     def _at(self, r: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         a = np.abs(np.asarray(r, dtype=float))
         return a, np.clip((a - self.c) / self.h, 0.0, 1.0)
@@ -94,6 +98,10 @@ class OstrovskiiBach(Loss):
         # sup of |psi''|/psi' = 2 sqrt(s^2 - 1) (2 s + 1)/(s^2 (s + 1)), at s = 1.47569; the
         # paper's Lemma 10 gives a worse constant in another sense (formulas page, section 8).
         return 1.5907517294 / self.c
+
+    @property
+    def psi_second_bound(self) -> float:
+        return 1.079075982 / self.c  # 4 (1 + 2 s) sqrt(s^2 - 1)/(s^3 (1 + s)^2) at s = 1.191488
 
     def _root(self, r: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         u = np.clip(np.asarray(r, dtype=float) / self.c, -SATURATED, SATURATED)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dpfast.errors import InvalidInput
 from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF
 from dpfast.privacy.sensitivity_baselines import gradient_error
-from dpfast.privacy.sensitivity_release import eigenvalue_step
+from dpfast.privacy.sensitivity_release import eigenvalue_step, parameter_shift
 
 __all__ = ["MinimiserPlan", "minimiser_plan"]
 
@@ -76,6 +76,11 @@ class MinimiserPlan(NamedTuple):
     largest: float
 
     @property
+    def claim(self) -> str:
+        """Where the shift of the parameter is proved."""
+        return "R4"
+
+    @property
     def floor(self) -> float:
         """The smallest eigenvalue of the Hessian is at least this."""
         return (self.ridge + self.stiffness) * (1.0 - 2.0**-40)
@@ -97,6 +102,11 @@ class MinimiserPlan(NamedTuple):
         For data whose eigenvalue is at least ``l0``, and for their neighbours.
         """
         return 1.2 * self.tolerance / max((l0 - self.step) * (1.0 - 1e-9), self.floor)
+
+    def shift(self, l0: float) -> float:
+        """How far what is found moves, at most, if the eigenvalue is at least l0 (R4, R21)."""
+        moved = parameter_shift(l0, self.ridge, self.c, self.slope, self.radius, self.n)
+        return (moved + 2.0 * self.distance(l0)) * (1.0 + 2.0**-48)
 
 
 def minimiser_plan(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.curator.certified import certified_plan
-from dpfast.curator.leverage import Leverage
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import Terms
 from dpfast.errors import InvalidBudget
@@ -49,7 +47,8 @@ def certify(
         Covariates, without a column of ones; rows outside of the domain are projected onto it.
     y : array-like of shape (n,)
     loss : {"log-cosh", "pseudo-huber", "logistic"} or Loss
-        Self-concordant losses.
+        Self-concordant losses; with ``certificate="smooth"`` any convex one with a bounded third
+        derivative, such as ``dpfast.SmoothedHuber``.
     privacy : PureDP
         What the certificate costs.
     domain : Domain
@@ -59,10 +58,12 @@ def certify(
         Public residual scale; required by all losses but the logistic.
     ridge : float
         Public penalty, part of the Hessian.
-    certificate : {"global", "leverage", "recursive"}
+    certificate : {"global", "leverage", "recursive", "smooth"}
         One release whose step is the same everywhere (theorem A), or the paper's recursion with
         its corrected constants, which certifies later; "leverage" bounds ``1/sup x'H^-1 x`` over
-        the declared rows in place of the eigenvalue (see :func:`dpfast.release_functional`).
+        the declared rows in place of the eigenvalue (see :func:`dpfast.release_functional`);
+        "smooth" is the recursion of algorithm 7, which needs bounds of three derivatives only and
+        certifies later still.
     failure : float
         Probability with which the lower bound may be wrong.
     ledger, noise, threads, names
@@ -75,7 +76,7 @@ def certify(
     Privacy
     -------
     ``privacy``: pure DP under replacement of one record, n public (claims R3, R5, R20 and R31 of
-    ``dpfast/privacy/PROOFS-release.md``).
+    ``dpfast/privacy/PROOFS-release.md``; with ``certificate="smooth"`` R25 and R26).
     """
     if not isinstance(privacy, PureDP):
         raise InvalidBudget(
@@ -88,11 +89,11 @@ def certify(
     epsilon = privacy.epsilon
     terms = Terms("nothing", epsilon, 0.0, epsilon, in_unit(failure, "failure"))
     curator = request.curator(Ledger(privacy))
-    plan = certified_plan(curator, request.domain.radius)
+    plan = request.plan(curator, certificate)
     recursion = request.recursion(certificate, plan)
-    leverage = Leverage(plan, request.domain) if certificate == "leverage" else None
+    leverage = request.leverage(certificate, plan)
     request.charge(ledger, privacy, "certify")
-    query = CertifiedRelease(curator, request.domain, terms, recursion, leverage)
+    query = CertifiedRelease(curator, request.domain, terms, recursion, leverage, plan)
     count = query.certificate().value
     guarantee = request.guarantee(epsilon, 0.0, ("the certificate",))
     return request.certificate(query.measure, terms, count, recursion, guarantee)

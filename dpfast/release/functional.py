@@ -15,6 +15,7 @@ from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.scaled_release import LAWS
+from dpfast.privacy.smooth_minimiser import SmoothPlan
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.results import (
     Certificate,
@@ -144,6 +145,12 @@ def release_functional(
     rows, single, labels = request.direction(direction)
     if noise_law not in LAWS:
         raise InvalidInput(f"noise_law must be one of {LAWS}; received {noise_law!r}.")
+    if certificate == "smooth":
+        raise InvalidInput(
+            "certificate='smooth' bounds how far the minimiser moves, not how the noise of one "
+            "functional changes with the data, which needs self-concordance. Use "
+            "release_parameter, or certificate='global' with a self-concordant loss."
+        )
     main = total
     extra: tuple[str, ...] = ()
     if inference is not None:
@@ -157,7 +164,9 @@ def release_functional(
     sizes = session.sizes(rows)
 
     def allow(l0: float) -> Choices | None:
-        choices = [functional_terms(session.measure, terms, l0, *size) for size in sizes]
+        measure = session.measure
+        assert not isinstance(measure, SmoothPlan)
+        choices = [functional_terms(measure, terms, l0, *size) for size in sizes]
         found = tuple(choice for choice in choices if choice is not None)
         return found if len(found) == len(choices) else None
 

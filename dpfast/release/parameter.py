@@ -48,9 +48,12 @@ def release_parameter(
         As for :func:`dpfast.release_functional`.
     privacy : ApproxDP
         The **total** (epsilon, delta).
-    certificate : {"global", "recursive"}
+    certificate : {"global", "recursive", "smooth"}
+        As for :func:`dpfast.release_functional`; "smooth" is algorithm 7 of the paper, corrected:
+        for every convex loss with a bounded third derivative, such as ``dpfast.SmoothedHuber``.
+        It needs more records than theorem A, which self-concordant losses allow.
     fallback : {None, "objective-perturbation"}
-        What to do if the curvature cannot be certified.
+        What to do if the curvature cannot be certified; needs a self-concordant loss.
 
     Returns
     -------
@@ -59,7 +62,8 @@ def release_parameter(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R5, R8, R20 and
-    R21 of ``dpfast/privacy/PROOFS-release.md``).  Running time is not protected.
+    R21 of ``dpfast/privacy/PROOFS-release.md``; with ``certificate="smooth"`` R25 to R27 in place
+    of R2 to R4, R20 and R21).  Running time is not protected.
     """
     total = approximate(privacy)
     request = ReleaseRequest(
@@ -71,7 +75,7 @@ def release_parameter(
     if certificate == "leverage":
         raise InvalidInput(
             'certificate="leverage" bounds functionals of the parameter, not its length. Pass '
-            '"global" or "recursive", or use dpfast.release_functional with directions.'
+            '"global", "recursive" or "smooth", or use dpfast.release_functional with directions.'
         )
     session = Session(request, terms, "release_parameter", total, ledger, certificate)
 

@@ -18,6 +18,7 @@ from dpfast.privacy.sensitivity_release import (
     lower_bound_from_release,
     scaled_count,
 )
+from dpfast.privacy.smooth_minimiser import SmoothPlan
 
 __all__ = ["RecursiveCertificate", "linear_slope"]
 
@@ -124,6 +125,18 @@ class RecursiveCertificate:
             SMOOTH_LOSS, a, 0.0, g, 0.0, math.sqrt(a) * _UP, G1 * ROWS + lreg, eta
         )
         return cls(table, 0.0, lreg, eta)
+
+    @classmethod
+    def of_plan(cls, plan: SmoothPlan) -> RecursiveCertificate:
+        """Of the point that a search finds, whose gradient is not quite zero (claim R26)."""
+        return cls.smooth_loss(
+            plan.gradient_bound,
+            plan.hessian_bound,
+            plan.lipschitz,
+            plan.n,
+            plan.ridge,
+            eta=plan.eta,
+        )
 
     def count(self, lam: float, M: int = COUNT) -> int:
         """Integer of sensitivity M: the certified skip, without iterating (claims R5 and R13).

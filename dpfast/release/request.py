@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
+from dpfast.curator.certified import certified_plan
+from dpfast.curator.leverage import Leverage
 from dpfast.curator.projection import ProjectedRecords
+from dpfast.curator.smooth import smooth_plan
 from dpfast.curator.terms import Measure, Terms
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.inference.request import Request, charge_shared
@@ -20,6 +23,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.leverage import LeveragePlan
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity_release import COUNT
+from dpfast.privacy.smooth_minimiser import SmoothPlan
 from dpfast.release.recursion import RecursiveCertificate
 from dpfast.release.results import EIGENVALUE, LEVERAGE, Certificate, ReleaseGuarantee
 
@@ -27,7 +31,7 @@ __all__ = ["ReleaseRequest", "approximate"]
 
 Array = NDArray[np.float64]
 
-CERTIFICATES = ("global", "leverage", "recursive")
+CERTIFICATES = ("global", "leverage", "recursive", "smooth")
 
 #: Slack above the radius within which the kernels leave a projected row as it is.
 ROW_SLACK = 1.0 + 1e-12
@@ -113,12 +117,29 @@ class ReleaseRequest:
         text = private if private.startswith("none") else "(epsilon, delta)-DP"
         return ReleaseGuarantee(text, epsilon, delta, self.n, tuple(entries))
 
-    def recursion(self, certificate: str, plan: MinimiserPlan) -> RecursiveCertificate | None:
-        """The paper's recursion if it was asked for, None for those of theorem A."""
+    def plan(self, curator: Curator, certificate: str) -> MinimiserPlan | SmoothPlan:
+        """How the minimiser is found and how far it can move."""
         if certificate not in CERTIFICATES:
             raise InvalidInput(
                 f"certificate must be one of {CERTIFICATES}; received {certificate!r}."
             )
+        make = smooth_plan if certificate == "smooth" else certified_plan
+        return make(curator, self.domain.radius)
+
+    def leverage(
+        self, certificate: str, plan: MinimiserPlan | SmoothPlan, directions: Array | None = None
+    ) -> Leverage | None:
+        """The measure of leverages if it was asked for."""
+        if certificate != "leverage" or isinstance(plan, SmoothPlan):
+            return None
+        return Leverage(plan, self.domain, directions)
+
+    def recursion(
+        self, certificate: str, plan: MinimiserPlan | SmoothPlan
+    ) -> RecursiveCertificate | None:
+        """The paper's recursion if it was asked for, None for those of theorem A."""
+        if isinstance(plan, SmoothPlan):
+            return RecursiveCertificate.of_plan(plan)
         if certificate != "recursive":
             return None
         curvature = release_constants(self.loss, self.objective().scale).curvature
@@ -136,6 +157,7 @@ class ReleaseRequest:
     ) -> Certificate:
         """What was released, as a result."""
         if recursion is None:
+            assert not isinstance(plan, SmoothPlan)
             bound = terms.lower_bound(count, plan)
             estimate = plan.step + max(count, 0) * (plan.step + 2.0 * plan.eta) / COUNT
         else:

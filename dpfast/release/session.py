@@ -9,8 +9,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.certified import certified_plan
-from dpfast.curator.leverage import Leverage
 from dpfast.curator.perturbation import PerturbationTerms, perturbation_terms, perturbed_minimiser
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import Measure, Terms
@@ -20,7 +18,9 @@ from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity_release import COUNT
+from dpfast.privacy.smooth_minimiser import SmoothPlan
 from dpfast.release.combinator import TestAndRelease
+from dpfast.release.recursion import RecursiveCertificate
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.results import Certificate, NotCertified, ParameterRelease, ReleaseGuarantee
 
@@ -77,7 +77,7 @@ class Session:
     ledger : Ledger or None
         Shared; charged at once.
     certificate : str
-        "global", "leverage" or "recursive".
+        "global", "leverage", "recursive" or "smooth".
     extra : tuple of str
         What else the total pays for.
     directions : ndarray of shape (k, p), optional
@@ -85,9 +85,9 @@ class Session:
 
     Attributes
     ----------
-    plan : MinimiserPlan
+    plan : MinimiserPlan or SmoothPlan
         Of the search for the minimiser.
-    measure : MinimiserPlan or LeveragePlan
+    measure : MinimiserPlan, SmoothPlan or LeveragePlan
         Of what is certified.
     leverage : Leverage or None
     """
@@ -108,15 +108,15 @@ class Session:
         self.privacy = privacy
         self.extra = extra
         curator = request.curator(Ledger(terms.budget))
-        self.plan: MinimiserPlan = certified_plan(curator, request.domain.radius)
+        self.plan: MinimiserPlan | SmoothPlan = request.plan(curator, certificate)
         self.recursion = request.recursion(certificate, self.plan)
-        self.leverage = None
-        if certificate == "leverage":
-            self.leverage = Leverage(self.plan, request.domain, directions)
+        self.leverage = request.leverage(certificate, self.plan, directions)
         self.measure: Measure = self.plan if self.leverage is None else self.leverage.plan
         self.fallback = self._plan_fallback() if terms.reserve else None
         request.charge(ledger, privacy, what)  # everything that can be refused was
-        self.query = CertifiedRelease(curator, request.domain, terms, self.recursion, self.leverage)
+        self.query = CertifiedRelease(
+            curator, request.domain, terms, self.recursion, self.leverage, self.plan
+        )
 
     def run(
         self,
@@ -193,14 +193,17 @@ class Session:
         self, certificate: Certificate, least: Callable[[float], bool]
     ) -> NotCertified:
         plan, terms = self.measure, self.terms
-        low, high = plan.step, plan.step * 1e6
+        low, high = 0.1 * plan.step, plan.step * 1e6
         while high / low > 1.001:
             middle = math.sqrt(low * high)
             low, high = (low, middle) if least(middle) else (middle, high)
-        tail = terms.tail() * (plan.step + 2.0 * plan.eta) / COUNT
-        records = math.inf
-        if certificate.estimate > 3.0 * plan.step + tail / 4.0:
-            records = plan.n * (high + tail) / certificate.estimate
+        if isinstance(plan, SmoothPlan):
+            records = _smooth_records(plan, certificate.estimate, terms.tail())
+        else:
+            tail = terms.tail() * (plan.step + 2.0 * plan.eta) / COUNT
+            records = math.inf
+            if certificate.estimate > 3.0 * plan.step + tail / 4.0:
+                records = plan.n * (high + tail) / certificate.estimate
         # a ridge is an eigenvalue of the Hessian
         ridge = high * (self.plan.radius / plan.radius) ** 2
         return NotCertified(
@@ -210,3 +213,26 @@ class Session:
             ridge_needed=ridge,
             privacy=self.guarantee("the certificate"),
         )
+
+
+def _smooth_records(plan: SmoothPlan, estimate: float, tail: int) -> float:
+    """Number of records for which a count of this eigenvalue, less its noise, certifies."""
+    if RecursiveCertificate.of_plan(plan).count(estimate) <= tail / 4.0:
+        return math.inf
+
+    def certifies(n: float) -> bool:
+        larger = plan.of_size(math.ceil(n))
+        recursion = RecursiveCertificate.of_plan(larger)
+        bound = recursion.lower_bound(recursion.count(estimate), tail)
+        return larger.shift(bound) < math.inf
+
+    low = high = float(plan.n)
+    try:
+        while not certifies(high):
+            low, high = high, 2.0 * high
+    except InvalidInput:  # more than rounding allows
+        return math.inf
+    while high - low > 0.01 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if certifies(middle) else (middle, high)
+    return high

@@ -1485,6 +1485,9 @@ LEVERAGE_TESTS = ("tests/release/test_leverage.py",)
 SCALED_TESTS = ("tests/release/test_scaled_release.py", "tests/release/test_functional.py")
 SEARCH_TESTS = ("tests/release/test_minimiser.py",)
 PERTURBATION_TESTS = ("tests/release/test_perturbation.py",)
+SMOOTH_TESTS = ("tests/release/test_smooth.py",)
+SMOOTH_PLAN = "dpfast/privacy/smooth_minimiser.py"
+SMOOTH_SEARCH = "dpfast/curator/smooth.py"
 
 RELEASE_ALGORITHMS = (
     plant(
@@ -1654,10 +1657,118 @@ CODE_OF_LOSSES = (
     ),
 )
 
+SMOOTH_RELEASE = (
+    plant(
+        "smooth-shift-of-removal",
+        "one record's gradient in place of two moves the point found",
+        SMOOTH_PLAN,
+        SMOOTH_TESTS,
+        "push = 2.0 * self.gradient_bound / self.n * _UP",
+        "push = self.gradient_bound / self.n * _UP",
+    ),
+    plant(
+        "smooth-shift-with-constant-curvature",
+        "the curvature does not fall on the way from the point found",
+        SMOOTH_PLAN,
+        SMOOTH_TESTS,
+        "falling = 2.0 * lipschitz * push * _UP",
+        "falling = 0.0",
+    ),
+    plant(
+        "smooth-shift-with-half-the-fall",
+        "the curvature falls half as fast as the third derivative allows",
+        SMOOTH_PLAN,
+        SMOOTH_TESTS,
+        "falling = 2.0 * lipschitz * push * _UP",
+        "falling = lipschitz * push * _UP",
+    ),
+    plant(
+        "smooth-shift-on-a-ridge-too-high",
+        "once the curvature has fallen to the ridge, more of it is counted than there was",
+        SMOOTH_PLAN,
+        SMOOTH_TESTS,
+        "missing = push - (least - lreg) * (least + lreg) / (2.0 * lipschitz)",
+        "missing = push - least * least / lipschitz",
+    ),
+    plant(
+        "smooth-step-without-the-record",
+        "the recursion forgets the Hessian of the record that is taken away",
+        SMOOTH_PLAN,
+        SMOOTH_TESTS,
+        "return self.curvature * self.radius * self.radius * ROWS * _UP",
+        "return 1e-9 * self.curvature * self.radius * self.radius",
+    ),
+    plant(
+        "smooth-solver-taken-as-exact",
+        "what the search leaves of the gradient is not part of the bounds",
+        SMOOTH_PLAN,
+        SMOOTH_TESTS,
+        "return (self.slope * self.radius * ROWS + self.n * self.tolerance) * _UP",
+        "return self.slope * self.radius",
+    ),
+    plant(
+        "smooth-penalty-without-a-third-derivative",
+        "the change of the public penalty's Hessian is left out",
+        SMOOTH_PLAN,
+        SMOOTH_TESTS,
+        "lipschitz=(records + rate * math.hypot(stiffness, steep)) * _UP,",
+        "lipschitz=records,",
+    ),
+    plant(
+        "smooth-search-stops-early",
+        "the search ends at ten times its tolerance",
+        SMOOTH_SEARCH,
+        SMOOTH_TESTS,
+        "            if length <= self.enough:\n                break\n",
+        "            if length <= 10.0 * self.plan.tolerance:\n                break\n",
+    ),
+    plant(
+        "smooth-search-gives-up",
+        "a search that starts at zero ends after sixty steps, arrived or not",
+        SMOOTH_SEARCH,
+        SMOOTH_TESTS,
+        "search.run(np.zeros(plan.dimension), plan.most_steps)",
+        "search.run(np.zeros(plan.dimension), PILOT_STEPS)",
+    ),
+    plant(
+        "smooth-search-half-tested",
+        "small ridges pass the test of descent at a hundredth of what the proof counts on",
+        SMOOTH_SEARCH,
+        SMOOTH_TESTS,
+        "least = length * length / (2.0 * ridge)",
+        "least = 0.01 * length * length / (2.0 * ridge)",
+    ),
+    plant(
+        "smooth-search-with-unsafe-steps",
+        "the ridge that needs no test is a twentieth of the one that is proved",
+        SMOOTH_SEARCH,
+        SMOOTH_TESTS,
+        "safe = math.sqrt(2.0 * plan.search_lipschitz * length)",
+        "safe = 0.05 * math.sqrt(2.0 * plan.search_lipschitz * length)",
+    ),
+    plant(
+        "smoothed-huber-third-derivative",
+        "the third derivative of the smoothed Huber loss is taken as 1/h",
+        "dpfast/models/smooth_losses.py",
+        SMOOTH_TESTS,
+        "return 1.5 / self.h  # in the middle of the bend",
+        "return 1.0 / self.h  # in the middle of the bend",
+    ),
+    plant(
+        "smooth-losses-that-are-not-convex",
+        "a redescending loss is let in",
+        "dpfast/models/concordance.py",
+        SMOOTH_TESTS,
+        "    if not loss.has_curvature:\n",
+        "    if not loss.has_curvature and loss.name == 'none':\n",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *SHARES_AND_GROUPS,
     *NON_CONVEX,
     *RELEASE_ALGORITHMS,
+    *SMOOTH_RELEASE,
     *BLACK_BOX,
     *NOISE_TOO_SMALL,
     *WRONG_SENSITIVITY,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ from dpfast.curator import Curator, certified
 from dpfast.data import as_records
 from dpfast.models import Bounded, LogCosh, Logistic, Objective, PseudoHuber
 from dpfast.privacy import certified_minimiser as constants
+from tests.release.hostile import exact_gradient, hostile
 
 LOSSES = [(LogCosh(2.0), 1.0), (PseudoHuber(1.0), 0.7), (Logistic(), None)]
 
@@ -23,53 +22,6 @@ def keeper(X, y, loss, scale, radius, intercept=False, ridge=0.0):
     ledger, noise = dpfast.Ledger(1.0), dpfast.SeededNoise(0)
     curator = Curator(as_records(X, y), objective, ledger, noise)
     return curator, certified.certified_plan(curator, radius)
-
-
-def hostile(rng, n, d, binary):
-    """Separable, constant, collinear, zero, huge and non-finite data."""
-    X = rng.uniform(-1, 1, (n, d))
-    y = rng.integers(0, 2, n).astype(float) if binary else rng.standard_cauchy(n)
-    yield X, y
-    yield X, (X[:, 0] > 0) * 1.0
-    yield X, np.ones(n)
-    yield np.zeros((n, d)), y
-    yield np.repeat(X[:, :1], d, axis=1), y
-    yield X * 1e-300, y
-    yield X * 1e300, y
-    bad = X.copy()
-    bad[::2] = math.nan
-    yield bad, y
-    yield bad * math.inf, y
-    if not binary:
-        yield X, np.full(n, 1e300)
-        yield X, np.where(X[:, 0] > 0, 1e308, -1e308)
-        yield X, X @ np.full(d, 1e6)
-        yield X, y * 1e-300 + 40.0
-        yield X, np.full(n, math.inf)
-
-
-def exact_gradient(X, y, theta, loss, scale, plan, intercept):
-    """Extended precision; the rows as the kernels project them."""
-    rows = X[np.isfinite(X).all(axis=1) & np.isfinite(y)].astype(np.longdouble)
-    keep = y[np.isfinite(X).all(axis=1) & np.isfinite(y)].astype(np.longdouble)
-    free = np.sqrt(np.longdouble(plan.radius) ** 2 - int(intercept))
-    top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
-    unit = np.where(top > 0, top, 1)
-    lengths = unit * np.sqrt(((rows / unit) ** 2).sum(axis=1, keepdims=True))
-    rows = np.where(lengths > free, rows / np.where(lengths > 0, lengths, 1) * free, rows)
-    if intercept:
-        rows = np.column_stack([np.ones(len(rows)), rows])
-    t = rows @ theta.astype(np.longdouble)
-    if scale is None:
-        e = np.exp(-np.abs(t))
-        slope = np.where(t >= 0, 1, e) / (1 + e) - keep
-    else:
-        u = (keep - t) / scale / loss.c
-        u = np.clip(u, -1e300, 1e300)
-        psi = np.tanh(u) if isinstance(loss, LogCosh) else u / np.hypot(1, u)
-        slope = -loss.c * psi
-    gradient = (slope[:, None] * rows).sum(axis=0) / plan.n
-    return gradient + plan.ridge * theta + plan.stiffness / plan.rate * np.sinh(plan.rate * theta)
 
 
 @pytest.mark.parametrize(("loss", "scale"), LOSSES, ids=lambda v: repr(v))
