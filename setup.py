@@ -72,6 +72,9 @@ setup(
             "wraparound": False,
             "cdivision": True,
             "initializedcheck": False,
+            # Importing them does not switch the GIL on where the interpreter can do without:
+            # what changes after construction is locked (samplers, acquisitions, the pool).
+            "freethreading_compatible": True,
         },
     )
 )

@@ -152,7 +152,8 @@ cdef class AcquisitionKernel:
         acquisition_free(&self.model)
 
     def __reduce__(self):
-        return _rebuild, (self.arguments, self.raw)
+        with self.lock:
+            return _rebuild, (self.arguments, self.raw)
 
     cdef cnp.ndarray _scaled(self, cnp.ndarray points):
         """(points - centre) / length-scale, clamped, as a new array."""

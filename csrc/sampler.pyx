@@ -9,6 +9,7 @@ from libc.math cimport floor, ldexp
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
+cimport cython
 cimport numpy as cnp
 
 from dpfast.errors import EntropyFailure, InvalidInput
@@ -110,7 +111,8 @@ NOT_RANDOM = (
 cdef int refill_from_owner(dpf_stream *stream) except -1:
     """Ask the owner's supplier for a buffer full of fresh bytes.
 
-    The supplier may release the GIL; another thread that draws from the same sampler meanwhile
+    One thread at a time works with a sampler: under the GIL, or in a critical section of the
+    interpreter without one.  The supplier may give up either; another thread that draws meanwhile
     refills for itself, and whoever comes back last overwrites what is left with its own fresh
     bytes: bytes may be dropped, they are never used twice.
     """
@@ -121,9 +123,9 @@ cdef int refill_from_owner(dpf_stream *stream) except -1:
             f"the supplier of random bytes must return {BUFFER_BYTES} bytes; it returned "
             f"{type(data).__name__} of length {len(data)}. No noise was drawn."
         )
-    memcpy(stream.buffer, PyBytes_AS_STRING(data), BUFFER_BYTES)
-    if memcmp(stream.buffer, stream.buffer + 1, BUFFER_BYTES - 1) == 0:
+    if memcmp(PyBytes_AS_STRING(data), PyBytes_AS_STRING(data) + 1, BUFFER_BYTES - 1) == 0:
         raise EntropyFailure(NOT_RANDOM)
+    memcpy(stream.buffer, PyBytes_AS_STRING(data), BUFFER_BYTES)
     if Py_REFCNT(data) == 1:  # nobody else holds it: leave no second copy of the bytes behind
         dpf_wipe(PyBytes_AS_STRING(data), BUFFER_BYTES)
     stream.position = 0
@@ -174,10 +176,14 @@ cdef class ExactSampler:
 
     cdef void forget_if_forked(self) noexcept:
         if self.page[0] != 1 or self.process_id != dpf_process_id():
-            self.discard()
+            self.erase()
 
-    cpdef void discard(self) noexcept:
+    def discard(self):
         """Erase the bytes that are left, so that the next draw starts from fresh ones."""
+        with cython.critical_section(self):
+            self.erase()
+
+    cdef void erase(self) noexcept:
         dpf_wipe(self.page, PAGE)
         self.page[0] = 1
         self.process_id = dpf_process_id()
@@ -198,8 +204,9 @@ cdef class ExactSampler:
             )
         cdef cnp.npy_intp length = size
         cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_INT64, 0)
-        self.forget_if_forked()
-        self.check(dpf_normals(&self.stream, <int64_t *>cnp.PyArray_DATA(out), size, bits))
+        with cython.critical_section(self):
+            self.forget_if_forked()
+            self.check(dpf_normals(&self.stream, <int64_t *>cnp.PyArray_DATA(out), size, bits))
         return out
 
     def discrete_laplace(self, Py_ssize_t size, numerator, denominator):
@@ -215,16 +222,17 @@ cdef class ExactSampler:
         cdef cnp.npy_intp length = size
         cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_INT64, 0)
         cdef uint64_t s = numerator, t = denominator
-        self.forget_if_forked()
-        self.check(
-            dpf_discrete_laplace(&self.stream, <int64_t *>cnp.PyArray_DATA(out), size, s, t)
-        )
+        with cython.critical_section(self):
+            self.forget_if_forked()
+            self.check(
+                dpf_discrete_laplace(&self.stream, <int64_t *>cnp.PyArray_DATA(out), size, s, t)
+            )
         return out
 
     cdef int check(self, int status) except -1:
         if status == DPF_OK:
             return 0
-        self.discard()
+        self.erase()
         raise EntropyFailure(NOT_RANDOM)
 
 
