@@ -6,6 +6,7 @@ code is loaded by a just-in-time linker of its own: names cannot be mistaken for
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 __all__ = ["MachineCode", "object_code", "target"]
@@ -18,6 +19,9 @@ MATHEMATICS = frozenset(
         "nearbyint pow rint round sin sinh sqrt tan tanh tgamma trunc"
     ).split(" ")
 )
+
+#: A product and a sum may become one instruction with one rounding, as in the built-in losses.
+FUSIBLE = re.compile("= (fmul|fadd|fsub) ")
 
 
 class MachineCode:
@@ -56,7 +60,7 @@ def object_code(functions: dict[str, tuple[str, str]]) -> bytes | None:
     llvm = _llvm()
     whole: Any = llvm.parse_assembly("")
     for name, (assembly, symbol) in functions.items():
-        part = llvm.parse_assembly(assembly)
+        part = llvm.parse_assembly(FUSIBLE.sub(r"= \1 contract ", assembly))
         part.get_function(symbol).name = name
         for value in [*part.functions, *part.global_variables]:
             if not value.is_declaration and value.name != name:

@@ -1,8 +1,8 @@
 """Scalar Python functions compiled by Numba into block functions the record kernels can call.
 
 Numba is imported only when a loss of one's own is compiled: not if its machine code is on disk.
-IEEE arithmetic is kept: no ``fastmath``.  The kernels hold whatever the functions return to the
-declared bounds.
+Nothing of ``fastmath`` but that a product and a sum may be rounded together, as in the built-in
+losses.  The kernels hold whatever the functions return to the declared bounds.
 """
 
 from __future__ import annotations
@@ -60,30 +60,36 @@ class CompiledLoss:
         # a Numba function brings its source
         plain = tuple(getattr(function, "py_func", function) for function in self.functions)
         key = code_key(plain) if cache else None
-        self.slopes_address, self.values_address, self._keep = (
-            _compile(*plain) if key is None else _cached(key, plain)
-        )
+        self.slopes_address, self.values_address, self._keep = _machine_code(key, plain)
 
     def __reduce__(self) -> tuple[type[CompiledLoss], tuple[Scalar, Scalar, Scalar, bool, bool]]:
         return CompiledLoss, (*self.functions, self.coupled, self.cache)
 
 
-def _cached(key: str, functions: tuple[Scalar, ...]) -> tuple[int, int, Any]:
-    """Addresses of the block functions and what keeps them valid, compiled or from disk."""
-    from dpfast.kernels.machine_code import MachineCode, object_code
-
-    code = code_cache.load(key)
+def _machine_code(key: str | None, functions: tuple[Scalar, ...]) -> tuple[int, int, Any]:
+    """Addresses of the block functions and what keeps them valid; on disk under the key."""
+    code = None if key is None else code_cache.load(key)
     if code is None:
         compiled = _compile(*functions)
-        parts = dict(zip(("slopes", "values"), compiled[2], strict=True))
-        if any(part._library.has_dynamic_globals for part in parts.values()):
+        code = _object_code(*compiled[2])
+        if code is None:
             return compiled
-        code = object_code({n: (p.inspect_llvm(), p.native_name) for n, p in parts.items()})
-        if code is None or code_key(functions) != key:  # something was changed meanwhile
-            return compiled
-        code_cache.store(key, code)
+        if key is not None and code_key(functions) == key:  # nothing was changed meanwhile
+            code_cache.store(key, code)
+    from dpfast.kernels.machine_code import MachineCode
+
     machine = MachineCode(code)
     return machine.address("slopes"), machine.address("values"), machine
+
+
+def _object_code(slopes: Any, values: Any) -> bytes | None:
+    """Code of its own for what Numba compiled, if it needs nothing of Numba."""
+    from dpfast.kernels.machine_code import object_code
+
+    parts = {"slopes": slopes, "values": values}
+    if any(part._library.has_dynamic_globals for part in parts.values()):
+        return None
+    return object_code({n: (part.inspect_llvm(), part.native_name) for n, part in parts.items()})
 
 
 def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[int, int, Any]:
