@@ -1,4 +1,4 @@
-"""The same sums by NumPy, scikit-learn, glum and tabmat, for the table of kernel limits.
+"""The same sums by NumPy, scikit-learn, glum, tabmat and JAX, for the table of kernel limits.
 
 They are given the weights of the records; ours computes them.  A library that is not installed is
 left out of the table.
@@ -23,6 +23,7 @@ def load() -> None:
     _scikit_learn()
     _tabmat(np.zeros((2, 1)))
     _glum_rows(np.zeros((2, 1)), np.zeros(2), np.zeros(1), np.ones(2))
+    _jax("gradient", np.zeros((2, 1)), np.zeros(2), np.zeros(1), np.ones(2))
 
 
 def mallows_weights(X: Array) -> Array:
@@ -60,7 +61,7 @@ def gradients(X: Array, y: Array, theta: Array, threads: int) -> Calls:
     rows = _glum_rows(X, y, theta, weights)
     if rows is not None:
         calls["glum"] = lambda: rows()[1]
-    return calls
+    return calls | _jax("gradient", X, y, theta, weights)
 
 
 def hessians(X: Array, y: Array, theta: Array, threads: int) -> Calls:
@@ -77,11 +78,12 @@ def hessians(X: Array, y: Array, theta: Array, threads: int) -> Calls:
         rows = _glum_rows(X, y, theta, weights)
         if rows is not None:
             calls["glum"] = lambda: matrix.sandwich(rows()[0])
-    return calls
+    return calls | _jax("Hessian", X, y, theta, weights)
 
 
 def everything(X: Array, y: Array, theta: Array) -> Calls:
-    return {"NumPy": lambda: numpy_everything(X, y, theta)}
+    calls: Calls = {"NumPy": lambda: numpy_everything(X, y, theta)}
+    return calls | _jax("all three", X, y, theta, mallows_weights(X))
 
 
 def _scikit_learn() -> Any:
@@ -120,3 +122,40 @@ def _glum_rows(X: Array, y: Array, theta: Array, weights: Array) -> Any:
         return curvature, matrix.transpose_matvec(slopes)
 
     return rows
+
+
+def _jax(what: str, X: Array, y: Array, theta: Array, weights: Array) -> Calls:
+    """One of the sums compiled by JAX for arrays that it holds already, in double precision.
+
+    The first call, which compiles, is made here.  JAX's CPU threads are its own: it uses as many
+    as the process may, whatever the limit on those of BLAS.
+    """
+    try:
+        import jax
+    except ImportError:
+        return {}
+    jax.config.update("jax_enable_x64", True)
+
+    def rows(X: Any, y: Any, theta: Any, weights: Any) -> tuple[Any, Any]:
+        probability = jax.nn.sigmoid(X @ theta)
+        return (probability - y) * weights, probability * (1.0 - probability) * weights
+
+    def gradient(X: Any, *others: Any) -> Any:
+        return X.T @ rows(X, *others)[0]
+
+    def hessian(X: Any, *others: Any) -> Any:
+        return (X.T * rows(X, *others)[1]) @ X
+
+    def everything(X: Any, *others: Any) -> Any:
+        residual, curvature = rows(X, *others)
+        return X.T @ residual, (X.T * curvature) @ X, (X.T * residual**2) @ X
+
+    chosen = {"gradient": gradient, "Hessian": hessian, "all three": everything}[what]
+    compiled = jax.jit(chosen)
+    arguments = [jax.device_put(array) for array in (X, y, theta, weights)]
+
+    def call() -> object:
+        return jax.block_until_ready(compiled(*arguments))
+
+    call()
+    return {"JAX": call}
