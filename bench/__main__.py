@@ -4,6 +4,7 @@ python -m bench kernels            one suite
 python -m bench all --quick        every suite, small sizes
 python -m bench fits --json F      also keep pytest-benchmark's JSON, for `pytest-benchmark compare`
 python -m bench limits --store     the kernels against the machine (bench/kernel_limits.py)
+python -m bench outofcore --store  fits larger than memory (bench/outofcore/limits.py)
 python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
 """
 
@@ -60,6 +61,10 @@ def main(argv: list[str] | None = None) -> int:
         from bench.kernel_limits import main as measure_limits
 
         return measure_limits(argv[1:])
+    if argv[:1] == ["outofcore"] and "--store" in argv:
+        from bench.outofcore.limits import main as measure_outofcore
+
+        return measure_outofcore([argument for argument in argv[1:] if argument != "--store"])
     available = suites()
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Run a benchmark suite and print its table."
