@@ -374,6 +374,14 @@ def _releases() -> Iterator[Example]:
                 {"ridge": 1e-3, "fallback": "objective-perturbation"},
             ),
             (release_functional, "inference", ("x1",), {"ridge": 5.0, "inference": 0.3}),
+            (
+                release_functional, "the paper's procedure", ("x1",),
+                {"ridge": 9.0, "procedure": "paper"},
+            ),
+            (
+                release_functional, "the paper's procedure, not certified", ("x1",),
+                {"ridge": 1.0, "procedure": "paper", "noise_law": "gaussian"},
+            ),
             (release_parameter, "certified", (), {"ridge": 5.0}),
             (
                 release_functional, "recursive", ("x1",),
@@ -401,6 +409,11 @@ def _releases() -> Iterator[Example]:
                 | scale,
             )  # fmt: skip
             yield Example(name, f"{loss}, {domain!r}, {kind}", call, binary, PureDP(1.0).as_gdp())
+        call = partial(
+            _shown, certify, (loss,),
+            {"privacy": budget, "domain": domain, "ridge": 1.0, "which": "both"} | scale,
+        )  # fmt: skip
+        yield Example(name, f"{loss}, {domain!r}, both eigenvalues", call, binary, budget)
     for domain in (Ball(1.5), Box(1.0, intercept=True)):
         common: dict[str, Any] = {"domain": domain, "scale": 3.0, "certificate": "smooth"}
         name = "dpfast.release.parameter.release_parameter"

@@ -46,7 +46,7 @@ EXEMPT: dict[str, str] = {
     "tilt is held fixed in a replay, so what is certified is the move of the minimiser under a "
     "common tilt",
     "dpfast.curator.projection": "shows a curator projected rows; releases nothing",
-    "dpfast.curator.releases": "audited within dpfast.release: the certificate's count exactly, a "
+    "dpfast.curator.releases": "audited within dpfast.release: the certificates' counts exactly, a "
     "functional against the public bound of its secret scale (the ratio of scales is attacked by "
     "tests/release)",
     "dpfast.curator.terms": "public constants only",

@@ -55,11 +55,12 @@ PILOT = 1 << 15
 
 
 class Minimiser(NamedTuple):
-    """Secret: the point found, with the computed Hessian there and its smallest eigenvalue."""
+    """Secret: the point found, the computed Hessian there, its smallest and largest eigenvalue."""
 
     theta: Array
     hessian: Array
     eigenvalue: float
+    largest: float
     passes: int
 
 
@@ -188,7 +189,7 @@ class _Search(PenalisedObjective[MinimiserPlan]):
         if not done:
             theta, hessian = self.path()
         values, _ = eigh(hessian)
-        return Minimiser(theta, hessian, float(values[0]), self.passes)
+        return Minimiser(theta, hessian, float(values[0]), float(values[-1]), self.passes)
 
     def fast(self, theta: Array, steps: int) -> tuple[Array, Array, bool]:
         """Newton steps, damped where they do not halve the gradient."""

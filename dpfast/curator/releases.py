@@ -1,10 +1,10 @@
 """Test and release: a certificate of the curvature, then what it allows, paid for at once.
 
 The cost of a certificate and of the release it makes possible is not a sum (claim R8), so a
-:class:`CertifiedRelease` charges (epsilon, delta) when it is opened and answers two questions, once
-each: the certificate, an integer with discrete Laplace noise, and then functionals of the
-minimiser, or all of it.  The scale of a functional's noise follows from the records: it is drawn
-from and forgotten here (claim R22).
+:class:`CertifiedRelease` charges (epsilon, delta) when it is opened and answers its questions once
+each: the certificate, an integer with discrete Laplace noise, one more for the largest eigenvalue
+if the terms say so, and then functionals of the minimiser, or all of it.  The scale of a
+functional's noise follows from the records: it is drawn from and forgotten here (claim R22).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from dpfast.models import Domain
 from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
 from dpfast.privacy.scaled_release import release_scaled
+from dpfast.privacy.sensitivity_condition import LogScale, largest_count
 from dpfast.privacy.sensitivity_release import COUNT, scaled_count
 from dpfast.privacy.smooth_minimiser import SmoothPlan
 
@@ -91,20 +92,21 @@ class CertifiedRelease:
         if isinstance(self.plan, SmoothPlan) and (counts is None or terms.what == "functional"):
             raise TypeError("a smooth plan needs its own counts, and has no functionals")
         self.measure: Measure = self.plan if leverage is None else leverage.plan
-        self.rate = laplace_rate(COUNT, terms.epsilon1)
+        self.rate = laplace_rate(COUNT, terms.count_epsilon)
         self.terms = terms
         self._counts = counts
         self._leverage = leverage
         self._curator = curator
         self._domain = domain
         self._minimiser: Minimiser | None = None
-        self._left = ["certificate", terms.what]
+        second = ["largest eigenvalue"] * (terms.certificates - 1)
+        self._left = ["certificate", *second, terms.what]
         curator.ledger.charge(terms.budget, terms.label)
 
     def certificate(self) -> CountAnswer:
         """Release the count of steps with discrete Laplace noise (claims R5 and R31)."""
         self._use("certificate")
-        plan, curator = self.plan, self._curator
+        plan = self.plan
         found = self._found()
         claim = "R5"
         if self._leverage is not None:
@@ -116,14 +118,33 @@ class CertifiedRelease:
         else:
             assert isinstance(plan, MinimiserPlan)
             count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
+        return self._count("certificate", claim, (), count)
+
+    def largest(self, scale: LogScale) -> CountAnswer:
+        """Release the count of the largest eigenvalue with discrete Laplace noise (claim R28).
+
+        Parameters
+        ----------
+        scale : LogScale
+            From :func:`~dpfast.curator.terms.largest_scale` with the released lower bound.
+        """
+        self._use("largest eigenvalue")
+        count = largest_count(self._found().largest, scale)
+        return self._count("largest eigenvalue", "R28", (scale,), count)
+
+    def _count(
+        self, query: str, claim: str, parameters: tuple[Any, ...], count: int
+    ) -> CountAnswer:
+        """An integer of sensitivity ``COUNT``, released."""
         noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
         mu = self.terms.certificate_mu(COUNT / noise_scale)
-        receipt = Receipt("certificate", claim, mu, float(COUNT), noise_scale)
+        receipt = Receipt(query, claim, mu, float(COUNT), noise_scale)
 
         def draw() -> NDArray[np.int64]:
-            return np.array([release_integer(count, self.rate, curator._noise)], dtype=np.int64)
+            noise = self._curator._noise
+            return np.array([release_integer(count, self.rate, noise)], dtype=np.int64)
 
-        released = self._observe((), receipt, np.array([count], dtype=np.int64), draw)
+        released = self._observe(parameters, receipt, np.array([count], dtype=np.int64), draw)
         return CountAnswer(int(released[0]), receipt)
 
     def functionals(self, directions: Array, choices: tuple[FunctionalTerms, ...]) -> Array:
@@ -133,13 +154,19 @@ class CertifiedRelease:
         ----------
         directions : ndarray of shape (k, p)
         choices : tuple of FunctionalTerms
-            From :func:`~dpfast.curator.terms.functional_terms` with the released lower bound.
+            From :func:`~dpfast.curator.terms.functional_terms` with the released lower bound, or
+            from :func:`~dpfast.curator.terms.proportional_terms` with both bounds (claim R29).
         """
         if self._leverage is not None and not np.array_equal(directions, self._leverage.directions):
             raise InvalidInput(
                 "a leverage certificate bounds the noise of the directions it was opened with only."
             )
         self._use("functional")
+        if not len(directions) == len(choices) == self.terms.n_functionals:
+            raise BudgetExceeded(
+                f"{self.terms.n_functionals} functional(s) were paid for; received "
+                f"{len(directions)}. Nothing was released. Open another CertifiedRelease."
+            )
         curator = self._curator
         found = self._found()
         values = [_exact_product(w, found.theta) for w in directions]

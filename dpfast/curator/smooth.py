@@ -68,7 +68,7 @@ def smooth_minimiser(curator: Curator, plan: SmoothPlan) -> Minimiser:
     if not done:
         theta, hessian, _ = search.run(np.zeros(plan.dimension), plan.most_steps)
     values, _ = eigh(hessian)
-    return Minimiser(theta, hessian, float(values[0]), search.passes)
+    return Minimiser(theta, hessian, float(values[0]), float(values[-1]), search.passes)
 
 
 class _Search(PenalisedObjective[SmoothPlan]):

@@ -7,6 +7,7 @@ can be chosen after the certificate is seen (claim R8 holds for every choice).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpfast.errors import InvalidBudget
@@ -15,6 +16,13 @@ from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.leverage import LeveragePlan
 from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.scaled_release import grid_delta
+from dpfast.privacy.sensitivity_condition import (
+    LogScale,
+    largest_bound,
+    log_scale,
+    proportional_factors,
+    psi_over_delta,
+)
 from dpfast.privacy.sensitivity_release import (
     EVALUATION,
     MOST_EVALUATION,
@@ -26,6 +34,7 @@ from dpfast.privacy.sensitivity_release import (
     hessian_ratio,
     lower_bound_from_release,
     public_scale,
+    small_enough,
     tail_count,
 )
 from dpfast.privacy.smooth_minimiser import SmoothPlan
@@ -36,12 +45,17 @@ __all__ = [
     "ParameterTerms",
     "Terms",
     "functional_terms",
+    "largest_scale",
     "parameter_terms",
+    "proportional_terms",
 ]
 
 #: Tolerances of the ratio of scales to choose from, after the certificate is seen.
-TOLERANCES = (0.01, 0.015, 0.02, 0.03, 0.045, 0.065, 0.1, 0.14, 0.19, 0.25)
+TOLERANCES = (0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.065, 0.1, 0.14, 0.19, 0.25)
 
+#: Length of a direction, as measured by the plan, and ``sup |w'x|`` over the domain where that
+#: bounds the scale further (claim R7).
+Size = tuple[float, float | None]
 
 #: What a certificate measures: the smallest eigenvalue, or the inverse of the largest leverage.
 Measure = MinimiserPlan | SmoothPlan | LeveragePlan
@@ -58,13 +72,16 @@ class Terms(NamedTuple):
         Total of both; ``delta = 0`` for a certificate alone, whose bound may fail with
         probability ``delta1`` but whose privacy is pure.
     epsilon1, delta1 : float
-        Certificate: what its integer costs, and how often its bound may fail.
+        Certificate: what its integers cost, and how often a bound may fail.
     noise : str
         Law of a functional's noise.
     n_functionals : int
         Number of functionals.
     reserve : float
         Part of delta kept for a fallback.
+    certificates : int
+        Integers of the certificate, which share epsilon1 and delta1 equally: the smallest
+        eigenvalue's, and that of the largest if there are two.
     """
 
     what: str
@@ -75,11 +92,12 @@ class Terms(NamedTuple):
     noise: str = "laplace"
     n_functionals: int = 1
     reserve: float = 0.0
+    certificates: int = 1
 
     @property
     def budget(self) -> Budget:
         """What opening the release charges."""
-        if self.what == "nothing":
+        if self.delta == 0.0:
             return PureDP(self.epsilon1)
         return ApproxDP(self.epsilon, self.delta)
 
@@ -91,16 +109,33 @@ class Terms(NamedTuple):
 
     def certificate_mu(self, ratio: float) -> float:
         """Gaussian-DP reading of the certificate for an audit."""
-        return PureDP(self.epsilon1).as_gdp().mu if self.what == "nothing" else ratio
+        return PureDP(self.epsilon1).as_gdp().mu if self.delta == 0.0 else ratio
+
+    @property
+    def count_epsilon(self) -> float:
+        """What each integer of the certificate costs."""
+        return self.epsilon1 / self.certificates
 
     def tail(self) -> int:
-        """How far the certificate's noise is taken to reach (claim R5)."""
-        return tail_count(self.epsilon1, self.delta1)
+        """How far the noise of each integer is taken to reach (claims R5 and R28)."""
+        return tail_count(self.count_epsilon, self.delta1 / self.certificates)
 
     def lower_bound(self, count: int, plan: Measure) -> float:
         """Lower bound of what is certified, wrong with probability delta1 at most."""
         floor = plan.floor
         return lower_bound_from_release(count, self.tail(), plan.step, plan.eta, lreg=floor)
+
+    def upper_bound(self, count: int, scale: LogScale) -> float:
+        """Upper bound of the largest eigenvalue, wrong with the same probability (claim R28)."""
+        return largest_bound(count, self.tail(), scale)
+
+
+def largest_scale(plan: MinimiserPlan, l0: float) -> LogScale | None:
+    """How the largest eigenvalue is counted, or None if the lower bound is too low for it."""
+    v = hessian_ratio(plan.step, l0)
+    if not small_enough(v, plan.solver_error):
+        return None
+    return log_scale(v, plan.solver_error, plan.floor, plan.largest)
 
 
 class FunctionalTerms(NamedTuple):
@@ -136,9 +171,11 @@ class ParameterTerms(NamedTuple):
 
 
 def functional_terms(
-    plan: MinimiserPlan | LeveragePlan, terms: Terms, l0: float, norm: float, support: float | None
-) -> FunctionalTerms | None:
-    """The tolerance with the smallest noise bound, or None if nothing can be certified.
+    plan: MinimiserPlan | LeveragePlan, terms: Terms, l0: float, sizes: Sequence[Size]
+) -> tuple[FunctionalTerms, ...] | None:
+    """The tolerance with the smallest noise bounds, or None if nothing can be certified.
+
+    One tolerance for all of the functionals, which is what claim R30 calibrates.
 
     Parameters
     ----------
@@ -146,24 +183,75 @@ def functional_terms(
     terms : Terms
     l0 : float
         Released lower bound of what the plan measures.
-    norm : float
-        Length of the direction, as measured by the plan.
-    support : float or None
-        ``sup |w'x|`` over the domain, where that bounds the scale further (claim R7).
+    sizes : sequence of Size
+        One for each of ``terms.n_functionals`` directions.
     """
-    error = evaluation_error(plan.dimension, plan.largest, l0 / plan.spread)
+    # of the neighbours of the data, too, whose curvature may be half of it
+    error = evaluation_error(plan.dimension, plan.largest, 0.5 * l0 / plan.spread)
     if error > MOST_EVALUATION:
         return None
     solver_error = plan.solver_error + (3.0 * error if error > EVALUATION else 0.0)
     v = hessian_ratio(plan.step, l0)
-    best: FunctionalTerms | None = None
+    best: tuple[FunctionalTerms, ...] | None = None
     for tau in TOLERANCES:
         factors = functional_factors(v, tau, solver_error)
         if factors is None:
             continue
-        multiplier = functional_multiplier(terms, tau)
-        if not multiplier < math.inf:
-            continue
+        found = _with_noise(plan, terms, l0, tau, factors, sizes, solver_error)
+        if found is not None and (best is None or _geometric(found) < _geometric(best)):
+            best = found
+    return best
+
+
+def _geometric(choices: tuple[FunctionalTerms, ...]) -> float:
+    """Logarithm of the product of the noise bounds."""
+    return math.fsum(math.log(choice.scale_bound) for choice in choices)
+
+
+def proportional_terms(
+    plan: MinimiserPlan,
+    terms: Terms,
+    l0: float,
+    largest: float,
+    inner_radius: float,
+    sizes: Sequence[Size],
+) -> tuple[FunctionalTerms, ...] | None:
+    """Noise in proportion to Delta, or None if nothing can be certified (claim R29).
+
+    Parameters
+    ----------
+    largest : float
+        Released upper bound of the largest eigenvalue.
+    inner_radius : float
+        Of the domain.
+    plan, terms, l0, sizes
+        As for :func:`functional_terms`.
+    """
+    if evaluation_error(plan.dimension, plan.largest, 0.5 * l0) > EVALUATION:
+        return None
+    e = plan.solver_error
+    spread = psi_over_delta(plan.radius, inner_radius, l0, largest, e)
+    found = proportional_factors(hessian_ratio(plan.step, l0), spread, e)
+    if found is None:
+        return None
+    factors = FunctionalFactors(found.factor, 0.0)
+    return _with_noise(plan, terms, l0, found.tau, factors, sizes, e)
+
+
+def _with_noise(
+    plan: MinimiserPlan | LeveragePlan,
+    terms: Terms,
+    l0: float,
+    tau: float,
+    factors: FunctionalFactors,
+    sizes: Sequence[Size],
+    solver_error: float,
+) -> tuple[FunctionalTerms, ...] | None:
+    multiplier = functional_multiplier(terms, tau)
+    if not multiplier < math.inf:
+        return None
+    choices = []
+    for norm, support in sizes:
         shift = public_scale(
             factors.A,
             factors.Bc,
@@ -176,42 +264,29 @@ def functional_terms(
             solver_error=solver_error,
         )
         bound = multiplier * shift * (1.0 + 2.0**-40)
-        if best is None or bound < best.scale_bound:
-            best = FunctionalTerms(l0, tau, factors, multiplier, shift, bound)
-    return best
+        choices.append(FunctionalTerms(l0, tau, factors, multiplier, shift, bound))
+    return tuple(choices)
 
 
 def functional_multiplier(terms: Terms, tau: float) -> float:
-    """Noise over omega of each functional (claim R8; R24 for several).
-
-    Of k functionals, each costs a k-th of what the certificate leaves of epsilon and of delta.
-    """
-    k = terms.n_functionals
+    """Noise over omega of each of the functionals (claims R8, R24 and R30)."""
     delta = terms.delta - terms.reserve
-    part = (terms.epsilon - terms.epsilon1) / k
-    share = (delta - terms.delta1) / k
-    grid = grid_delta(terms.epsilon)
-    if not share > 2.0 * grid:
+    grid = grid_delta(terms.epsilon, terms.n_functionals)
+    if not delta - terms.delta1 > 2.0 * grid:
         raise InvalidBudget(
             f"delta = {terms.delta!r} is too small beside the precision of the noise at epsilon = "
             f"{terms.epsilon!r}. Use a larger delta or a smaller epsilon."
         )
-    if k == 1:
-        return calibrate_functional(
-            terms.epsilon, delta, terms.epsilon1, terms.delta1, tau, terms.noise, other_delta=grid
-        )
-    # the profile at `part` itself, by way of a certificate that costs next to nothing: its losses
-    # are -+2^-30, so every term of the mixture is at least the profile at `part`
-    nothing = 2.0**-30
     return calibrate_functional(
-        part - nothing,
-        terms.delta1 + share,
-        nothing,
+        terms.epsilon,
+        delta,
+        terms.epsilon1,
         terms.delta1,
         tau,
         terms.noise,
-        1,
         other_delta=grid,
+        certificates=terms.certificates,
+        count=terms.n_functionals,
     )
 
 

@@ -69,6 +69,11 @@ class Domain:
         """``sup ||x||_2`` over rows, intercept included, rounded up."""
         raise NotImplementedError
 
+    def _columns(self, what: str) -> int:
+        if self.n_covariates is None:
+            raise InvalidInput(f"{self!r} has no {what} before bind(n_covariates).")
+        return self.n_covariates
+
     def project(self, X: ArrayLike) -> Array:
         """Each row of X moved onto the domain; rows of the domain stay as they are.
 
@@ -114,6 +119,20 @@ class Domain:
         high, low = self._reach(rest)
         size = abs(fixed) + max(abs(high), abs(low))
         return max(abs(fixed + high), abs(fixed + low)) + size * (_UP - 1.0)
+
+    @property
+    def inner_radius(self) -> float:
+        """Some g with ``support(p) >= g ||p||`` for every p, rounded down (claim R29).
+
+        Rows and negated rows span a ball of this radius.  Zero if a direction is not seen at all,
+        as with two one-hot blocks that both sum to one.
+        """
+        width, offset, anchors = self._spread()
+        if len(anchors) > 1:
+            return 0.0
+        if not anchors:
+            return width * (1.0 - 1e-12)
+        return min(1.0 / anchors[0], width / (1.0 + anchors[0] * offset)) * (1.0 - 1e-12)
 
     def gauge(self, direction: ArrayLike) -> float:
         """Least t for which p is t times a mean of rows and negated rows, rounded up (claim R14).
@@ -213,6 +232,15 @@ class Domain:
         """Largest and smallest ``p'x`` over the free coordinates."""
         raise NotImplementedError
 
+    def _spread(self) -> tuple[float, float, list[float]]:
+        """Of ``p'x`` over the free coordinates: half its range and the middle of it, per ``||p||``.
+
+        The first is at least the first number, the second at most the second.  Coordinates whose
+        range can vanish (the intercept, a one-hot block) are listed apart, each as a bound on
+        ``||p||`` over the largest ``|p'x|``.
+        """
+        raise NotImplementedError
+
     def _excess(self, p: Array) -> list[float]:
         """Values that a - b must have in ``p = a x - b x'``, if the domain forces any."""
         return []
@@ -304,6 +332,9 @@ class Ball(Domain):
         high = self.covariate_radius * float(np.linalg.norm(p))
         return high, -high
 
+    def _spread(self) -> tuple[float, float, list[float]]:
+        return self.covariate_radius, 0.0, [1.0] * self.intercept
+
     def _gauge_at(self, p: Array, excess: float) -> float:
         return max(abs(excess), float(np.linalg.norm(p)) / self.covariate_radius)
 
@@ -370,8 +401,7 @@ class Box(Domain):
 
     @property
     def radius(self) -> float:
-        if self.n_covariates is None:
-            raise InvalidInput(f"{self!r} has no radius before bind(n_covariates).")
+        self._columns("radius")
         top = np.maximum(np.abs(self._lows), np.abs(self._highs))
         return math.hypot(1.0 if self.intercept else 0.0, *top.tolist()) * _UP
 
@@ -382,6 +412,12 @@ class Box(Domain):
         a, b = p * self._lows, p * self._highs
         size = float(np.maximum(np.abs(a), np.abs(b)).sum()) * (_UP - 1.0)
         return float(np.maximum(a, b).sum()) + size, float(np.minimum(a, b).sum()) - size
+
+    def _spread(self) -> tuple[float, float, list[float]]:
+        count = self._columns("inner radius")
+        middle = np.broadcast_to(0.5 * (self._lows + self._highs), count)
+        half = float((0.5 * (self._highs - self._lows)).min())
+        return half, float(np.linalg.norm(middle)), [1.0] * self.intercept
 
     def _gauge_at(self, p: Array, excess: float) -> float:
         middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
@@ -443,9 +479,7 @@ class LpBall(Domain):
 
     @property
     def radius(self) -> float:
-        if self.n_covariates is None and self.p > 2.0:
-            raise InvalidInput(f"{self!r} has no radius before bind(n_covariates).")
-        free = self._free_radius(self.n_covariates or 1)
+        free = self._free_radius(self._columns("radius") if self.p > 2.0 else 1)
         return math.hypot(1.0 if self.intercept else 0.0, free) * _UP
 
     def _project(self, rows: Array) -> Array:
@@ -460,6 +494,11 @@ class LpBall(Domain):
             return top, -top
         high = self.lp_radius * top * float(np.linalg.norm(p / top, dual)) * _UP
         return high, -high
+
+    def _spread(self) -> tuple[float, float, list[float]]:
+        count = self._columns("inner radius") if self.p < 2.0 else 1
+        width = self.lp_radius * math.pow(count, min(0.0, 0.5 - 1.0 / self.p))
+        return width, 0.0, [1.0] * self.intercept
 
     def _gauge_at(self, p: Array, excess: float) -> float:
         top = float(np.abs(p).max(initial=0.0))

@@ -37,6 +37,11 @@ class Interval:
         """Extreme points, one per row."""
         return np.array([[self.low], [self.high]])
 
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Least half-range and largest middle of ``p'x``, per ``||p||``."""
+        return 0.5 * (self.high - self.low), 0.5 * abs(self.high + self.low)
+
     def gauge_at(self, p: Array, excess: float) -> float:
         """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``."""
         half = 0.5 * (self.high - self.low)
@@ -75,6 +80,11 @@ class OneHot:
         """Extreme points, one per row."""
         eye = np.eye(self.width)
         return np.vstack([eye, np.zeros((1, self.width))]) if self.reference else eye
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """With a reference level, as of an interval: from zero to the largest entry at least."""
+        return 0.5 / math.sqrt(self.width), 0.5
 
     def gauge_at(self, p: Array, excess: float) -> float:
         """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``."""
@@ -139,6 +149,18 @@ class Product(Domain):
             start += part.width
         slack = size * (_UP - 1.0)
         return high + slack, low - slack
+
+    def _spread(self) -> tuple[float, float, list[float]]:
+        anchors = [1.0] * self.intercept
+        width, middles = math.inf, [0.0]
+        for part in self.parts:
+            if isinstance(part, OneHot) and not part.reference:
+                anchors.append(math.sqrt(part.width))
+                continue
+            half, middle = part.spread
+            width = min(width, half)
+            middles.append(middle)
+        return width, math.hypot(*middles), anchors
 
     def _split(self, p: Array) -> list[Array]:
         edges = np.cumsum([part.width for part in self.parts])[:-1]

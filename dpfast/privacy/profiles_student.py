@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.privacy.profiles import ROUNDING, _check
+from dpfast.privacy.profiles import ROUNDING, Profile, _check, worst_profile
 
-__all__ = ["STUDENT_DEGREES", "student_profile"]
+__all__ = ["STUDENT_DEGREES", "student_profile", "student_worst_profile"]
 
 Array = NDArray[np.float64]
 
@@ -53,6 +53,24 @@ def student_profile(epsilon: Array, shift: float, ratio: float) -> Array:
         value = np.where(discriminant > 0.0, value, 0.0)
         value = np.maximum(value, np.maximum(0.0, -np.expm1(e)))
         return np.asarray(np.minimum(value + ROUNDING * (1.0 + scale), 1.0))
+
+
+def student_worst_profile(shift: float, low: float, high: float) -> Profile:
+    """Bound of the profiles over shifts and ratios, for every real epsilon (claim R9).
+
+    :func:`~dpfast.privacy.profiles.worst_profile` from 0 on; below, what it says of the reversed
+    pairs, whose shifts are larger by ``1/low`` at most.
+    """
+    ahead = worst_profile(student_profile, shift, low, high)
+    reversed_pairs = worst_profile(student_profile, shift / low, 1.0 / high, 1.0 / low)
+
+    def profile(epsilon: Array) -> Array:
+        e = np.asarray(epsilon, dtype=float)
+        below = np.minimum(e, 0.0)
+        other = -np.expm1(below) + np.exp(below) * reversed_pairs(-below)
+        return np.where(e < 0.0, other, ahead(np.maximum(e, 0.0)))
+
+    return profile
 
 
 def _upper_tail(t: Array) -> Array:

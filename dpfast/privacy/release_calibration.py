@@ -17,12 +17,13 @@ from scipy.special import log_ndtr
 
 from dpfast.errors import InvalidBudget
 from dpfast.privacy.profiles import (
+    composed_profile,
     gaussian_profile,
     laplace_profile,
     with_discrete_laplace,
     worst_profile,
 )
-from dpfast.privacy.profiles_student import student_profile
+from dpfast.privacy.profiles_student import student_profile, student_worst_profile
 
 __all__ = [
     "COUNT",
@@ -42,6 +43,7 @@ _UP = 1.0 + 2.0**-48
 _NOISE = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}
 
 _PRECISION = 1e-7
+_JOINT_PRECISION = 1e-4
 _RANGE = (1e-6, 1e12)
 
 
@@ -64,22 +66,28 @@ def calibrate_functional(
     M: int = COUNT,
     *,
     other_delta: float = 0.0,
+    certificates: int = 1,
+    count: int = 1,
 ) -> float:
-    """Multiplier b of the scale omega for which the total is ``(epsilon, delta)`` (claim R8).
+    """Multiplier b of the scale omega for which the total is ``(epsilon, delta)`` (R8, R30).
 
     Parameters
     ----------
     epsilon, delta : float
         Total, certificate included.
     epsilon1, delta1 : float
-        Cost of the certificate's integer and probability that its bound fails.
+        Cost of the certificate's integers and probability that a bound fails.
     tau : float
         Tolerance of the ratio of neighbouring scales, as given to
         :func:`~dpfast.privacy.sensitivity_release.functional_factors`.
     noise : {"laplace", "gaussian", "student"}
         Law of Z in ``value + b omega Z``: Laplace of scale 1, standard normal, Student t(3).
     M : int
-        Sensitivity of the certificate's integer.
+        Sensitivity of each of the certificate's integers.
+    certificates : int
+        Number of these integers, which share epsilon1 equally.
+    count : int
+        Number of releases with this multiplier, each of its own scale omega.
     other_delta : float
         Part of delta set aside for what else may fail, such as
         :func:`~dpfast.privacy.scaled_release.grid_delta`.
@@ -87,8 +95,8 @@ def calibrate_functional(
     Returns
     -------
     float
-        Smallest b up to a relative 1e-7, rounded up; infinity if no noise suffices, because the
-        ratio of scales alone tells neighbours apart.
+        Smallest b up to a relative 1e-7 (1e-4 for several releases), rounded up; infinity if no
+        noise suffices, because the ratio of scales alone tells neighbours apart.
     """
     _check_budget(epsilon, delta, epsilon1, delta1)
     if noise not in _NOISE:
@@ -96,7 +104,7 @@ def calibrate_functional(
     if not 0.0 <= tau < 1.0:
         raise InvalidBudget(f"tau must lie in [0, 1); received {tau!r}.")
     budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
-    return _multiplier(noise, epsilon, budget, epsilon1, tau, M)
+    return _multiplier(noise, epsilon, budget, epsilon1 / certificates, tau, M, certificates, count)
 
 
 def calibrate_parameter(
@@ -118,25 +126,38 @@ def calibrate_parameter(
     return _multiplier("gaussian", epsilon, budget, epsilon1, 0.0, M)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def _multiplier(
-    noise: str, epsilon: float, budget: float, epsilon1: float, tau: float, M: int
+    noise: str,
+    epsilon: float,
+    budget: float,
+    epsilon1: float,
+    tau: float,
+    M: int,
+    certificates: int = 1,
+    count: int = 1,
 ) -> float:
-    kind = _NOISE[noise]
-
     def enough(b: float) -> bool:
-        profile = worst_profile(kind, _UP / b, 1.0 - tau, 1.0 + tau)
-        return with_discrete_laplace(profile, epsilon1, M, epsilon) <= budget
+        shift, low, high = _UP / b, 1.0 - tau, 1.0 + tau
+        if count == 1:
+            profile = worst_profile(_NOISE[noise], shift, low, high)
+        else:
+            if noise == "student":
+                one = student_worst_profile(shift, low, high)
+            else:
+                one = worst_profile(_NOISE[noise], shift, low, high)
+            profile = composed_profile(one, count, epsilon)
+        return with_discrete_laplace(profile, epsilon1, M, epsilon, certificates) <= budget
 
-    return _smallest(enough)
+    return _smallest(enough, _PRECISION if count == 1 else _JOINT_PRECISION)
 
 
-def _smallest(enough: Callable[[float], bool]) -> float:
+def _smallest(enough: Callable[[float], bool], precision: float = _PRECISION) -> float:
     """Smallest value of an increasing criterion, from above; infinity if there is none."""
     low, high = _RANGE
     if not enough(high):
         return math.inf
-    while high / low > 1.0 + _PRECISION:
+    while high / low > 1.0 + precision:
         middle = math.sqrt(low * high)
         if not low < middle < high:
             break

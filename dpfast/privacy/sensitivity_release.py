@@ -31,14 +31,14 @@ __all__ = [
     "evaluation_error",
     "functional_factors",
     "hessian_ratio",
-    "largest_eigenvalue_bound",
-    "largest_eigenvalue_level",
     "lower_bound_from_release",
     "objective_perturbation_delta",
     "objective_perturbation_scale",
     "parameter_shift",
     "public_scale",
     "scaled_count",
+    "shift_factors",
+    "small_enough",
     "solver_tolerance",
     "tail_count",
 ]
@@ -233,17 +233,9 @@ def functional_factors(v: float, tau: float, solver_error: float = 0.0) -> Funct
     """
     if not 0.0 < tau < 1.0:
         raise InvalidInput(f"tau must lie in (0, 1); received {tau!r}.")
-    _nonnegative(solver_error=solver_error)
-    if not 0.0 <= v <= -math.log1p(-MOST_STEP) * _UP or solver_error > 1.0:
+    if not small_enough(v, solver_error):
         return None
-    e = solver_error
-    below = math.exp(-e) * (v / math.expm1(v) if v > 0.0 else 1.0)
-    above = math.exp(e) * (v / -math.expm1(-v) if v > 0.0 else 1.0)
-    a = 0.5 * (above + below) * _UP
-    half = 0.5 * (above - below) + 2.0**-48
-    push = math.exp(0.5 * e) * _UP
-    shift = (half + e + e * math.exp(0.5 * v)) * push * _UP
-    whole = v + 2.0 * e
+    a, shift, push, whole = shift_factors(v, solver_error)
     room = tau - 2.0 * SCALE_ERROR * (1.0 + tau)
     gap = min(1.0 + room - math.exp(0.5 * whole), math.exp(-0.5 * whole) - 1.0 + room) - 2.0**-48
     if gap <= 0.0 or math.cosh(whole) * _UP > 1.0 + room:
@@ -251,6 +243,32 @@ def functional_factors(v: float, tau: float, solver_error: float = 0.0) -> Funct
     a *= 1.0 + SCALE_ERROR
     b = max(shift * (1.0 + SCALE_ERROR), a * math.sinh(whole) * push / gap, LEAST_PSI * a)
     return FunctionalFactors(a, b * _UP)
+
+
+def small_enough(v: float, solver_error: float) -> bool:
+    """Whether a step is small enough beside the eigenvalue for a functional to be released."""
+    _nonnegative(solver_error=solver_error)
+    return 0.0 <= v <= -math.log1p(-MOST_STEP) * _UP and solver_error <= 1.0
+
+
+class ShiftFactors(NamedTuple):
+    """``|shift| <= of_delta Delta + of_psi Psi``, and how Psi and the Hessian may be off (R6)."""
+
+    of_delta: float
+    of_psi: float
+    push: float
+    whole: float
+
+
+def shift_factors(v: float, solver_error: float) -> ShiftFactors:
+    """How far a functional moves, solver included (claim R6); arguments as elsewhere."""
+    e = solver_error
+    below = math.exp(-e) * (v / math.expm1(v) if v > 0.0 else 1.0)
+    above = math.exp(e) * (v / -math.expm1(-v) if v > 0.0 else 1.0)
+    half = 0.5 * (above - below) + 2.0**-48
+    push = math.exp(0.5 * e) * _UP
+    shift = (half + e + e * math.exp(0.5 * v)) * push * _UP
+    return ShiftFactors(0.5 * (above + below) * _UP, shift, push, v + 2.0 * e)
 
 
 def evaluation_error(dimension: int, largest: float, l0: float) -> float:
@@ -286,7 +304,7 @@ def public_scale(
     Parameters
     ----------
     A, Bc : float
-        From :func:`functional_factors`.
+        From :func:`functional_factors`; Bc may be zero.
     B1, radius, n, l0
         As above.
     norm : float
@@ -301,7 +319,8 @@ def public_scale(
     float
         ``2 B1 / (n l0) * (A (radius ||w|| + support)/2 + Bc radius ||w||)``, rounded up.
     """
-    _positive(A=A, Bc=Bc, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
+    _positive(A=A, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
+    _nonnegative(Bc=Bc)
     longest = radius * norm
     reach = longest if support is None else min(longest, support)
     inner = A * 0.5 * (longest + reach) + Bc * longest
@@ -401,33 +420,3 @@ def _float_below(numerator: int, denominator: int) -> float:
     nearest = numerator / denominator  # correctly rounded
     a, b = nearest.as_integer_ratio()
     return nearest if a * denominator <= numerator * b else math.nextafter(nearest, -math.inf)
-
-
-# ---- the largest eigenvalue ---------------------------------------------------------------------
-
-
-def largest_eigenvalue_level(lam: float, v: float, largest: float) -> float:
-    """``log(largest/lam)/v``, at least 0: neighbours differ by at most one (claim R13).
-
-    Its noisy count is ``scaled_count(level, 1.0, eta)`` with an eta above its rounding and that of
-    lam, in units of v.
-
-    Parameters
-    ----------
-    lam : float
-        Largest eigenvalue of the Hessian at the minimiser, ridge included.
-    v : float
-        From :func:`hessian_ratio`.
-    largest : float
-        Public bound on it, ridge included.
-    """
-    _positive(v=v, largest=largest)
-    if not 0.0 < lam < largest:
-        return 0.0
-    return math.log(largest / lam) / v
-
-
-def largest_eigenvalue_bound(level: float, v: float, largest: float) -> float:
-    """Upper bound of the largest eigenvalue from a lower bound of its level, rounded up."""
-    _positive(v=v, largest=largest)
-    return largest * math.exp(-v * max(level, 0.0)) * (1.0 + 1e-12)

@@ -1,4 +1,4 @@
-"""``certify``: a private lower bound of the curvature at the minimiser."""
+"""``certify``: private bounds of the curvature at the minimiser."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Terms
-from dpfast.errors import InvalidBudget
+from dpfast.curator.terms import Terms, largest_scale
+from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.inference.request import in_unit
 from dpfast.models import Domain, Loss
-from dpfast.privacy.budget import Budget, PureDP
+from dpfast.privacy.budget import ApproxDP, Budget, PureDP
+from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.results import Certificate
 
 __all__ = ["certify"]
+
+WHICH = ("smallest", "both")
 
 
 def certify(
@@ -29,6 +32,7 @@ def certify(
     scale: float | None = None,
     ridge: float = 0.0,
     certificate: str = "global",
+    which: str = "smallest",
     failure: float = 1e-6,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -39,7 +43,10 @@ def certify(
 
     The eigenvalue moves by at most ``2 c B1 radius^2/n`` when one record is replaced, whatever the
     data (theorem A of the formulas page, which replaces algorithms 2 and 6 of paper 3), so one
-    Laplace release is enough.
+    Laplace release is enough.  With ``which="both"`` half of the budget goes to an upper bound of
+    the largest eigenvalue (algorithm 4, corrected), which gives one of the condition number.  Its
+    logarithm moves by as much as the lower bound allows, so it is counted where ``lower_bound`` is
+    at least two steps, and is None elsewhere.
 
     Parameters
     ----------
@@ -49,8 +56,9 @@ def certify(
     loss : {"log-cosh", "pseudo-huber", "logistic"} or Loss
         Self-concordant losses; with ``certificate="smooth"`` any convex one with a bounded third
         derivative, such as ``dpfast.SmoothedHuber``.
-    privacy : PureDP
-        What the certificate costs.
+    privacy : PureDP, or ApproxDP for both eigenvalues
+        What the certificate costs.  The privacy of the second bound rests on the first, which may
+        fail: that is what delta is for.
     domain : Domain
         Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
         there is an intercept.
@@ -64,8 +72,10 @@ def certify(
         the declared rows in place of the eigenvalue (see :func:`dpfast.release_functional`);
         "smooth" is the recursion of algorithm 7, which needs bounds of three derivatives only and
         certifies later still.
+    which : {"smallest", "both"}
+        Eigenvalues to be bounded; "both" with "global" or "recursive" only.
     failure : float
-        Probability with which the lower bound may be wrong.
+        Probability with which a bound may be wrong; less if twice delta is.
     ledger, noise, threads, names
         As for :func:`dpfast.fit`.
 
@@ -75,19 +85,36 @@ def certify(
 
     Privacy
     -------
-    ``privacy``: pure DP under replacement of one record, n public (claims R3, R5, R20 and R31 of
+    ``privacy`` under replacement of one record, n public (claims R3, R5, R20, R28 and R31 of
     ``dpfast/privacy/PROOFS-release.md``; with ``certificate="smooth"`` R25 and R26).
     """
-    if not isinstance(privacy, PureDP):
+    if which not in WHICH:
+        raise InvalidInput(f"which must be one of {WHICH}; received {which!r}.")
+    if which == "both" and certificate in ("leverage", "smooth"):
+        raise InvalidInput(
+            'which="both" needs the smallest eigenvalue and a self-concordant loss: pass '
+            'certificate="global" or "recursive".'
+        )
+    both, share = which == "both", in_unit(failure, "failure")
+    if not both and not isinstance(privacy, PureDP):
         raise InvalidBudget(
             f"a certificate is pure DP. Pass privacy=dpfast.PureDP(epsilon); received {privacy!r}."
         )
+    if both and not isinstance(privacy, ApproxDP):
+        raise InvalidBudget(
+            "the largest eigenvalue is released by way of a bound of the smallest, which may "
+            f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {privacy!r}."
+        )
+    assert isinstance(privacy, PureDP | ApproxDP)
+    delta = privacy.delta if isinstance(privacy, ApproxDP) else 0.0
     request = ReleaseRequest(
         X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
         names=names,
     )  # fmt: skip
     epsilon = privacy.epsilon
-    terms = Terms("nothing", epsilon, 0.0, epsilon, in_unit(failure, "failure"))
+    if both:  # each bound fails with half of it, and the first with delta at most
+        share = min(share, 2.0 * delta)
+    terms = Terms("nothing", epsilon, delta, epsilon, share, certificates=1 + both)
     curator = request.curator(Ledger(privacy))
     plan = request.plan(curator, certificate)
     recursion = request.recursion(certificate, plan)
@@ -95,5 +122,12 @@ def certify(
     request.charge(ledger, privacy, "certify")
     query = CertifiedRelease(curator, request.domain, terms, recursion, leverage, plan)
     count = query.certificate().value
-    guarantee = request.guarantee(epsilon, 0.0, ("the certificate",))
-    return request.certificate(query.measure, terms, count, recursion, guarantee)
+    guarantee = request.guarantee(epsilon, delta, ("the certificate",))
+    found = request.certificate(query.measure, terms, count, recursion, guarantee)
+    if not both:
+        return found
+    assert isinstance(plan, MinimiserPlan)
+    counted = largest_scale(plan, found.lower_bound)
+    if counted is None:
+        return found
+    return found.with_largest(terms.upper_bound(query.largest(counted).value, counted))

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.curator.terms import FunctionalTerms, functional_multiplier, functional_terms
+from dpfast.curator.terms import (
+    FunctionalTerms,
+    functional_multiplier,
+    functional_terms,
+    proportional_terms,
+)
 from dpfast.errors import InvalidInput
 from dpfast.inference.request import in_unit
 from dpfast.models import Domain, Loss
@@ -30,6 +35,10 @@ __all__ = ["release_functional"]
 
 Choices = tuple[FunctionalTerms, ...]
 
+#: One certificate and noise that also covers how Delta may change (algorithm 5*), or two and noise
+#: in proportion to Delta (the paper's algorithm 5, corrected).
+PROCEDURES = ("direct", "paper")
+
 
 def release_functional(
     X: Any,
@@ -41,6 +50,7 @@ def release_functional(
     domain: Domain,
     scale: float | None = None,
     ridge: float = 0.0,
+    procedure: str = "direct",
     noise_law: str = "laplace",
     certificate: str = "global",
     certificate_share: float = 0.25,
@@ -67,7 +77,7 @@ def release_functional(
         Self-concordant losses.
     direction : str, sequence of str, or array-like of shape (p,) or (k, p)
         Names of coefficients, or weights (the intercept first, if the domain has one).  Several
-        directions share one certificate; each gets a k-th of the rest of the budget.
+        directions share one certificate and one budget, in which their losses are added up exactly.
     privacy : ApproxDP
         The **total** (epsilon, delta): certificate, release, fallback and inference.
     domain : Domain
@@ -77,9 +87,16 @@ def release_functional(
         Public residual scale; required by all losses but the logistic.
     ridge : float
         Public penalty ``ridge/2 ||theta||^2``.
+    procedure : {"direct", "paper"}
+        How the noise is fitted to these data.  "direct" (algorithm 5*) needs the smallest
+        eigenvalue only; its noise also covers by how much one record can change that fit.
+        "paper" is algorithm 5 of paper 3 with corrected constants: a second certificate, of the
+        largest eigenvalue, and noise in proportion to the fit itself, if the condition number
+        bounds its change tightly enough.  It needs many more records, and is there for comparison.
     noise_law : {"laplace", "student", "gaussian"}
         Law of the noise.  Laplace is best for one number in most settings; "student" (three
-        degrees of freedom) tolerates the most change of scale, "gaussian" the least.
+        degrees of freedom) tolerates the most change of scale, "gaussian" (the paper's) the
+        least, and is often best from about ten numbers on.
     certificate : {"global", "leverage", "recursive"}
         What is certified: the smallest eigenvalue of the Hessian, by one release whose step is the
         same everywhere (theorem A), or by the paper's recursion with its corrected constants,
@@ -87,9 +104,10 @@ def release_functional(
         depends on neither units nor origins of the columns.  It never certifies later than
         "global", far earlier for one-hot blocks and columns that are not centred and scaled, and
         its secret noise is never larger; but the announced bound of the noise can be larger, by
-        up to ``sqrt(p)`` for centred and scaled columns, for which "global" is as good.
+        up to ``sqrt(p)`` for centred and scaled columns, for which "global" is as good.  Not with
+        ``procedure="paper"``.
     certificate_share : float
-        Part of epsilon for the certificate.
+        Part of epsilon for the certificate; for both, if there are two.
     fallback : {None, "objective-perturbation"}
         What to do if the curvature cannot be certified: return :class:`NotCertified`, or release
         the parameter of a ridge-penalised problem by objective perturbation, for which a tenth of
@@ -119,10 +137,10 @@ def release_functional(
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claims R2 to R9, R20 to R24
-    and R31 to R33 of ``dpfast/privacy/PROOFS-release.md``).  The scale of the noise is a secret:
-    only a public bound of it is returned.  The public penalty of claim R20 is part of the
-    objective; its force is that of a fraction of one record.  Running time is not protected.
+    ``privacy`` in total under replacement of one record, n public (claims R2 to R9, R20 to R24 and
+    R28 to R33 of ``dpfast/privacy/PROOFS-release.md``).  The scale of the noise is a secret: only a
+    public bound of it is returned.  The public penalty of claim R20 is part of the objective; its
+    force is that of a fraction of one record.  Running time is not protected.
 
     Examples
     --------
@@ -151,6 +169,13 @@ def release_functional(
             "functional changes with the data, which needs self-concordance. Use "
             "release_parameter, or certificate='global' with a self-concordant loss."
         )
+    if procedure not in PROCEDURES:
+        raise InvalidInput(f"procedure must be one of {PROCEDURES}; received {procedure!r}.")
+    twice = procedure == "paper"
+    if twice and certificate == "leverage":
+        raise InvalidInput(
+            'procedure="paper" needs an eigenvalue: pass certificate="global" or "recursive".'
+        )
     main = total
     extra: tuple[str, ...] = ()
     if inference is not None:
@@ -158,7 +183,10 @@ def release_functional(
         main = ApproxDP(total.epsilon * (1.0 - part), total.delta * (1.0 - part))
         extra = ("a private sandwich covariance",)
     share = in_unit(certificate_share, "certificate_share")
-    terms = make_terms("functional", main, share, fallback, noise=noise_law, count=len(rows))
+    terms = make_terms(
+        "functional", main, share, fallback, noise=noise_law, count=len(rows),
+        certificates=1 + twice,
+    )  # fmt: skip
     functional_multiplier(terms, 0.1)  # refuses an impossible budget while nothing is spent
     session = Session(request, terms, "release_functional", total, ledger, certificate, extra, rows)
     sizes = session.sizes(rows)
@@ -166,9 +194,12 @@ def release_functional(
     def allow(l0: float) -> Choices | None:
         measure = session.measure
         assert not isinstance(measure, SmoothPlan)
-        choices = [functional_terms(measure, terms, l0, *size) for size in sizes]
-        found = tuple(choice for choice in choices if choice is not None)
-        return found if len(found) == len(choices) else None
+        return functional_terms(measure, terms, l0, sizes)
+
+    def allow_both(l0: float, largest: float) -> Choices | None:
+        inner, plan = request.domain.inner_radius, session.plan
+        assert not isinstance(plan, SmoothPlan)
+        return proportional_terms(plan, terms, l0, largest, inner, sizes)
 
     def release(choices: Choices, found: Certificate) -> FunctionalRelease:
         value = session.query.functionals(rows, choices)
@@ -183,9 +214,11 @@ def release_functional(
             scale_bounds=np.array([choice.scale_bound for choice in choices]),
             noise_law=noise_law,
             certificate=found,
-            method=f"{certificate} certificate",
-            privacy=session.guarantee("the certificate", f"{len(rows)} functional(s)"),
+            method=f"{certificate} certificate" + ", the paper's procedure" * twice,
+            privacy=session.guarantee(session.tests, f"{len(rows)} functional(s)"),
             sampling_error=errors,
         )
 
-    return session.run(allow, release, lambda l0: allow(l0) is not None)
+    if twice:
+        return session.run_with_condition(allow_both, release)
+    return session.run(allow, release)

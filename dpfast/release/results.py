@@ -61,6 +61,8 @@ class ReleaseGuarantee(NamedTuple):
 class Certificate:
     """A private lower bound of the curvature at the minimiser.
 
+    Where it was bought, an upper bound of the largest eigenvalue comes with it.
+
     Attributes
     ----------
     quantity : str
@@ -77,6 +79,10 @@ class Certificate:
     floor : float
         The quantity is at least this for every data set.
     failure : float
+        Probability with which a bound may be wrong.
+    largest_bound : float or None
+        At least the largest eigenvalue; None if it was not asked for, or could not be counted
+        because nothing was certified about the smallest.
     privacy : ReleaseGuarantee
     """
 
@@ -90,6 +96,7 @@ class Certificate:
         failure: float,
         privacy: ReleaseGuarantee,
         quantity: str = EIGENVALUE,
+        largest_bound: float | None = None,
     ) -> None:
         self.quantity = quantity
         self.lower_bound = lower_bound
@@ -97,19 +104,37 @@ class Certificate:
         self.step = step
         self.floor = floor
         self.failure = failure
+        self.largest_bound = largest_bound
         self.privacy = privacy
+
+    def with_largest(self, bound: float) -> Certificate:
+        """The same, with an upper bound of the largest eigenvalue."""
+        return Certificate(**(vars(self) | {"largest_bound": bound}))
 
     @property
     def certified(self) -> bool:
         """Whether more than what holds for every data set was certified."""
         return self.lower_bound > self.floor
 
+    @property
+    def condition_number(self) -> float | None:
+        """Upper bound of the Hessian's condition number, where the largest eigenvalue is known."""
+        if self.largest_bound is None:
+            return None
+        return max(self.largest_bound / self.lower_bound, 1.0)
+
     def __str__(self) -> str:
+        largest = ""
+        if self.largest_bound is not None:
+            largest = (
+                f"  largest eigenvalue at most {self.largest_bound:.5g}: condition number at most "
+                f"{self.condition_number:.4g}\n"
+            )
         return (
             f"{self.quantity[0].upper()}{self.quantity[1:]}: at least {self.lower_bound:.5g} "
             f"(except with probability {self.failure:.2g})\n"
             f"  released estimate {self.estimate:.5g}; one record moves it by {self.step:.3g} at "
-            f"most\n{self.privacy}"
+            f"most\n{largest}{self.privacy}"
         )
 
     def __repr__(self) -> str:
@@ -123,7 +148,8 @@ class NotCertified:
     ----------
     certificate : Certificate
     lower_bound_needed : float
-        What the certificate's lower bound would have to be.
+        What the certificate's lower bound would have to be; ``inf`` if no bound would do with
+        these options.  With ``procedure="paper"``, at the same condition number.
     records_needed : float
         About how many records like these would be enough; ``inf`` where nothing is known about
         the curvature.  From public and released numbers only.
@@ -150,17 +176,22 @@ class NotCertified:
         self.privacy = privacy
 
     def __str__(self) -> str:
-        if self.records_needed < math.inf:
+        if self.lower_bound_needed == math.inf:
+            wanted = "no number of records would be enough with this budget, noise and domain"
+        elif self.records_needed < math.inf:
             wanted = (
                 f"about {self.records_needed:,.0f} records like these would be enough "
                 f"(now {self.privacy.n:,})"
             )
         else:
             wanted = "too few records to see the curvature at all, or covariates that determine y"
+        ridge = ""
+        if self.ridge_needed < math.inf:
+            ridge = f"; ridge={self.ridge_needed:.3g} would do for any records"
         return (
             f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
             f"{self.lower_bound_needed:.5g}\n"
-            f"  {wanted}; ridge={self.ridge_needed:.3g} would do for any records\n"
+            f"  {wanted}{ridge}\n"
             f"  released estimate of the {self.certificate.quantity}: "
             f"{self.certificate.estimate:.5g}\n"
             f"{self.privacy}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 
 from dpfast.curator.perturbation import PerturbationTerms, perturbation_terms, perturbed_minimiser
 from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Measure, Terms
+from dpfast.curator.terms import Measure, Size, Terms, largest_scale
 from dpfast.errors import InvalidInput
 from dpfast.models import release_constants
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.sensitivity_condition import LogScale
 from dpfast.privacy.sensitivity_release import COUNT
 from dpfast.privacy.smooth_minimiser import SmoothPlan
 from dpfast.release.combinator import TestAndRelease
@@ -39,7 +41,14 @@ Released = TypeVar("Released")
 
 
 def make_terms(
-    what: str, total: ApproxDP, share: float, fallback: str | None, *, noise: str, count: int
+    what: str,
+    total: ApproxDP,
+    share: float,
+    fallback: str | None,
+    *,
+    noise: str,
+    count: int,
+    certificates: int = 1,
 ) -> Terms:
     """Divide the total between certificate, release and fallback."""
     if fallback not in FALLBACKS:
@@ -47,8 +56,9 @@ def make_terms(
     reserve = total.delta * RESERVE_SHARE if fallback else 0.0
     failure = (total.delta - reserve) * FAILURE_SHARE
     return Terms(
-        what, total.epsilon, total.delta, total.epsilon * share, failure, noise, count, reserve
-    )
+        what, total.epsilon, total.delta, total.epsilon * share, failure, noise, count, reserve,
+        certificates,
+    )  # fmt: skip
 
 
 def fallback_ridge(request: ReleaseRequest, epsilon: float) -> float:
@@ -56,6 +66,9 @@ def fallback_ridge(request: ReleaseRequest, epsilon: float) -> float:
     constants = release_constants(request.loss, request.objective().scale)
     curvature = constants.curvature * request.domain.radius**2
     return max(request.ridge, 4.0 * curvature / (request.n * epsilon))
+
+
+Refusal = ParameterRelease | NotCertified
 
 
 class _Fallback(NamedTuple):
@@ -122,8 +135,8 @@ class Session:
         self,
         allow: Callable[[float], Allowed | None],
         release: Callable[[Allowed, Certificate], Released],
-        least: Callable[[float], bool],
-    ) -> Released | ParameterRelease | NotCertified:
+        refuse: Callable[[Certificate], Refusal] | None = None,
+    ) -> Released | Refusal:
         """Certificate, decision, release or refusal.
 
         Parameters
@@ -131,37 +144,86 @@ class Session:
         allow : callable
             From the released lower bound to how the release is made, or None.
         release : callable
-        least : callable
-            Whether a lower bound would be enough; increasing.
+        refuse : callable, optional
+            Default: :meth:`refusal`, with what ``allow`` says of a lower bound.
         """
+        if refuse is None:
+            refuse = partial(self.refusal, least=lambda l0: allow(l0) is not None)
         certificates: list[Certificate] = []
 
         def test() -> float:
             count = self.query.certificate().value
-            guarantee = self.guarantee("the certificate")
+            guarantee = self.guarantee(self.tests)
             found = self.request.certificate(
                 self.measure, self.terms, count, self.recursion, guarantee
             )
             certificates.append(found)
             return found.lower_bound
 
-        def refuse(_: float) -> ParameterRelease | NotCertified:
-            if self.fallback is not None:
-                return self._fall_back(certificates[0], self.fallback)
-            return self._not_certified(certificates[0], least)
-
-        steps: TestAndRelease[float, Allowed, Released, ParameterRelease | NotCertified]
+        steps: TestAndRelease[float, Allowed, Released, Refusal]
         steps = TestAndRelease(
-            test, allow, lambda allowed: release(allowed, certificates[0]), refuse
+            test,
+            allow,
+            lambda allowed: release(allowed, certificates[0]),
+            lambda _: refuse(certificates[0]),
         )
         return steps.run()
 
-    def sizes(self, directions: Array) -> list[tuple[float, float | None]]:
+    def sizes(self, directions: Array) -> list[Size]:
         """Length of each direction as the certificate measures it, and its support (claim R7)."""
         if self.leverage is not None:
             return [(float(length), None) for length in self.leverage.lengths]
         domain = self.request.domain
         return [(float(np.linalg.norm(w)), domain.support(w)) for w in directions]
+
+    def run_with_condition(
+        self,
+        allow: Callable[[float, float], Allowed | None],
+        release: Callable[[Allowed, Certificate], Released],
+    ) -> Released | Refusal:
+        """The same with a second certificate, of the largest eigenvalue, inside of the first.
+
+        Parameters
+        ----------
+        allow : callable
+            From both released bounds to how the release is made, or None.
+        release : callable
+        """
+        plan = self.plan
+        assert isinstance(plan, MinimiserPlan)
+
+        def refuse(found: Certificate) -> Refusal:
+            # records like these keep the condition number; the public one is not exceeded
+            condition = found.condition_number or plan.largest / max(found.estimate, plan.step)
+            return self.refusal(
+                found,
+                lambda l0: allow(l0, condition * l0) is not None,
+                lambda ridge: allow(ridge, plan.largest + ridge) is not None,
+            )
+
+        def again(scale: LogScale, found: Certificate) -> Released | Refusal:
+            def test() -> Certificate:
+                count = self.query.largest(scale).value
+                return found.with_largest(self.terms.upper_bound(count, scale))
+
+            def choose(both: Certificate) -> tuple[Allowed, Certificate] | None:
+                assert both.largest_bound is not None
+                allowed = allow(both.lower_bound, both.largest_bound)
+                return None if allowed is None else (allowed, both)
+
+            steps: TestAndRelease[Certificate, tuple[Allowed, Certificate], Released, Refusal] = (
+                TestAndRelease(test, choose, lambda chosen: release(*chosen), refuse)
+            )
+            return steps.run()
+
+        return self.run(lambda l0: largest_scale(plan, l0), again, refuse)
+
+    @property
+    def tests(self) -> str:
+        """What the certificate consists of, for a guarantee."""
+        if self.terms.certificates == 1:
+            return "the certificate"
+        return "the certificates of the smallest and the largest eigenvalue"
 
     def guarantee(self, *entries: str) -> ReleaseGuarantee:
         total = self.privacy
@@ -186,17 +248,29 @@ class Session:
             certificate=certificate,
             method=f"not certified; objective perturbation with ridge {fallback.ridge:.4g} instead "
             "(the scale of the noise is at most what is stated)",
-            privacy=self.guarantee("the certificate", "objective perturbation"),
+            privacy=self.guarantee(self.tests, "objective perturbation"),
         )
 
-    def _not_certified(
-        self, certificate: Certificate, least: Callable[[float], bool]
-    ) -> NotCertified:
+    def refusal(
+        self,
+        certificate: Certificate,
+        least: Callable[[float], bool],
+        by_ridge: Callable[[float], bool] | None = None,
+    ) -> Refusal:
+        """The fallback, or what would be enough.
+
+        Parameters
+        ----------
+        certificate : Certificate
+        least : callable
+            Whether a lower bound would be enough; increasing.
+        by_ridge : callable, optional
+            Whether a ridge penalty would be, if that is not the same.
+        """
+        if self.fallback is not None:
+            return self._fall_back(certificate, self.fallback)
         plan, terms = self.measure, self.terms
-        low, high = 0.1 * plan.step, plan.step * 1e6
-        while high / low > 1.001:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if least(middle) else (middle, high)
+        high = self._smallest(least)
         if isinstance(plan, SmoothPlan):
             records = _smooth_records(plan, certificate.estimate, terms.tail())
         else:
@@ -204,15 +278,26 @@ class Session:
             records = math.inf
             if certificate.estimate > 3.0 * plan.step + tail / 4.0:
                 records = plan.n * (high + tail) / certificate.estimate
-        # a ridge is an eigenvalue of the Hessian
-        ridge = high * (self.plan.radius / plan.radius) ** 2
         return NotCertified(
             certificate=certificate,
             lower_bound_needed=high,
             records_needed=math.ceil(records) if records < math.inf else records,
-            ridge_needed=ridge,
-            privacy=self.guarantee("the certificate"),
+            # a ridge is an eigenvalue of the Hessian
+            ridge_needed=high * (self.plan.radius / plan.radius) ** 2
+            if by_ridge is None
+            else self._smallest(by_ridge),
+            privacy=self.guarantee(self.tests),
         )
+
+    def _smallest(self, enough: Callable[[float], bool]) -> float:
+        """Smallest bound that is enough, up to one percent; infinity if there is none."""
+        low, high = 0.1 * self.measure.step, self.measure.step * 1e6
+        if not enough(high):
+            return math.inf
+        while high / low > 1.01:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
 
 
 def _smooth_records(plan: SmoothPlan, estimate: float, tail: int) -> float:

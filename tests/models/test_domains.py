@@ -204,6 +204,48 @@ def test_the_gauge_bounds_what_the_domain_does_not_see(domain):
     assert seen > 0.8  # a random search
 
 
+SEEN = [
+    *DOMAINS[:-2],
+    Box(0.3, n_covariates=7),
+    Product([Interval(-1.0, 2.0), OneHot(5, reference=True), Interval(0.0, 0.5)]),
+    Product([Interval(-1.0, 2.0), OneHot(5, reference=True), Interval(0, 0.5)], intercept=True),
+    Product([OneHot(6), Interval(-0.5, 0.5)]),
+    Product([OneHot(7)]),
+]
+
+
+@pytest.mark.parametrize("domain", SEEN, ids=repr)
+def test_the_inner_radius_is_seen_in_every_direction(domain):
+    """R29: no direction is seen less, by descent from many starts; attained where it is simple."""
+    domain, rng = domain.bind(7), np.random.default_rng(8)
+    d, g = 7 + domain.intercept, domain.inner_radius
+    assert 0.0 < g <= domain.radius
+
+    def seen(p):
+        return domain.support(p) / float(np.linalg.norm(p))
+
+    least = math.inf
+    starts = [*np.eye(d), *(np.eye(d)[j] - np.eye(d)[k] for j in range(d) for k in range(j)),
+              np.ones(d), *rng.normal(size=(30, d))]  # fmt: skip
+    for start in starts:
+        p, best = start, seen(start)
+        for step in np.repeat([0.5, 0.1, 0.02], 60):
+            other = p + step * float(np.linalg.norm(p)) * rng.normal(size=d) * (rng.random(d) < 0.5)
+            if other.any() and seen(other) < best:
+                p, best = other, seen(other)
+        least = min(least, best)
+    assert least >= g
+    simple = not isinstance(domain, Product) and domain != DOMAINS[3].bind(7)
+    assert least <= (1.05 if simple else 3.0 + 20.0 * (domain == DOMAINS[3])) * g
+
+
+def test_what_no_row_sees_has_no_inner_radius():
+    assert Product([OneHot(3), OneHot(2)]).inner_radius == 0.0
+    assert Product([OneHot(3), Interval(0.0, 1.0)], intercept=True).inner_radius == 0.0
+    with pytest.raises(InvalidInput, match="inner radius"):
+        _ = Box(1.0).inner_radius
+
+
 @pytest.mark.parametrize("domain", [DOMAINS[3], *DOMAINS[-2:]], ids=repr)
 def test_the_gauge_is_the_least_over_all_vertices(domain):
     """By linear programming: the least sum of absolute weights of vertices that gives p."""

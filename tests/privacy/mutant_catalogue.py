@@ -275,8 +275,8 @@ WRONG_SENSITIVITY = (
         "the largest loss of integer noise taken to have probability one half",
         "dpfast/privacy/profiles.py",
         ("tests/privacy/test_profiles.py",),
-        "mass[0] = 1.0 / (1.0 + math.exp(-a))",
-        "mass[0] = 0.5",
+        "one[0] = 1.0 / (1.0 + math.exp(-a))",
+        "one[0] = 0.5",
     ),
     plant(
         "rounding-slack-omitted",
@@ -1108,6 +1108,8 @@ RELEASE_TESTS = (
     "tests/privacy/test_release_theory.py",
     "tests/privacy/test_release_calibration.py",
 )
+CONDITION = "dpfast/privacy/sensitivity_condition.py"
+CONDITION_TESTS = ("tests/privacy/test_release_condition.py",)
 TABLE_TESTS = ("tests/kernels/test_certificates.py", "tests/release/test_recursion.py")
 
 ONE_PARAMETER = (
@@ -1184,22 +1186,86 @@ ONE_PARAMETER = (
         "inner = A * 0.5 * reach + Bc * longest",
     ),
     plant(
+        "largest-eigenvalue-forgets-the-solver",
+        "the largest eigenvalue is counted as if it were exact",
+        CONDITION,
+        CONDITION_TESTS,
+        "return LogScale(low, high, error, (v + 2.0 * error) * _UP)",
+        "return LogScale(low, high, error, v * _UP)",
+    ),
+    plant(
+        "largest-eigenvalue-too-low",
+        "the noise of the second certificate is taken as if it only raised the bound",
+        CONDITION,
+        CONDITION_TESTS,
+        "level = (int(N_hat) - int(k)) * scale.step",
+        "level = (int(N_hat)) * scale.step",
+    ),
+    plant(
+        "condition-number-without-the-domain",
+        "a box is treated as a ball: its corners see further than its faces",
+        CONDITION,
+        (*CONDITION_TESTS, "tests/privacy/test_release_theory.py"),
+        "return radius / inner_radius * math.sqrt(condition)",
+        "return math.sqrt(condition)",
+    ),
+    plant(
+        "proportional-shift-without-psi",
+        "the paper's scale bounds the shift to first order only",
+        CONDITION,
+        CONDITION_TESTS,
+        "factor = (of_delta + of_psi * spread) * (1.0 + 2.0 * error) * _UP",
+        "factor = of_delta * (1.0 + 2.0 * error) * _UP",
+    ),
+    plant(
+        "proportional-ratio-without-the-condition-number",
+        "neighbouring Delta are taken to differ by cosh(v) only",
+        CONDITION,
+        CONDITION_TESTS,
+        "(math.cosh(whole) - 1.0 + math.sinh(whole) * push * spread) * _UP",
+        "(math.cosh(whole) - 1.0) * _UP",
+    ),
+    plant(
+        "second-certificate-free",
+        "two integers are calibrated as one",
+        CALIBRATION,
+        CONDITION_TESTS,
+        "with_discrete_laplace(profile, epsilon1, M, epsilon, certificates) <= budget",
+        "with_discrete_laplace(profile, epsilon1, M, epsilon, 1) <= budget",
+    ),
+    plant(
+        "several-numbers-for-the-price-of-one",
+        "the losses of several functionals are not added up",
+        CALIBRATION,
+        CONDITION_TESTS,
+        "profile = composed_profile(one, count, epsilon)",
+        "profile = composed_profile(one, 1, epsilon)",
+    ),
+    plant(
+        "more-functionals-than-paid-for",
+        "the curator releases as many functionals as it is asked for",
+        "dpfast/curator/releases.py",
+        ("tests/release/test_condition.py",),
+        "if not len(directions) == len(choices) == self.terms.n_functionals:",
+        "if not len(directions) >= len(choices):",
+    ),
+    plant(
         "certificate-failure-not-charged",
         "the probability that the lower bound fails is not part of delta",
         CALIBRATION,
         RELEASE_TESTS,
         """    budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
-    return _multiplier(noise, epsilon, budget, epsilon1, tau, M)""",
+    return _multiplier(noise, epsilon, budget, epsilon1 / certificates,""",
         """    budget = delta * (1.0 - 1e-12) - other_delta
-    return _multiplier(noise, epsilon, budget, epsilon1, tau, M)""",
+    return _multiplier(noise, epsilon, budget, epsilon1 / certificates,""",
     ),
     plant(
         "scales-taken-as-equal",
         "neighbouring noise scales are taken as equal in the calibration",
         CALIBRATION,
         RELEASE_TESTS,
-        "worst_profile(kind, _UP / b, 1.0 - tau, 1.0 + tau)",
-        "worst_profile(kind, _UP / b, 1.0, 1.0)",
+        "shift, low, high = _UP / b, 1.0 - tau, 1.0 + tau",
+        "shift, low, high = _UP / b, 1.0, 1.0",
     ),
     plant(
         "objective-perturbation-without-the-jacobian",

@@ -13,7 +13,7 @@ from dpfast.errors import InvalidBudget
 from dpfast.privacy.budget import gdp_delta
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.profiles import gaussian_profile, laplace_profile, worst_profile
-from dpfast.privacy.profiles_student import student_profile
+from dpfast.privacy.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.sensitivity_release import (
     calibrate_functional,
     calibrate_parameter,
@@ -135,6 +135,24 @@ def test_r9_the_worst_case_is_at_an_end_where_that_is_proved():
         assert (np.maximum(inside, at_shift) <= worst + 1e-12).all()
         attained += bool((inside > 0.5 * worst).any())
     assert attained > 100
+
+
+def test_r9_no_pair_exceeds_the_bound_for_any_epsilon():
+    rng = np.random.default_rng(5)
+    epsilon = np.linspace(-4, 3, 57)
+    closest = math.inf
+    for _ in range(150):
+        shift, low, high = (
+            10 ** rng.uniform(-2, 0.5),
+            1 - rng.uniform(0, 0.4),
+            1 + rng.uniform(0, 0.5),
+        )
+        bound = student_worst_profile(shift, low, high)(epsilon)
+        inside = student_profile(epsilon, shift * rng.random(), rng.uniform(low, high))
+        ends = [student_profile(epsilon, shift, ratio) for ratio in (low, high)]
+        assert (np.maximum(inside, np.maximum(*ends)) <= bound + 1e-12).all()
+        closest = min(closest, float((bound - np.maximum(*ends)).max()))
+    assert closest < 0.01
 
 
 def test_r9_the_loss_of_student_noise_is_bounded():

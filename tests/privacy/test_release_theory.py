@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dpfast.models import Ball, Box, LogCosh, Logistic, PseudoHuber, release_constants
+from dpfast.privacy.sensitivity_condition import proportional_factors, psi_over_delta
 from dpfast.privacy.sensitivity_release import (
     eigenvalue_step,
     functional_factors,
@@ -120,6 +121,10 @@ def random_pairs(loss, domain, size, n, d, rng):
     return X, y, X2, y2
 
 
+def largest(matrices):
+    return np.linalg.eigvalsh(matrices)[:, -1]
+
+
 def supremum(domain, inverses, d):
     if isinstance(domain, Ball):
         return domain.radius**2 * np.linalg.eigvalsh(inverses)[:, -1]
@@ -163,6 +168,10 @@ def violations(loss, domain, n, d, lreg, size, rng):
     tau = loss.c * np.sqrt(L[ok] * np.einsum("bi,bij,bj->b", v, H, v)[ok])
     root = inverse_root(H[ok])
     spectrum = np.linalg.eigvalsh(root @ H2[ok] @ root)
+    certain = least[ok] > s  # R28: with the eigenvalue itself as its lower bound
+    if certain.any():
+        moved = np.abs(np.log(largest(H2[ok][certain]) / largest(H[ok][certain])))
+        excess["R28"] = (moved / -np.log1p(-s / least[ok][certain])).max()
     excess["A(i)"] = (tau / u).max()
     excess["A(ii) low"] = (-np.log(spectrum[:, 0]) / u).max()
     excess["A(ii) high"] = (np.log(spectrum[:, -1]) / u).max()
@@ -183,6 +192,7 @@ def check_functional(loss, domain, radius, n, d, H, H2, v, excess, rng):
     w, domain = rng.normal(size=d), domain.bind(d)
     norm, support = float(np.linalg.norm(w)), domain.support(w)
     functional(loss, domain, radius, n, H, H2, v, w, least, norm, support, excess, "R6")
+    proportional(loss, domain, radius, n, H, H2, v, w, least, excess)
     # claim R14: the exact supremum over the domain in place of radius^2 over the eigenvalue
     inside = 1.0 / (domain.quadratic_maximum(inverse) * (1 + 1e-12))
     functional(loss, domain, 1.0, n, H, H2, v, w, inside, domain.gauge(w), None, excess,
@@ -212,6 +222,30 @@ def functional(loss, domain, radius, n, H, H2, v, w, least, norm, support, exces
     high = public_scale(*factors, loss.B1, radius, n, least, norm, support=support, solver_error=e)
     name = "R7" if claim == "R6" else "structured public scale"
     excess[name] = max(excess.get(name, 0.0), omegas[0] / high)
+
+
+def proportional(loss, domain, radius, n, H, H2, v, w, least, excess):
+    """R29 with bounds that are the eigenvalues themselves, and a solver as wrong as it may be."""
+    ratio, e = hessian_ratio(eigenvalue_step(loss.c, loss.B1, radius, n), least), 0.02
+    top = float(np.linalg.eigvalsh(H)[-1])
+    spread = psi_over_delta(radius, domain.inner_radius, least, top, e)
+    found = proportional_factors(ratio, spread, e)
+    if found is None:
+        return
+    push = 2 * loss.B1 * radius / (n * math.sqrt(least))
+    omegas, shift = [], abs(float(w @ v))
+    for sign, matrix in ((1.0, H), (-1.0, H2)):
+        computed = matrix * math.exp(sign * e)
+        p = np.linalg.solve(computed, w)
+        delta = 2 * loss.B1 / n * domain.support(p)
+        omegas.append(found.factor * delta)
+        shift += e * push * math.sqrt(w @ np.linalg.solve(matrix, w))
+        if sign > 0.0:
+            seen = push * math.sqrt(w @ p) / delta
+            excess["R29 Psi"] = max(excess.get("R29 Psi", 0.0), seen / spread)
+    excess["R29 shift"] = max(excess.get("R29 shift", 0.0), shift / omegas[0])
+    change = abs(omegas[1] / omegas[0] - 1.0)
+    excess["R29 ratio"] = max(excess.get("R29 ratio", 0.0), change / found.tau)
 
 
 CASES = [

@@ -344,9 +344,10 @@ def test_scales_and_shifts_of_neighbours_obey_the_factors():
         kept = sides[0].measure
         l0 = sides[0]._leverage.value(sides[0]._found().hessian) - kept.eta
         length = float(sides[0]._leverage.lengths[0])
-        choice = functional_terms(kept, sides[0].terms, l0, length, None)
-        if choice is None:
+        choices = functional_terms(kept, sides[0].terms, l0, [(length, None)])
+        if choices is None:
             continue
+        choice = choices[0]
         tested += 1
         omega, other = (side._scale(side._found(), w, choice) for side in sides)
         omega, other = omega / choice.multiplier, other / choice.multiplier
@@ -367,15 +368,16 @@ def test_a_badly_conditioned_hessian_is_in_the_factors():
     query = opened(X, y, LOSS, 1.0, Box(1.0), np.eye(WIDTH)[:1])
     kept, terms = query.measure, query.terms
     l0 = 30.0 * kept.step
-    unit = evaluation_error(WIDTH, kept.largest, l0 / kept.spread)
-    plain = functional_terms(kept, terms, l0, 1.0, None)
+    unit = evaluation_error(WIDTH, kept.largest, 0.5 * l0 / kept.spread)
+    (plain,) = functional_terms(kept, terms, l0, [(1.0, None)])
     for error in (1e-5, 9e-5, 2e-4):
         worse = kept._replace(largest=kept.largest * error / unit)
-        choice = functional_terms(worse, terms, l0, 1.0, None)
+        choices = functional_terms(worse, terms, l0, [(1.0, None)])
         if error > 1e-4:
-            assert choice is None
+            assert choices is None
             continue
-        exact = evaluation_error(WIDTH, worse.largest, l0 / kept.spread)
+        (choice,) = choices
+        exact = evaluation_error(WIDTH, worse.largest, 0.5 * l0 / kept.spread)
         expected = functional_factors(
             hessian_ratio(kept.step, l0), choice.tau, kept.solver_error + 3.0 * exact
         )

@@ -10,7 +10,7 @@ import dpfast
 def test_every_block_of_code_runs(repository, capsys):
     page = (repository / "docs" / "releases.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, flags=re.M | re.S)
-    assert len(blocks) == page.count("```python") == 6
+    assert len(blocks) == page.count("```python") == 7
     names = {"__name__": "page"}
     for number, block in enumerate(blocks):
         exec(compile(block, f"docs/releases.md, block {number}", "exec"), names)
@@ -19,5 +19,6 @@ def test_every_block_of_code_runs(repository, capsys):
     assert "Not certified" in printed
     assert 0.03 < names["result"].value < 0.2
     assert names["smooth"].certified
+    options = dpfast.release_functional.__kwdefaults__ | dpfast.certify.__kwdefaults__
     for option in re.findall(r"`(\w+)=", page):
-        assert option in dpfast.release_functional.__kwdefaults__, option
+        assert option in options, option

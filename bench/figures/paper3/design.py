@@ -19,15 +19,21 @@ from dpfast.curator import Curator
 from dpfast.curator.leverage import Leverage
 from dpfast.curator.projection import ProjectedRecords
 from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Terms, functional_terms, parameter_terms
+from dpfast.curator.terms import (
+    Terms,
+    functional_terms,
+    largest_scale,
+    parameter_terms,
+    proportional_terms,
+)
 from dpfast.data import as_records
 from dpfast.models import Bounded, Box, Domain, LogCosh, Loss, Objective, release_constants
 from dpfast.privacy.budget import gdp_mu
-from dpfast.privacy.mechanisms import release_integer
+from dpfast.privacy.mechanisms import laplace_rate, release_integer
 from dpfast.privacy.scaled_release import law_scale
+from dpfast.privacy.sensitivity_condition import largest_count
 from dpfast.privacy.sensitivity_release import (
-    calibrate_functional,
-    hessian_ratio,
+    COUNT,
     objective_perturbation_scale,
     scaled_count,
 )
@@ -93,10 +99,9 @@ def solve(
     records = ProjectedRecords(as_records(X, y), bound)
     query = CertifiedRelease(Curator(records, objective, ledger, source), bound, terms)
     found = query._found()
-    values = np.linalg.eigvalsh(found.hessian)
     return Exact(
-        query, Leverage(query.plan, bound), found.theta, found.hessian, float(values[0]),
-        float(values[-1]),
+        query, Leverage(query.plan, bound), found.theta, found.hessian, found.eigenvalue,
+        found.largest,
     )  # fmt: skip
 
 
@@ -150,10 +155,10 @@ def functional_noise(exact: Exact, w: np.ndarray, l0: float, law: str) -> float:
     query = exact.query
     terms = query.terms._replace(noise=law)
     size = float(np.linalg.norm(w)), query._domain.support(w)
-    choice = functional_terms(query.plan, terms, l0, *size)
-    if choice is None:
+    choices = functional_terms(query.plan, terms, l0, [size])
+    if choices is None:
         return math.inf
-    return query._scale(query._found(), w, choice) * law_scale(law)
+    return query._scale(query._found(), w, choices[0]) * law_scale(law)
 
 
 def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[float, float]:
@@ -165,37 +170,31 @@ def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[fl
     # the same draw as that of lower_bound with this seed
     opened = exact._replace(leverage=leverage)
     l0 = lower_bound(opened, seed, "leverage")
-    choice = functional_terms(leverage.plan, terms, l0, float(leverage.lengths[0]), None)
-    if choice is None:
+    choices = functional_terms(leverage.plan, terms, l0, [(float(leverage.lengths[0]), None)])
+    if choices is None:
         return math.inf, math.inf
     size = law_scale(law)
-    return query._scale(query._found(), w, choice) * size, choice.scale_bound * size
+    return query._scale(query._found(), w, choices[0]) * size, choices[0].scale_bound * size
 
 
-def paper_noise(exact: Exact, w: np.ndarray, l0: float, seed: int) -> float:
-    """The paper's algorithm 5 with corrected constants (formulas page, II.4), Gaussian noise.
+def proportional_noise(exact: Exact, w: np.ndarray, l0: float, seed: int) -> float:
+    """Standard deviation of the paper's procedure (inf: not certified), Gaussian as there.
 
-    A second certificate, of the largest eigenvalue, bounds the condition number, by which the
-    ratio of neighbouring Delta is bounded; four pieces share epsilon.
+    Half of epsilon for its two certificates, of which ``l0`` is the first.
     """
-    plan, terms = exact.query.plan, exact.query.terms
-    v = hessian_ratio(plan.step, l0)
-    if not v < 0.5:
+    query = exact.query
+    terms = query.terms._replace(
+        noise="gaussian", epsilon1=0.5 * query.terms.epsilon, certificates=2
+    )
+    counted = largest_scale(query.plan, l0)
+    if counted is None:
         return math.inf
-    part = terms.epsilon / 4.0
-    noise = np.random.default_rng(seed).laplace() + math.log(1.0 / DELTA)
-    top = min(plan.largest, exact.largest * math.exp(v / part * noise))
-    spread = plan.radius * math.sqrt(top / l0)  # bounds Psi/Delta
-    best = math.inf
-    for tau in (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1):
-        if math.cosh(v) + math.sinh(v) * spread > 1.0 + tau:
-            continue
-        b = calibrate_functional(
-            terms.epsilon, DELTA, 2.0 * part, 2.0 * DELTA / 3.0, tau, "gaussian"
-        )
-        factor = 0.5 * v / math.tanh(0.5 * v) + 0.5 * v * spread
-        best = min(best, b * factor * delta_sensitivity(exact, w))
-    return best
+    rate = laplace_rate(COUNT, terms.count_epsilon)
+    count = release_integer(largest_count(exact.largest, counted), rate, dpfast.SeededNoise(seed))
+    domain, largest = query._domain, terms.upper_bound(count, counted)
+    sizes = [(float(np.linalg.norm(w)), domain.support(w))]
+    choices = proportional_terms(query.plan, terms, l0, largest, domain.inner_radius, sizes)
+    return math.inf if choices is None else query._scale(query._found(), w, choices[0])
 
 
 def ideal_noise(exact: Exact, w: np.ndarray) -> float:
@@ -251,8 +250,8 @@ def errors(exact: Exact, w: np.ndarray, seed: int) -> dict[str, float]:
     return {
         "ours, Laplace noise": functional_noise(exact, w, l0, "laplace"),
         "ours, Student noise": functional_noise(exact, w, l0, "student"),
-        "paper's algorithm 5, corrected": paper_noise(
-            exact, w, lower_bound(exact, seed, "recursive"), seed
+        "paper's algorithm 5, corrected": proportional_noise(
+            exact, w, lower_bound(exact, seed, "recursive"), seed + 1
         ),
         "objective perturbation": perturbation_noise(exact, w, ridge),
         "output perturbation": min(output_noise(exact, w, r) for r in grid),
