@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.curator.terms import FunctionalTerms, largest_scale
-from dpfast.models import Ball, Box, Logistic, Product
+from dpfast.models import Ball, Box, Product
 from dpfast.models.products import OneHot
 from dpfast.privacy.sensitivity_condition import (
     largest_count,
@@ -23,7 +23,7 @@ from dpfast.privacy.sensitivity_release import (
     public_scale,
 )
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease
-from tests.release.test_functional import BUDGET, LOSS, confident, opened, sample
+from tests.release.test_functional import BUDGET, LOSS, confident, extreme_pairs, opened, sample
 
 OPTIONS = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0), "procedure": "paper"}
 
@@ -53,25 +53,10 @@ def test_scales_of_neighbours_are_in_proportion():
 
     Both orders of random and extreme pairs, and counts of the largest eigenvalue.
     """
-    rng = np.random.default_rng(9)
     most = np.zeros(3)
-    for trial in range(120):
-        loss, scale = [(LOSS, 1.0), (Logistic(), None)][trial % 2]
-        domain = [Box(1.0), Ball(1.3)][trial // 2 % 2]
-        n, d = int(rng.integers(60, 300)), int(rng.integers(1, 3))
-        X, y = sample(n, d, trial, binary=scale is None)
-        X2, y2 = X.copy(), y.copy()
-        X2[0] = rng.choice([-1.0, 1.0], d) * rng.choice([1.0, 1e200, 0.1])
-        y2[0] = float(rng.integers(0, 2)) if scale is None else rng.choice([-1e9, 1e9, 0.0])
-        if trial % 3 == 0:
-            X[0], y[0] = -X2[0], y2[0]
-        ridge = float(rng.choice([0.05, 0.5, 2.0]))
-        sides = [
-            opened(a, b, loss, scale, domain, ridge=ridge, certificates=2)
-            for a, b in ((X, y), (X2, y2))
-        ]
-        plan, w = sides[0].plan, rng.normal(size=d)
-        bound = domain.bind(d)
+    for options, pair, w in extreme_pairs(120, 300, 2):
+        sides = [opened(*data, *options, certificates=2) for data in pair]
+        plan, bound = sides[0].plan, sides[0]._domain
         found, other = (side._found() for side in sides)
         l0, top = found.eigenvalue - plan.eta, found.largest * (1.0 + plan.solver_error)
         counted = largest_scale(plan, l0)
@@ -86,7 +71,7 @@ def test_scales_of_neighbours_are_in_proportion():
             continue
         factors = FunctionalFactors(terms.factor, 0.0)
         largest = public_scale(
-            *factors, plan.slope, plan.radius, n, l0, float(np.linalg.norm(w)),
+            *factors, plan.slope, plan.radius, plan.n, l0, float(np.linalg.norm(w)),
             support=bound.support(w), solver_error=plan.solver_error,
         )  # fmt: skip
         choice = FunctionalTerms(l0, terms.tau, factors, 1.0, largest, largest)

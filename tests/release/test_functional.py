@@ -104,17 +104,13 @@ def test_what_is_returned_holds_no_data_and_no_secret_scale():
         assert again.noise_scale_bound == found.noise_scale_bound
 
 
-def test_scales_and_shifts_of_neighbours_obey_the_factors():
-    """What the curator computes, for random and extreme pairs: |shift| <= omega, ratio in 1 -+ tau.
-
-    The bound is for both orders of a pair, with l0 at the eigenvalue itself, its worst value.
-    """
+def extreme_pairs(trials, most_records, most_columns):
+    """Options of :func:`opened`, a random or extreme pair of neighbours, and a direction."""
     rng = np.random.default_rng(9)
-    largest_shift = largest_ratio = 0.0
-    for trial in range(300):
+    for trial in range(trials):
         loss, scale = [(LOSS, 1.0), (Logistic(), None)][trial % 2]
         domain = [Box(1.0), Ball(1.3)][trial // 2 % 2]
-        n, d = int(rng.integers(40, 200)), int(rng.integers(1, 4))
+        n, d = int(rng.integers(50, most_records)), int(rng.integers(1, most_columns + 1))
         X, y = sample(n, d, trial, binary=scale is None)
         X2, y2 = X.copy(), y.copy()
         X2[0] = rng.choice([-1.0, 1.0], d) * rng.choice([1.0, 1e200, 0.1])
@@ -122,8 +118,19 @@ def test_scales_and_shifts_of_neighbours_obey_the_factors():
         if trial % 3 == 0:
             X[0], y[0] = -X2[0], y2[0]
         ridge = float(rng.choice([0.05, 0.5, 2.0]))
-        sides = [opened(a, b, loss, scale, domain, ridge=ridge) for a, b in ((X, y), (X2, y2))]
-        plan, w = sides[0].plan, rng.normal(size=d)
+        options = (loss, scale, domain, "functional", ridge)
+        yield options, ((X, y), (X2, y2)), rng.normal(size=d)
+
+
+def test_scales_and_shifts_of_neighbours_obey_the_factors():
+    """What the curator computes, for random and extreme pairs: |shift| <= omega, ratio in 1 -+ tau.
+
+    The bound is for both orders of a pair, with l0 at the eigenvalue itself, its worst value.
+    """
+    largest_shift = largest_ratio = 0.0
+    for options, pair, w in extreme_pairs(300, 200, 3):
+        sides = [opened(*data, *options) for data in pair]
+        plan = sides[0].plan
         l0 = sides[0]._found().eigenvalue - plan.eta
         size = float(np.linalg.norm(w)), sides[0]._domain.support(w)
         choices = functional_terms(plan, sides[0].terms, l0, [size])

@@ -119,19 +119,21 @@ def share(exact: Exact, seed: int, certificate: str) -> float:
     return bound / (steps(exact, certificate) * kept.step) if bound > kept.floor else 0.0
 
 
-def lower_bound(exact: Exact, seed: int, certificate: str = "global") -> float:
+def lower_bound(
+    exact: Exact, seed: int, certificate: str = "global", terms: Terms | None = None
+) -> float:
     """One released lower bound, through the library's own certificate."""
-    query = exact.query
-    plan, terms, source = query.plan, query.terms, dpfast.SeededNoise(seed)
+    plan, terms, source = exact.query.plan, terms or exact.query.terms, dpfast.SeededNoise(seed)
+    rate = laplace_rate(COUNT, terms.count_epsilon)
     if certificate == "leverage":
         kept, value = exact.leverage.plan, exact.leverage.value(exact.hessian)
         count = scaled_count(value, kept.step, kept.eta, largest=kept.ceiling)
-        return terms.lower_bound(release_integer(count, query.rate, source), kept)
+        return terms.lower_bound(release_integer(count, rate, source), kept)
     if certificate == "global":
         count = scaled_count(exact.smallest, plan.step, plan.eta, largest=plan.largest)
-        return terms.lower_bound(release_integer(count, query.rate, source), plan)
+        return terms.lower_bound(release_integer(count, rate, source), plan)
     recursion = recursive(exact)
-    noisy = release_integer(recursion.count(exact.smallest), query.rate, source)
+    noisy = release_integer(recursion.count(exact.smallest), rate, source)
     return max(plan.floor, recursion.lower_bound(noisy, terms.tail()))
 
 
@@ -177,20 +179,21 @@ def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[fl
     return query._scale(query._found(), w, choices[0]) * size, choices[0].scale_bound * size
 
 
-def proportional_noise(exact: Exact, w: np.ndarray, l0: float, seed: int) -> float:
+def proportional_noise(exact: Exact, w: np.ndarray, seed: int) -> float:
     """Standard deviation of the paper's procedure (inf: not certified), Gaussian as there.
 
-    Half of epsilon for its two certificates, of which ``l0`` is the first.
+    Its two certificates, the first by the paper's recursion, share what ours has for one.
     """
     query = exact.query
-    terms = query.terms._replace(
-        noise="gaussian", epsilon1=0.5 * query.terms.epsilon, certificates=2
-    )
+    terms = query.terms._replace(noise="gaussian", certificates=2)
+    l0 = lower_bound(exact, seed, "recursive", terms)
     counted = largest_scale(query.plan, l0)
     if counted is None:
         return math.inf
     rate = laplace_rate(COUNT, terms.count_epsilon)
-    count = release_integer(largest_count(exact.largest, counted), rate, dpfast.SeededNoise(seed))
+    count = release_integer(
+        largest_count(exact.largest, counted), rate, dpfast.SeededNoise(seed + 1)
+    )
     domain, largest = query._domain, terms.upper_bound(count, counted)
     sizes = [(float(np.linalg.norm(w)), domain.support(w))]
     choices = proportional_terms(query.plan, terms, l0, largest, domain.inner_radius, sizes)
@@ -250,9 +253,7 @@ def errors(exact: Exact, w: np.ndarray, seed: int) -> dict[str, float]:
     return {
         "ours, Laplace noise": functional_noise(exact, w, l0, "laplace"),
         "ours, Student noise": functional_noise(exact, w, l0, "student"),
-        "paper's algorithm 5, corrected": proportional_noise(
-            exact, w, lower_bound(exact, seed, "recursive"), seed + 1
-        ),
+        "paper's algorithm 5, corrected": proportional_noise(exact, w, seed),
         "objective perturbation": perturbation_noise(exact, w, ridge),
         "output perturbation": min(output_noise(exact, w, r) for r in grid),
         "ideal Gaussian (not private)": ideal_noise(exact, w),
