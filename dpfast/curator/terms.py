@@ -104,7 +104,8 @@ class Terms(NamedTuple):
     @property
     def label(self) -> str:
         """What the charge is for; each query is named by a part of it."""
-        parts = ["certificate"] + [self.what] * (self.what != "nothing")
+        parts = ["certificate"] + ["largest eigenvalue"] * (self.certificates > 1)
+        parts += [self.what] * (self.what != "nothing")
         return " + ".join(parts + ["perturbed minimiser"] * (self.reserve > 0.0))
 
     def certificate_mu(self, ratio: float) -> float:
