@@ -284,6 +284,47 @@ cdef void _sum_of_squares(double *rows, Py_ssize_t p, double *out) noexcept nogi
             out[j * p + i] = out[i * p + j]
 
 
+cdef void _product(const double *A, const double *B, Py_ssize_t p, double *out) noexcept nogil:
+    """out = A B."""
+    cdef Py_ssize_t i, j, k
+    cdef double factor, one = 1.0, zero = 0.0
+    cdef int n = <int> p
+    if p <= LOOP_MAX_P:
+        memset(out, 0, p * p * sizeof(double))
+        for i in range(p):
+            for k in range(p):
+                factor = A[i * p + k]
+                for j in range(p):
+                    out[i * p + j] += factor * B[k * p + j]
+    else:
+        # In the column-major eyes of BLAS all three are transposed: out' = B' A'.
+        dgemm(b"N", b"N", &n, &n, &n, &one, <double *> B, &n, <double *> A, &n, &zero, out, &n)
+
+
+cdef void _congruence(const double *A, const double *S, Py_ssize_t p, double *scratch,
+                      double *out) noexcept nogil:
+    """out = A S A' for a symmetric S, exactly symmetric; `scratch` has room for p*p numbers.
+
+    `out` may be `S`.
+    """
+    cdef Py_ssize_t i, j, k
+    cdef double total, one = 1.0, zero = 0.0
+    cdef int n = <int> p
+    _product(A, S, p, scratch)
+    if p <= LOOP_MAX_P:
+        for i in range(p):
+            for j in range(i, p):
+                total = 0.0
+                for k in range(p):
+                    total += scratch[i * p + k] * A[j * p + k]
+                out[i * p + j] = total
+    else:
+        dgemm(b"T", b"N", &n, &n, &n, &one, <double *> A, &n, scratch, &n, &zero, out, &n)
+    for i in range(p):
+        for j in range(i + 1, p):
+            out[j * p + i] = out[i * p + j]
+
+
 cdef Py_ssize_t _count_floored(const double *values, Py_ssize_t p, double floor) noexcept nogil:
     """How many eigenvalues are not at least `floor`; NaN counts."""
     cdef Py_ssize_t i, count = 0
@@ -296,6 +337,21 @@ cdef Py_ssize_t _count_floored(const double *values, Py_ssize_t p, double floor)
 cdef inline double _floored(double value, double floor) noexcept nogil:
     """max(value, floor), NaN kept."""
     return floor if value < floor else value
+
+
+cdef void _solve(const double *vectors, const double *values, const double *b, Py_ssize_t p,
+                 double *x) noexcept nogil:
+    """x = sum_k v_k (v_k'b) / values[k], the eigenvectors in rows."""
+    cdef Py_ssize_t i, k
+    cdef double coefficient
+    memset(x, 0, p * sizeof(double))
+    for k in range(p):
+        coefficient = 0.0
+        for i in range(p):
+            coefficient += vectors[k * p + i] * b[i]
+        coefficient /= values[k]
+        for i in range(p):
+            x[i] += coefficient * vectors[k * p + i]
 
 
 cdef double *_workspace(Py_ssize_t size) except NULL:
@@ -460,30 +516,145 @@ def newton_direction(H, g, double floor):
     """
     _check_floor(floor, True)
     cdef cnp.ndarray source = _square(H, "H")
-    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), i, k, count
+    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), k, count
     cdef cnp.ndarray right = _vector(g, "g", p)
     cdef cnp.ndarray values = _new_vector(p), out = _new_vector(p)
     cdef const double *a = _data(source)
     cdef const double *b = _data(right)
     cdef double *w = _data(values)
     cdef double *direction = _data(out)
-    cdef double *memory = _workspace(2 * p * p)
-    cdef double coefficient
+    cdef double *memory = _workspace(2 * p * p + p)
+    cdef double *floored = memory + 2 * p * p
     cdef int status
     with nogil:
         status = symmetric_eigen(a, p, w, memory, memory + p * p)
         count = _count_floored(w, p, floor)
-        memset(direction, 0, p * sizeof(double))
         for k in range(p):
-            coefficient = 0.0
-            for i in range(p):
-                coefficient += memory[k * p + i] * b[i]
-            coefficient /= _floored(w[k], floor)
-            for i in range(p):
-                direction[i] += coefficient * memory[k * p + i]
+            floored[k] = _floored(w[k], floor)
+        _solve(memory, floored, b, p, direction)
         free(memory)
     _check_memory(status)
     return out, values, count
+
+
+def floored_step(H, g, double floor):
+    """Newton direction, and the floored inverse behind it.
+
+    Parameters
+    ----------
+    H : ndarray of shape (p, p)
+    g : ndarray of shape (p,)
+    floor : float
+        Finite and positive.
+
+    Returns
+    -------
+    direction : ndarray of shape (p,)
+        The same as of `newton_direction`.
+    eigenvalues : ndarray of shape (p,)
+        Eigenvalues of `H` after flooring, ascending.
+    inverse : ndarray of shape (p, p)
+        Inverse of the floored matrix, exactly symmetric.
+    """
+    _check_floor(floor, True)
+    cdef cnp.ndarray source = _square(H, "H")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0)
+    cdef cnp.ndarray right = _vector(g, "g", p)
+    cdef cnp.ndarray values = _new_vector(p), out = _new_vector(p), inverse = _new_matrix(p)
+    cdef const double *a = _data(source)
+    cdef const double *b = _data(right)
+    cdef double *w = _data(values)
+    cdef double *direction = _data(out)
+    cdef double *inverted = _data(inverse)
+    cdef double *memory = _workspace(p * p)
+    cdef double root
+    cdef Py_ssize_t i, k
+    cdef int status
+    with nogil:
+        status = symmetric_eigen(a, p, w, memory, inverted)
+        for k in range(p):
+            w[k] = _floored(w[k], floor)
+        _solve(memory, w, b, p, direction)
+        for k in range(p):
+            root = 1.0 / sqrt(w[k])
+            for i in range(p):
+                memory[k * p + i] *= root
+        _sum_of_squares(memory, p, inverted)
+        free(memory)
+    _check_memory(status)
+    return out, values, inverse
+
+
+def noise_after_steps(inverses, curvatures, step_sizes, gradient_scales, curvature_scales):
+    """Covariance of the error that damped Newton steps on noisy answers leave of noise.
+
+    The step with inverse P and curvature H takes an error e to ``A e + eta P W e - eta P z`` with
+    ``A = I - eta P H``, z normal of scale s, and W symmetric normal noise of scale w, for which
+    ``E[W C W] = (w^2/2)(C + tr(C) I)``: a covariance C becomes
+    ``A C A' + eta^2 P (s^2 I + (w^2/2)(C + tr(C) I)) P``.  It starts from zero.
+
+    Parameters
+    ----------
+    inverses, curvatures : sequence of ndarray of shape (p, p), length K, at least 1
+        ``P`` and ``H`` of each step, symmetric.
+    step_sizes, gradient_scales, curvature_scales : sequence of float, length K
+        ``eta``, ``s`` and ``w`` of each step.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Exactly symmetric.
+    """
+    cdef list P = [_square(matrix, "inverses") for matrix in inverses]
+    cdef list H = [_square(matrix, "curvatures") for matrix in curvatures]
+    cdef Py_ssize_t K = len(P), p, k
+    if K == 0 or len(H) != K:
+        raise ValueError(
+            f"there must be as many curvatures as inverses, at least one; got {len(H)} and {K}"
+        )
+    p = cnp.PyArray_DIM(<cnp.ndarray> P[0], 0)
+    for k in range(K):
+        if (cnp.PyArray_DIM(<cnp.ndarray> P[k], 0) != p
+                or cnp.PyArray_DIM(<cnp.ndarray> H[k], 0) != p):
+            raise ValueError(f"inverses and curvatures must all have shape ({p}, {p})")
+    cdef cnp.ndarray sizes = _vector(step_sizes, "step_sizes", K)
+    cdef cnp.ndarray gradients = _vector(gradient_scales, "gradient_scales", K)
+    cdef cnp.ndarray owns = _vector(curvature_scales, "curvature_scales", K)
+    cdef cnp.ndarray out = _new_matrix(p)
+    cdef double *result = _data(out)
+    cdef double *memory = _workspace(3 * p * p)
+    memset(result, 0, p * p * sizeof(double))
+    for k in range(K):
+        _noise_after_step(
+            _data(<cnp.ndarray> P[k]), _data(<cnp.ndarray> H[k]), p, _data(sizes)[k],
+            _data(gradients)[k], _data(owns)[k], memory, result,
+        )
+    free(memory)
+    return out
+
+
+cdef void _noise_after_step(const double *P, const double *H, Py_ssize_t p, double size,
+                            double gradient_scale, double curvature_scale, double *memory,
+                            double *C) noexcept nogil:
+    """One step of the above, in place; `memory` has room for 3 p*p numbers."""
+    cdef double *contraction = memory
+    cdef double *own = memory + p * p
+    cdef double *scratch = memory + 2 * p * p
+    cdef double trace = 0.0, half = 0.5 * curvature_scale * curvature_scale
+    cdef Py_ssize_t i
+    _product(P, H, p, contraction)
+    for i in range(p * p):
+        contraction[i] *= -size
+        own[i] = half * C[i]
+    for i in range(p):
+        contraction[i * p + i] += 1.0
+        trace += C[i * p + i]
+    for i in range(p):
+        own[i * p + i] += gradient_scale * gradient_scale + half * trace
+    _congruence(contraction, C, p, scratch, C)
+    _congruence(P, own, p, scratch, contraction)
+    for i in range(p * p):
+        C[i] += size * size * contraction[i]
 
 
 def sandwich(H, Q, double floor_h):

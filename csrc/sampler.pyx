@@ -269,40 +269,82 @@ cdef cnp.ndarray as_doubles(object value, int n_dim):
     return array
 
 
-cdef int check_noise(cnp.ndarray noise, Py_ssize_t size) except -1:
-    if (cnp.PyArray_TYPE(noise) != cnp.NPY_INT64 or not cnp.PyArray_IS_C_CONTIGUOUS(noise)
-            or cnp.PyArray_SIZE(noise) != size):
-        raise InvalidInput(f"noise must be a contiguous int64 array of {size} entries")
-    return 0
-
-
 def nearest(double value, double grid):
     """Integer nearest to ``value / grid``, clamped at 2^51; NaN gives 0."""
     return dpf_nearest(value, grid)
 
 
-def release(value, cnp.ndarray noise not None, double grid):
-    """``grid * (nearest(value / grid) + noise)`` for a vector."""
-    cdef cnp.ndarray source = as_doubles(value, 1)
-    cdef cnp.npy_intp length = cnp.PyArray_SIZE(source)
-    check_noise(noise, length)
-    cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_DOUBLE, 0)
-    dpf_release(<const double *>cnp.PyArray_DATA(source), <const int64_t *>cnp.PyArray_DATA(noise),
-                <double *>cnp.PyArray_DATA(out), length, grid)
+cdef cnp.ndarray coarser(cnp.ndarray noise, Py_ssize_t start, Py_ssize_t size, int shift):
+    """``floor(2^(bits - shift) Z)`` of ``floor(2^bits Z)``: floors of floors are floors."""
+    cdef cnp.npy_intp length = size
+    cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_INT64, 0)
+    cdef const int64_t *source = <const int64_t *>cnp.PyArray_DATA(noise) + start
+    cdef int64_t *target = <int64_t *>cnp.PyArray_DATA(out)
+    cdef int64_t step = (<int64_t>1) << shift
+    cdef Py_ssize_t i
+    for i in range(size):
+        target[i] = source[i] // step if source[i] >= 0 else -((-(source[i] + 1)) // step) - 1
     return out
 
 
-def release_symmetric(matrix, cnp.ndarray noise not None, double grid, double grid_off):
-    """The same for the upper triangle of a square matrix; the result is exactly symmetric."""
-    cdef cnp.ndarray source = as_doubles(matrix, 2)
+def release(values, cnp.ndarray noise not None, int bits, grids):
+    """``grid * (nearest(value / grid) + noise)`` for vectors and symmetric matrices.
+
+    Parameters
+    ----------
+    values : sequence of ndarray of shape (p,) or (p, p)
+        The upper triangle of a matrix is read; the release is exactly symmetric.
+    noise : ndarray of int64
+        ``floor(2^bits Z)`` for one Z for each entry, or entry of an upper triangle, in order.
+    bits : int
+    grids : sequence of (int, float, float)
+        Bits of a value's own grid, at most ``bits``; the grid; for a matrix the grid off its
+        diagonal, for a vector 0.
+
+    Returns
+    -------
+    list of ndarray
+    """
+    cdef cnp.ndarray source, own, out
     cdef cnp.npy_intp shape[2]
-    shape[0] = cnp.PyArray_DIM(source, 0)
-    shape[1] = cnp.PyArray_DIM(source, 1)
-    if shape[0] != shape[1]:
-        raise InvalidInput(f"expected a square matrix; received shape {(shape[0], shape[1])}.")
-    check_noise(noise, shape[0] * (shape[0] + 1) // 2)
-    cdef cnp.ndarray out = cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
-    dpf_release_symmetric(
-        <const double *>cnp.PyArray_DATA(source), <const int64_t *>cnp.PyArray_DATA(noise),
-        <double *>cnp.PyArray_DATA(out), shape[0], grid, grid_off)
-    return out
+    cdef Py_ssize_t start = 0, size
+    cdef int own_bits
+    cdef double grid, grid_off
+    cdef const int64_t *integers
+    if (cnp.PyArray_TYPE(noise) != cnp.NPY_INT64 or cnp.PyArray_NDIM(noise) != 1
+            or not cnp.PyArray_IS_C_CONTIGUOUS(noise)):
+        raise InvalidInput("noise must be a contiguous int64 array")
+    if len(values) != len(grids):
+        raise InvalidInput(f"{len(values)} values need as many grids; received {len(grids)}")
+    released = []
+    for value, (own_bits, grid, grid_off) in zip(values, grids):
+        source = as_doubles(value, 2 if grid_off > 0.0 else 1)
+        shape[0] = size = cnp.PyArray_DIM(source, 0)
+        if grid_off > 0.0:
+            shape[1] = cnp.PyArray_DIM(source, 1)
+            if shape[0] != shape[1]:
+                raise InvalidInput(
+                    f"expected a square matrix; received shape {(shape[0], shape[1])}."
+                )
+            size = shape[0] * (shape[0] + 1) // 2
+        if start + size > cnp.PyArray_DIM(noise, 0):
+            raise InvalidInput(f"noise has {len(noise)} entries; at least {start + size} needed")
+        if not 0 <= bits - own_bits < 63:
+            raise InvalidInput(f"noise of {bits} bits cannot meet a grid of {own_bits} bits")
+        integers = <const int64_t *>cnp.PyArray_DATA(noise) + start
+        if own_bits != bits:
+            own = coarser(noise, start, size, bits - own_bits)
+            integers = <const int64_t *>cnp.PyArray_DATA(own)
+        out = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(source), shape, cnp.NPY_DOUBLE, 0)
+        if grid_off > 0.0:
+            dpf_release_symmetric(
+                <const double *>cnp.PyArray_DATA(source), integers,
+                <double *>cnp.PyArray_DATA(out), shape[0], grid, grid_off)
+        else:
+            dpf_release(<const double *>cnp.PyArray_DATA(source), integers,
+                        <double *>cnp.PyArray_DATA(out), size, grid)
+        start += size
+        released.append(out)
+    if start != cnp.PyArray_DIM(noise, 0):
+        raise InvalidInput(f"noise has {len(noise)} entries; {start} were needed")
+    return released

@@ -180,7 +180,7 @@ def fit(
     own_ledger = Ledger(unit)
     curator = request.curator(objective, own_ledger)
     for budget in budgets:
-        curator.receipts(budget)  # refuses an impossible budget while nothing is spent
+        curator.plan(budget)  # refuses an impossible budget while nothing is spent
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
     steering_mu = unit.mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN)
     trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)

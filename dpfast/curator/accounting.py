@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput
-from dpfast.models import Objective
+from dpfast.models import Constants, Objective
 from dpfast.privacy.sensitivity import joint_mu
 from dpfast.privacy.sensitivity_scale import (
     ScaleCoupling,
@@ -21,17 +21,17 @@ from dpfast.privacy.sensitivity_scale import (
 __all__ = ["joint_cost", "record_bounds", "refuse_free_scale"]
 
 
-def joint_cost(objective: Objective, budget: StepBudget) -> float:
+def joint_cost(objective: Objective | Constants, budget: StepBudget) -> float:
     """What a step's quantities cost together (claims C17 to C19, and C37 with a free scale)."""
     gradient, hessian, meat, majorize = budget
-    if objective.free_scale is not None:
+    if isinstance(objective, Objective) and objective.free_scale is not None:
         return joint_scale_mu(_coupling(objective), majorize, gradient, hessian, meat)
     coupling = objective.majorizer_coupling if majorize else objective.coupling
     return joint_mu(coupling, gradient, hessian, meat)
 
 
 def record_bounds(
-    objective: Objective, query: str, theta: NDArray[np.float64] | None
+    objective: Objective | Constants, query: str, theta: NDArray[np.float64] | None
 ) -> tuple[float, float]:
     """Bound on one record's part of a sum, and the diameter of the scores.
 
@@ -43,7 +43,7 @@ def record_bounds(
         Where it is asked; the bound on a curvature depends on a free scale.  None: at the largest.
     """
     joint = objective.free_scale
-    if joint is None:
+    if joint is None or isinstance(objective, Constants):
         if query == "gradient":
             return objective.score_bound, objective.score_diameter
         bound = objective.meat_bound if query == "meat" else objective.curvature_bound

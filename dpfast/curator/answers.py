@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Answer", "JointAnswer", "Receipt", "StepBudget"]
+__all__ = ["Answer", "JointAnswer", "Receipt", "StepBudget", "answer_of"]
 
 
 class Receipt(NamedTuple):
@@ -40,6 +41,10 @@ class Answer(NamedTuple):
     value: NDArray[np.float64]
     noise_scale: float
     receipt: Receipt
+
+
+#: An answer from a tuple, without the frame of the generated constructor: a fit makes many.
+answer_of = partial(tuple.__new__, Answer)
 
 
 class JointAnswer(NamedTuple):

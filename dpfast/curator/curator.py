@@ -7,35 +7,22 @@ about this folder and ``dpfast/privacy``, not about every loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import steps
-from dpfast.curator.accounting import joint_cost, record_bounds
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
-from dpfast.curator.observer import hand_out, source_of_noise
+from dpfast.curator.observer import hand_out, hand_out_together, source_of_noise
+from dpfast.curator.plans import Layout, Plan, make_plan, shared_plan
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
-from dpfast.kernels.records import (
-    GRADIENT,
-    HESSIAN,
-    MAJORIZER,
-    MEAT,
-    RecordKernel,
-    summation_depth,
-)
+from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
 from dpfast.models import Objective
-from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import (
-    check_grid_range,
-    gaussian_scale,
-)
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.sensitivity import mean_rank_one, mean_score
 
 __all__ = ["Curator"]
 
@@ -82,7 +69,9 @@ class Curator:
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
-        self._known: dict[StepBudget, list[Receipt]] = {}
+        self._layout = Layout.of(records, objective.n_coefficients)
+        self._constants = objective.constants()
+        self._plans: dict[StepBudget, Plan] = {}
 
     @property
     def guarantee(self) -> str:
@@ -101,23 +90,23 @@ class Curator:
 
         Privacy
         -------
-        Charges ``joint_cost`` (claims C17 to C19 of PROOFS.md, C37 with a free scale): at most,
-        and often below, the composition of the three budgets.  Replacement of one record, n public.
+        Charges the cost of its plan (claims C17 to C19 of PROOFS.md, C37 with a free scale), before
+        the records are read.  Replacement of one record, n public.
         """
-        mu = joint_cost(self.objective, budget)
-        receipts = self.receipts(budget, theta)
-        label = " + ".join([receipt.query for receipt in receipts])
-        self.ledger.charge(GDP(mu), label)
-        sums = self._sums(theta, sum([WANTED[receipt.query] for receipt in receipts]))
-        question = (label, mu, theta)
-        answers = {"gradient": NONE, "hessian": NONE, "meat": NONE}
-        for receipt in receipts:
-            slot = "hessian" if receipt.query == "majorizer" else receipt.query
-            answers[slot] = self._release(question, receipt, sums[SLOTS.index(slot)])
-        return JointAnswer(**answers, mu=mu)
+        plan = self._plans.get(budget) or self.plan(budget, theta)
+        self.ledger.charge(plan.cost, plan.label)
+        sums = self._records.total(
+            self._kernel.sums, theta, plan.want, float(self.n), self._threads
+        )
+        question = (plan.label, plan.cost.mu, theta)
+        values = list(compress(sums, plan.wanted))
+        released = hand_out_together(self._noise, question, plan.receipts, values)
+        released.append(NONE)
+        gradient, hessian, meat = plan.order
+        return JointAnswer(released[gradient], released[hessian], released[meat], plan.cost.mu)
 
-    def receipts(self, budget: StepBudget, theta: Array | None = None) -> list[Receipt]:
-        """What :meth:`joint` would release and with which noise; touches nothing, costs nothing.
+    def plan(self, budget: StepBudget, theta: Array | None = None) -> Plan:
+        """What :meth:`joint` would charge and release, and with which noise; costs nothing.
 
         The noise of a curvature depends on the parameter if the scale is free; without one it is
         that at the largest scale.
@@ -128,38 +117,24 @@ class Curator:
             If a part of the budget is too small, or so large that the release grid would be finer
             than floating point resolves.
         """
-        known = self._known.get(budget)
-        if known is not None:
-            return known
-        wanted = [("gradient", budget.gradient)]
-        if budget.hessian:
-            wanted.append(("majorizer" if budget.majorize else "hessian", budget.hessian))
-        if budget.meat:
-            wanted.append(("meat", budget.meat))
-        want = sum([WANTED[query] for query, _ in wanted])
-        found = [self._receipt(query, mu, want, theta) for query, mu in wanted]
-        if self.objective.free_scale is None:  # then they do not depend on theta
-            self._known[budget] = found
+        found = self._plans.get(budget)
+        if found is None:
+            if self._constants is None:
+                return make_plan(self.objective, self._layout, budget, theta)
+            found = self._plans[budget] = shared_plan(self._constants, self._layout, budget)
         return found
 
-    def _receipt(self, query: str, mu: float, want: int, theta: Array | None) -> Receipt:
-        bound, diameter = record_bounds(self.objective, query, theta)
-        p = self.objective.dimension
-        claims = CLAIMS if self.objective.free_scale is None else SCALE_CLAIMS
-        return _receipt(query, claims[query], bound, diameter, self.n, p, self.depth(want), mu)
+    def receipts(self, budget: StepBudget, theta: Array | None = None) -> list[Receipt]:
+        """The receipts :meth:`joint` would give; touches nothing, costs nothing."""
+        return list(self.plan(budget, theta).receipts)
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
         """Add noise to one mean."""
         return hand_out(self._noise, question, receipt, value)
 
     def depth(self, want: int) -> int:
-        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
-
-        Those of the largest block (deeper than smaller ones), and those of adding the blocks.
-        """
-        sizes, additions = self._records.block_sizes, self._records.additions
-        row = self.objective.n_coefficients
-        return summation_depth(max(sizes), row, want) + additions
+        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""
+        return self._layout.depth(want)
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
         """Release the mean loss at ``new`` minus that at ``old``, shape (1,); costs ``mu``.
@@ -213,38 +188,13 @@ class Curator:
     def _sums(self, theta: Array, want: int) -> tuple[Array, Array, Array]:
         """Exact means of the wanted quantities; what is not wanted is an empty array."""
         totals = self._records.total(self._kernel.sums, theta, want, float(self.n), self._threads)
-        gradient, curvature, meat = (EMPTY if total is None else total for total in totals)
+        gradient, curvature, meat = [EMPTY if total is None else total for total in totals]
         return gradient, curvature, meat
 
     def _total(self, losses: Callable[..., float], *parameters: Array) -> float:
         return float(self._records.total(losses, *parameters, float(self.n), self._threads))
 
 
-@lru_cache(maxsize=1024)
-def _receipt(
-    query: str, claim: str, bound: float, diameter: float, n: int, p: int, depth: int, mu: float
-) -> Receipt:
-    """Sensitivity and noise of one mean: a function of public numbers, so simulations share it."""
-    if query == "gradient":
-        coordinates = p
-        sensitivity = mean_score(diameter, n, depth=depth)
-    else:
-        coordinates = p * (p + 1) // 2
-        sensitivity = mean_rank_one(bound, n, p, depth=depth)
-    scale = gaussian_scale(sensitivity, mu, coordinates)
-    check_grid_range(bound, scale, coordinates)
-    return Receipt(query, claim, mu, sensitivity, scale)
-
-
-#: Order of the kernels' answers.
-SLOTS = ("gradient", "hessian", "meat")
-
-#: What the kernels call each query.
-WANTED = {"gradient": GRADIENT, "hessian": HESSIAN, "majorizer": MAJORIZER, "meat": MEAT}
-
-#: Claims of PROOFS.md that bound the sensitivity of each mean.
-CLAIMS = {"gradient": "C13", "hessian": "C14", "majorizer": "C14", "meat": "C14"}
-SCALE_CLAIMS = {"gradient": "C34", "hessian": "C35", "majorizer": "C35", "meat": "C36"}
-
+#: What was not asked for.
 EMPTY = np.empty(0)
 NONE = Answer(EMPTY, 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))

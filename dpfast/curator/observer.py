@@ -6,18 +6,20 @@ meant for ``dpfast.audit`` and the test suite, which own the data they run on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.answers import Answer, Receipt, answer_of
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
-from dpfast.privacy.mechanisms import release_symmetric, release_vector
+from dpfast.privacy.mechanisms import release_together
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Observer",
     "Release",
     "hand_out",
+    "hand_out_together",
     "nonprivate_contributions",
     "observed",
     "source_of_noise",
@@ -53,6 +56,8 @@ class Observer(Protocol):
         """
 
 
+NOISE_SCALE = attrgetter("noise_scale")
+
 OBSERVER: ContextVar[Observer | None] = ContextVar("dpfast_observer", default=None)
 
 
@@ -80,16 +85,33 @@ def observed(observer: Observer) -> Iterator[None]:
 def hand_out(
     noise: NoiseSource, question: tuple[Any, ...], receipt: Receipt, value: NDArray[np.float64]
 ) -> Answer:
-    """Add noise to one mean, in sight of the observer.  Every answer goes through here."""
-    draw = release_vector if value.ndim == 1 else release_symmetric
-    scale = receipt.noise_scale
+    """Add noise to one mean, in sight of the observer."""
+    return hand_out_together(noise, question, (receipt,), (value,))[0]
+
+
+def hand_out_together(
+    noise: NoiseSource,
+    question: tuple[Any, ...],
+    receipts: Sequence[Receipt],
+    values: Sequence[NDArray[np.float64]],
+) -> list[Answer]:
+    """Add noise to the means of one charge, in sight of the observer.
+
+    Every answer goes through here.
+    """
+    scales = tuple(map(NOISE_SCALE, receipts))
     observer = OBSERVER.get()
     if observer is None:
-        return Answer(draw(value, scale, noise), scale, receipt)
-    query, claim, mu, sensitivity, _ = receipt
-    release = Release(query, claim, value, mu, sensitivity, scale)
-    noisy = observer.release(question, release, lambda: draw(value, scale, noise))
-    return Answer(noisy, scale, receipt)
+        noisy = release_together(values, scales, noise)
+        return list(map(answer_of, zip(noisy, scales, receipts, strict=True)))
+    draw = cache(lambda: release_together(values, scales, noise))  # at most once, if at all
+
+    def shown(i: int) -> Answer:
+        query, claim, mu, sensitivity, scale = receipts[i]
+        release = Release(query, claim, values[i], mu, sensitivity, scale)
+        return Answer(observer.release(question, release, lambda: draw()[i]), scale, receipts[i])
+
+    return [shown(i) for i in range(len(receipts))]
 
 
 def nonprivate_contributions(

@@ -186,8 +186,10 @@ def _column_names(X: Any) -> Sequence[str] | None:
 
 def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
     array = _as_array(values, argument, ndim)
+    if array.dtype == np.float64:
+        return array
     with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
-        return array if array.dtype == np.float64 else array.astype(np.float64)
+        return array.astype(np.float64)
 
 
 def _as_floats(values: Any, argument: str, ndim: int) -> Covariates:

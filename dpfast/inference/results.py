@@ -154,7 +154,7 @@ class Fit:
     @property
     def bse(self) -> NDArray[np.float64]:
         """Standard errors, shape (p,); they include the privacy noise."""
-        return np.sqrt(np.diag(self.cov_params()))
+        return np.sqrt(self.cov_params().diagonal())
 
     @property
     def zvalues(self) -> NDArray[np.float64]:
@@ -185,8 +185,10 @@ class Fit:
 
         if not 0.0 < level < 1.0:
             raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
-        half = ndtri(0.5 + level / 2.0) * self.bse
-        interval = np.column_stack([self.params - half, self.params + half])
+        half = float(ndtri(0.5 + level / 2.0)) * self.bse
+        interval = np.empty((len(half), 2))
+        np.subtract(self.params, half, out=interval[:, 0])
+        np.add(self.params, half, out=interval[:, 1])
         if self._free_scale:
             with np.errstate(all="ignore"):
                 factor = np.exp(half[-1] / self.params[-1])

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.kernels.linalg import eigh, floor_eigenvalues
-from dpfast.optimize.trajectory import Trajectory
+from dpfast.kernels.linalg import eigh, floor_eigenvalues, noise_after_steps, sandwich
+from dpfast.optimize.trajectory import Trajectory, with_ridge
 
 __all__ = [
     "Covariance",
@@ -136,54 +136,20 @@ def sandwich_covariance(trajectory: Trajectory, n: int, ridge: float = 0.0) -> C
     ridge : float
         Public ridge penalty, part of the curvature.
     """
-    final = trajectory.final
     hessian, noise_scale = _pooled_hessian(trajectory)
-    p = hessian.shape[0]
-    if ridge:
-        hessian = hessian + ridge * np.eye(p)
-    floor = 2.0 * noise_scale * p**0.5
-    values, vectors = eigh(hessian)
-    n_floored = int((~(values >= floor)).sum())
-    floored = np.maximum(values, floor)
-    meat, _, _ = floor_eigenvalues(final.meat.value, 0.0)
-    half = vectors / floored
-    # In the eigenbasis of the Hessian, inverse = vectors / floored @ vectors.T.
-    middle = half.T @ meat @ half / n
-    start_error = trajectory.iterates[0] - trajectory.theta
-    noise = None
-    if trajectory.curvatures:
-        noise = _replayed_noise(trajectory, (vectors * floored) @ vectors.T, ridge)
+    hessian = with_ridge(hessian, ridge)
+    floor = 2.0 * noise_scale * len(hessian) ** 0.5
+    sampling, n_floored, _ = sandwich(hessian, trajectory.final.meat.value, floor)
+    if trajectory.answers:
+        floored, _, _ = floor_eigenvalues(hessian, floor)
+        noise = _replayed_noise(trajectory, floored, ridge)
         unfinished = _newton_remainder(trajectory)
-    elif trajectory.method == "newton":
-        diagonal = newton_noise(trajectory.gradient_scales, trajectory.step_sizes, floored**-2.0)
-        unfinished = _newton_remainder(trajectory)
-    elif trajectory.direction_scales is not None:
-        damping = trajectory.damping
-        diagonal = double_noise_variance(
-            floored, trajectory.gradient_scales, trajectory.direction_scales, damping
-        )
-        remaining = (damping / (floored + damping)) ** len(trajectory.gradient_scales)
-        unseen = remaining / np.maximum(1.0 - remaining, 1e-9)
-        unfinished = np.abs(vectors @ (unseen * (vectors.T @ start_error)))
     else:
-        diagonal = gradient_descent_noise(
-            floored, trajectory.gradient_scales, trajectory.step_sizes, trajectory.weights
-        )
-        steps = np.array(trajectory.step_sizes)[:, None]
-        contraction = np.cumprod(np.vstack([np.ones_like(floored), 1.0 - steps * floored]), axis=0)
-        if trajectory.weights is None:
-            remaining = contraction[-1]
-        else:
-            remaining = np.asarray(trajectory.weights) @ contraction
-        # The start's error e leaves `remaining * e`, and only `(1 - remaining) * e` of it shows
-        # in the distance travelled.
-        unseen = remaining / np.maximum(1.0 - remaining, 1e-9)
-        unfinished = np.abs(vectors @ (unseen * (vectors.T @ start_error)))
-    # `half` carries one inverse eigenvalue on each side already; the noise term does not.
-    if noise is None:
-        noise = (vectors * diagonal) @ vectors.T
-    covariance = vectors @ middle @ vectors.T + noise
-    return Covariance((covariance + covariance.T) / 2.0, n_floored, unfinished)
+        values, vectors = eigh(hessian)
+        variance, unfinished = _along_eigenvectors(trajectory, np.maximum(values, floor), vectors)
+        noise = (vectors * variance) @ vectors.T
+        noise = (noise + noise.T) / 2.0
+    return Covariance(sampling / n + noise, n_floored, unfinished)
 
 
 def _pooled_hessian(trajectory: Trajectory) -> tuple[Matrix, float]:
@@ -192,40 +158,69 @@ def _pooled_hessian(trajectory: Trajectory) -> tuple[Matrix, float]:
     They were taken where the path had settled, and are independent; the last alone if there is
     no other.
     """
-    answers = [answer for answer in trajectory.curvatures if answer.receipt.query == "hessian"]
-    if not answers:
-        return trajectory.final.hessian.value, trajectory.final.hessian.noise_scale
-    weights = np.array([answer.noise_scale**-2.0 for answer in answers])
-    total = sum(w * answer.value for w, answer in zip(weights, answers, strict=True))
-    return np.asarray(total / weights.sum()), float(weights.sum() ** -0.5)
+    last = trajectory.final.hessian
+    pooled, precision = last.value, 1.0  # relative to the last
+    for answer in trajectory.answers[:-1]:
+        hessian = answer.hessian
+        if hessian.receipt.query == "hessian":
+            weight = (last.noise_scale / hessian.noise_scale) ** 2
+            pooled = pooled + weight * hessian.value
+            precision += weight
+    return pooled / precision, last.noise_scale / precision**0.5
+
+
+def _along_eigenvectors(
+    trajectory: Trajectory, values: NDArray[np.float64], vectors: Matrix
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Variance of the privacy noise along each eigenvector, and the error left, per coefficient.
+
+    For methods whose steps share one basis.  The start's error e leaves ``remaining * e``, and
+    only ``(1 - remaining) * e`` of it shows in the distance travelled.
+    """
+    scales = trajectory.gradient_scales
+    if trajectory.method == "newton":
+        variance = newton_noise(scales, trajectory.step_sizes, values**-2.0)
+        return variance, _newton_remainder(trajectory)
+    if trajectory.direction_scales is not None:
+        damping = trajectory.damping
+        variance = double_noise_variance(values, scales, trajectory.direction_scales, damping)
+        remaining = (damping / (values + damping)) ** len(scales)
+    else:
+        sizes, weights = trajectory.step_sizes, trajectory.weights
+        variance = gradient_descent_noise(values, scales, sizes, weights)
+        steps = np.array(sizes)[:, None]
+        contraction = np.cumprod(np.vstack([np.ones_like(values), 1.0 - steps * values]), axis=0)
+        remaining = contraction[-1] if weights is None else np.asarray(weights) @ contraction
+    unseen = remaining / np.maximum(1.0 - remaining, 1e-9)
+    start_error = trajectory.iterates[0] - trajectory.theta
+    return variance, np.abs(vectors @ (unseen * (vectors.T @ start_error)))
 
 
 def _replayed_noise(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Matrix:
     """Covariance of the privacy noise, through the very matrices the steps used.
 
     A step with noisy Hessian ``H + W`` and floored inverse ``P`` takes an error e to ``A e + eta P
-    W e - eta P z`` with ``A = I - eta P (H + W)``; ``E[W C W] = (w^2/2) (C + tr(C) I)`` for
-    symmetric noise of scale w.  Majorising steps have ``A = I - eta P H``.
+    W e - eta P z`` with ``A = I - eta P (H + W)``; majorising steps have ``A = I - eta P H``.
     """
-    count = len(trajectory.curvatures)
-    scales, sizes = trajectory.gradient_scales, trajectory.step_sizes
-    identity = np.eye(len(hessian))
-    covariance = np.zeros_like(hessian)
-    for answer, floor, scale, size in zip(
-        trajectory.curvatures, trajectory.floors, scales[-count:], sizes[-count:], strict=True
+    first = len(trajectory.answers) - len(trajectory.inverses)  # after steps along the gradient
+    used, scales = [], []
+    for answer, early in zip(
+        trajectory.answers[first:], trajectory.early_ridges[first:], strict=True
     ):
-        matrix = answer.value + ridge * identity
-        values, vectors = eigh(matrix)
-        inverse = size * (vectors / np.maximum(values, floor)) @ vectors.T
-        own = scale**2 * identity
-        if answer.receipt.query == "hessian":
-            step = identity - inverse @ matrix
-            spread = covariance + np.trace(covariance) * identity
-            own = own + answer.noise_scale**2 / 2.0 * spread
+        value, noise_scale, receipt = answer.hessian
+        if receipt.query == "hessian":
+            used.append(with_ridge(value, ridge + early))
+            scales.append(noise_scale)
         else:
-            step = identity - inverse @ hessian
-        covariance = step @ covariance @ step.T + inverse @ own @ inverse
-    return covariance
+            used.append(with_ridge(hessian, early))
+            scales.append(0.0)
+    return noise_after_steps(
+        trajectory.inverses,
+        used,
+        np.array(trajectory.step_sizes[first:]),
+        np.array(trajectory.gradient_scales[first:]),
+        np.array(scales),
+    )
 
 
 def _newton_remainder(trajectory: Trajectory) -> NDArray[np.float64]:
@@ -235,7 +230,8 @@ def _newton_remainder(trajectory: Trajectory) -> NDArray[np.float64]:
     steps of a tail see little but noise, so the error is read off the full step before them.
     """
     sizes = trajectory.step_sizes
-    seen = max(k for k, size in enumerate(sizes) if size >= max(sizes))
+    longest = max(sizes)
+    seen = max([k for k, size in enumerate(sizes) if size == longest])
     moved = np.abs(trajectory.iterates[seen + 1] - trajectory.iterates[seen]) / sizes[seen]
     left = 1.0
     for size in sizes[seen:]:

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 from numpy import float64
 from numpy.typing import ArrayLike, NDArray
 
@@ -10,4 +12,14 @@ def floor_eigenvalues(
 def newton_direction(
     H: ArrayLike, g: ArrayLike, floor: float
 ) -> tuple[NDArray[float64], NDArray[float64], int]: ...
+def floored_step(
+    H: ArrayLike, g: ArrayLike, floor: float
+) -> tuple[NDArray[float64], NDArray[float64], NDArray[float64]]: ...
+def noise_after_steps(
+    inverses: Sequence[ArrayLike],
+    curvatures: Sequence[ArrayLike],
+    step_sizes: ArrayLike,
+    gradient_scales: ArrayLike,
+    curvature_scales: ArrayLike,
+) -> NDArray[float64]: ...
 def sandwich(H: ArrayLike, Q: ArrayLike, floor_h: float) -> tuple[NDArray[float64], int, int]: ...

@@ -7,6 +7,8 @@ and the orthonormal basis as an explicit list of basis matrices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -67,6 +69,45 @@ def newton_direction(H: ArrayLike, g: ArrayLike, floor: float) -> tuple[Array, A
         return np.full(len(values), np.nan), values, count
     direction = np.asarray(np.linalg.solve(floored, np.asarray(g, dtype=np.float64)), dtype=float)
     return direction, values, count
+
+
+def floored_step(H: ArrayLike, g: ArrayLike, floor: float) -> tuple[Array, Array, Array]:
+    """The direction, the lifted eigenvalues, and the inverse by solving for every basis vector."""
+    direction, values, _ = newton_direction(H, g, floor)
+    floored, _, _ = floor_eigenvalues(H, floor)
+    if not np.isfinite(floored).all():
+        return direction, values, floored  # all NaN
+    inverse = np.asarray(np.linalg.inv(floored), dtype=np.float64)
+    return direction, np.maximum(values, floor), inverse
+
+
+def noise_after_steps(
+    inverses: Sequence[Array],
+    curvatures: Sequence[Array],
+    step_sizes: ArrayLike,
+    gradient_scales: ArrayLike,
+    curvature_scales: ArrayLike,
+) -> Array:
+    """Every error as a column of a matrix that the steps multiply; the covariance is its square.
+
+    Noise W in a curvature is the sum of independent normals along the orthonormal basis.
+    """
+    p = len(inverses[0])
+    basis = orthonormal_basis(p)
+    errors: Array = np.zeros((p, 0))
+    for P, H, eta, s, w in zip(
+        inverses,
+        curvatures,
+        np.asarray(step_sizes),
+        np.asarray(gradient_scales),
+        np.asarray(curvature_scales),
+        strict=True,
+    ):
+        kept = errors - eta * P @ (H @ errors)
+        shaken = [eta * w * P @ (element @ errors) for element in basis]
+        errors = np.hstack([kept, *shaken, eta * s * P])
+        errors = np.asarray(np.linalg.cholesky(errors @ errors.T), dtype=np.float64)
+    return np.asarray(errors @ errors.T)
 
 
 def sandwich(H: ArrayLike, Q: ArrayLike, floor_h: float) -> tuple[Array, int, int]:

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,9 @@ class ExactSampler:
 
 def scaled_floor(z: NDArray[np.float64], bits: int) -> NDArray[np.int64]: ...
 def nearest(value: float, grid: float) -> int: ...
-def release(value: ArrayLike, noise: NDArray[np.int64], grid: float) -> NDArray[np.float64]: ...
-def release_symmetric(
-    matrix: ArrayLike, noise: NDArray[np.int64], grid: float, grid_off: float
-) -> NDArray[np.float64]: ...
+def release(
+    values: Sequence[ArrayLike],
+    noise: NDArray[np.int64],
+    bits: int,
+    grids: Sequence[tuple[int, float, float]],
+) -> list[NDArray[np.float64]]: ...

@@ -11,7 +11,7 @@ from dpfast.models.domains import Ball, Box, Domain, LpBall
 from dpfast.models.free_scale import FreeScale, JointScale
 from dpfast.models.losses import Huber, LogCosh, Logistic, Loss, PseudoHuber, resolve_loss
 from dpfast.models.nonconvex import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
-from dpfast.models.objective import Objective
+from dpfast.models.objective import Constants, Objective
 from dpfast.models.products import Interval, OneHot, Product
 from dpfast.models.redescending import Cauchy, GemanMcClure, TukeyBiweight, Welsch
 from dpfast.models.smooth_losses import OstrovskiiBach, SmoothAbsolute, SmoothedHuber
@@ -31,6 +31,7 @@ __all__ = [
     "Box",
     "Cauchy",
     "Clip",
+    "Constants",
     "CustomLoss",
     "Domain",
     "FreeScale",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,23 @@ from dpfast.models.free_scale import FreeScale, joint_scale
 from dpfast.models.losses import Loss, check_constant
 from dpfast.models.weighting import Bounded, Clip, Schweppe, Weighting
 
-__all__ = ["Objective"]
+__all__ = ["Constants", "Objective"]
+
+
+class Constants(NamedTuple):
+    """The public numbers on which cost and noise of a joint release depend, for a known scale.
+
+    Attributes are those of :class:`Objective` of the same name.
+    """
+
+    dimension: int
+    coupling: str
+    majorizer_coupling: str
+    score_bound: float
+    score_diameter: float
+    curvature_bound: float
+    meat_bound: float
+    free_scale: None = None
 
 
 class Objective:
@@ -131,6 +148,20 @@ class Objective:
             self.self_concordance = loss.self_concordance * radius / self.scale
         else:
             self.self_concordance = math.inf
+
+    def constants(self) -> Constants | None:
+        """The numbers that cost and noise depend on; None with a free scale: the parameter, too."""
+        if self.free_scale is not None:
+            return None
+        return Constants(
+            self.dimension,
+            self.coupling,
+            self.majorizer_coupling,
+            self.score_bound,
+            self.score_diameter,
+            self.curvature_bound,
+            self.meat_bound,
+        )
 
     def curvature_refusal(self) -> str:
         """Why there is no Hessian, for error messages."""

@@ -47,13 +47,16 @@ class StepRule:
     #: Part of the total ``mu^2`` the rule spends on queries of its own.
     share: float = 0.0
 
+    #: Whether a size depends on what was released; :meth:`planned` says it all if not.
+    adaptive: bool = True
+
     def start(self, objective: Objective, mu: float) -> StepRule:
         """A fresh copy for one run with ``mu`` to spend on this rule's own queries."""
         return self
 
     def step_size(self, situation: Situation) -> float:
         """Step size in (0, 1]."""
-        return 1.0
+        return self.planned(situation.n_steps)[situation.step]
 
     def tail(self, n_steps: int) -> int:
         """How many of the last steps only average noise."""
@@ -67,6 +70,8 @@ class StepRule:
 class FullSteps(StepRule):
     """Pure Newton: every step has size one."""
 
+    adaptive = False
+
     def __repr__(self) -> str:
         return "FullSteps()"
 
@@ -74,13 +79,15 @@ class FullSteps(StepRule):
 class Damped(StepRule):
     """A fixed step size."""
 
+    adaptive = False
+
     def __init__(self, step_size: float) -> None:
         if not 0.0 < step_size <= 1.0:
             raise InvalidInput(f"step_size must lie in (0, 1]; received {step_size!r}.")
         self._step_size = step_size
 
-    def step_size(self, situation: Situation) -> float:
-        return self._step_size
+    def planned(self, n_steps: int) -> list[float]:
+        return [self._step_size] * n_steps
 
     def __repr__(self) -> str:
         return f"Damped({self._step_size:g})"
@@ -105,6 +112,8 @@ class AveragingTail(StepRule):
         ``(1 - s)^length`` is below 2%.
     """
 
+    adaptive = False
+
     def __init__(self, step_size: float = 0.6, length: int | None = None) -> None:
         if not 0.0 < step_size < 1.0:
             raise InvalidInput(f"step_size must lie in (0, 1); received {step_size!r}.")
@@ -114,10 +123,6 @@ class AveragingTail(StepRule):
             raise InvalidInput(f"length must be at least 1; received {length!r}.")
         self.tail_step_size = step_size
         self.length = length
-
-    def step_size(self, situation: Situation) -> float:
-        left = situation.n_steps - situation.step
-        return self.tail_step_size if left <= self.tail(situation.n_steps) else 1.0
 
     def tail(self, n_steps: int) -> int:
         return min(self.length, n_steps // 3)

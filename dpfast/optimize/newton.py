@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
+from dpfast.curator import Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput
-from dpfast.kernels.linalg import newton_direction
+from dpfast.kernels.linalg import floored_step
 from dpfast.models import Objective
 from dpfast.optimize.damping import AveragingTail, Situation, StepRule
 from dpfast.optimize.schedules import Geometric, Schedule
-from dpfast.optimize.trajectory import Trajectory
+from dpfast.optimize.trajectory import Trajectory, with_ridge
 
 __all__ = ["Newton", "curvature_noise"]
 
@@ -144,64 +145,53 @@ class Newton:
             spent = math.hypot(*[budget.gradient for budget in budgets])
             max_step = _default_max_step(objective, curator.n, spent)
         theta = start
-        iterates, scales, step_sizes = [theta], [], []
-        smallest = 1.0
-        curvatures, floors = [], []
-        answer: JointAnswer | None = None
-        previous: JointAnswer | None = None
-        n_steps = len(budgets)
-        phase_two = n_steps - max(self.newton_steps, rule.tail(n_steps) + 1)
-        for k, budget in enumerate(budgets):
-            previous = answer
+        iterates = [theta]
+        answers: list[JointAnswer] = []
+        inverses: list[Array] = []
+        eigenvalues = np.ones(1)
+        n_steps, root_p, smallest_floor = len(budgets), len(start) ** 0.5, self.floor
+        phase_one = max(0, n_steps - max(self.newton_steps, rule.tail(n_steps) + 1))
+        early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
+        step_sizes = rule.planned(n_steps)
+        for k, (budget, early) in enumerate(zip(budgets, early_ridges, strict=True)):
             answer = curator.joint(theta, budget)
-            early = 0.0 if k >= phase_two else self.early_ridge
+            answers.append(answer)
+            (slope, noise_scale, _), hessian, _, _ = answer
             ridge = objective.ridge + early
-            gradient = answer.gradient.value
             if ridge:
-                gradient = gradient + ridge * theta
+                slope = slope + ridge * theta
             if not budget.hessian:
-                step_size = 1.0
-                direction = gradient / (objective.smoothness + early)
+                step_sizes[k] = 1.0
+                direction = slope / (objective.smoothness + early)
             else:
-                floor = max(self.floor, 2.0 * answer.hessian.noise_scale * len(theta) ** 0.5)
-                curvatures.append(answer.hessian)
-                floors.append(floor)
-                direction, eigenvalues = _direction(answer.hessian, gradient, ridge, floor)
-                smallest = float(eigenvalues[0])
-                step_size = rule.step_size(
-                    Situation(
-                        curator,
-                        theta,
-                        gradient,
-                        direction,
-                        eigenvalues,
-                        answer.gradient.noise_scale,
-                        k,
-                        n_steps,
-                    )
-                )
-            length = float(direction @ direction) ** 0.5
+                floor = max(smallest_floor, 2.0 * hessian.noise_scale * root_p)
+                matrix = with_ridge(hessian.value, ridge) if ridge else hessian.value
+                direction, eigenvalues, inverse = floored_step(matrix, slope, floor)
+                inverses.append(inverse)
+                if rule.adaptive:
+                    seen = (theta, slope, direction, eigenvalues, noise_scale, k, n_steps)
+                    step_sizes[k] = rule.step_size(Situation(curator, *seen))
+            step_size = step_sizes[k]
+            length = float(direction.dot(direction)) ** 0.5
             if not length <= max_step:
                 # A direction that is not finite carries no information: stay.
                 direction = direction * (max_step / length) if length < np.inf else 0.0 * theta
-            theta = theta - step_size * direction
+            theta = theta - (direction if step_size == 1.0 else step_size * direction)
             iterates.append(theta)
-            scales.append(answer.gradient.noise_scale)
-            step_sizes.append(step_size)
             if progress is not None:
                 progress(k + 1, n_steps)
-        assert answer is not None
         return Trajectory(
             method=self.name,
             theta=theta,
             iterates=iterates,
             step_sizes=step_sizes,
-            gradient_scales=scales,
+            gradient_scales=list(map(attrgetter("gradient.noise_scale"), answers)),
             weights=None,
-            final=answer,
-            curvature_change=_curvature_change(answer, previous, smallest),
-            curvatures=curvatures,
-            floors=floors,
+            final=answers[-1],
+            curvature_change=_curvature_change(answers, float(eigenvalues[0])),
+            answers=answers,
+            inverses=inverses,
+            early_ridges=early_ridges,
         )
 
     def __repr__(self) -> str:
@@ -221,26 +211,18 @@ def _default_max_step(objective: Objective, n: int, mu: float) -> float:
     return room / objective.weighting.radius
 
 
-def _direction(hessian: Answer, gradient: Array, ridge: float, floor: float) -> tuple[Array, Array]:
-    """``H^-1 G`` with the noisy Hessian's eigenvalues floored, and those eigenvalues."""
-    matrix = hessian.value
-    if ridge:
-        matrix = matrix + ridge * np.eye(len(gradient))
-    direction, eigenvalues, _ = newton_direction(matrix, gradient, floor)
-    return direction, np.maximum(eigenvalues, floor)
-
-
-def _curvature_change(last: JointAnswer, previous: JointAnswer | None, smallest: float) -> float:
+def _curvature_change(answers: list[JointAnswer], smallest: float) -> float:
     """Part of an error that the last step left: relative error of the Hessian it used.
 
     The change of the Hessian over the last step, with the noise it is known to contain taken
     out of the previous Hessian but not out of the last, which the step suffered from.
     """
-    if previous is None or previous.hessian.noise_scale == 0.0:
+    if len(answers) < 2 or answers[-2].hessian.noise_scale == 0.0:
         return 1.0
-    difference = last.hessian.value - previous.hessian.value
-    p = difference.shape[0]
-    total = float((difference * difference).sum())
-    noise_of_previous = previous.hessian.noise_scale**2 * p * (p + 1) / 2
-    own_noise = last.hessian.noise_scale**2 * p * (p + 1) / 2
+    previous, last = answers[-2].hessian, answers[-1].hessian
+    p = last.value.shape[0]
+    difference = (last.value - previous.value).ravel()
+    total = float(difference.dot(difference))
+    noise_of_previous = previous.noise_scale**2 * p * (p + 1) / 2
+    own_noise = last.noise_scale**2 * p * (p + 1) / 2
     return float(max(total - noise_of_previous, own_noise) ** 0.5 / smallest)

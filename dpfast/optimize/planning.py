@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from dpfast.curator import StepBudget
 from dpfast.curator.accounting import joint_cost
 from dpfast.errors import InvalidInput
-from dpfast.models import Objective
+from dpfast.models import Constants, Objective
 from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.joint_newton import JointNewton
@@ -102,20 +104,33 @@ def plan_steps(
     inference: bool,
 ) -> list[StepBudget]:
     """Budgets of every step; their joint costs' exact squares add up to at most ``mu^2``."""
-    last = n_steps - 1
-    reserved = method.steering_share
+    curvatures = tuple([method.curvature_at(k, n_steps) for k in range(n_steps)])
     inference_share = 0.0
     if inference:
         inference_share = MEAT_SHARE
         # its only Hessian is bought here
-        if method.curvature_at(last, n_steps) != "hessian" and _hessian_costs(objective):
+        if curvatures[-1] != "hessian" and _hessian_costs(objective):
             inference_share *= 2.0
+    reserved = method.steering_share
     mus = schedule.step_mus(mu * (1.0 - reserved - inference_share) ** 0.5, n_steps)
+    constants = objective.constants()
+    if constants is None:
+        return _step_budgets(objective, mu, tuple(mus), curvatures, inference_share)
+    return list(_shared_budgets(constants, mu, tuple(mus), curvatures, inference_share))
+
+
+def _step_budgets(
+    objective: Objective | Constants,
+    mu: float,
+    mus: tuple[float, ...],
+    curvatures: tuple[str, ...],
+    inference_share: float,
+) -> list[StepBudget]:
+    """Each step's mu divided among what it releases; the last also buys what inference needs."""
     budgets = []
-    for k, gradient in enumerate(mus):
-        curvature = method.curvature_at(k, n_steps)
+    for k, (gradient, curvature) in enumerate(zip(mus, curvatures, strict=True)):
         total, meat = gradient, 0.0
-        if inference and k == last:
+        if inference_share and k == len(mus) - 1:
             curvature = "hessian"
             meat = MEAT_SHARE**0.5 * mu
             total = (gradient**2 + inference_share * mu**2) ** 0.5 * (1.0 - ROUNDING_MARGIN)
@@ -130,6 +145,10 @@ def plan_steps(
         parts = (gradient * factor, hessian * factor, meat * factor)
         budgets.append(StepBudget(*parts, majorize=majorize))
     return budgets
+
+
+#: Of numbers only, so that the many fits of a simulation share them.
+_shared_budgets = lru_cache(maxsize=1024)(_step_budgets)
 
 
 def _hessian_costs(objective: Objective) -> bool:

@@ -5,6 +5,8 @@ Shares are data-independent and of ``mu^2`` (equivalently of rho), the currency 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from dpfast.errors import InvalidInput
 
 __all__ = ["Geometric", "Schedule", "Uniform", "resolve_schedule"]
@@ -62,13 +64,18 @@ class Geometric(Schedule):
         self.uniform_share = float(uniform_share)
 
     def shares(self, n_steps: int) -> list[float]:
-        powers = [self.ratio ** -(n_steps - 1 - k) for k in range(n_steps)]
-        even = self.uniform_share / n_steps
-        rest = (1.0 - self.uniform_share) / sum(powers)
-        return [even + rest * power for power in powers]
+        return list(_geometric_shares(self.ratio, self.uniform_share, n_steps))
 
     def __repr__(self) -> str:
         return f"Geometric(ratio={self.ratio:g}, uniform_share={self.uniform_share:g})"
+
+
+@lru_cache(maxsize=256)
+def _geometric_shares(ratio: float, uniform_share: float, n_steps: int) -> tuple[float, ...]:
+    powers = [ratio ** -(n_steps - 1 - k) for k in range(n_steps)]
+    even = uniform_share / n_steps
+    rest = (1.0 - uniform_share) / sum(powers)
+    return tuple([even + rest * power for power in powers])
 
 
 def resolve_schedule(schedule: str | Schedule | None, default: Schedule) -> Schedule:

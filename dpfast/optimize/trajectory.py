@@ -8,9 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer, JointAnswer
+from dpfast.curator import JointAnswer
 
-__all__ = ["Trajectory"]
+__all__ = ["Trajectory", "with_ridge"]
+
+
+def with_ridge(matrix: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:
+    """A curvature and that of the public penalty."""
+    return matrix + ridge * np.eye(len(matrix)) if ridge else matrix
 
 
 class Trajectory(NamedTuple):
@@ -34,11 +39,13 @@ class Trajectory(NamedTuple):
         Operator norm of the difference of the last two noisy Hessians relative to the smallest
         eigenvalue of the last: the part of an error that one more Newton step leaves (0 if
         unknown).
-    curvatures : list of Answer
-        Noisy curvatures of the last steps of a Newton run, the final one last; the receipts tell
-        Hessians from majorising ones.
-    floors : list of float
-        The floors on their eigenvalues in those steps.
+    answers : list of JointAnswer
+        Those of each step of a Newton run; the receipts tell Hessians from majorising curvatures.
+    inverses : list of ndarray of shape (p, p)
+        Inverses of the curvatures as the steps used them, with the ridge and floored eigenvalues;
+        of the last steps, if the first went along the gradient.
+    early_ridges : list of float
+        Ridge of each step beside the objective's.
     damping : float
         Public damping of a double-noise run, 0 for the other methods.
     direction_scales : list of float or None
@@ -53,7 +60,8 @@ class Trajectory(NamedTuple):
     weights: list[float] | None
     final: JointAnswer
     curvature_change: float
-    curvatures: Sequence[Answer] = ()
-    floors: Sequence[float] = ()
+    answers: Sequence[JointAnswer] = ()
+    inverses: Sequence[NDArray[np.float64]] = ()
+    early_ridges: Sequence[float] = ()
     damping: float = 0.0
     direction_scales: list[float] | None = None

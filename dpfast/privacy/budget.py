@@ -408,6 +408,9 @@ class GDP(Budget):
     def __init__(self, mu: float) -> None:
         object.__setattr__(self, "mu", _positive(mu, "mu"))
 
+    def values(self) -> tuple[float]:
+        return (self.mu,)
+
     def delta(self, epsilon: float) -> float:
         """Delta of this spend at ``epsilon``, rounded up."""
         return 0.0 if self.mu == 0.0 else gdp_delta(self.mu, epsilon)

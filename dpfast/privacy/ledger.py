@@ -59,7 +59,6 @@ class Entry(NamedTuple):
     charged: Any
 
 
-@lru_cache(maxsize=4096)
 def _quanta(x: float, power: int = 1) -> int:
     """``x**power`` in quanta, exactly."""
     numerator, denominator = x.as_integer_ratio()
@@ -68,13 +67,12 @@ def _quanta(x: float, power: int = 1) -> int:
     return numerator << QUANTUM_BITS + 1 - denominator.bit_length()
 
 
-def _cost(charged: Budget) -> tuple[int, ...]:
-    """Additive cost of a charge that is already in the ledger's currency."""
-    if min(charged.values()) < 0.0:  # impossible for a Budget that was constructed normally
-        raise InvalidBudget(f"a charge cannot be negative; received {charged!r}.")
-    if isinstance(charged, GDP):
-        return (_quanta(charged.mu, 2),)
-    return tuple(_quanta(value) for value in charged.values())
+@lru_cache(maxsize=4096)
+def _cost(power: int, *values: float) -> tuple[int, ...]:
+    """Additive cost of a charge of these values, which add up as this power of theirs."""
+    if min(values) < 0.0:  # impossible for a Budget that was constructed normally
+        raise InvalidBudget(f"a charge cannot be negative; received {values!r}.")
+    return tuple([_quanta(value, power) for value in values])
 
 
 def _in_currency(spend: Budget, currency: type[Budget]) -> Budget:
@@ -137,7 +135,8 @@ class Ledger:
     def __init__(self, total: Budget | float) -> None:
         self._total = as_budget(total)
         self._currency = type(self._total)
-        self._limit = _cost(self._total)
+        self._power = 2 if isinstance(self._total, GDP) else 1
+        self._limit = _cost(self._power, *self._total.values())
         self._spent: tuple[int, ...] = (0,) * len(self._limit)
         self._entries: list[Entry] = []
         self._lock = threading.Lock()
@@ -200,11 +199,12 @@ class Ledger:
             If it does not fit; the ledger is then unchanged.
         """
         spend = as_budget(spend)
+        charged = spend if type(spend) is self._currency else _in_currency(spend, self._currency)
         if not isinstance(label, str):
             raise InvalidInput(f"label must be a string; received {label!r}.")
-        charged = _in_currency(spend, self._currency)
+        cost = _cost(self._power, *charged.values())
         with self._own_lock():
-            self._settle(_cost(charged), Entry(label, spend, charged))
+            self._settle(cost, Entry(label, spend, charged))
 
     def child(self, total: Budget | float, label: str) -> Ledger:
         """A ledger for a part of this one, which pays for the whole part at once.
@@ -446,7 +446,7 @@ class _FileLedger(Ledger):
                 label = content["label"]
                 if type(charged) is not self._currency or not isinstance(label, str):
                     raise ValueError
-                cost = _cost(charged)
+                cost = _cost(self._power, *charged.values())
             except (ValueError, KeyError, TypeError, IndexError, OverflowError):
                 raise self._corrupted(f"line {line[:80]!r} is not a charge") from None
             self._spent = tuple(map(int.__add__, self._spent, cost))

@@ -12,13 +12,15 @@ Kernels give neither (every record's contribution is finite and bounded).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidBudget, InvalidInput
-from dpfast.kernels.sampler import release, release_symmetric as _release_symmetric
+from dpfast.kernels.sampler import release
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = [
@@ -29,7 +31,10 @@ __all__ = [
     "laplace_rate",
     "release_integer",
     "release_symmetric",
+    "release_together",
     "release_vector",
+    "symmetric_grid",
+    "vector_grid",
 ]
 
 MIN_GRID_BITS = 20
@@ -41,6 +46,8 @@ GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + 2.0**-40)
 
 #: |value / grid| beyond which a value is clamped.
 CLAMP = 2.0**51
+
+SHAPE = attrgetter("shape")
 
 _SCALE_RANGE = (1e-250, 1e250)
 
@@ -109,10 +116,53 @@ def check_grid_range(bound: float, noise_scale: float, dimension: int) -> None:
 
 
 @lru_cache(maxsize=256)
-def _vector_grid(noise_scale: float, dimension: int) -> tuple[int, float]:
+def vector_grid(noise_scale: float, dimension: int) -> tuple[int, float, float]:
+    """Bits and step of the grid of a vector, and 0 for the off-diagonal step it does not have."""
     _check_scale(noise_scale)
     bits = grid_bits(dimension)
-    return bits, noise_scale * 2.0**-bits
+    return bits, noise_scale * 2.0**-bits, 0.0
+
+
+@lru_cache(maxsize=256)
+def symmetric_grid(noise_scale: float, p: int) -> tuple[int, float, float]:
+    """Bits of the grid of a symmetric matrix, its step on the diagonal, and off it."""
+    bits, grid, _ = vector_grid(noise_scale, p * (p + 1) // 2)
+    # rounded up, so that 1/grid_off^2 <= 2/grid^2: off-diagonal entries count twice in the
+    # Frobenius norm (claim C16)
+    grid_off = grid * math.sqrt(0.5) * (1.0 + 2.0**-50)
+    return bits, grid, grid_off
+
+
+@lru_cache(maxsize=1024)
+def _grids(
+    shapes: tuple[tuple[int, ...], ...], noise_scales: tuple[float, ...]
+) -> tuple[int, int, tuple[tuple[int, float, float], ...]]:
+    """How many normals a release takes, of how many bits, and the grid of each of its arrays."""
+    size, grids = 0, []
+    for shape, noise_scale in zip(shapes, noise_scales, strict=True):
+        p = shape[0]
+        size += p if len(shape) == 1 else p * (p + 1) // 2
+        grids.append((vector_grid if len(shape) == 1 else symmetric_grid)(noise_scale, p))
+    return size, max([bits for bits, _, _ in grids]), tuple(grids)
+
+
+def release_together(
+    values: Sequence[NDArray[np.float64]], noise_scales: Sequence[float], source: NoiseSource
+) -> list[NDArray[np.float64]]:
+    """Release vectors and symmetric matrices with independent normal noise (claim C16).
+
+    One draw serves them all.  A grid of k bits takes ``floor(2^k Z)``, which is what
+    ``floor(2^K Z)`` is, rounded down to a multiple of ``2^(K - k)``.
+
+    Parameters
+    ----------
+    values : sequence of ndarray of shape (p,) or (p, p)
+        Vectors as for :func:`release_vector`, matrices as for :func:`release_symmetric`.
+    noise_scales : sequence of float
+    source : NoiseSource
+    """
+    size, bits, grids = _grids(tuple(map(SHAPE, values)), tuple(noise_scales))
+    return release(values, source.normals(size, bits), bits, grids)
 
 
 def release_vector(
@@ -127,19 +177,9 @@ def release_vector(
         From :func:`gaussian_scale` with ``dimension = p``.
     source : NoiseSource
     """
-    size = value.size
-    bits, grid = _vector_grid(noise_scale, size)
-    return release(value, source.normals(size, bits), grid)
-
-
-@lru_cache(maxsize=256)
-def _symmetric_grid(noise_scale: float, p: int) -> tuple[int, int, float, float]:
-    coordinates = p * (p + 1) // 2
-    bits, grid = _vector_grid(noise_scale, coordinates)
-    # rounded up, so that 1/grid_off^2 <= 2/grid^2: off-diagonal entries count twice in the
-    # Frobenius norm (claim C16)
-    grid_off = grid * math.sqrt(0.5) * (1.0 + 2.0**-50)
-    return coordinates, bits, grid, grid_off
+    if value.ndim != 1:
+        raise InvalidInput(f"a vector has one dimension; received shape {value.shape}.")
+    return release_together((value,), (noise_scale,), source)[0]
 
 
 def release_symmetric(
@@ -162,8 +202,9 @@ def release_symmetric(
     ndarray of shape (p, p)
         Exactly symmetric.
     """
-    coordinates, bits, grid, grid_off = _symmetric_grid(noise_scale, matrix.shape[0])
-    return _release_symmetric(matrix, source.normals(coordinates, bits), grid, grid_off)
+    if matrix.ndim != 2:
+        raise InvalidInput(f"a matrix has two dimensions; received shape {matrix.shape}.")
+    return release_together((matrix,), (noise_scale,), source)[0]
 
 
 def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:

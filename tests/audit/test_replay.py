@@ -268,9 +268,10 @@ def test_a_score_diameter_of_one_bound():
 
 
 def test_a_joint_charge_that_does_not_cover(monkeypatch):
-    import dpfast.curator.curator as module
+    from dpfast.curator import curator as keeper, plans
 
-    monkeypatch.setattr(module, "joint_cost", lambda *_: 0.9)
+    monkeypatch.setattr(plans, "joint_cost", lambda *_: 0.9)
+    monkeypatch.setattr(keeper, "shared_plan", plans.make_plan)  # nobody else may see the plan
     assert "times what its charge" in leaks(lambda d: ask(d, (1.0, 1.0)))
 
 

@@ -6,6 +6,7 @@ import pytest
 import dpfast
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.observer import observed
+from dpfast.curator.plans import Layout, make_plan
 from dpfast.data import Records
 from dpfast.kernels import reference
 from dpfast.models import Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
@@ -57,6 +58,33 @@ def test_the_charge_stays_when_the_query_fails():
     with pytest.raises(AssertionError, match="touched"):
         keeper.joint(THETA, StepBudget(0.6))
     assert len(keeper.ledger.entries) == 1
+
+
+def test_a_plan_is_shared_by_those_who_agree_on_every_public_number_and_by_nobody_else():
+    def objective(loss=None, radius=2.0, scale=1.0, q=2, **options):
+        return Objective(loss or LogCosh(), Mallows(radius), q, scale=scale, **options)
+
+    def plan(model, n=200, kind=Records):
+        records = kind(np.zeros((n, model.n_covariates)), np.zeros(n), None)
+        keeper = Curator(records, model, dpfast.Ledger(1e3), dpfast.SeededNoise(0))
+        budget = StepBudget(0.8, 0.5, 0.3)
+        layout = Layout.of(records, model.n_coefficients)
+        assert keeper.plan(budget) == make_plan(model, layout, budget)  # nobody else's
+        return keeper.plan(budget)
+
+    first = plan(objective())
+    assert plan(objective()) is first
+    assert plan(objective(), kind=Blocks) is not first
+    assert plan(objective(q=3)) is not first
+    others = [
+        plan(objective(), n=201),
+        plan(objective(radius=2.5)),
+        plan(objective(scale=2.0)),
+        plan(objective(LogCosh(1.5))),
+        plan(objective(Huber())),
+        plan(Objective(Logistic(), Mallows(2.0), 2)),
+    ]
+    assert all(plan != first for plan in others)
 
 
 @pytest.mark.parametrize("loss", [Huber(), LogCosh(), PseudoHuber(), Logistic()], ids=repr)

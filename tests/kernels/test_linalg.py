@@ -164,6 +164,37 @@ def test_newton_direction_matches_twin(p):
 
 
 @pytest.mark.parametrize("p", SIZES)
+def test_floored_step_matches_twin_and_newton_direction(p):
+    matrix = random_symmetric(p, seed=200 + p)
+    g = np.random.default_rng(p).normal(size=p)
+    direction, values, inverse = linalg.floored_step(matrix, g, 0.05)
+    _, expected_values, expected = reference.floored_step(matrix, g, 0.05)
+    assert np.array_equal(direction, linalg.newton_direction(matrix, g, 0.05)[0])
+    np.testing.assert_allclose(values, expected_values, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(inverse, expected, rtol=0, atol=1e-11)
+    assert np.array_equal(inverse, inverse.T)
+    assert (values >= 0.05).all()
+
+
+@pytest.mark.parametrize("p", [1, 2, 5, 16, 17])
+def test_noise_after_steps_matches_twin(p):
+    rng = np.random.default_rng(p)
+    curvatures = [positive_definite(p, seed=k) for k in range(6)]
+    inverses = [np.linalg.inv(positive_definite(p, seed=20 + k)) for k in range(6)]
+    inverses = [(inverse + inverse.T) / 2 for inverse in inverses]
+    arguments = (inverses, curvatures, rng.random(6), rng.random(6), [0.0, 0.3, 0.0, 0.7, 0.1, 0.0])
+    found, expected = linalg.noise_after_steps(*arguments), reference.noise_after_steps(*arguments)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.abs(expected).max())
+    assert np.array_equal(found, found.T)
+
+
+def test_noise_after_one_step_is_that_of_its_gradient():
+    inverse = np.linalg.inv(positive_definite(3, seed=0))
+    found = linalg.noise_after_steps([inverse], [np.eye(3)], [0.6], [2.0], [5.0])
+    np.testing.assert_allclose(found, 1.44 * inverse @ inverse, rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", SIZES)
 def test_sandwich_matches_twin(p):
     bread = random_symmetric(p, seed=300 + p)
     meat = random_symmetric(p, seed=400 + p)
@@ -218,6 +249,7 @@ def test_non_finite_matrices_give_nan(p, bad, where):
         assert np.isnan(direction).all()
         assert np.isnan(values).all()
         assert count == p
+        assert all(np.isnan(part).all() for part in module.floored_step(matrix, g, 0.1))
         covariance, count_h, count_q = module.sandwich(matrix, fine, 1e-9)
         assert np.isnan(covariance).all()
         assert (count_h, count_q) == (p, 0)
@@ -245,6 +277,19 @@ def test_infinity_in_one_triangle_only_is_noticed():
         (lambda: linalg.floor_eigenvalues(np.eye(2), np.inf), ValueError, "floor"),
         (lambda: linalg.newton_direction(np.eye(2), np.ones(2), 0.0), ValueError, "positive"),
         (lambda: linalg.newton_direction(np.eye(2), np.ones(3), 1.0), ValueError, r"\(2,\)"),
+        (lambda: linalg.floored_step(np.eye(2), np.ones(2), 0.0), ValueError, "positive"),
+        (lambda: linalg.floored_step(np.eye(2), np.ones(3), 1.0), ValueError, r"\(2,\)"),
+        (lambda: linalg.noise_after_steps([], [], [], [], []), ValueError, "at least one"),
+        (
+            lambda: linalg.noise_after_steps([np.eye(2)], [np.eye(3)], [1.0], [1.0], [0.0]),
+            ValueError,
+            r"\(2, 2\)",
+        ),
+        (
+            lambda: linalg.noise_after_steps([np.eye(2)], [np.eye(2)], [1.0, 1.0], [1.0], [0.0]),
+            ValueError,
+            r"step_sizes must have shape \(1,\)",
+        ),
         (lambda: linalg.sandwich(np.eye(2), np.eye(3), 1.0), ValueError, r"\(2, 2\)"),
         (lambda: linalg.sandwich(np.eye(2), np.eye(2), 0.0), ValueError, "positive"),
         (lambda: linalg.symmetric_from_basis(np.ones(4), 2), ValueError, r"\(3,\)"),
@@ -285,6 +330,8 @@ def test_arguments_are_not_written_to():
     linalg.eigh(matrix)
     linalg.floor_eigenvalues(matrix, 0.1)
     linalg.newton_direction(matrix, g, 0.1)
+    linalg.floored_step(matrix, g, 0.1)
+    linalg.noise_after_steps([matrix], [matrix], [0.5], [1.0], [1.0])
     linalg.sandwich(matrix, matrix, 0.1)
     assert np.array_equal(matrix, before)
     assert np.array_equal(g, g_before)

@@ -45,6 +45,7 @@ NOISE = "dpfast/privacy/noise.py"
 BUDGET = "dpfast/privacy/budget.py"
 LEDGER = "dpfast/privacy/ledger.py"
 CURATOR = "dpfast/curator/curator.py"
+PLANS = "dpfast/curator/plans.py"
 ACCOUNTING = "dpfast/curator/accounting.py"
 SCALE = "dpfast/privacy/sensitivity_scale.py"
 OBJECTIVE = "dpfast/models/objective.py"
@@ -96,16 +97,16 @@ NOISE_TOO_SMALL = (
         "noise drawn at 0.9 of the announced scale",
         MECHANISMS,
         MECHANISM_TESTS,
-        "bits, grid = _vector_grid(noise_scale, size)",
-        "bits, grid = _vector_grid(0.9 * noise_scale, size)",
+        "_grids(tuple(map(SHAPE, values)), tuple(noise_scales))",
+        "_grids(tuple(map(SHAPE, values)), tuple([0.9 * scale for scale in noise_scales]))",
     ),
     plant(
         "receipt-overstates-the-noise",
         "the curator draws 0.9 of what its receipt and the audit's observer say",
         "dpfast/curator/observer.py",
         CURATOR_TESTS,
-        "return Answer(draw(value, scale, noise), scale, receipt)",
-        "return Answer(draw(value, 0.9 * scale, noise), scale, receipt)",
+        "noisy = release_together(values, scales, noise)",
+        "noisy = release_together(values, [0.9 * scale for scale in scales], noise)",
     ),
     plant(
         "off-diagonal-noise-halved",
@@ -185,7 +186,7 @@ WRONG_SENSITIVITY = (
     plant(
         "dimension-one-released-jointly",
         "b/n, which is right for a single number released alone, within a joint release",
-        CURATOR,
+        PLANS,
         ("tests/audit/test_sensitivity_search.py::test_dimension_one_pays_for_two",),
         "sensitivity = mean_rank_one(bound, n, p, depth=depth)",
         "sensitivity = mean_rank_one(bound, n, p, depth=depth, alone=True)",
@@ -313,18 +314,18 @@ WRONG_SENSITIVITY = (
     plant(
         "curator-ignores-summation-depth",
         "the curator asks for sensitivities without slack for its sums",
-        CURATOR,
+        PLANS,
         KILLERS,
-        "self.n, p, self.depth(want), mu)",
-        "self.n, p, 0, mu)",
+        "n, p, depth = layout.n, objective.dimension, layout.depth(want)",
+        "n, p, depth = layout.n, objective.dimension, 0",
     ),
     plant(
         "depth-of-the-first-block",
         "the depth of a sum over several blocks is that of its first block",
-        CURATOR,
+        PLANS,
         KILLERS,
-        "return summation_depth(max(sizes), row, want) + additions",
-        "return summation_depth(sizes[0], row, want)",
+        "return Layout(records.n, row, max(records.block_sizes), records.additions)",
+        "return Layout(records.n, row, records.block_sizes[0], 0)",
     ),
 )
 
@@ -372,10 +373,20 @@ WRONG_JOINT_COST = (
     plant(
         "meat-left-out-of-the-joint-cost",
         "the score covariance is released but not charged",
-        CURATOR,
+        PLANS,
         CURATOR_TESTS,
-        "mu = joint_cost(self.objective, budget)",
-        "mu = joint_cost(self.objective, budget._replace(meat=0.0))",
+        "GDP(joint_cost(objective, budget))",
+        "GDP(joint_cost(objective, budget._replace(meat=0.0)))",
+    ),
+    plant(
+        "plan-of-another-data-set",
+        "a plan made for one number of records and one objective is used for others",
+        PLANS,
+        CURATOR_TESTS,
+        "shared_plan = lru_cache(maxsize=4096)(make_plan)\n",
+        "_MADE: dict[StepBudget, Plan] = {}\n\n\n"
+        "def shared_plan(constants, layout, budget):\n"
+        "    return _MADE.setdefault(budget, make_plan(constants, layout, budget))\n",
     ),
     plant(
         "majorizer-charged-as-hessian",
@@ -799,8 +810,8 @@ MONEY = (
         "a negative charge refunds",
         LEDGER,
         LEDGER_TESTS,
-        "if min(charged.values()) < 0.0:",
-        "if not charged.values():",
+        "if min(values) < 0.0:",
+        "if not values:",
     ),
     plant(
         "threads-race",
@@ -844,31 +855,33 @@ MONEY = (
         "the records are read before the budget is charged",
         CURATOR,
         CURATOR_TESTS,
-        "        self.ledger.charge(GDP(mu), label)\n        sums",
+        "        self.ledger.charge(plan.cost, plan.label)\n        sums",
         "        sums",
-        "        question = (label, mu, theta)\n",
-        "        self.ledger.charge(GDP(mu), label)\n        question = (label, mu, theta)\n",
+        "        question = (plan.label, plan.cost.mu, theta)\n",
+        "        self.ledger.charge(plan.cost, plan.label)\n"
+        "        question = (plan.label, plan.cost.mu, theta)\n",
     ),
     plant(
         "charged-after-the-noise",
         "the budget is charged after the noise is drawn, so that an exception is free",
         CURATOR,
         CURATOR_TESTS,
-        "        self.ledger.charge(GDP(mu), label)\n        sums",
+        "        self.ledger.charge(plan.cost, plan.label)\n        sums",
         "        sums",
-        "        return JointAnswer(**answers, mu=mu)\n",
-        "        self.ledger.charge(GDP(mu), label)\n"
-        "        return JointAnswer(**answers, mu=mu)\n",
+        "        released.append(NONE)\n",
+        "        self.ledger.charge(plan.cost, plan.label)\n        released.append(NONE)\n",
     ),
     plant(
         "refund-on-exception",
         "an exception while the query is answered refunds it",
         CURATOR,
         CURATOR_TESTS,
-        "        sums = self._sums(theta, sum([WANTED[receipt.query] for receipt in receipts]))\n",
+        "        sums = self._records.total(\n"
+        "            self._kernel.sums, theta, plan.want, float(self.n), self._threads\n"
+        "        )\n",
         "        spent, entries = self.ledger._spent, self.ledger._entries[:-1]\n"
         "        try:\n"
-        "            sums = self._sums(theta, sum([WANTED[r.query] for r in receipts]))\n"
+        "            sums = self._sums(theta, plan.want)\n"
         "        except BaseException:\n"
         "            self.ledger._spent = tuple(0 * part for part in spent)\n"
         "            self.ledger._entries = entries\n"
@@ -906,8 +919,8 @@ MONEY = (
         "the shares of a geometric schedule are not normalised",
         SCHEDULES,
         SCHEDULE_TESTS,
-        "rest = (1.0 - self.uniform_share) / sum(powers)",
-        "rest = 1.0 - self.uniform_share",
+        "rest = (1.0 - uniform_share) / sum(powers)",
+        "rest = 1.0 - uniform_share",
     ),
     plant(
         "rounding-of-shares-ignored",

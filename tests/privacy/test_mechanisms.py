@@ -21,6 +21,7 @@ from dpfast.privacy.mechanisms import (
     laplace_rate,
     release_integer,
     release_symmetric,
+    release_together,
     release_vector,
 )
 
@@ -192,6 +193,25 @@ def test_a_symmetric_release_rounds_in_the_orthonormal_basis():
     assert np.array_equal(again, released)
 
 
+def test_several_are_released_as_each_is_on_its_own():
+    """Of one draw; the coarser grids take its rounding down, of negative numbers too."""
+    rng = np.random.default_rng(4)
+    p = 6
+    values = [rng.normal(size=p), np.cov(rng.normal(size=(p, 9))), np.cov(rng.normal(size=(p, 9)))]
+    scales = (0.3, 0.02, 7.0)
+    together = release_together(values, scales, SeededNoise(11))
+    source = SeededNoise(11)  # the same normals, one after the other
+    assert grid_bits(p) < grid_bits(p * (p + 1) // 2)
+    for value, scale, released in zip(values, scales, together, strict=True):
+        alone = (release_vector if value.ndim == 1 else release_symmetric)(value, scale, source)
+        assert np.array_equal(released, alone)
+    noise = KnownNoise([-1, 3, -4, 4, -5, 5, *[0] * (p * (p + 1) // 2)])
+    vector, _ = release_together([np.zeros(p), np.zeros((p, p))], (1.0, 1.0), noise)
+    lowered = 2 ** (grid_bits(p * (p + 1) // 2) - grid_bits(p))
+    expected = [math.floor(Fraction(z, lowered)) for z in (-1, 3, -4, 4, -5, 5)]
+    assert (vector * 2.0 ** grid_bits(p)).tolist() == expected
+
+
 @pytest.mark.parametrize("source", [EntropyNoise(), SeededNoise(0)], ids=repr)
 def test_every_released_number_lies_on_its_grid(source):
     rng = np.random.default_rng(3)
@@ -231,9 +251,21 @@ def test_wrong_shapes_are_refused():
     with pytest.raises(InvalidInput):
         release_symmetric(np.zeros((2, 3)), 0.1, SeededNoise(0))
     with pytest.raises(InvalidInput):
-        sampler.release(np.zeros(3), np.zeros(2, dtype=np.int64), 1.0)
-    with pytest.raises(InvalidInput):
-        sampler.release(np.zeros(3), np.zeros(3), 1.0)
+        release_symmetric(np.zeros(3), 0.1, SeededNoise(0))
+    whole, vector, grids = np.zeros(3, dtype=np.int64), [np.zeros(3)], [(20, 1.0, 0.0)]
+    sampler.release(vector, whole, 20, grids)
+    for arguments in (
+        (vector, whole[:2], 20, grids),
+        (vector, np.zeros(4, dtype=np.int64), 20, grids),
+        (vector, np.zeros(3), 20, grids),
+        (vector, whole.reshape(1, 3), 20, grids),
+        (vector, whole, 19, grids),
+        (vector, whole, 20, []),
+        ([np.zeros((3, 3))], whole, 20, grids),
+        (vector, whole, 20, [(20, 1.0, 0.7)]),
+    ):
+        with pytest.raises(InvalidInput):
+            sampler.release(*arguments)
     for scale in (0.0, math.nan, math.inf, 1e-300):
         with pytest.raises(InvalidInput):
             release_vector(np.zeros(3), scale, SeededNoise(0))

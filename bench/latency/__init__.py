@@ -1,0 +1,1 @@
+"""Fits of small data, where Python could cost more than the arithmetic."""
