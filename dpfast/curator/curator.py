@@ -95,9 +95,7 @@ class Curator:
         """
         plan = self._plans.get(budget) or self.plan(budget, theta)
         self.ledger.charge(plan.cost, plan.label)
-        sums = self._records.total(
-            self._kernel.sums, theta, plan.want, float(self.n), self._threads
-        )
+        sums = self._sums(theta, plan.want)
         question = (plan.label, plan.cost.mu, theta)
         values = list(compress(sums, plan.wanted))
         released = hand_out_together(self._noise, question, plan.receipts, values)

@@ -876,9 +876,7 @@ MONEY = (
         "an exception while the query is answered refunds it",
         CURATOR,
         CURATOR_TESTS,
-        "        sums = self._records.total(\n"
-        "            self._kernel.sums, theta, plan.want, float(self.n), self._threads\n"
-        "        )\n",
+        "        sums = self._sums(theta, plan.want)\n",
         "        spent, entries = self.ledger._spent, self.ledger._entries[:-1]\n"
         "        try:\n"
         "            sums = self._sums(theta, plan.want)\n"
