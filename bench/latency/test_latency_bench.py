@@ -31,9 +31,8 @@ def test_fit_against_its_arithmetic(benchmark, kind, n, p):
         found = dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0, noise=noise, threads=1)
         return found.params, found.conf_int()
 
-    for ours, arithmetic in zip(
-        fit(dpfast.SeededNoise(7)), compiled(np.random.PCG64(np.random.SeedSequence(7))), strict=True
-    ):
+    same_stream = np.random.PCG64(np.random.SeedSequence(7))
+    for ours, arithmetic in zip(fit(dpfast.SeededNoise(7)), compiled(same_stream), strict=True):
         np.testing.assert_allclose(ours, arithmetic, rtol=1e-9)  # they compute the same
 
     noise = dpfast.EntropyNoise() if kind == "exact" else dpfast.SeededNoise(7)
