@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Answer", "JointAnswer", "Receipt", "StepBudget", "answer_of"]
+__all__ = ["Answer", "JointAnswer", "Receipt", "StepBudget", "answer_of", "joint_answer_of"]
 
 
 class Receipt(NamedTuple):
@@ -43,10 +43,6 @@ class Answer(NamedTuple):
     receipt: Receipt
 
 
-#: An answer from a tuple, without the frame of the generated constructor: a fit makes many.
-answer_of = partial(tuple.__new__, Answer)
-
-
 class JointAnswer(NamedTuple):
     """Quantities released together at one parameter.
 
@@ -58,6 +54,11 @@ class JointAnswer(NamedTuple):
     hessian: Answer
     meat: Answer
     mu: float
+
+
+#: From a tuple, without the frame of the generated constructor: a fit makes many of them.
+answer_of = partial(tuple.__new__, Answer)
+joint_answer_of = partial(tuple.__new__, JointAnswer)
 
 
 class StepBudget(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import steps
-from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
+from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget, joint_answer_of
 from dpfast.curator.observer import hand_out, hand_out_together, source_of_noise
 from dpfast.curator.plans import Layout, Plan, make_plan, shared_plan
 from dpfast.data import Records
@@ -101,7 +101,8 @@ class Curator:
         released = hand_out_together(self._noise, question, plan.receipts, values)
         released.append(NONE)
         gradient, hessian, meat = plan.order
-        return JointAnswer(released[gradient], released[hessian], released[meat], plan.cost.mu)
+        parts = (released[gradient], released[hessian], released[meat], plan.cost.mu)
+        return joint_answer_of(parts)
 
     def plan(self, budget: StepBudget, theta: Array | None = None) -> Plan:
         """What :meth:`joint` would charge and release, and with which noise; costs nothing.
@@ -174,7 +175,9 @@ class Curator:
         self, theta: Array, *, majorize: bool = False
     ) -> tuple[Array, Array, Array]:
         """Exact mean score, Hessian and score covariance: not private, for comparison only."""
-        return self._sums(theta, GRADIENT | (MAJORIZER if majorize else HESSIAN) | MEAT)
+        curvature = MAJORIZER if majorize else HESSIAN
+        sums: tuple[Array, Array, Array] = self._sums(theta, GRADIENT | curvature | MEAT)
+        return sums
 
     def nonprivate_loss(self, theta: Array) -> float:
         """Exact mean loss: not private, for comparison only."""
@@ -183,16 +186,13 @@ class Curator:
     def _loss_difference(self, new: Array, old: Array) -> float:
         return self._total(self._kernel.loss_difference, new, old)
 
-    def _sums(self, theta: Array, want: int) -> tuple[Array, Array, Array]:
-        """Exact means of the wanted quantities; what is not wanted is an empty array."""
-        totals = self._records.total(self._kernel.sums, theta, want, float(self.n), self._threads)
-        gradient, curvature, meat = [EMPTY if total is None else total for total in totals]
-        return gradient, curvature, meat
+    def _sums(self, theta: Array, want: int) -> Any:
+        """Exact means: gradient, curvature and meat; what is not wanted is None."""
+        return self._records.total(self._kernel.sums, theta, want, float(self.n), self._threads)
 
     def _total(self, losses: Callable[..., float], *parameters: Array) -> float:
         return float(self._records.total(losses, *parameters, float(self.n), self._threads))
 
 
 #: What was not asked for.
-EMPTY = np.empty(0)
-NONE = Answer(EMPTY, 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))
+NONE = Answer(np.empty(0), 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))

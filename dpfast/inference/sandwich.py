@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator import Answer
 from dpfast.kernels.linalg import eigh, floor_eigenvalues, noise_after_steps, sandwich
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 
@@ -136,13 +137,14 @@ def sandwich_covariance(trajectory: Trajectory, n: int, ridge: float = 0.0) -> C
     ridge : float
         Public ridge penalty, part of the curvature.
     """
-    hessian, noise_scale = _pooled_hessian(trajectory)
+    hessians = _hessians(trajectory)
+    hessian, noise_scale = _pooled(hessians)
     hessian = with_ridge(hessian, ridge)
     floor = 2.0 * noise_scale * len(hessian) ** 0.5
     sampling, n_floored, _ = sandwich(hessian, trajectory.final.meat.value, floor)
     if trajectory.answers:
         floored, _, _ = floor_eigenvalues(hessian, floor)
-        noise = _replayed_noise(trajectory, floored, ridge)
+        noise = _replayed_noise(trajectory, hessians, floored, ridge)
         unfinished = _newton_remainder(trajectory)
     else:
         values, vectors = eigh(hessian)
@@ -152,20 +154,27 @@ def sandwich_covariance(trajectory: Trajectory, n: int, ridge: float = 0.0) -> C
     return Covariance(sampling / n + noise, n_floored, unfinished)
 
 
-def _pooled_hessian(trajectory: Trajectory) -> tuple[Matrix, float]:
-    """The released Hessians of the last steps as one, weighted by precision, and its noise scale.
+def _hessians(trajectory: Trajectory) -> list[Answer]:
+    """The Hessians of the last steps, after majorising ones; the final one comes first."""
+    found = [trajectory.final.hessian]
+    for answer in reversed(trajectory.answers[:-1]):
+        if answer.hessian.receipt.query != "hessian":
+            break
+        found.append(answer.hessian)
+    return found
 
-    They were taken where the path had settled, and are independent; the last alone if there is
-    no other.
+
+def _pooled(hessians: list[Answer]) -> tuple[Matrix, float]:
+    """Several Hessians as one, weighted by precision, and its noise scale.
+
+    They were taken where the path had settled, and their noises are independent.
     """
-    last = trajectory.final.hessian
+    last, *others = hessians
     pooled, precision = last.value, 1.0  # relative to the last
-    for answer in trajectory.answers[:-1]:
-        hessian = answer.hessian
-        if hessian.receipt.query == "hessian":
-            weight = (last.noise_scale / hessian.noise_scale) ** 2
-            pooled = pooled + weight * hessian.value
-            precision += weight
+    for hessian in others:
+        weight = (last.noise_scale / hessian.noise_scale) ** 2
+        pooled = pooled + weight * hessian.value
+        precision += weight
     return pooled / precision, last.noise_scale / precision**0.5
 
 
@@ -196,24 +205,21 @@ def _along_eigenvectors(
     return variance, np.abs(vectors @ (unseen * (vectors.T @ start_error)))
 
 
-def _replayed_noise(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Matrix:
+def _replayed_noise(
+    trajectory: Trajectory, hessians: list[Answer], hessian: Matrix, ridge: float
+) -> Matrix:
     """Covariance of the privacy noise, through the very matrices the steps used.
 
     A step with noisy Hessian ``H + W`` and floored inverse ``P`` takes an error e to ``A e + eta P
     W e - eta P z`` with ``A = I - eta P (H + W)``; majorising steps have ``A = I - eta P H``.
     """
     first = len(trajectory.answers) - len(trajectory.inverses)  # after steps along the gradient
-    used, scales = [], []
-    for answer, early in zip(
-        trajectory.answers[first:], trajectory.early_ridges[first:], strict=True
-    ):
-        value, noise_scale, receipt = answer.hessian
-        if receipt.query == "hessian":
-            used.append(with_ridge(value, ridge + early))
-            scales.append(noise_scale)
-        else:
-            used.append(with_ridge(hessian, early))
-            scales.append(0.0)
+    majorised = len(trajectory.inverses) - len(hessians)
+    used = [hessian] * majorised + [with_ridge(own.value, ridge) for own in reversed(hessians)]
+    scales = [0.0] * majorised + [own.noise_scale for own in reversed(hessians)]
+    if any(trajectory.early_ridges):
+        early = trajectory.early_ridges[first:]
+        used = [with_ridge(matrix, more) for matrix, more in zip(used, early, strict=True)]
     return noise_after_steps(
         trajectory.inverses,
         used,
@@ -230,8 +236,7 @@ def _newton_remainder(trajectory: Trajectory) -> NDArray[np.float64]:
     steps of a tail see little but noise, so the error is read off the full step before them.
     """
     sizes = trajectory.step_sizes
-    longest = max(sizes)
-    seen = max([k for k, size in enumerate(sizes) if size == longest])
+    seen = len(sizes) - 1 - sizes[::-1].index(max(sizes))
     moved = np.abs(trajectory.iterates[seen + 1] - trajectory.iterates[seen]) / sizes[seen]
     left = 1.0
     for size in sizes[seen:]:

@@ -36,13 +36,15 @@ CONSTANT_RANGE = (1e-100, 1e100)
 
 def check_constant(value: object, name: str, meaning: str) -> float:
     """Return a public positive constant as a float, or say what is wrong with it."""
+    low, high = CONSTANT_RANGE
+    if type(value) is float and low <= value <= high:
+        return value  # the usual case
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InvalidInput(
             f"{name} must be a number ({meaning}); received {value!r} of type "
             f"{type(value).__name__}. Pass a positive public number."
         )
     number = float(value)
-    low, high = CONSTANT_RANGE
     if not low <= number <= high:
         raise InvalidInput(
             f"{name} must lie in [{low:g}, {high:g}] ({meaning}); received {value!r}. "

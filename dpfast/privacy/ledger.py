@@ -198,8 +198,10 @@ class Ledger:
         BudgetExceeded
             If it does not fit; the ledger is then unchanged.
         """
-        spend = as_budget(spend)
-        charged = spend if type(spend) is self._currency else _in_currency(spend, self._currency)
+        charged: Any = spend
+        if type(spend) is not self._currency:
+            spend = as_budget(spend)
+            charged = _in_currency(spend, self._currency)
         if not isinstance(label, str):
             raise InvalidInput(f"label must be a string; received {label!r}.")
         cost = _cost(self._power, *charged.values())
