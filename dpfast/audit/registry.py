@@ -99,6 +99,8 @@ EXEMPT: dict[str, str] = {
     "dpfast.release.recursion": "functions of public constants and of one eigenvalue, whose "
     "sensitivity is claims R12 and R13; takes no records",
     "dpfast.privacy.ledger.Ledger": "counts public budgets",
+    "dpfast.privacy.mechanisms.release_together": "adds noise to the means behind a Curator, which "
+    "is audited",
     "dpfast.privacy.noise": "draws noise; takes no records",
     "dpfast.optimize": "settings of optimisers, which see a Curator's answers only; audited "
     "within fit",
