@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +45,6 @@ GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + 2.0**-40)
 
 #: |value / grid| beyond which a value is clamped.
 CLAMP = 2.0**51
-
-SHAPE = attrgetter("shape")
 
 _SCALE_RANGE = (1e-250, 1e250)
 
@@ -161,7 +158,8 @@ def release_together(
     noise_scales : sequence of float
     source : NoiseSource
     """
-    size, bits, grids = _grids(tuple(map(SHAPE, values)), tuple(noise_scales))
+    shapes = tuple([value.shape for value in values])
+    size, bits, grids = _grids(shapes, tuple(noise_scales))
     return release(values, source.normals(size, bits), bits, grids)
 
 

@@ -97,8 +97,8 @@ NOISE_TOO_SMALL = (
         "noise drawn at 0.9 of the announced scale",
         MECHANISMS,
         MECHANISM_TESTS,
-        "_grids(tuple(map(SHAPE, values)), tuple(noise_scales))",
-        "_grids(tuple(map(SHAPE, values)), tuple([0.9 * scale for scale in noise_scales]))",
+        "_grids(shapes, tuple(noise_scales))",
+        "_grids(shapes, tuple([0.9 * scale for scale in noise_scales]))",
     ),
     plant(
         "receipt-overstates-the-noise",
