@@ -32,20 +32,23 @@ class Leverage:
     directions : ndarray of shape (k, p)
     lengths : ndarray of shape (k,)
         ``w'H^-1 w <= length^2 L``: what a direction's norm is to the smallest eigenvalue.
+    alignments : ndarray of shape (k,)
+        ``sup |x'H^-1 w|`` relative to its bound if rows were spread evenly; a guess, public.
     """
 
     def __init__(
         self, plan: MinimiserPlan, domain: Domain, directions: Array | None = None
     ) -> None:
         axes = np.eye(plan.dimension)
-        self.plan = leverage_plan(plan, [domain.gauge(axis) for axis in axes])
+        gauges = [domain.gauge(axis) for axis in axes]
+        self.plan = leverage_plan(plan, gauges, domain.gauge_bound())
         self.directions = np.zeros((0, plan.dimension)) if directions is None else directions
+        even = [domain.even_leverage(w) for w in self.directions]
+        self.alignments = np.array([alignment for _, alignment in even])
         self.lengths = np.array(
             [
-                row_length(
-                    self.plan, plan.radius, domain.gauge(w), domain.even_length(w), w.tolist()
-                )
-                for w in self.directions
+                row_length(self.plan, plan.radius, domain.gauge(w), length, w.tolist())
+                for w, (length, _) in zip(self.directions, even, strict=True)
             ]
         )
         self._rows = self.directions / self.lengths[:, None]

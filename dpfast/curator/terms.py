@@ -43,6 +43,7 @@ __all__ = [
     "FunctionalTerms",
     "Measure",
     "ParameterTerms",
+    "Size",
     "Terms",
     "functional_terms",
     "largest_scale",
@@ -53,9 +54,25 @@ __all__ = [
 #: Tolerances of the ratio of scales to choose from, after the certificate is seen.
 TOLERANCES = (0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.065, 0.1, 0.14, 0.19, 0.25)
 
-#: Length of a direction, as measured by the plan, and ``sup |w'x|`` over the domain where that
-#: bounds the scale further (claim R7).
-Size = tuple[float, float | None]
+
+class Size(NamedTuple):
+    """What a direction's noise depends on beside the certificate.
+
+    Attributes
+    ----------
+    norm : float
+        Length of the direction, as measured by the plan.
+    support : float or None
+        ``sup |w'x|`` over the domain, where that bounds the scale further (claim R7).
+    alignment : float
+        Guess of ``sup |x'H^-1 w|`` relative to its bound, where no support is given.  Only the
+        choice among tolerances depends on it.
+    """
+
+    norm: float
+    support: float | None
+    alignment: float = 1.0
+
 
 #: What a certificate measures: the smallest eigenvalue, or the inverse of the largest leverage.
 Measure = MinimiserPlan | SmoothPlan | LeveragePlan
@@ -174,7 +191,7 @@ class ParameterTerms(NamedTuple):
 def functional_terms(
     plan: MinimiserPlan | LeveragePlan, terms: Terms, l0: float, sizes: Sequence[Size]
 ) -> tuple[FunctionalTerms, ...] | None:
-    """The tolerance with the smallest noise bounds, or None if nothing can be certified.
+    """The tolerance with the least noise, or None if nothing can be certified.
 
     One tolerance for all of the functionals, which is what claim R30 calibrates.
 
@@ -194,19 +211,27 @@ def functional_terms(
     solver_error = plan.solver_error + (3.0 * error if error > EVALUATION else 0.0)
     v = hessian_ratio(plan.step, l0)
     best: tuple[FunctionalTerms, ...] | None = None
+    least = math.inf
     for tau in TOLERANCES:
         factors = functional_factors(v, tau, solver_error)
         if factors is None:
             continue
         found = _with_noise(plan, terms, l0, tau, factors, sizes, solver_error)
-        if found is not None and (best is None or _geometric(found) < _geometric(best)):
-            best = found
+        if found is not None and (guess := _guess(found, sizes, plan.radius)) < least:
+            best, least = found, guess
     return best
 
 
-def _geometric(choices: tuple[FunctionalTerms, ...]) -> float:
-    """Logarithm of the product of the noise bounds."""
-    return math.fsum(math.log(choice.scale_bound) for choice in choices)
+def _guess(choices: tuple[FunctionalTerms, ...], sizes: Sequence[Size], radius: float) -> float:
+    """Logarithm of the product of the scales, up to a constant that is the same for all."""
+    logarithms = []
+    for choice, (norm, support, alignment) in zip(choices, sizes, strict=True):
+        if support is not None:
+            alignment = min(1.0, support / (radius * norm))
+        # half-way between the bound and the guess of Delta, as in claim R7
+        part = choice.factors.A * 0.5 * (1.0 + alignment) + choice.factors.Bc
+        logarithms.append(math.log(choice.multiplier * part))
+    return math.fsum(logarithms)
 
 
 def proportional_terms(
@@ -252,7 +277,7 @@ def _with_noise(
     if not multiplier < math.inf:
         return None
     choices = []
-    for norm, support in sizes:
+    for norm, support, _ in sizes:
         shift = public_scale(
             factors.A,
             factors.Bc,

@@ -168,16 +168,28 @@ class Domain:
                 break
         return best * (1.0 + 1e-12)
 
-    def even_length(self, direction: ArrayLike) -> float:
-        """Length t with ``p'H^-1 p = t^2 mean(x'H^-1 x)`` for rows spread evenly.
+    def gauge_bound(self) -> float:
+        """At least :meth:`gauge` of every unit vector, of a domain that is bound (claim R32)."""
+        return math.inf
 
-        Evenly means over the corners of a polytope or the surface of a ball: H is the second
-        moment of such rows, and the mean is the number of dimensions they span.
+    def even_leverage(self, direction: ArrayLike) -> tuple[float, float]:
+        """What a direction would be to rows that are spread evenly.
+
+        Evenly means over the corners of a polytope or the surface of a ball; H is the second
+        moment of such rows, and the mean leverage ``x'H^-1 x`` is the number of dimensions they
+        span.
 
         Parameters
         ----------
         direction : ndarray of shape (dimension,)
             What rows do not span of it is left out.
+
+        Returns
+        -------
+        length : float
+            ``p'H^-1 p = length^2 mean(x'H^-1 x)``.
+        alignment : float
+            ``sup |x'H^-1 p|`` relative to ``length mean(x'H^-1 x)``, at most 1.
         """
         p = np.asarray(direction, dtype=float)
         mean, covariance = self._moments(len(p) - int(self.intercept))
@@ -186,8 +198,11 @@ class Domain:
             covariance = np.pad(covariance, ((1, 0), (1, 0)))
         values, vectors = np.linalg.eigh(covariance + np.outer(mean, mean))
         seen = values > 1e-10 * values[-1]
-        squares = (vectors[:, seen].T @ p) ** 2 / values[seen]
-        return math.sqrt(float(squares.sum()) / int(seen.sum()))
+        coordinates = vectors[:, seen].T @ p
+        rank = int(seen.sum())
+        length = math.sqrt(float((coordinates**2 / values[seen]).sum()) / rank)
+        most = self.support(vectors[:, seen] @ (coordinates / values[seen]))
+        return length, min(1.0, most / (rank * length)) if length > 0.0 else 1.0
 
     def quadratic_bound(self, H_inverse: ArrayLike) -> float:
         """An upper bound of ``sup x'H^-1 x`` over rows, rounded up; see the class for exactness.
@@ -347,6 +362,9 @@ class Ball(Domain):
     def _moments(self, q: int) -> tuple[Array, Array]:
         return np.zeros(q), np.eye(q) * (self.covariate_radius**2 / q)
 
+    def gauge_bound(self) -> float:
+        return max(1.0 if self.intercept else 0.0, 1.0 / self.covariate_radius) * _UP
+
     def __repr__(self) -> str:
         return f"Ball({self._radius:.17g}{', intercept=True' if self.intercept else ''})"
 
@@ -432,6 +450,12 @@ class Box(Domain):
     def _moments(self, q: int) -> tuple[Array, Array]:
         lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
         return 0.5 * (lows + highs), np.diag(0.25 * (highs - lows) ** 2)
+
+    def gauge_bound(self) -> float:
+        middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
+        if not self.intercept:  # a - b = 0 will do
+            return float((1.0 / half).max()) * _UP
+        return max(1.0, float((np.hypot(1.0, middle) / half).max())) * _UP
 
     def _ends(self, M: Array) -> list[Array]:
         q = len(M) - int(self.intercept)

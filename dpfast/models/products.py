@@ -47,6 +47,11 @@ class Interval:
         half = 0.5 * (self.high - self.low)
         return abs(float(p[0]) - excess * 0.5 * (self.low + self.high)) / half
 
+    def gauge_bound(self, excess: float) -> float:
+        """At least :meth:`gauge_at` for ``p`` and ``a - b = excess t`` with ``p^2 + t^2 = 1``."""
+        half = 0.5 * (self.high - self.low)
+        return math.hypot(1.0, excess * 0.5 * (self.low + self.high)) / half
+
     def project(self, block: Array) -> Array:
         return np.asarray(np.clip(block, self.low, self.high))
 
@@ -90,6 +95,12 @@ class OneHot:
         """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``."""
         total = float(np.abs(p).sum())
         return total + abs(excess - float(p.sum())) if self.reference else total
+
+    def gauge_bound(self, excess: float) -> float:
+        """As :meth:`Interval.gauge_bound`; infinite without a reference level."""
+        if not self.reference:
+            return math.inf
+        return math.hypot(2.0 * math.sqrt(self.width), excess)
 
     def project(self, block: Array) -> Array:
         top = block.argmax(axis=1)
@@ -183,6 +194,10 @@ class Product(Domain):
 
     def _monotone(self, M: Array) -> float:
         return monotone_vertices(M, [part.points for part in self.parts], self.intercept)
+
+    def gauge_bound(self) -> float:
+        excess = 1.0 if self.intercept else 0.0
+        return max(excess, *(part.gauge_bound(excess) for part in self.parts)) * _UP
 
     def _moments(self, q: int) -> tuple[Array, Array]:
         points = [part.points for part in self.parts]

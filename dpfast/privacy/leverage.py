@@ -61,7 +61,9 @@ class LeveragePlan(NamedTuple):
     spread: float
 
 
-def leverage_plan(plan: MinimiserPlan, axes: Sequence[float]) -> LeveragePlan:
+def leverage_plan(
+    plan: MinimiserPlan, axes: Sequence[float], widest: float = math.inf
+) -> LeveragePlan:
     """Constants of a leverage certificate at a certified minimiser (claim R32).
 
     Parameters
@@ -70,6 +72,8 @@ def leverage_plan(plan: MinimiserPlan, axes: Sequence[float]) -> LeveragePlan:
         Of the search, with the Euclidean radius of the rows.
     axes : sequence of float
         ``domain.gauge`` of each coordinate vector; may be infinite.
+    widest : float
+        ``domain.gauge_bound()``, at least the gauge of every unit vector.
 
     Raises
     ------
@@ -77,7 +81,8 @@ def leverage_plan(plan: MinimiserPlan, axes: Sequence[float]) -> LeveragePlan:
         If rounding of the inverse Hessian could hide one record's influence: n far too large.
     """
     unit = plan.rate / plan.c * _UP  # the penalty's rate is at most c times it
-    spread = math.fsum(min(gauge, 1.0 / unit) ** 2 for gauge in axes) * _UP
+    spread = math.fsum(min(gauge, 1.0 / unit) ** 2 for gauge in axes)
+    spread = min(spread, widest * widest) * _UP
     d = plan.dimension
     inverse = 64.0 * d * (d + 2) * UNIT_ROUNDOFF * plan.largest
     if not inverse <= plan.floor / 16.0:
@@ -122,7 +127,8 @@ def row_length(
     radius : float
         Bound on the norm of a row, intercept included.
     gauge, even : float
-        ``domain.gauge(direction)``, which may be infinite, and ``domain.even_length(direction)``.
+        ``domain.gauge(direction)``, which may be infinite, and the length of
+        ``domain.even_leverage(direction)``.
     direction : sequence of float
     """
     largest = min(gauge, math.fsum(abs(w) for w in direction) / plan.unit)

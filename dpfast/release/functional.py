@@ -102,11 +102,11 @@ def release_functional(
         What is certified: the smallest eigenvalue of the Hessian, by one release whose step is the
         same everywhere (theorem A), or by the paper's recursion with its corrected constants,
         which certifies later; or the largest leverage ``x'H^-1 x`` of the declared rows, which
-        depends on neither units nor origins of the columns.  It never certifies later than
-        "global", far earlier for one-hot blocks and columns that are not centred and scaled, and
-        its secret noise is never larger; but the announced bound of the noise can be larger, by
-        up to ``sqrt(p)`` for centred and scaled columns, for which "global" is as good.  Not with
-        ``procedure="paper"``.
+        depends on neither units nor origins of the columns (the public penalty does: keep them of
+        about unit size).  It never certifies later than "global", from a third of the records for
+        one-hot blocks, and its secret noise is smaller or about the same; but the announced bound
+        of the noise can be larger, by 1.6 for centred and scaled columns, for which "global" is as
+        good.  Not with ``procedure="paper"``.
     certificate_share : float
         Part of epsilon for the certificate; for both, if there are two.
     fallback : {None, "objective-perturbation"}

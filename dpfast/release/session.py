@@ -170,11 +170,14 @@ class Session:
         return steps.run()
 
     def sizes(self, directions: Array) -> list[Size]:
-        """Length of each direction as the certificate measures it, and its support (claim R7)."""
+        """Of each direction, what ``functional_terms`` asks for."""
         if self.leverage is not None:
-            return [(float(length), None) for length in self.leverage.lengths]
+            lengths, alignments = self.leverage.lengths, self.leverage.alignments
+            return [
+                Size(float(t), None, float(a)) for t, a in zip(lengths, alignments, strict=True)
+            ]
         domain = self.request.domain
-        return [(float(np.linalg.norm(w)), domain.support(w)) for w in directions]
+        return [Size(float(np.linalg.norm(w)), domain.support(w)) for w in directions]
 
     def run_with_condition(
         self,

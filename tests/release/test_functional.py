@@ -13,7 +13,7 @@ import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.projection import ProjectedRecords
 from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Terms, functional_terms
+from dpfast.curator.terms import Size, Terms, functional_terms
 from dpfast.data import as_records
 from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic, Objective, Product
 from dpfast.models.products import Interval, OneHot
@@ -132,7 +132,7 @@ def test_scales_and_shifts_of_neighbours_obey_the_factors():
         sides = [opened(*data, *options) for data in pair]
         plan = sides[0].plan
         l0 = sides[0]._found().eigenvalue - plan.eta
-        size = float(np.linalg.norm(w)), sides[0]._domain.support(w)
+        size = Size(float(np.linalg.norm(w)), sides[0]._domain.support(w))
         choices = functional_terms(plan, sides[0].terms, l0, [size])
         if choices is None:
             continue

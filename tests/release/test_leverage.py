@@ -14,7 +14,7 @@ from dpfast.curator.certified import _Search, certified_plan
 from dpfast.curator.leverage import Leverage
 from dpfast.curator.projection import ProjectedRecords
 from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Terms, functional_terms
+from dpfast.curator.terms import Size, Terms, functional_terms
 from dpfast.data import as_records
 from dpfast.models import (
     Ball,
@@ -111,11 +111,30 @@ def test_corners_are_enumerated_in_chunks(monkeypatch):
     monkeypatch.setattr(quadratics, "_CHUNK", 7)
     rng = np.random.default_rng(2)
     domain = Product([OneHot(3), Interval(-1.0, 2.0), OneHot(4, reference=True)], intercept=True)
-    M = positive(9, rng)
     points = [part.points for part in domain.parts]
     vertices = np.array([[1.0, *np.concatenate(v)] for v in itertools.product(*points)])
-    best = float(np.einsum("ij,ij->i", vertices @ M, vertices).max())
-    assert best <= domain.monotone_bound(M) <= best * (1 + 1e-12)
+    for x in vertices:  # each of them the largest once
+        u = np.array([20.0, *(2.0 * x[1:] - 0.9)])
+        M = positive(9, rng) * 1e-3 + np.outer(u, u)
+        best = float(np.einsum("ij,ij->i", vertices @ M, vertices).max())
+        assert best <= domain.monotone_bound(M) <= best * (1 + 1e-12)
+
+
+@each_domain
+def test_no_unit_vector_has_a_larger_gauge(domain):
+    """R32, by a climb from random unit vectors; attained up to the bound of a block's levels."""
+    rng = np.random.default_rng(12)
+    bound = domain.bind(WIDTH)
+    widest = bound.gauge_bound()
+    best, u = 0.0, np.zeros(WIDTH + domain.intercept)
+    for _ in range(300):
+        v = u + rng.normal(size=len(u)) * rng.choice([0.05, 0.5, 3.0])
+        v /= np.linalg.norm(v)
+        size = bound.gauge(v)
+        if size > best:
+            best, u = size, v
+    assert best <= widest * (1 + 1e-9)
+    assert best >= 0.7 * min(widest, 1e9) or widest == math.inf
 
 
 def test_units_and_origins_of_columns_do_not_matter():
@@ -131,7 +150,7 @@ def test_units_and_origins_of_columns_do_not_matter():
     domain = Box(lows, highs, intercept=True)
     assert same == pytest.approx(domain.monotone_bound(M), rel=1e-10)
     w = rng.normal(size=4)  # a functional of the parameter: w'theta = (T^-T w)'theta'
-    assert other.even_length(T @ w) == pytest.approx(domain.even_length(w), rel=1e-9)
+    assert other.even_leverage(T @ w) == pytest.approx(domain.even_leverage(w), rel=1e-9)
     assert other.gauge(T @ w) == pytest.approx(domain.gauge(w), rel=1e-6)
 
 
@@ -154,7 +173,9 @@ def test_evenly_spread_rows_have_the_length_that_is_said(domain):
     M = np.linalg.pinv(x.T @ x / len(x), rcond=1e-9)
     for p in (x[0] - x[-1], x[0]):
         average = float(np.einsum("ij,ij->i", x @ M, x).mean())
-        assert domain.even_length(p) ** 2 * average == pytest.approx(p @ M @ p, rel=0.02)
+        length, alignment = domain.even_leverage(p)
+        assert length**2 * average == pytest.approx(p @ M @ p, rel=0.02)
+        assert alignment * length * average == pytest.approx(bound.support(M @ p), rel=0.02)
 
 
 # ---- what the curator computes -------------------------------------------------------------------
@@ -201,15 +222,16 @@ def test_the_penalty_of_collinear_columns_is_seen():
     """Two complete one-hot blocks: the declaration leaves a direction to the penalty alone."""
     domain = Product([OneHot(3), OneHot(2)])
     rng = np.random.default_rng(6)
-    X = rng.normal(size=(3000, WIDTH))
-    query = opened(X, rng.normal(size=3000), LOSS, 1.0, domain)
+    n = 200_000  # so many that the penalty's curvature is below that of the records
+    query = opened(rng.normal(size=(n, WIDTH)), rng.normal(size=n), LOSS, 1.0, domain)
     found = query._found()
     value = query._leverage.value(found.hessian)
     M = np.linalg.inv(found.hessian)
     assert domain.gauge(np.eye(WIDTH)[0]) == math.inf
     bound = (query.plan.c / query.plan.rate) ** 2 / M.diagonal().max()
     assert value <= bound * (1 + 1e-9)
-    assert value >= 0.99 * min(bound, 1.0 / domain.monotone_bound(M))
+    assert bound < 0.5 / domain.monotone_bound(M)
+    assert value >= bound * (1 - 1e-9)
 
 
 def test_the_error_of_search_and_matrix_is_in_the_step():
@@ -344,7 +366,7 @@ def test_scales_and_shifts_of_neighbours_obey_the_factors():
         kept = sides[0].measure
         l0 = sides[0]._leverage.value(sides[0]._found().hessian) - kept.eta
         length = float(sides[0]._leverage.lengths[0])
-        choices = functional_terms(kept, sides[0].terms, l0, [(length, None)])
+        choices = functional_terms(kept, sides[0].terms, l0, [Size(length, None)])
         if choices is None:
             continue
         choice = choices[0]
@@ -369,10 +391,10 @@ def test_a_badly_conditioned_hessian_is_in_the_factors():
     kept, terms = query.measure, query.terms
     l0 = 30.0 * kept.step
     unit = evaluation_error(WIDTH, kept.largest, 0.5 * l0 / kept.spread)
-    (plain,) = functional_terms(kept, terms, l0, [(1.0, None)])
+    (plain,) = functional_terms(kept, terms, l0, [Size(1.0, None)])
     for error in (1e-5, 9e-5, 2e-4):
         worse = kept._replace(largest=kept.largest * error / unit)
-        choices = functional_terms(worse, terms, l0, [(1.0, None)])
+        choices = functional_terms(worse, terms, l0, [Size(1.0, None)])
         if error > 1e-4:
             assert choices is None
             continue
@@ -383,6 +405,24 @@ def test_a_badly_conditioned_hessian_is_in_the_factors():
         )
         assert choice.factors == expected
         assert choice.shift_bound > plain.shift_bound
+
+
+def test_the_secret_scale_is_that_of_the_claim():
+    """R6 and R33: ``multiplier (A Delta + Bc Psi)`` with 1 in place of the radius of the rows."""
+    rng = np.random.default_rng(11)
+    X = rng.uniform(-1.0, 1.0, (400, WIDTH))
+    w = rng.normal(size=WIDTH)
+    query = opened(X, X[:, 0] + rng.normal(size=400), LOSS, 1.0, Box(1.0), w[None], 1.0)
+    found, kept = query._found(), query.measure
+    l0 = 0.9 * query._leverage.value(found.hessian)
+    (choice,) = functional_terms(
+        kept, query.terms, l0, [Size(float(query._leverage.lengths[0]), None)]
+    )
+    p = np.linalg.solve(found.hessian, w)
+    unit = 2.0 * kept.slope / kept.n
+    delta, psi = unit * np.abs(p).sum(), unit / math.sqrt(l0) * math.sqrt(w @ p)
+    expected = choice.multiplier * (choice.factors.A * delta + choice.factors.Bc * psi)
+    assert query._scale(found, w, choice) == pytest.approx(expected, rel=1e-9)
 
 
 @each_domain

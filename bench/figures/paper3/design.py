@@ -20,6 +20,7 @@ from dpfast.curator.leverage import Leverage
 from dpfast.curator.projection import ProjectedRecords
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import (
+    Size,
     Terms,
     functional_terms,
     largest_scale,
@@ -72,6 +73,7 @@ class Exact(NamedTuple):
     hessian: np.ndarray
     smallest: float
     largest: float
+    inverse: float  # of the largest leverage
 
 
 def solve(
@@ -99,16 +101,17 @@ def solve(
     records = ProjectedRecords(as_records(X, y), bound)
     query = CertifiedRelease(Curator(records, objective, ledger, source), bound, terms)
     found = query._found()
+    leverage = Leverage(query.plan, bound)
     return Exact(
-        query, Leverage(query.plan, bound), found.theta, found.hessian, found.eigenvalue,
-        found.largest,
+        query, leverage, found.theta, found.hessian, found.eigenvalue, found.largest,
+        leverage.value(found.hessian),
     )  # fmt: skip
 
 
 def steps(exact: Exact, certificate: str) -> float:
     """What a certificate measures, in units of what one record can do to it."""
     if certificate == "leverage":
-        return exact.leverage.value(exact.hessian) / exact.leverage.plan.step
+        return exact.inverse / exact.leverage.plan.step
     return exact.smallest / exact.query.plan.step
 
 
@@ -126,8 +129,8 @@ def lower_bound(
     plan, terms, source = exact.query.plan, terms or exact.query.terms, dpfast.SeededNoise(seed)
     rate = laplace_rate(COUNT, terms.count_epsilon)
     if certificate == "leverage":
-        kept, value = exact.leverage.plan, exact.leverage.value(exact.hessian)
-        count = scaled_count(value, kept.step, kept.eta, largest=kept.ceiling)
+        kept = exact.leverage.plan
+        count = scaled_count(exact.inverse, kept.step, kept.eta, largest=kept.ceiling)
         return terms.lower_bound(release_integer(count, rate, source), kept)
     if certificate == "global":
         count = scaled_count(exact.smallest, plan.step, plan.eta, largest=plan.largest)
@@ -156,7 +159,7 @@ def functional_noise(exact: Exact, w: np.ndarray, l0: float, law: str) -> float:
     """Standard deviation of the noise of the release (inf: not certified)."""
     query = exact.query
     terms = query.terms._replace(noise=law)
-    size = float(np.linalg.norm(w)), query._domain.support(w)
+    size = Size(float(np.linalg.norm(w)), query._domain.support(w))
     choices = functional_terms(query.plan, terms, l0, [size])
     if choices is None:
         return math.inf
@@ -170,13 +173,14 @@ def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[fl
     query.measure = leverage.plan
     terms = query.terms._replace(noise=law)
     # the same draw as that of lower_bound with this seed
-    opened = exact._replace(leverage=leverage)
+    opened = exact._replace(leverage=leverage, inverse=leverage.value(exact.hessian))
     l0 = lower_bound(opened, seed, "leverage")
-    choices = functional_terms(leverage.plan, terms, l0, [(float(leverage.lengths[0]), None)])
+    size = Size(float(leverage.lengths[0]), None, float(leverage.alignments[0]))
+    choices = functional_terms(leverage.plan, terms, l0, [size])
     if choices is None:
         return math.inf, math.inf
-    size = law_scale(law)
-    return query._scale(query._found(), w, choices[0]) * size, choices[0].scale_bound * size
+    sd = law_scale(law)
+    return query._scale(query._found(), w, choices[0]) * sd, choices[0].scale_bound * sd
 
 
 def proportional_noise(exact: Exact, w: np.ndarray, seed: int) -> float:
@@ -195,7 +199,7 @@ def proportional_noise(exact: Exact, w: np.ndarray, seed: int) -> float:
         largest_count(exact.largest, counted), rate, dpfast.SeededNoise(seed + 1)
     )
     domain, largest = query._domain, terms.upper_bound(count, counted)
-    sizes = [(float(np.linalg.norm(w)), domain.support(w))]
+    sizes = [Size(float(np.linalg.norm(w)), domain.support(w))]
     choices = proportional_terms(query.plan, terms, l0, largest, domain.inner_radius, sizes)
     return math.inf if choices is None else query._scale(query._found(), w, choices[0])
 

@@ -239,8 +239,8 @@ def figure_6(run: Run) -> Outcome:
                     label=f"{which} certificate", markersize=3,
                 )  # fmt: skip
             axes.set(
-                xscale="log", xlabel="n", ylim=(0, 1.1),
-                title=f"{name}: condition number {entry['condition number']:.0f}",
+                xscale="log", xlabel=f"n (condition number {entry['condition number']:.0f})",
+                ylim=(0, 1.1), title=name,
             )  # fmt: skip
             axes.grid(alpha=0.3)
         panels[0].set_ylabel("lower bound / what it bounds")
@@ -248,7 +248,7 @@ def figure_6(run: Run) -> Outcome:
 
     text = "; ".join(
         f"{name}: condition number {entry['condition number']:.0f}, certified from n = "
-        f"{entry['certified from n']['global']} by the smallest eigenvalue and "
+        f"{entry['certified from n']['global'] or 'none of these'} by the smallest eigenvalue and "
         f"{entry['certified from n']['leverage']} by the largest leverage, which is worth "
         f"{entry['steps of one record']['leverage'] / entry['steps of one record']['global']:.2f} "
         "times the records"
