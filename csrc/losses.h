@@ -28,13 +28,11 @@ static INLINE vd vcopysign(vd size, vd sign)
     return (vd)(((vi)size & vseti(0x7fffffffffffffffLL)) | ((vi)sign & vseti(INT64_MIN)));
 }
 
-/* exp(-a) and expm1(-a) for a >= 0 to about one unit in the last place.  Below 2^-1021 the
- * exponential is returned as exactly zero.  Polynomial: Chebyshev interpolant of
- * (expm1(r) - r) / r^2 on |r| <= ln(2)/2, relative error 4e-17. */
-static INLINE void exp_minus(vd a, vd *exponential, vd *minus_one)
+/* exp(x) and expm1(x) for |x| <= 708 to about one unit in the last place.  Polynomial: Chebyshev
+ * interpolant of (expm1(r) - r) / r^2 on |r| <= ln(2)/2, relative error 4e-17. */
+static INLINE void exp_within(vd x, vd *exponential, vd *minus_one)
 {
     const vd magic = vset(0x1.8p52);
-    vd x = -vmin(a, vset(708.0));
     vd shifted = x * vset(0x1.71547652b82fep+0) + magic;
     vd k = shifted - magic;
     vd r = x - k * vset(0x1.62e42fefa0000p-1);
@@ -48,8 +46,15 @@ static INLINE void exp_minus(vd a, vd *exponential, vd *minus_one)
     vd p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * p89);
     vd q = r + r2 * p;
     vd power = (vd)(((vi)shifted << 52) + vseti(0x3ff0000000000000LL));
-    *exponential = vselect(a > vset(708.0), vset(0.0), power + power * q);
+    *exponential = power + power * q;
     *minus_one = power * q + (power - vset(1.0));
+}
+
+/* exp(-a) and expm1(-a) for a >= 0.  Below 2^-1021 the exponential is exactly zero. */
+static INLINE void exp_minus(vd a, vd *exponential, vd *minus_one)
+{
+    exp_within(-vmin(a, vset(708.0)), exponential, minus_one);
+    *exponential = vselect(a > vset(708.0), vset(0.0), *exponential);
 }
 
 /* log(1 + z) for z in [-0.3, 1] through 2 atanh(s). */
@@ -86,48 +91,81 @@ static INLINE vd residual(int loss, const loss_constants *k, vd t, vd y)
     return (y - t) * k->inverse_scale;
 }
 
+/* psi(r) as a fraction, so that a weight can share its division; and what the slope needs besides.
+ * The denominator is from 1 to 1e308, or NaN where r is. */
+typedef struct {
+    vd numerator, denominator, exponential, minus_one;
+} fraction;
+
+static INLINE int has_fraction(int loss)
+{
+    return loss == LOSS_HUBER || loss == LOSS_LOG_COSH || loss == LOSS_PSEUDO_HUBER ||
+           loss == LOSS_LOGISTIC;
+}
+
+static INLINE fraction psi_fraction(int loss, const loss_constants *k, vd r, vd y)
+{
+    const vd one = vset(1.0);
+    fraction psi = {one, one, one, one};
+    vd a = vabs(r);
+    if (loss == LOSS_LOGISTIC) {
+        vd margin = vmin(vmax(r, vset(-708.0)), vset(708.0));
+        exp_within(margin, &psi.exponential, &psi.minus_one);
+        psi.numerator = y + y - one;
+        psi.denominator = one + psi.exponential;
+        return psi;
+    }
+    if (loss == LOSS_HUBER) {
+        psi.numerator = vmin(a, k->c);
+    } else if (loss == LOSS_LOG_COSH) {
+        exp_minus((a + a) * k->inverse_c, &psi.exponential, &psi.minus_one);
+        psi.numerator = k->c * -psi.minus_one;
+        psi.denominator = vset(2.0) + psi.minus_one;
+    } else {
+        vd u = vmin(a * k->inverse_c, vset(1e60));
+        psi.numerator = k->c * u;
+        psi.denominator = vsqrt(one + u * u);
+    }
+    psi.numerator = vcopysign(psi.numerator, r);
+    return psi;
+}
+
 /* psi(r) and its slope: psi'(r), or with `majorize` the chord psi(r)/r (logistic:
  * tanh(t/2)/(2t)), whose parabola lies above the loss everywhere.  Zero where not `ok`. */
 static INLINE void psi_and_slope_at(int loss, int majorize, const loss_constants *k, vd r, vd y,
                                     vi ok, vd *psi, vd *slope)
 {
-    vd size, bend;
+    vd size, bend, a = vabs(r);
     const vd one = vset(1.0);
-    if (loss == LOSS_LOGISTIC) {
-        vd e, em1, a = vabs(r);
-        exp_minus(a, &e, &em1);
-        vd inverse = one / (one + e);
-        vd small = e * inverse;
-        size = vselect(r >= vset(0.0), small, inverse);
-        if (majorize)
-            bend = vselect(a > vset(1e-150), vmin(-em1 * inverse / (a + a), vset(0.25)), vset(0.25));
-        else
-            bend = small * inverse;
-        r = y + y - one;
-    } else if (loss == LOSS_HUBER) {
-        size = vmin(vabs(r), k->c);
-        bend = majorize ? k->c / vmax(vabs(r), k->c)
-                        : vselect(vabs(r) <= k->c, one, vset(0.0));
-    } else if (loss == LOSS_LOG_COSH) {
-        vd e, em1, u = vabs(r) * k->inverse_c;
-        exp_minus(u + u, &e, &em1);
-        vd inverse = one / (vset(2.0) + em1);
-        vd tanh = vmin(-em1 * inverse, one);
-        size = k->c * tanh;
-        if (majorize)
-            bend = vselect(u > vset(1e-150), vmin(tanh / u, one), one);
-        else
-            bend = vset(4.0) * e * inverse * inverse;
-    } else if (loss >= LOSS_TUKEY) {
+    if (has_fraction(loss)) {
+        fraction f = psi_fraction(loss, k, r, y);
+        vd inverse = one / f.denominator, e = f.exponential;
+        size = f.numerator * inverse;
+        if (loss == LOSS_LOGISTIC && majorize) {
+            vd tanh = vabs(f.minus_one * inverse);
+            bend = vselect(a > vset(1e-150), vmin(tanh / (a + a), vset(0.25)), vset(0.25));
+        } else if (loss == LOSS_LOGISTIC) {
+            bend = e * inverse * inverse;
+        } else if (loss == LOSS_HUBER) {
+            bend = majorize ? k->c / vmax(a, k->c) : vselect(a <= k->c, one, vset(0.0));
+        } else if (loss == LOSS_LOG_COSH) {
+            vd u = a * k->inverse_c;
+            if (majorize)
+                bend = vselect(u > vset(1e-150), vmin(vabs(size) * k->inverse_c / u, one), one);
+            else
+                bend = vset(4.0) * e * inverse * inverse;
+        } else {
+            bend = majorize ? inverse : inverse * inverse * inverse;
+        }
+        *psi = (vd)((vi)size & ok);
+        *slope = (vd)((vi)bend & ok);
+        return;
+    }
+    if (loss >= LOSS_TUKEY) {
         size = redescending_size(loss, k, r);
         bend = vset(0.0); /* never used: there is no Hessian */
-    } else if (loss != LOSS_PSEUDO_HUBER) {
-        smooth_size_and_bend(loss, majorize, k, vabs(r), &size, &bend);
     } else {
-        vd u = vmin(vabs(r) * k->inverse_c, vset(1e120));
-        vd inverse = one / vsqrt(one + u * u);
-        size = k->c * vmin(u * inverse, one);
-        bend = majorize ? inverse : inverse * inverse * inverse;
+        smooth_size_and_bend(loss, majorize, k, a, &size, &bend);
     }
     *psi = (vd)((vi)vcopysign(size, r) & ok);
     *slope = (vd)((vi)bend & ok);

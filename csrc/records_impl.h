@@ -29,6 +29,7 @@
 #define UNROLL _Pragma("GCC unroll 32")
 
 #define L ((size_t)LANES)
+#define LINE 64 /* bytes of memory that are fetched together */
 
 typedef double vd __attribute__((vector_size(8 * LANES)));
 typedef long long vi __attribute__((vector_size(8 * LANES)));
@@ -125,9 +126,11 @@ typedef struct {
     double *gathered;   /* rows copied here when they cannot be used in place */
     double *columns;    /* groups of columns, or panels */
     double *scaled;
-    /* What of the next block the matrix products have yet to fetch (a line or two at a time, so
-     * that memory is kept busy while they compute). */
+    /* The next block, to be fetched a few lines at a time while this one is computed with, so that
+     * memory is kept busy: what of it the matrix products have yet to fetch; without matrices, the
+     * lines that go with each vector of records (columnar) or with each row. */
     const char *ahead, *ahead_end;
+    size_t lines_ahead;
     int careful;        /* some row of this block was repaired or rescaled */
     int shrunk;         /* some factor < 1 */
     int down_dirty;     /* down and up are not all ones */
@@ -159,27 +162,6 @@ static void block_init(block *b, const records_task *task, double *scratch)
 
 /* Transpose `count` columns of LANES rows, rows `step` doubles apart, into v[0..count). */
 #if LANES == 8
-static INLINE void transpose_8(const double *x, ptrdiff_t step, vd *v)
-{
-    vd s[8], u[8];
-    UNROLL for (int i = 0; i < 4; i++) {
-        vd a = vload(x + 2 * i * step), b = vload(x + (2 * i + 1) * step);
-        s[2 * i] = SHUFFLE(a, b, 0, 8, 2, 10, 4, 12, 6, 14);
-        s[2 * i + 1] = SHUFFLE(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
-    }
-    UNROLL for (int half = 0; half < 2; half++) {
-        UNROLL for (int i = 0; i < 2; i++) {
-            vd a = s[4 * half + i], b = s[4 * half + 2 + i];
-            u[4 * half + i] = SHUFFLE(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
-            u[4 * half + 2 + i] = SHUFFLE(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-    }
-    UNROLL for (int i = 0; i < 4; i++) {
-        v[i] = SHUFFLE(u[i], u[4 + i], 0, 1, 2, 3, 8, 9, 10, 11);
-        v[4 + i] = SHUFFLE(u[i], u[4 + i], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-}
-
 static INLINE void transpose_4(const double *x, ptrdiff_t step, vd *v)
 {
     vd z[4];
@@ -255,17 +237,18 @@ static INLINE void transpose_2(const double *x, ptrdiff_t step, vd *v)
 static INLINE void transpose_1(const double *x, ptrdiff_t s, vd *v) { v[0] = (vd){x[0], x[s]}; }
 #endif
 
-/* Store the columns v[0..count) of a group and add them to the group's products. */
+/* Store the columns v[0..count) of a group and add them to the group's products, each of which is
+ * kept in two halves: the additions wait for one another half as long. */
 static INLINE void take_columns(const vd *v, int count, int two, const double *theta,
                                 const double *theta_new, double *out, vd *dot, vd *dot_new,
                                 vd *norm2)
 {
     UNROLL for (int i = 0; i < count; i++) {
         vstore(out + (size_t)i * L, v[i]);
-        *dot += v[i] * vset(theta[i]);
+        dot[i % 2] += v[i] * vset(theta[i]);
         if (two)
-            *dot_new += v[i] * vset(theta_new[i]);
-        *norm2 += v[i] * v[i];
+            dot_new[i % 2] += v[i] * vset(theta_new[i]);
+        norm2[i % 2] += v[i] * v[i];
     }
 }
 
@@ -273,8 +256,7 @@ static INLINE void take_columns(const vd *v, int count, int two, const double *t
     do {                                                                                        \
         vd v[count];                                                                            \
         transpose_##count(x + j, step, v);                                                      \
-        take_columns(v, count, two, theta + j, theta_new + j, out + j * L, &dot, &dot_new,      \
-                     &norm2);                                                                   \
+        take_columns(v, count, two, theta + j, theta_new + j, out + j * L, dot, dot_new, norm2); \
         j += count;                                                                             \
     } while (0)
 
@@ -286,12 +268,8 @@ static INLINE void transpose_groups(const double *x, ptrdiff_t step, size_t grou
                                     double *dots_new, double *norms)
 {
     for (size_t g = 0; g < groups; g++, x += (ptrdiff_t)L * step, out += p * L) {
-        vd dot = vset(0.0), dot_new = vset(0.0), norm2 = vset(0.0);
+        vd dot[2] = {{0}}, dot_new[2] = {{0}}, norm2[2] = {{0}};
         size_t j = 0;
-#if LANES == 8
-        while (j + 8 <= q)
-            TAKE(8);
-#endif
 #if LANES >= 4
         while (j + 4 <= q)
             TAKE(4);
@@ -300,27 +278,28 @@ static INLINE void transpose_groups(const double *x, ptrdiff_t step, size_t grou
             TAKE(2);
         if (j < q)
             TAKE(1);
-        vstore(dots + g * L, dot);
+        vstore(dots + g * L, dot[0] + dot[1]);
         if (two)
-            vstore(dots_new + g * L, dot_new);
-        vstore(norms + g * L, norm2);
+            vstore(dots_new + g * L, dot_new[0] + dot_new[1]);
+        vstore(norms + g * L, norm2[0] + norm2[1]);
     }
 }
 
-/* x'theta of columnar groups, and the squared norms too unless `norms` is NULL. */
+/* x'theta of columnar groups, and the squared norms too unless `norms` is NULL; added up in the order
+ * of take_columns, so that the layout of x does not matter. */
 static void column_products(const double *columns, size_t groups, size_t q, size_t p,
                             const double *theta, double *dots, double *norms)
 {
     for (size_t g = 0; g < groups; g++, columns += p * L) {
-        vd dot = vset(0.0), norm2 = vset(0.0);
+        vd dot[2] = {{0}}, norm2[2] = {{0}};
         for (size_t j = 0; j < q; j++) {
             vd v = vload(columns + j * L);
-            dot += v * vset(theta[j]);
-            norm2 += v * v;
+            dot[j % 2] += v * vset(theta[j]);
+            norm2[j % 2] += v * v;
         }
-        vstore(dots + g * L, dot);
+        vstore(dots + g * L, dot[0] + dot[1]);
         if (norms)
-            vstore(norms + g * L, norm2);
+            vstore(norms + g * L, norm2[0] + norm2[1]);
     }
 }
 
@@ -945,6 +924,45 @@ static INLINE void multipliers_of(int loss, int weighting, int careful, int matr
     }
 }
 
+static INLINE const char *fetch(const char *from, size_t lines)
+{
+    for (size_t k = 0; k < lines; k++, from += LINE)
+        __builtin_prefetch(from, 0, 3);
+    return from;
+}
+
+/* The same for ordinary rows and the score alone, with one division for psi and its weight. */
+static INLINE void scores_of(int loss, int weighting, const block *b)
+{
+    const records_task *task = b->task;
+    const records_model *model = &task->model;
+    const loss_constants k = loss_prepare(model);
+    const vd one = vset(1.0), theta0 = vset(task->theta0);
+    const double inverse = 1.0 / model->radius, square = 1.0 / (model->radius * model->radius);
+    const vd inverse_radius = vset(inverse), inverse_radius2 = vset(square);
+    /* ||xi||^2 / R^2 = ||x||^2 / R^2 + shift */
+    const vd ones = vset((double)model->intercept), shift = ones * inverse_radius2;
+    const double *dot = b->dot, *norm2 = b->norm2, *y = b->y;
+    double *g = b->g;
+    const char *ahead = b->ahead;
+    const size_t lines = task->plan.columnar ? b->lines_ahead : 0;
+    for (size_t i = 0; i < b->padded; i += L) {
+        ahead = fetch(ahead, lines);
+        vd label = vload(y + i), t = predictor(b, weighting, theta0, dot, i);
+        vd r = residual(loss, &k, t, label);
+        vi ok = usable(loss, t, label);
+        fraction psi = psi_fraction(loss, &k, r, label);
+        vd divisor = psi.denominator;
+        if (weighting == WEIGHT_MALLOWS) {
+            divisor *= vmax(vload(norm2 + i) * inverse_radius2 + shift, one);
+        } else if (weighting == WEIGHT_CLIP) {
+            vd length = vsqrt(vload(norm2 + i) + ones) * inverse_radius;
+            divisor = vmax(divisor, vabs(psi.numerator) * length);
+        }
+        vstore(g + i, (vd)((vi)(-psi.numerator / divisor) & ok));
+    }
+}
+
 /* What the free scale adds, from g and h (chord: majorising curvature, which has no cross part). */
 static INLINE void scale_multipliers_of(int loss, int careful, int chord, const block *b)
 {
@@ -1007,19 +1025,21 @@ static INLINE void multipliers_for_loss(int loss, const block *b)
     if (careful && matrices == NO_MATRIX)
         matrices = CURVATURE;
     switch (weighting * 8 + careful * 4 + matrices) {
+#define SCORES(weighting)                                                                       \
+    case (weighting) * 8 + NO_MATRIX: scores_of(loss, weighting, b); break
+        SCORES(WEIGHT_BOUNDED);
+        SCORES(WEIGHT_MALLOWS);
+        SCORES(WEIGHT_CLIP);
 #define MULTIPLIERS(weighting, careful, matrices)                                               \
     case (weighting) * 8 + (careful) * 4 + (matrices):                                          \
         multipliers_of(loss, weighting, careful, matrices, b);                                  \
         break
-        MULTIPLIERS(WEIGHT_BOUNDED, 0, NO_MATRIX);
         MULTIPLIERS(WEIGHT_BOUNDED, 0, CURVATURE);
         MULTIPLIERS(WEIGHT_BOUNDED, 0, CHORD);
-        MULTIPLIERS(WEIGHT_MALLOWS, 0, NO_MATRIX);
         MULTIPLIERS(WEIGHT_MALLOWS, 0, CURVATURE);
         MULTIPLIERS(WEIGHT_MALLOWS, 0, CHORD);
         MULTIPLIERS(WEIGHT_MALLOWS, 1, CURVATURE);
         MULTIPLIERS(WEIGHT_MALLOWS, 1, CHORD);
-        MULTIPLIERS(WEIGHT_CLIP, 0, NO_MATRIX);
         MULTIPLIERS(WEIGHT_CLIP, 0, CURVATURE);
         MULTIPLIERS(WEIGHT_CLIP, 1, CURVATURE);
     default: break;
@@ -1216,13 +1236,16 @@ static void columnar_gradient(const block *b, const double *g, double *out)
 }
 
 /* out += sum over rows of g[i] * (columns of x), `vectors` vectors wide, the last one holding
- * `tail` columns; `chains` accumulators per vector hide the latency of narrow tiles. */
+ * `tail` columns; `chains` accumulators per vector hide the latency of narrow tiles.  With each row
+ * so many `lines` from `ahead` on are fetched. */
 static INLINE void row_gradient(const double *x, ptrdiff_t step, size_t rows, const double *g,
-                                int vectors, size_t tail, int chains, double *out)
+                                int vectors, size_t tail, int chains, const char *ahead,
+                                size_t lines, double *out)
 {
     vd acc[8] = {{0}};
     size_t i = 0;
     for (; i + (size_t)chains <= rows; i += (size_t)chains) {
+        ahead = fetch(ahead, lines * (size_t)chains);
         UNROLL for (int c = 0; c < chains; c++) {
             vd multiplier = vset(g[i + (size_t)c]);
             UNROLL for (int v = 0; v < vectors; v++) {
@@ -1252,16 +1275,18 @@ static INLINE void row_gradient(const double *x, ptrdiff_t step, size_t rows, co
 #define ROW_GRADIENT(vectors, chains)                                                           \
     case vectors:                                                                               \
         if (tail == L)                                                                          \
-            row_gradient(x, b->step, b->rows, g, vectors, L, chains, out);                      \
+            row_gradient(x, b->step, b->rows, g, vectors, L, chains, ahead, lines, out);        \
         else                                                                                    \
-            row_gradient(x, b->step, b->rows, g, vectors, tail, chains, out);                   \
+            row_gradient(x, b->step, b->rows, g, vectors, tail, chains, ahead, lines, out);     \
         break
 
 static void rows_gradient(const block *b, const double *g, double *out)
 {
     size_t q = b->task->data.q, total = (q + L - 1) / L, tiles = (total + 7) / 8;
     const double *x = b->x;
-    for (size_t tile = 0; tile < tiles; tile++) {
+    const char *ahead = b->ahead;
+    size_t lines = (b->lines_ahead + tiles - 1) / tiles;
+    for (size_t tile = 0; tile < tiles; tile++, ahead += b->rows * lines * LINE) {
         size_t first = tile * total / tiles, next = (tile + 1) * total / tiles;
         size_t tail = next == total && q % L ? q % L : L;
         switch (next - first) {
@@ -1729,9 +1754,27 @@ static void finish_load(block *b, size_t first)
         scale_factors(b);
 }
 
+/* Where the next block lies, if the rows follow one another. */
+static void look_ahead(block *b, size_t first)
+{
+    const records_task *task = b->task;
+    const records_data *data = &task->data;
+    size_t row = data->x_item * data->q, bytes = row * task->plan.block_rows;
+    int contiguous = data->x_row == (ptrdiff_t)row;
+    b->ahead = b->ahead_end = task->data.x;
+    b->lines_ahead = 0;
+    if (!contiguous || !(is_in_place(data) || is_narrow(data)))
+        return;
+    b->ahead = row_of(task, first) + bytes;
+    b->ahead_end = b->ahead + bytes;
+    if (is_in_place(data) && !wants_matrix(task))
+        b->lines_ahead = (row * (task->plan.columnar ? L : 1) + LINE - 1) / LINE;
+}
+
 static void run_block(block *b, size_t first, double *sums)
 {
     const records_task *task = b->task;
+    look_ahead(b, first);
     if (task->plan.columnar)
         columnar_load(b, row_of(task, first));
     else
@@ -1748,14 +1791,6 @@ static void run_block(block *b, size_t first, double *sums)
     if (task->model.scale_factor > 0.0)
         scale_multipliers(b);
     if (wants_matrix(task)) {
-        b->ahead = b->ahead_end = NULL;
-        size_t bytes = task->data.x_item * task->data.q;
-        if ((is_in_place(&task->data) || is_narrow(&task->data)) &&
-            task->data.x_row == (ptrdiff_t)bytes) {
-            bytes *= task->plan.block_rows;
-            b->ahead = row_of(task, first) + bytes;
-            b->ahead_end = b->ahead + bytes;
-        }
         if (task->plan.columnar)
             finish_columns(b);
         else
