@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "isa.h"
+
 #include "minimiser.h"
 
 #ifdef __FAST_MATH__
@@ -57,8 +59,7 @@ typedef struct {
 } acquisition_loops;
 
 extern const acquisition_loops acquisition_base;
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define DPFAST_X86 1
+#ifdef DPFAST_X86
 extern const acquisition_loops acquisition_avx2, acquisition_avx512;
 #endif
 

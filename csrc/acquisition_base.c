@@ -13,40 +13,22 @@
 
 static _Atomic(const acquisition_loops *) chosen;
 
-const char *const *acquisition_isas(void)
-{
-    static const char *names[4];
-    int count = 0;
-#ifdef DPFAST_X86
-    __builtin_cpu_init();
-    int fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        names[count++] = "avx512";
-    if (fma)
-        names[count++] = "avx2";
-#endif
-    names[count++] = "base";
-    names[count] = NULL;
-    return names;
-}
+const char *const *acquisition_isas(void) { return isa_names(); }
 
 int acquisition_set_isa(const char *name)
 {
-    for (const char *const *known = acquisition_isas(); *known; known++) {
-        if (*name && strcmp(name, *known) != 0)
-            continue;
-        const acquisition_loops *loops = &acquisition_base;
+    int isa = isa_of(name);
+    const acquisition_loops *loops = &acquisition_base;
+    if (isa == ISA_NONE)
+        return -1;
 #ifdef DPFAST_X86
-        if (strcmp(*known, "avx512") == 0)
-            loops = &acquisition_avx512;
-        else if (strcmp(*known, "avx2") == 0)
-            loops = &acquisition_avx2;
+    if (isa == ISA_AVX512)
+        loops = &acquisition_avx512;
+    else if (isa == ISA_AVX2)
+        loops = &acquisition_avx2;
 #endif
-        atomic_store(&chosen, loops);
-        return 0;
-    }
-    return -1;
+    atomic_store(&chosen, loops);
+    return 0;
 }
 
 static const acquisition_loops *loops(void)

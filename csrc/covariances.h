@@ -1,30 +1,18 @@
 /* Covariance functions and their derivatives.  Included by acquisition_impl.h after dense.h. */
 
-/* exp(-a) for a >= 0 to about one unit in the last place; exactly zero beyond 708. */
-static INLINE vd exp_minus(vd a)
+/* exp(-a) for a >= 0; exactly zero beyond 708. */
+static INLINE vd decay(vd a)
 {
-    const vd magic = vset(0x1.8p52);
-    vd x = -vmin(a, vset(708.0));
-    vd shifted = x * vset(0x1.71547652b82fep+0) + magic;
-    vd k = shifted - magic;
-    vd r = x - k * vset(0x1.62e42fefa0000p-1);
-    r = r - k * vset(0x1.cf79abc9e3b3ap-40);
-    vd r2 = r * r, r4 = r2 * r2;
-    vd p01 = vset(0x1.0000000000001p-1) + r * vset(0x1.5555555555556p-3);
-    vd p23 = vset(0x1.5555555553d63p-5) + r * vset(0x1.11111111109b3p-7);
-    vd p45 = vset(0x1.6c16c1788bd90p-10) + r * vset(0x1.a01a01a7c41d5p-13);
-    vd p67 = vset(0x1.a019b90d2ae7ap-16) + r * vset(0x1.71de0dae63bb3p-19);
-    vd p89 = vset(0x1.289185613a3d6p-22) + r * vset(0x1.af38a9b0ec855p-26);
-    vd p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * p89);
-    vd power = (vd)(((vi)shifted << 52) + vseti(0x3ff0000000000000LL));
-    return vselect(a > vset(708.0), vset(0.0), power + power * (r + r2 * p));
+    vd exponential, unused;
+    exp_minus(a, &exponential, &unused);
+    return exponential;
 }
 
 /* phi(q) and two derivatives; for the polynomial, f(p) and two derivatives. */
 static INLINE void profile(int family, double offset, vd argument, vd *value, vd *first, vd *second)
 {
     if (family == RBF) {
-        vd e = exp_minus(vset(0.5) * argument);
+        vd e = decay(vset(0.5) * argument);
         *value = e;
         *first = vset(-0.5) * e;
         *second = vset(0.25) * e;
@@ -35,13 +23,13 @@ static INLINE void profile(int family, double offset, vd argument, vd *value, vd
         *second = vset(2.0);
     } else if (family == MATERN52) {
         vd r = vmin(vsqrt(vset(5.0) * argument), vset(1000.0)); /* where exp(-r) is zero */
-        vd e = exp_minus(r);
+        vd e = decay(r);
         *value = (vset(1.0) + r + r * r * vset(1.0 / 3.0)) * e;
         *first = vset(-5.0 / 6.0) * (vset(1.0) + r) * e;
         *second = vset(25.0 / 12.0) * e;
     } else {
         vd r = vmin(vsqrt(vset(7.0) * argument), vset(1000.0));
-        vd e = exp_minus(r);
+        vd e = decay(r);
         *value = (vset(1.0) + r * (vset(1.0) + r * (vset(0.4) + r * vset(1.0 / 15.0)))) * e;
         *first = vset(-7.0 / 30.0) * (vset(3.0) + r * (vset(3.0) + r)) * e;
         *second = vset(49.0 / 60.0) * (vset(1.0) + r) * e;

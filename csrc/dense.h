@@ -12,36 +12,9 @@
  * any two strides (so that no operand is ever transposed), `B` in whole vectors.
  */
 
-#define INLINE inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 32")
+#include "vectors.h"
 
-#define L ((size_t)LANES)
 #define TILE_VECTORS 3
-
-typedef double vd __attribute__((vector_size(8 * LANES)));
-typedef long long vi __attribute__((vector_size(8 * LANES)));
-typedef double vd_anywhere __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
-
-static INLINE vd vload(const double *p) { return *(const vd_anywhere *)p; }
-static INLINE void vstore(double *p, vd x) { *(vd_anywhere *)p = x; }
-static INLINE vd vset(double x) { return x - (vd){0}; }
-static INLINE vi vseti(long long x) { return x - (vi){0}; }
-static INLINE vd vselect(vi mask, vd yes, vd no)
-{
-    return (vd)(((vi)yes & mask) | ((vi)no & ~mask));
-}
-static INLINE vd vmin(vd a, vd b) { return vselect(a < b, a, b); }
-
-static INLINE vd vsqrt(vd a)
-{
-#if LANES == 8
-    return (vd)_mm512_sqrt_pd((__m512d)a);
-#elif LANES == 4
-    return (vd)_mm256_sqrt_pd((__m256d)a);
-#else
-    return (vd){sqrt(a[0]), sqrt(a[1])};
-#endif
-}
 
 static INLINE double vsum(vd a)
 {

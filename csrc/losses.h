@@ -28,35 +28,6 @@ static INLINE vd vcopysign(vd size, vd sign)
     return (vd)(((vi)size & vseti(0x7fffffffffffffffLL)) | ((vi)sign & vseti(INT64_MIN)));
 }
 
-/* exp(x) and expm1(x) for |x| <= 708 to about one unit in the last place.  Polynomial: Chebyshev
- * interpolant of (expm1(r) - r) / r^2 on |r| <= ln(2)/2, relative error 4e-17. */
-static INLINE void exp_within(vd x, vd *exponential, vd *minus_one)
-{
-    const vd magic = vset(0x1.8p52);
-    vd shifted = x * vset(0x1.71547652b82fep+0) + magic;
-    vd k = shifted - magic;
-    vd r = x - k * vset(0x1.62e42fefa0000p-1);
-    r = r - k * vset(0x1.cf79abc9e3b3ap-40);
-    vd r2 = r * r, r4 = r2 * r2;
-    vd p01 = vset(0x1.0000000000001p-1) + r * vset(0x1.5555555555556p-3);
-    vd p23 = vset(0x1.5555555553d63p-5) + r * vset(0x1.11111111109b3p-7);
-    vd p45 = vset(0x1.6c16c1788bd90p-10) + r * vset(0x1.a01a01a7c41d5p-13);
-    vd p67 = vset(0x1.a019b90d2ae7ap-16) + r * vset(0x1.71de0dae63bb3p-19);
-    vd p89 = vset(0x1.289185613a3d6p-22) + r * vset(0x1.af38a9b0ec855p-26);
-    vd p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * p89);
-    vd q = r + r2 * p;
-    vd power = (vd)(((vi)shifted << 52) + vseti(0x3ff0000000000000LL));
-    *exponential = power + power * q;
-    *minus_one = power * q + (power - vset(1.0));
-}
-
-/* exp(-a) and expm1(-a) for a >= 0.  Below 2^-1021 the exponential is exactly zero. */
-static INLINE void exp_minus(vd a, vd *exponential, vd *minus_one)
-{
-    exp_within(-vmin(a, vset(708.0)), exponential, minus_one);
-    *exponential = vselect(a > vset(708.0), vset(0.0), *exponential);
-}
-
 /* log(1 + z) for z in [-0.3, 1] through 2 atanh(s). */
 static INLINE vd log_one_plus(vd z)
 {
@@ -103,7 +74,12 @@ static INLINE int has_fraction(int loss)
            loss == LOSS_LOGISTIC;
 }
 
-static INLINE fraction psi_fraction(int loss, const loss_constants *k, vd r, vd y)
+/* Where psi has long reached its bound: residuals beyond are held to so many c.  A weight may then
+ * multiply the denominator (up to 1e200) without overflow; psi' r^2 needs psi' farther out. */
+#define FAR_FOR_SCORES 1e60
+#define FAR_FOR_SLOPES 1e120
+
+static INLINE fraction psi_fraction(int loss, const loss_constants *k, double far, vd r, vd y)
 {
     const vd one = vset(1.0);
     fraction psi = {one, one, one, one};
@@ -122,7 +98,7 @@ static INLINE fraction psi_fraction(int loss, const loss_constants *k, vd r, vd 
         psi.numerator = k->c * -psi.minus_one;
         psi.denominator = vset(2.0) + psi.minus_one;
     } else {
-        vd u = vmin(a * k->inverse_c, vset(1e60));
+        vd u = vmin(a * k->inverse_c, vset(far));
         psi.numerator = k->c * u;
         psi.denominator = vsqrt(one + u * u);
     }
@@ -138,7 +114,7 @@ static INLINE void psi_and_slope_at(int loss, int majorize, const loss_constants
     vd size, bend, a = vabs(r);
     const vd one = vset(1.0);
     if (has_fraction(loss)) {
-        fraction f = psi_fraction(loss, k, r, y);
+        fraction f = psi_fraction(loss, k, FAR_FOR_SLOPES, r, y);
         vd inverse = one / f.denominator, e = f.exponential;
         size = f.numerator * inverse;
         if (loss == LOSS_LOGISTIC && majorize) {

@@ -34,6 +34,8 @@
 
 #include <stddef.h>
 
+#include "isa.h"
+
 enum { LOSS_HUBER = 0, LOSS_LOG_COSH = 1, LOSS_PSEUDO_HUBER = 2, LOSS_LOGISTIC = 3,
        LOSS_SMOOTHED_HUBER = 4, LOSS_OSTROVSKII_BACH = 5, LOSS_SMOOTH_ABSOLUTE = 6,
        /* psi, psi' and rho come from functions of the caller, held to the declared bounds */
@@ -146,8 +148,7 @@ typedef void (*records_chunk)(const records_task *task, size_t first_row, size_t
                               double *scratch, double *sums);
 
 void records_chunk_base(const records_task *, size_t, size_t, double *, double *);
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define DPFAST_X86 1
+#ifdef DPFAST_X86
 void records_chunk_avx2(const records_task *, size_t, size_t, double *, double *);
 void records_chunk_avx512(const records_task *, size_t, size_t, double *, double *);
 #endif

@@ -25,24 +25,9 @@
 
 #include "records.h"
 
-#define INLINE inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 32")
+#include "vectors.h"
 
-#define L ((size_t)LANES)
 #define LINE 64 /* bytes of memory that are fetched together */
-
-typedef double vd __attribute__((vector_size(8 * LANES)));
-typedef long long vi __attribute__((vector_size(8 * LANES)));
-typedef double vd_anywhere __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
-
-static INLINE vd vload(const double *p) { return *(const vd_anywhere *)p; }
-static INLINE void vstore(double *p, vd x) { *(vd_anywhere *)p = x; }
-static INLINE vd vset(double x) { return x - (vd){0}; }
-static INLINE vi vseti(long long x) { return x - (vi){0}; }
-static INLINE vd vselect(vi mask, vd yes, vd no)
-{
-    return (vd)(((vi)yes & mask) | ((vi)no & ~mask));
-}
 
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -50,33 +35,18 @@ static INLINE vd vselect(vi mask, vd yes, vd no)
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vi){__VA_ARGS__})
 #endif
 
-/* vmin(a, b) = a < b ? a : b, like the machine instruction: b when either is NaN. */
+/* The first `count` of LANES numbers, then zeros. */
+static INLINE vd vload_part(const double *p, size_t count)
+{
 #if LANES == 8
-static INLINE vd vmin(vd a, vd b) { return (vd)_mm512_min_pd((__m512d)a, (__m512d)b); }
-static INLINE vd vmax(vd a, vd b) { return (vd)_mm512_max_pd((__m512d)a, (__m512d)b); }
-static INLINE vd vsqrt(vd a) { return (vd)_mm512_sqrt_pd((__m512d)a); }
-static INLINE vd vload_part(const double *p, size_t count)
-{
     return (vd)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1u), p);
-}
 #elif LANES == 4
-static INLINE vd vmin(vd a, vd b) { return (vd)_mm256_min_pd((__m256d)a, (__m256d)b); }
-static INLINE vd vmax(vd a, vd b) { return (vd)_mm256_max_pd((__m256d)a, (__m256d)b); }
-static INLINE vd vsqrt(vd a) { return (vd)_mm256_sqrt_pd((__m256d)a); }
-static INLINE vd vload_part(const double *p, size_t count)
-{
     static const long long edge[8] = {-1, -1, -1, -1, 0, 0, 0, 0};
     return (vd)_mm256_maskload_pd(p, _mm256_loadu_si256((const __m256i *)(edge + 4 - count)));
-}
 #else
-static INLINE vd vmin(vd a, vd b) { return vselect(a < b, a, b); }
-static INLINE vd vmax(vd a, vd b) { return vselect(a > b, a, b); }
-static INLINE vd vsqrt(vd a) { return (vd){sqrt(a[0]), sqrt(a[1])}; }
-static INLINE vd vload_part(const double *p, size_t count)
-{
     return (vd){count > 0 ? p[0] : 0.0, 0.0};
-}
 #endif
+}
 
 /* In: LANES vectors.  Out: vector whose lane i is the sum over the lanes of v[i]. */
 static INLINE vd sum_lanes(const vd *v)
@@ -951,7 +921,7 @@ static INLINE void scores_of(int loss, int weighting, const block *b)
         vd label = vload(y + i), t = predictor(b, weighting, theta0, dot, i);
         vd r = residual(loss, &k, t, label);
         vi ok = usable(loss, t, label);
-        fraction psi = psi_fraction(loss, &k, r, label);
+        fraction psi = psi_fraction(loss, &k, FAR_FOR_SCORES, r, label);
         vd divisor = psi.denominator;
         if (weighting == WEIGHT_MALLOWS) {
             divisor *= vmax(vload(norm2 + i) * inverse_radius2 + shift, one);
