@@ -75,9 +75,10 @@ static INLINE int has_fraction(int loss)
 }
 
 /* Where psi has long reached its bound: residuals beyond are held to so many c.  A weight may then
- * multiply the denominator (up to 1e200) without overflow; psi' r^2 needs psi' farther out. */
-#define FAR_FOR_SCORES 1e60
-#define FAR_FOR_SLOPES 1e120
+ * multiply the denominator (up to 1e200) without overflow; psi' r^2 needs psi' farther out.  Powers
+ * of two: psi is then exactly c. */
+#define FAR_FOR_SCORES 0x1p200
+#define FAR_FOR_SLOPES 0x1p400
 
 static INLINE fraction psi_fraction(int loss, const loss_constants *k, double far, vd r, vd y)
 {
@@ -87,8 +88,10 @@ static INLINE fraction psi_fraction(int loss, const loss_constants *k, double fa
     if (loss == LOSS_LOGISTIC) {
         vd margin = vmin(vmax(r, vset(-708.0)), vset(708.0));
         exp_within(margin, &psi.exponential, &psi.minus_one);
-        psi.numerator = y + y - one;
+        /* Exactly zero in the end: a score may be clipped after a scaling by 2^1024. */
+        psi.numerator = vselect(r > vset(708.0), vset(0.0), y + y - one);
         psi.denominator = one + psi.exponential;
+        psi.exponential = vselect(a > vset(708.0), vset(0.0), psi.exponential);
         return psi;
     }
     if (loss == LOSS_HUBER) {
