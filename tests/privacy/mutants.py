@@ -1,11 +1,12 @@
 """Plant privacy bugs one at a time and check that the test suite notices: ``make mutants``.
 
-    python -m tests.privacy.mutants [--only NAME ...] [--list] [--jobs 2] [--write]
+    python -m tests.privacy.mutants [--only NAME ... | --untried] [--list] [--jobs 2] [--write]
 
 Each mutant of ``mutant_catalogue.py`` is applied to a copy of the tree, whose extensions are
 rebuilt where needed, and the tests expected to notice it are run there; if they do not, the whole
 suite without the slow tests is.  The tests that noticed are run once more on the unchanged copy,
-where they have to pass.  The exit code is 0 only if every mutant was noticed.
+where they have to pass.  The exit code is 0 only if every mutant was noticed.  ``--write`` brings
+the rows of the stored report up to date; ``--untried`` runs the mutants that have none.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.privacy.mutant_catalogue import MUTANTS, Mutant
+from tests.privacy.mutant_report import (
+    REPORT,
+    Verdict,
+    killer_name,
+    markdown,
+    stored,
+    updated,
+    without_row,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
-REPORT = Path("bench/results/mutants.md")
 
 #: The check of the catalogue itself fails in every mutated tree, which would prove nothing.
 OWN_TEST = "tests/privacy/test_mutants.py"
@@ -44,20 +52,6 @@ PYTEST = [
     sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider",
     "-m", "not slow", "--ignore", OWN_TEST,
 ]  # fmt: skip
-
-
-class Verdict(NamedTuple):
-    """What became of one mutant.
-
-    ``killer`` is the first test that failed, empty if none did; ``fell_back`` says that it was
-    not among those expected; ``problem`` why the mutant could not be tried.
-    """
-
-    mutant: Mutant
-    killer: str
-    seconds: float
-    fell_back: bool = False
-    problem: str = ""
 
 
 class BrokenRun(Exception):
@@ -215,36 +209,11 @@ def false_alarms(verdicts: Sequence[Verdict], honest: Path, cache: Path) -> list
 # ---- report --------------------------------------------------------------------------------------
 
 
-def killer_name(verdict: Verdict) -> str:
-    """The killer without its parameters, marked if it was not among those expected."""
-    name = verdict.killer.split("[")[0] or ("BROKEN" if verdict.problem else "SURVIVED")
-    return f"{name} (not expected)" if verdict.killer and verdict.fell_back else name
-
-
 def table(verdicts: Sequence[Verdict]) -> str:
     """Plain text: mutant, killer, seconds."""
     width = max(len(v.mutant.name) for v in verdicts)
     rows = [f"{v.mutant.name:{width}}  {v.seconds:5.0f} s  {killer_name(v)}" for v in verdicts]
     return "\n".join(rows)
-
-
-def markdown(verdicts: Sequence[Verdict]) -> str:
-    """The stored report."""
-    killed = sum(bool(v.killer) for v in verdicts)
-    killers = len({v.killer.split("[")[0] for v in verdicts if v.killer})
-    lines = [
-        "# Planted privacy bugs and the tests that notice them",
-        "",
-        f"`make mutants`: {killed} of {len(verdicts)} killed, by {killers} different tests. Each "
-        "row names the first test that fails; others may fail as well.",
-        "",
-        "| bug | where | killed by |",
-        "|---|---|---|",
-    ]
-    for v in verdicts:
-        killer = killer_name(v).replace("tests/", "", 1)
-        lines.append(f"| {v.mutant.bug} | `{v.mutant.path}` | `{killer}` |")
-    return "\n".join(lines) + "\n"
 
 
 def announcer(total: int) -> Callable[[Verdict], None]:
@@ -293,7 +262,13 @@ def compile_once(cache: Path, command: list[str]) -> int:
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.privacy.mutants", description=__doc__)
-    parser.add_argument("--only", metavar="NAME", nargs="+", help="these mutants only")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", metavar="NAME", nargs="+", help="these mutants only")
+    which.add_argument(
+        "--untried",
+        action="store_true",
+        help=f"mutants without a row in {REPORT}, or changed since it was written",
+    )
     parser.add_argument("--list", action="store_true", help="list the mutants and stop")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default 2)")
     parser.add_argument("--write", action="store_true", help=f"store the result in {REPORT}")
@@ -313,6 +288,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     chosen = [m for m in MUTANTS if not options.only or m.name in options.only]
+    if options.untried:
+        chosen = without_row(MUTANTS, stored(ROOT / REPORT))
+    if not chosen:
+        print("Nothing to do.")
+        return 0
     if options.list:
         print("\n".join(f"{mutant.name}: {mutant.bug}" for mutant in chosen))
         return 0
@@ -339,8 +319,8 @@ def main() -> int:
     if wrong:
         print(f"These killers fail on the unchanged tree, too: {', '.join(wrong)}")
     if options.write:
-        (ROOT / REPORT).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / REPORT).write_text(markdown(verdicts), encoding="utf-8")
+        rows = updated(stored(ROOT / REPORT), verdicts)
+        (ROOT / REPORT).write_text(markdown(MUTANTS, rows), encoding="utf-8")
     return 1 if survivors or wrong else 0
 
 

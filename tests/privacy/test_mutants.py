@@ -9,7 +9,17 @@ import sys
 import pytest
 
 from tests.privacy.mutant_catalogue import MUTANTS, Mutant
-from tests.privacy.mutants import ROOT, BrokenRun, Verdict, killer_name, markdown, mutated, table
+from tests.privacy.mutant_report import (
+    REPORT,
+    Verdict,
+    fingerprint,
+    killer_name,
+    markdown,
+    stored,
+    updated,
+    without_row,
+)
+from tests.privacy.mutants import ROOT, BrokenRun, mutated, table
 
 CLEAN = ("tests/privacy/test_mutants.py",)
 
@@ -58,7 +68,32 @@ def test_reports_name_killers_and_survivors():
     assert killer_name(survived) == "SURVIVED"
     assert killer_name(survived._replace(problem="no build")) == "BROKEN"
     assert table([killed, survived]).count(mutant.name) == 2
-    assert "1 of 2 killed" in markdown([killed, survived])
+    other = survived._replace(mutant=MUTANTS[1])
+    assert "1 of 2 killed" in markdown(MUTANTS, updated({}, [killed, other]))
+
+
+def test_a_run_of_some_keeps_the_rows_of_the_others(tmp_path):
+    """What is written is read back; a bug that was changed counts as not tried."""
+    first, second = MUTANTS[:2]
+    rows = updated({}, [Verdict(first, "tests/a.py::test_b[x | y]", 1.0)])
+    path = tmp_path / "report.md"
+    path.write_text(markdown(MUTANTS, rows), encoding="utf-8")
+    assert stored(path) == rows
+    assert stored(tmp_path / "none.md") == {}
+    assert without_row(MUTANTS[:2], stored(path)) == [second]
+    both = updated(stored(path), [Verdict(second, "tests/c.py::test_d", 1.0)])
+    assert without_row(MUTANTS[:2], both) == []
+    changed = first._replace(edits=(("a", "b"),))
+    assert without_row([changed, second], both) == [changed]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_planted_bug_was_tried_and_noticed(mutant):
+    """``python -m tests.privacy.mutants --untried --write`` after a bug is added or changed."""
+    rows = stored(ROOT / REPORT)
+    assert mutant.name in rows, "not tried yet"
+    assert rows[mutant.name].fingerprint == fingerprint(mutant), "changed since it was tried"
+    assert rows[mutant.name].killer not in ("SURVIVED", "BROKEN")
 
 
 @pytest.mark.slow
