@@ -39,7 +39,7 @@ def test_count(benchmark, n, lreg):
         n=n,
         reference=lambda: recursion_count(*arguments, EIGENVALUE),
         limit="100x",
-        accuracy=abs(count - recursion_count(*arguments, EIGENVALUE)),
+        accuracy=abs(count / recursion_count(*arguments, EIGENVALUE) - 1.0),
     )
     if count > 5e4 and not is_quick():
         assert found["reference"] > 100 * found["function"]
