@@ -90,7 +90,7 @@ def norm_steps(sensitivity: float, grid: float) -> int:
         raise InvalidInput(
             f"sensitivity and grid must be positive; received {sensitivity!r}, {grid!r}."
         )
-    return math.ceil(sensitivity / grid * _UP) + 1
+    return math.floor(sensitivity / grid * _UP + 2.0**-29) + 1
 
 
 def exponential_cost(rate: tuple[int, int], steps: int) -> float:

@@ -78,13 +78,22 @@ def test_k5_the_cost_bounds_the_renyi_divergence():
     assert worst >= 0.99
 
 
+@pytest.mark.parametrize("distance", [0.4, 1.0, 1.7, 3.0, 7.2, 4095.0, 4096.3])
+def test_k5_rounded_norms_move_by_their_steps_and_no_less(distance):
+    """Halves and what is just below them, in steps of a grid of 1; attained exactly."""
+    norms = np.arange(64) / 8.0
+    norms = np.concatenate([norms, np.nextafter(norms, -1.0)[1:]])
+    moved = [abs(round(a + distance * t) - round(a)) for a in norms for t in (1.0, 0.99, 0.5)]
+    assert max(moved) == norm_steps(distance, 1.0)
+
+
 def test_k5_scores_move_by_at_most_their_steps():
     rng = np.random.default_rng(0)
     worst = 0
     sensitivity = gradient_norm(1.3, 1000, 7, depth=100)
     grid = sensitivity / STEPS_PER_RECORD
     steps = norm_steps(sensitivity, grid)
-    assert steps <= STEPS_PER_RECORD + 2
+    assert steps <= STEPS_PER_RECORD + 1
     for norm in rng.uniform(0.0, 1.3, size=20_000):
         worst = max(worst, abs(round((norm + sensitivity) / grid) - round(norm / grid)))
     assert STEPS_PER_RECORD <= worst <= steps

@@ -1571,8 +1571,8 @@ NON_CONVEX = (
         "rounding of norms to the grid is free",
         NONCONVEX,
         NONCONVEX_TESTS,
-        "return math.ceil(sensitivity / grid * _UP) + 1",
-        "return math.floor(sensitivity / grid)",
+        "return math.floor(sensitivity / grid * _UP + 2.0**-29) + 1",
+        "return max(1, math.floor(sensitivity / grid))",
     ),
 )
 
