@@ -12,7 +12,7 @@ import dpfast
 from dpfast.baselines import objective_perturbation
 from dpfast.curator import Curator
 from dpfast.curator.certified import _Search, certified_minimiser
-from dpfast.curator.perturbation import perturbation_terms
+from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.data import as_records
 from dpfast.models import Bounded, LogCosh, Logistic, Objective
 from dpfast.privacy.scaled_release import normal_error, normal_vector
@@ -64,6 +64,47 @@ def test_the_output_noise_covers_the_tolerance(loss):
     assert terms.receipt.noise_scale > terms.distance
     # and it is small beside what the tilt does
     assert terms.receipt.noise_scale < 0.05 * terms.tilt_scale / objective.ridge
+
+
+def test_the_farthest_point_where_a_search_may_end_is_within_the_distance():
+    """A search that starts where the tolerance is just kept ends there: the worst of its errors."""
+    X, y = sample(300)
+    objective = Objective(Logistic(), Bounded(2.0), 3, fit_intercept=False, ridge=0.2)
+    curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(1))
+    terms = perturbation_terms(curator, 2.0, BUDGET)
+    tilt = normal_vector(terms.tilt_scale, 3, dpfast.SeededNoise(2))
+    search = _Search(curator, terms.plan, tilt)
+    middle = certified_minimiser(curator, terms.plan, tilt).theta
+    weakest = np.linalg.eigh(search.run(middle).hessian)[1][:, 0]
+
+    def stays(length):
+        start = middle + length * weakest
+        return bool((search.run(start).theta == start).all())
+
+    low, high = 0.0, 10.0 * terms.distance
+    for _ in range(40):
+        between = 0.5 * (low + high)
+        low, high = (between, high) if stays(between) else (low, between)
+    assert 0.5 * terms.distance < low <= terms.distance
+
+
+def test_the_curator_tilts_by_the_scale_it_announces():
+    """The tilt, read off what is released: its standard deviation is that of the terms.
+
+    700 runs of 3 coordinates, 4.9 standard errors (7.6%) either way: false failure 1e-6; power
+    above 0.99 against a scale that is wrong by 12%.
+    """
+    X, y = sample(300)
+    objective = Objective(Logistic(), Bounded(2.0), 3, fit_intercept=False, ridge=0.2)
+    found = []
+    for seed in range(700):
+        source, ledger = dpfast.SeededNoise(seed), dpfast.Ledger(BUDGET)
+        curator = Curator(as_records(X, y), objective, ledger, source)
+        terms = perturbation_terms(curator, 2.0, BUDGET)
+        theta = perturbed_minimiser(curator, terms).value
+        residual = y - 1.0 / (1.0 + np.exp(-X @ theta))
+        found.append(residual @ X / len(y) - 0.2 * theta)
+    assert abs(np.std(found) / terms.tilt_scale - 1.0) < 4.9 / math.sqrt(2.0 * 2100)
 
 
 def test_the_tilt_is_normal_to_within_its_error():
