@@ -191,10 +191,20 @@ def target_table(rows: list[Case]) -> str:
     return "\n".join(lines)
 
 
+def processor() -> str:
+    """Architecture and, where the system tells, the name of the processor."""
+    try:
+        told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    name = next((line for line in told.splitlines() if line.startswith("model name")), "")
+    return f"{platform.machine()}, {name.partition(':')[2].strip() or 'unknown'}"
+
+
 def page(rows: list[Case], loads: tuple[float, float]) -> str:
     return f"""# Kernels at the machine's limit
 
-`python -m bench limits --store`. Logistic loss, Mallows weights, best rounds; {platform.machine()},
+`python -m bench limits --store`. Logistic loss, Mallows weights, best rounds; {processor()},
 {os.cpu_count()} CPUs, {" ".join(records._available_isas())}; load average {loads[0]:.2f} before and
 {loads[1]:.2f} after (the benchmark itself makes up to 2).
 
