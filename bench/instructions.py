@@ -59,8 +59,9 @@ def count(code: str) -> int:
 def instructions(case: str) -> int:
     """Instructions of one call."""
     loss, p, want = CASES[case]
-    few, many = (count(CODE.format(p=p, loss=loss, want=want, calls=calls)) for calls in (4, 404))
-    return round((many - few) / 400)
+    calls = 4000 // p  # enough to drown the start-up, few enough for minutes
+    few, many = (count(CODE.format(p=p, loss=loss, want=want, calls=4 + k)) for k in (0, calls))
+    return round((many - few) / calls)
 
 
 def main(argv: list[str] | None = None) -> int:
