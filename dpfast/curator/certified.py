@@ -128,23 +128,25 @@ def certified_minimiser(
     """
     search = _Search(curator, plan, tilt)
     start = np.zeros(plan.dimension)
-    few = pilot(curator) if tilt is None else None
+    few = pilot(curator, plan) if tilt is None else None
     if few is not None:
-        # only where the search starts: no proof rests on it
-        rough = plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
-        start = _Search(few, rough).fast(start, 30)[0]
+        start = _Search(*few).fast(start, 30)[0]
     return search.run(start)
 
 
-def pilot(curator: Curator) -> Curator | None:
-    """Holds a few of many records, whose minimiser is where a search starts; None for few."""
+Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
+
+
+def pilot(curator: Curator, plan: Plan) -> tuple[Curator, Plan] | None:
+    """A few of many records and a rough plan, for where to start; None if there are not many.
+
+    No proof rests on where a search starts.
+    """
     if not curator.n > 4 * PILOT:
         return None
     few = thinned(curator._records, PILOT)
-    return type(curator)(few, curator.objective, curator.ledger, curator._noise, curator._threads)
-
-
-Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
+    room = type(curator)(few, curator.objective, curator.ledger, curator._noise, curator._threads)
+    return room, plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
 
 
 class PenalisedObjective(Generic[Plan]):

@@ -58,12 +58,10 @@ def smooth_plan(curator: Curator, radius: float) -> SmoothPlan:
 def smooth_minimiser(curator: Curator, plan: SmoothPlan) -> Minimiser:
     """A point at which the exact gradient is at most ``plan.tolerance``, for every data set."""
     search = _Search(curator, plan)
-    few = pilot(curator)
+    few = pilot(curator, plan)
     done = False
     if few is not None:
-        # only where the search starts: no proof rests on it
-        rough = plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
-        start, _, _ = _Search(few, rough).run(np.zeros(plan.dimension), PILOT_STEPS)
+        start, _, _ = _Search(*few).run(np.zeros(plan.dimension), PILOT_STEPS)
         theta, hessian, done = search.run(start, PILOT_STEPS)
     if not done:
         theta, hessian, _ = search.run(np.zeros(plan.dimension), plan.most_steps)

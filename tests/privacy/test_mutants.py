@@ -21,6 +21,8 @@ from tests.privacy.mutant_report import (
 )
 from tests.privacy.mutants import ROOT, BrokenRun, mutated, table
 
+ROWS = stored(ROOT / REPORT)
+
 CLEAN = ("tests/privacy/test_mutants.py",)
 
 
@@ -90,10 +92,9 @@ def test_a_run_of_some_keeps_the_rows_of_the_others(tmp_path):
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_planted_bug_was_tried_and_noticed(mutant):
     """``python -m tests.privacy.mutants --untried --write`` after a bug is added or changed."""
-    rows = stored(ROOT / REPORT)
-    assert mutant.name in rows, "not tried yet"
-    assert rows[mutant.name].fingerprint == fingerprint(mutant), "changed since it was tried"
-    assert rows[mutant.name].killer not in ("SURVIVED", "BROKEN")
+    assert mutant.name in ROWS, "not tried yet"
+    assert ROWS[mutant.name].fingerprint == fingerprint(mutant), "changed since it was tried"
+    assert ROWS[mutant.name].killer not in ("SURVIVED", "BROKEN")
 
 
 @pytest.mark.slow

@@ -6,7 +6,26 @@ import math
 
 import numpy as np
 
-from dpfast.models import LogCosh, OstrovskiiBach, PseudoHuber, SmoothedHuber
+import dpfast
+from dpfast.curator import Curator
+from dpfast.data import as_records
+from dpfast.models import (
+    Bounded,
+    LogCosh,
+    Objective,
+    OstrovskiiBach,
+    PseudoHuber,
+    SmoothedHuber,
+)
+
+
+def curator_of(X, y, loss, scale, radius, intercept=False, ridge=0.0):
+    """Holds rows in a ball, for a search for the minimiser."""
+    objective = Objective(
+        loss, Bounded(radius), X.shape[1], fit_intercept=intercept, scale=scale, ridge=ridge
+    )
+    ledger, noise = dpfast.Ledger(1.0), dpfast.SeededNoise(0)
+    return Curator(as_records(X, y), objective, ledger, noise)
 
 
 def hostile(rng, n, d, binary):

@@ -23,7 +23,8 @@ from dpfast.privacy.sensitivity_release import (
     public_scale,
 )
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease
-from tests.release.test_functional import BUDGET, LOSS, confident, extreme_pairs, opened, sample
+from tests.release.neighbours import assert_told_apart_no_better, pair_at_the_extremes
+from tests.release.test_functional import BUDGET, LOSS, extreme_pairs, opened, sample
 
 OPTIONS = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0), "procedure": "paper"}
 
@@ -88,27 +89,18 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
 
     False failure below 1e-6 for each of 21 thresholds; power 0.9 against noise a third as large.
     """
-    budget, n = dpfast.ApproxDP(1.5, 1e-4), 60
-    X, y = np.ones((n, 1)), np.linspace(-1.0, 1.0, n)
-    found = []
-    for extreme in (1e9, -1e9):
-        data = y.copy()
-        data[0] = extreme
+    budget, found = dpfast.ApproxDP(1.5, 1e-4), []
+    for X, y in pair_at_the_extremes():
         runs = [
             dpfast.release_functional(
-                X, data, LOSS, "x1", scale=1.0, privacy=budget, domain=Ball(1.0), ridge=3.0,
+                X, y, LOSS, "x1", scale=1.0, privacy=budget, domain=Ball(1.0), ridge=3.0,
                 procedure="paper",
             )
             for _ in range(600)
         ]  # fmt: skip
         assert all(run.certified for run in runs)
         found.append([run.value for run in runs])
-    on, off = (np.array(side) for side in found)
-    assert on.mean() > off.mean()
-    for level in np.quantile(off, np.linspace(0.02, 0.98, 21)):
-        p = confident(int((on > level).sum()), len(on))[0]
-        q = confident(int((off > level).sum()), len(off))[1]
-        assert p <= math.exp(1.5) * q + 1e-4
+    assert_told_apart_no_better(*found, 1.5, 1e-4)
 
 
 def test_too_few_records_are_a_result_that_says_how_many_are_needed():

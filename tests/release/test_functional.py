@@ -7,7 +7,6 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy.special import betaincinv
 
 import dpfast
 from dpfast.curator import Curator
@@ -18,6 +17,11 @@ from dpfast.data import as_records
 from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic, Objective, Product
 from dpfast.models.products import Interval, OneHot
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease, TestAndRelease
+from tests.release.neighbours import (
+    assert_told_apart_no_better,
+    pair_at_the_extremes,
+    parts_of_the_factors,
+)
 
 BUDGET = dpfast.ApproxDP(4.0, 1e-6)
 LOSS = LogCosh(2.0)
@@ -136,24 +140,10 @@ def test_scales_and_shifts_of_neighbours_obey_the_factors():
         choices = functional_terms(plan, sides[0].terms, l0, [size])
         if choices is None:
             continue
-        choice = choices[0]
-        omega, other = (side._scale(side._found(), w, choice) for side in sides)
-        omega, other = omega / choice.multiplier, other / choice.multiplier
-        shift = abs(w @ (sides[0]._found().theta - sides[1]._found().theta))
-        assert shift <= omega
-        assert abs(other / omega - 1.0) <= choice.tau
-        assert omega <= choice.shift_bound
-        largest_shift = max(largest_shift, shift / omega)
-        largest_ratio = max(largest_ratio, abs(other / omega - 1.0) / choice.tau)
+        shift, ratio = parts_of_the_factors(sides, w, choices[0])
+        largest_shift, largest_ratio = max(largest_shift, shift), max(largest_ratio, ratio)
     assert largest_shift > 0.3
     assert largest_ratio > 0.03
-
-
-def confident(successes, trials, error=5e-7):
-    """Clopper-Pearson limits of a probability."""
-    low = betaincinv(successes, trials - successes + 1, error) if successes else 0.0
-    high = betaincinv(successes + 1, trials - successes, 1 - error) if successes < trials else 1.0
-    return low, high
 
 
 @pytest.mark.parametrize("kind", ["functional", "leverage", "parameter"])
@@ -162,27 +152,18 @@ def test_two_neighbours_are_told_apart_no_better_than_promised(kind):
 
     False failure below 1e-6 for each of 21 thresholds; power 0.9 against noise a third as large.
     """
-    budget, n = dpfast.ApproxDP(1.5, 1e-4), 60
-    X, y = np.ones((n, 1)), np.linspace(-1.0, 1.0, n)
-    found = []
-    for extreme in (1e9, -1e9):
-        data = y.copy()
-        data[0] = extreme
+    budget, found = dpfast.ApproxDP(1.5, 1e-4), []
+    for X, y in pair_at_the_extremes():
         options = {"scale": 1.0, "privacy": budget, "domain": Ball(1.0), "ridge": 3.0}
         if kind == "leverage":
             options["certificate"] = kind
         if kind == "parameter":
-            runs = [dpfast.release_parameter(X, data, LOSS, **options) for _ in range(800)]
+            runs = [dpfast.release_parameter(X, y, LOSS, **options) for _ in range(800)]
             found.append([run.params[0] for run in runs])
         else:
-            runs = [dpfast.release_functional(X, data, LOSS, "x1", **options) for _ in range(800)]
+            runs = [dpfast.release_functional(X, y, LOSS, "x1", **options) for _ in range(800)]
             found.append([run.value for run in runs])
-    on, off = (np.array(side) for side in found)
-    assert on.mean() > off.mean()
-    for level in np.quantile(off, np.linspace(0.02, 0.98, 21)):
-        p = confident(int((on > level).sum()), len(on))[0]
-        q = confident(int((off > level).sum()), len(off))[1]
-        assert p <= math.exp(1.5) * q + 1e-4
+    assert_told_apart_no_better(*found, 1.5, 1e-4)
 
 
 def test_several_functionals_share_one_certificate():

@@ -8,19 +8,15 @@ import pytest
 import dpfast
 from dpfast.curator import Curator, certified
 from dpfast.data import as_records
-from dpfast.models import Bounded, LogCosh, Logistic, Objective, PseudoHuber
+from dpfast.models import LogCosh, Logistic, Objective, PseudoHuber
 from dpfast.privacy import certified_minimiser as constants
-from tests.release.hostile import exact_gradient, hostile
+from tests.release.hostile import curator_of, exact_gradient, hostile
 
 LOSSES = [(LogCosh(2.0), 1.0), (PseudoHuber(1.0), 0.7), (Logistic(), None)]
 
 
 def keeper(X, y, loss, scale, radius, intercept=False, ridge=0.0):
-    objective = Objective(
-        loss, Bounded(radius), X.shape[1], fit_intercept=intercept, scale=scale, ridge=ridge
-    )
-    ledger, noise = dpfast.Ledger(1.0), dpfast.SeededNoise(0)
-    curator = Curator(as_records(X, y), objective, ledger, noise)
+    curator = curator_of(X, y, loss, scale, radius, intercept, ridge)
     return curator, certified.certified_plan(curator, radius)
 
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import betaincinv
 
 import dpfast
 from dpfast.baselines import objective_perturbation
@@ -16,6 +15,7 @@ from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.data import as_records
 from dpfast.models import Bounded, LogCosh, Logistic, Objective
 from dpfast.privacy.scaled_release import normal_error, normal_vector
+from tests.release.neighbours import assert_told_apart_no_better
 
 BUDGET = dpfast.ApproxDP(1.0, 1e-6)
 
@@ -131,10 +131,4 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
                 for _ in range(runs)
             ]
         )
-    on, off = np.array(found)
-    assert on.mean() > off.mean()
-    for level in np.quantile(off, np.linspace(0.02, 0.98, 21)):
-        a, b = int((on > level).sum()), int((off > level).sum())
-        p = betaincinv(a, runs - a + 1, 5e-7)
-        q = betaincinv(b + 1, runs - b, 1 - 5e-7)
-        assert p <= math.exp(2.0) * q + 1e-3
+    assert_told_apart_no_better(*found, 2.0, 1e-3)

@@ -31,7 +31,8 @@ from dpfast.privacy import smooth_minimiser as constants
 from dpfast.privacy.sensitivity_release import COUNT
 from dpfast.release import NotCertified, ParameterRelease
 from dpfast.release.recursion import RecursiveCertificate
-from tests.release.hostile import exact_gradient, hostile
+from tests.release.hostile import curator_of, exact_gradient, hostile
+from tests.release.neighbours import assert_told_apart_no_better, pair_at_the_extremes
 
 LOSSES = [
     (SmoothedHuber(1.345, 0.5), 1.0), (SmoothedHuber(1.0, 0.01), 0.7), (LogCosh(2.0), 1.0),
@@ -42,11 +43,7 @@ BUDGET = dpfast.ApproxDP(4.0, 1e-6)
 
 
 def keeper(X, y, loss, scale, radius, intercept=False, ridge=0.0):
-    objective = Objective(
-        loss, Bounded(radius), X.shape[1], fit_intercept=intercept, scale=scale, ridge=ridge
-    )
-    ledger, noise = dpfast.Ledger(1.0), dpfast.SeededNoise(0)
-    curator = Curator(as_records(X, y), objective, ledger, noise)
+    curator = curator_of(X, y, loss, scale, radius, intercept, ridge)
     return curator, smooth.smooth_plan(curator, radius)
 
 
@@ -452,29 +449,17 @@ def test_r27_releases_have_the_stated_noise_around_the_minimiser(loss):
 
 def test_r27_two_neighbours_are_told_apart_no_better_than_promised():
     """As the test of the other releases: 800 runs each, 21 half-lines at 5e-7 each."""
-    from scipy.special import betaincinv
-
-    budget, n = dpfast.ApproxDP(1.5, 1e-4), 60
-    X, y = np.ones((n, 1)), np.linspace(-1.0, 1.0, n)
-    sides = []
-    for extreme in (1e9, -1e9):
-        data = y.copy()
-        data[0] = extreme
+    budget, sides = dpfast.ApproxDP(1.5, 1e-4), []
+    for X, y in pair_at_the_extremes():
         runs = [
             dpfast.release_parameter(
-                X, data, SmoothedHuber(1.0, 0.5), scale=1.0, privacy=budget, ridge=3.0,
+                X, y, SmoothedHuber(1.0, 0.5), scale=1.0, privacy=budget, ridge=3.0,
                 domain=dpfast.Ball(1.0), certificate="smooth",
             )
             for _ in range(800)
         ]  # fmt: skip
-        sides.append(np.array([run.params[0] for run in runs]))
-    on, off = sides
-    assert on.mean() > off.mean()
-    for level in np.quantile(off, np.linspace(0.02, 0.98, 21)):
-        p, q = int((on > level).sum()), int((off > level).sum())
-        low = betaincinv(p, 801 - p, 5e-7) if p else 0.0
-        high = betaincinv(q + 1, 800 - q, 1 - 5e-7)
-        assert low <= math.exp(1.5) * high + 1e-4
+        sides.append([run.params[0] for run in runs])
+    assert_told_apart_no_better(*sides, 1.5, 1e-4)
 
 
 def test_r26_certificates_are_lower_bounds():

@@ -1,0 +1,45 @@
+"""What every release has to hold for neighbours: limits of what tells them apart, and factors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import betaincinv
+
+
+def confident(successes, trials, error=5e-7):
+    """Clopper-Pearson limits of a probability."""
+    low = betaincinv(successes, trials - successes + 1, error) if successes else 0.0
+    high = betaincinv(successes + 1, trials - successes, 1 - error) if successes < trials else 1.0
+    return low, high
+
+
+def pair_at_the_extremes(n=60):
+    """One covariate, always one; the first response is 1e9 on one side and -1e9 on the other."""
+    X, y = np.ones((n, 1)), np.linspace(-1.0, 1.0, n)
+    for extreme in (1e9, -1e9):
+        data = y.copy()
+        data[0] = extreme
+        yield X, data
+
+
+def assert_told_apart_no_better(on, off, epsilon, delta):
+    """All of 21 half-lines of numbers released for two neighbours, at 1e-6 each."""
+    on, off = np.asarray(on), np.asarray(off)
+    assert on.mean() > off.mean()
+    for level in np.quantile(off, np.linspace(0.02, 0.98, 21)):
+        p = confident(int((on > level).sum()), len(on))[0]
+        q = confident(int((off > level).sum()), len(off))[1]
+        assert p <= math.exp(epsilon) * q + delta
+
+
+def parts_of_the_factors(sides, w, choice):
+    """How much of its bounds a pair attains: the shift of w'theta, and the ratio of the scales."""
+    omega, other = (side._scale(side._found(), w, choice) for side in sides)
+    omega, other = omega / choice.multiplier, other / choice.multiplier
+    shift = abs(w @ (sides[0]._found().theta - sides[1]._found().theta))
+    assert shift <= omega
+    assert abs(other / omega - 1.0) <= choice.tau
+    assert omega <= choice.shift_bound
+    return shift / omega, abs(other / omega - 1.0) / choice.tau
