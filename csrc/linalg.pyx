@@ -18,7 +18,7 @@ from libc.float cimport DBL_MAX
 from libc.math cimport NAN, fabs, frexp, ldexp, sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
-from scipy.linalg.cython_blas cimport dgemm, dsyrk
+from scipy.linalg.cython_blas cimport ddot, dgemm, dsyrk
 from scipy.linalg.cython_lapack cimport dsyevd
 
 import numpy as np
@@ -219,6 +219,27 @@ cdef int _lapack(double *vectors, Py_ssize_t p, double *values) noexcept nogil:
     return info
 
 
+cdef int _rotated(const double *S, Py_ssize_t p, double largest, double *values, double *vectors,
+                  double *work) noexcept nogil:
+    """Eigenvalues and vectors of a symmetric matrix, entries at most `largest`, by rotations."""
+    cdef Py_ssize_t i
+    cdef int exponent
+    cdef double unit
+    # A power of two brings the entries to at most 1: no square overflows, nothing rounds.
+    frexp(largest, &exponent)
+    if exponent < -1000:
+        exponent = -1000
+    unit = ldexp(1.0, -exponent)
+    for i in range(p * p):
+        work[i] = S[i] * unit
+    if _jacobi(work, p, values, vectors) != 0:
+        return 1
+    for i in range(p):
+        values[i] = ldexp(values[i], exponent)
+    _sort_ascending(values, vectors, p)
+    return 0
+
+
 cdef int symmetric_eigen(const double *A, Py_ssize_t p, double *values, double *vectors,
                          double *scratch) noexcept nogil:
     """Eigenvalues of the symmetric part of `A`, ascending, and eigenvectors as rows.
@@ -227,38 +248,30 @@ cdef int symmetric_eigen(const double *A, Py_ssize_t p, double *values, double *
     Returns 0, or 1 where `A` is not finite (values and vectors are then NaN), or -1 (no memory).
     """
     cdef Py_ssize_t i
-    cdef int exponent, info
-    cdef double largest = _largest(A, p * p), unit
-    cdef double[JACOBI_MAX_P * JACOBI_MAX_P] rotated
+    cdef int status = 1
+    cdef double largest = _largest(A, p * p)
+    cdef double[JACOBI_MAX_P * JACOBI_MAX_P] few
+    cdef double *many
     _symmetric_part(A, p, scratch)
-    if largest != largest:
+    if largest == largest:
+        if p <= JACOBI_MAX_P:
+            status = _rotated(scratch, p, largest, values, vectors, few)
+        if status > 0:
+            memcpy(vectors, scratch, p * p * sizeof(double))
+            status = _lapack(vectors, p, values)
+        if status > 0 and p > JACOBI_MAX_P:
+            # LAPACK gives up on some matrices whose entries span hundreds of orders of magnitude.
+            many = <double *> malloc(p * p * sizeof(double))
+            if many == NULL:
+                return -1
+            status = _rotated(scratch, p, largest, values, vectors, many)
+            free(many)
+    if status > 0:
         for i in range(p):
             values[i] = NAN
         for i in range(p * p):
             vectors[i] = NAN
-        return 1
-    if p <= JACOBI_MAX_P:
-        # A power of two brings the entries to at most 1: no square overflows, nothing rounds.
-        frexp(largest, &exponent)
-        if exponent < -1000:
-            exponent = -1000
-        unit = ldexp(1.0, -exponent)
-        for i in range(p * p):
-            rotated[i] = scratch[i] * unit
-        if _jacobi(rotated, p, values, vectors) == 0:
-            for i in range(p):
-                values[i] = ldexp(values[i], exponent)
-            _sort_ascending(values, vectors, p)
-            return 0
-    memcpy(vectors, scratch, p * p * sizeof(double))
-    info = _lapack(vectors, p, values)
-    if info > 0:                                    # LAPACK did not converge
-        for i in range(p):
-            values[i] = NAN
-        for i in range(p * p):
-            vectors[i] = NAN
-        return 1
-    return info
+    return status
 
 
 # ---------------------------------------------------------------------------------------------
@@ -583,6 +596,41 @@ def floored_step(H, g, double floor):
         free(memory)
     _check_memory(status)
     return out, values, inverse
+
+
+def capped_step(theta, direction, double step_size, double max_step):
+    """``theta - step_size * direction``, where a direction longer than `max_step` is cut to it.
+
+    A direction whose length is not finite carries no information: the step is then zero.
+
+    Parameters
+    ----------
+    theta, direction : ndarray of shape (p,)
+    step_size : float
+    max_step : float
+        Positive.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+    """
+    cdef cnp.ndarray start = _float_array(theta, "theta")
+    cdef Py_ssize_t p = cnp.PyArray_SIZE(start), i
+    cdef cnp.ndarray step = _vector(direction, "direction", p), out = _new_vector(p)
+    cdef const double *old = _data(_vector(start, "theta", p))
+    cdef const double *d = _data(step)
+    cdef double *new = _data(out)
+    cdef double factor = 1.0, length
+    cdef int n = <int> p, one = 1
+    length = sqrt(ddot(&n, <double *> d, &one, <double *> d, &one))
+    if not length <= DBL_MAX:
+        memcpy(new, old, p * sizeof(double))
+        return out
+    if length > max_step:
+        factor = max_step / length
+    for i in range(p):
+        new[i] = old[i] - step_size * (d[i] * factor)
+    return out
 
 
 def noise_after_steps(inverses, curvatures, step_sizes, gradient_scales, curvature_scales):

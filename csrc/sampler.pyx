@@ -79,12 +79,11 @@ cdef extern from *:
     #endif
     }
 
-    /* memset that the compiler may not remove */
+    /* memset that the compiler may not remove: for all it knows, the barrier reads the memory */
     static void dpf_wipe(void *memory, size_t size)
     {
-        volatile unsigned char *bytes = (volatile unsigned char *)memory;
-        while (size--)
-            *bytes++ = 0;
+        memset(memory, 0, size);
+        __asm__ volatile("" : : "r"(memory) : "memory");
     }
 
     static long dpf_process_id(void) { return (long)getpid(); }

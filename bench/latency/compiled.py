@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from functools import cache
-from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from dpfast.data import Records
 from dpfast.models import LogCosh, Mallows, Objective
 from dpfast.optimize import Newton
 from dpfast.optimize.planning import plan_steps
-from dpfast.privacy.mechanisms import symmetric_grid, vector_grid
 
 HERE = Path(__file__).resolve().parent
 
@@ -91,9 +89,9 @@ class CompiledFit:
 
 def _step(plan: Plan, size: float, p: int) -> tuple[Any, ...]:
     parts = [(0.0, 0.0, 0.0, 0)] * 3
-    for slot, receipt in zip(compress((0, 1, 2), plan.wanted), plan.receipts, strict=True):
-        grid_of = symmetric_grid if slot else vector_grid
-        bits, grid, grid_off = grid_of(receipt.noise_scale, p)
-        parts[slot] = (receipt.noise_scale, grid, grid_off, bits)
+    for slot, place in enumerate(plan.order):
+        if place >= 0:
+            bits, grid, grid_off = plan.grids.steps[place]
+            parts[slot] = (plan.receipts[place].noise_scale, grid, grid_off, bits)
     floor = 2.0 * parts[1][0] * p**0.5
     return (plan.want, size, floor, *parts)

@@ -7,7 +7,6 @@ about this folder and ``dpfast/privacy``, not about every loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from dpfast.curator import steps
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget, joint_answer_of
 from dpfast.curator.observer import hand_out, hand_out_together, source_of_noise
-from dpfast.curator.plans import Layout, Plan, make_plan, shared_plan
+from dpfast.curator.plans import Layout, Plan, make_plan, shared_planner
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
@@ -70,8 +69,8 @@ class Curator:
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
         self._layout = Layout.of(records, objective.n_coefficients)
-        self._constants = objective.constants()
-        self._plans: dict[StepBudget, Plan] = {}
+        constants = objective.constants()
+        self._shared_plan = None if constants is None else shared_planner(constants, self._layout)
 
     @property
     def guarantee(self) -> str:
@@ -93,12 +92,12 @@ class Curator:
         Charges the cost of its plan (claims C17 to C19 of PROOFS.md, C37 with a free scale), before
         the records are read.  Replacement of one record, n public.
         """
-        plan = self._plans.get(budget) or self.plan(budget, theta)
+        plan = self.plan(budget, theta)
         self.ledger.charge(plan.cost, plan.label)
         sums = self._sums(theta, plan.want)
         question = (plan.label, plan.cost.mu, theta)
-        values = list(compress(sums, plan.wanted))
-        released = hand_out_together(self._noise, question, plan.receipts, values)
+        values = [value for value in sums if value is not None]
+        released = hand_out_together(self._noise, question, plan.receipts, plan.grids, values)
         released.append(NONE)
         gradient, hessian, meat = plan.order
         parts = (released[gradient], released[hessian], released[meat], plan.cost.mu)
@@ -116,12 +115,9 @@ class Curator:
             If a part of the budget is too small, or so large that the release grid would be finer
             than floating point resolves.
         """
-        found = self._plans.get(budget)
-        if found is None:
-            if self._constants is None:
-                return make_plan(self.objective, self._layout, budget, theta)
-            found = self._plans[budget] = shared_plan(self._constants, self._layout, budget)
-        return found
+        if self._shared_plan is not None:
+            return self._shared_plan(budget)
+        return make_plan(self.objective, self._layout, budget, theta)
 
     def receipts(self, budget: StepBudget, theta: Array | None = None) -> list[Receipt]:
         """The receipts :meth:`joint` would give; touches nothing, costs nothing."""

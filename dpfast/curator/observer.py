@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Answer, Receipt, answer_of
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
-from dpfast.privacy.mechanisms import release_together
+from dpfast.privacy.mechanisms import Grids, joint_grids, release_together
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = [
@@ -56,8 +55,6 @@ class Observer(Protocol):
         """
 
 
-NOISE_SCALE = attrgetter("noise_scale")
-
 OBSERVER: ContextVar[Observer | None] = ContextVar("dpfast_observer", default=None)
 
 
@@ -86,25 +83,29 @@ def hand_out(
     noise: NoiseSource, question: tuple[Any, ...], receipt: Receipt, value: NDArray[np.float64]
 ) -> Answer:
     """Add noise to one mean, in sight of the observer."""
-    return hand_out_together(noise, question, (receipt,), (value,))[0]
+    grids = joint_grids((value.shape,), (receipt.noise_scale,))
+    return hand_out_together(noise, question, (receipt,), grids, (value,))[0]
 
 
 def hand_out_together(
     noise: NoiseSource,
     question: tuple[Any, ...],
     receipts: Sequence[Receipt],
+    grids: Grids,
     values: Sequence[NDArray[np.float64]],
 ) -> list[Answer]:
     """Add noise to the means of one charge, in sight of the observer.
 
-    Every answer goes through here.
+    Every answer goes through here.  ``grids`` are those of the receipts' noise scales.
     """
-    scales = tuple(map(NOISE_SCALE, receipts))
     observer = OBSERVER.get()
     if observer is None:
-        noisy = release_together(values, scales, noise)
-        return list(map(answer_of, zip(noisy, scales, receipts, strict=True)))
-    draw = cache(lambda: release_together(values, scales, noise))  # at most once, if at all
+        noisy = release_together(values, grids, noise)
+        return [
+            answer_of((value, receipt.noise_scale, receipt))
+            for value, receipt in zip(noisy, receipts, strict=True)
+        ]
+    draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
 
     def shown(i: int) -> Answer:
         query, claim, mu, sensitivity, scale = receipts[i]

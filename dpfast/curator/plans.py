@@ -6,7 +6,8 @@ all curators for which these agree share it: the many fits of a simulation plan 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +19,10 @@ from dpfast.data import Records
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, summation_depth
 from dpfast.models import Constants, Objective
 from dpfast.privacy.budget import GDP
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.mechanisms import Grids, check_grid_range, gaussian_scale, joint_grids
 from dpfast.privacy.sensitivity import mean_rank_one, mean_score
 
-__all__ = ["Layout", "Plan", "make_plan", "shared_plan"]
+__all__ = ["Layout", "Plan", "make_plan", "shared_planner"]
 
 
 class Plan(NamedTuple):
@@ -35,20 +36,20 @@ class Plan(NamedTuple):
         What it costs as a whole.
     want : int
         What the kernels call its sums.
-    wanted : tuple of bool
-        Which of gradient, Hessian and meat it releases.
     order : tuple of int
         Positions of gradient, Hessian and meat among its quantities; -1 for what is left out.
     receipts : tuple of Receipt
         How each quantity is privatised.
+    grids : Grids
+        On which grids they are released, with the receipts' noise scales.
     """
 
     label: str
     cost: GDP
     want: int
-    wanted: tuple[bool, bool, bool]
     order: tuple[int, int, int]
     receipts: tuple[Receipt, ...]
+    grids: Grids
 
 
 class Layout(NamedTuple):
@@ -118,14 +119,19 @@ def make_plan(
         label=" + ".join([query for query, _ in wanted]),
         cost=GDP(joint_cost(objective, budget)),
         want=want,
-        wanted=(True, 1 in slots, 2 in slots),
         order=(0, slots.index(1) if 1 in slots else -1, slots.index(2) if 2 in slots else -1),
         receipts=tuple(receipts),
+        grids=joint_grids(
+            tuple([(p, p) if slot else (p,) for slot in slots]),
+            tuple([receipt.noise_scale for receipt in receipts]),
+        ),
     )
 
 
-#: Of numbers only, so that it can be shared.
-shared_plan = lru_cache(maxsize=4096)(make_plan)
+@lru_cache(maxsize=64)
+def shared_planner(constants: Constants, layout: Layout) -> Callable[[StepBudget], Plan]:
+    """:func:`make_plan` of these numbers, which remembers its plans."""
+    return lru_cache(maxsize=512)(partial(make_plan, constants, layout))
 
 
 def _receipt(

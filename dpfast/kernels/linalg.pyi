@@ -15,6 +15,9 @@ def newton_direction(
 def floored_step(
     H: ArrayLike, g: ArrayLike, floor: float
 ) -> tuple[NDArray[float64], NDArray[float64], NDArray[float64]]: ...
+def capped_step(
+    theta: ArrayLike, direction: ArrayLike, step_size: float, max_step: float
+) -> NDArray[float64]: ...
 def noise_after_steps(
     inverses: Sequence[ArrayLike],
     curvatures: Sequence[ArrayLike],

@@ -81,6 +81,16 @@ def floored_step(H: ArrayLike, g: ArrayLike, floor: float) -> tuple[Array, Array
     return direction, np.maximum(values, floor), inverse
 
 
+def capped_step(theta: ArrayLike, direction: ArrayLike, step_size: float, max_step: float) -> Array:
+    """The unit vector of the direction times the length that is left of it."""
+    start = np.asarray(theta, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        length = float(np.linalg.norm(direction))
+    if length == 0.0 or not length < np.inf:
+        return start.copy()
+    return np.asarray(start - step_size * min(length, max_step) * (np.asarray(direction) / length))
+
+
 def noise_after_steps(
     inverses: Sequence[Array],
     curvatures: Sequence[Array],

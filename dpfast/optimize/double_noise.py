@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput
+from dpfast.kernels.linalg import capped_step
 from dpfast.models import Objective
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory
@@ -120,10 +121,7 @@ class DoubleNoise:
                     majorize=k < n_steps - self.newton_steps,
                 )
                 direction, scale = released.value, released.noise_scale
-            length = float(np.linalg.norm(direction))
-            if length > max_step:
-                direction = direction * (max_step / length)
-            theta = theta - direction
+            theta = capped_step(theta, direction, 1.0, max_step)
             iterates.append(theta)
             scales.append(answer.gradient.noise_scale)
             direction_scales.append(scale)

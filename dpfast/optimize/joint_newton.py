@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput
-from dpfast.kernels.linalg import eigh, newton_direction
+from dpfast.kernels.linalg import capped_step, eigh, newton_direction
 from dpfast.models import Objective
 from dpfast.optimize.newton import curvature_noise
 from dpfast.optimize.schedules import Geometric, Schedule
@@ -31,6 +31,9 @@ Array = NDArray[np.float64]
 #: is too large comes down in one step, noise permitting.
 MOST_RATIO = 3.0
 MOST_DECREASE = 10.0
+
+#: Longest step of the coefficients, in largest scales: it only keeps the iterates finite.
+LONGEST_STEP = 1e3
 
 #: Least share of the records' weights taken to be behind the scale's majorising curvature.
 LEAST_WEIGHT = 0.05
@@ -142,7 +145,8 @@ class JointNewton:
         # 1 - 2 q / (kappa w): the mean of 2 w chi over its target
         squared = 1.0 - 2.0 * float(gradient[q]) / (corner * float(theta[q]))
         ratio = math.sqrt(min(max(squared, MOST_DECREASE**-2), MOST_RATIO**2))
-        return np.append(_moved(objective, theta[:q], signal * direction), theta[q] * ratio)
+        beta = capped_step(theta[:q], signal * direction, 1.0, LONGEST_STEP * objective.scale)
+        return np.append(beta, theta[q] * ratio)
 
     def _newton(self, objective: Objective, theta: Array, answer: JointAnswer) -> Array:
         direction, _, _ = newton_direction(
@@ -150,7 +154,7 @@ class JointNewton:
         )
         limit = math.log(MOST_RATIO)
         exponent = min(max(-float(direction[-1] / theta[-1]), -limit), limit)
-        beta = _moved(objective, theta[:-1], direction[:-1])
+        beta = capped_step(theta[:-1], direction[:-1], 1.0, LONGEST_STEP * objective.scale)
         return np.append(beta, theta[-1] * math.exp(exponent))
 
     def _curvature_change(self, last: JointAnswer, previous: JointAnswer | None) -> float:
@@ -172,13 +176,3 @@ class JointNewton:
 
     def __repr__(self) -> str:
         return f"JointNewton(newton_steps={self.newton_steps})"
-
-
-def _moved(objective: Objective, beta: Array, direction: Array) -> Array:
-    """``beta - direction``, unless that is not finite; steps are held to 1e3 of the largest scale,
-    which only keeps the iterates finite."""
-    length = float(direction @ direction) ** 0.5
-    limit = 1e3 * objective.scale
-    if not length < np.inf:
-        return beta
-    return beta - direction * min(1.0, limit / max(length, limit))

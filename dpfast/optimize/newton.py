@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput
-from dpfast.kernels.linalg import floored_step
+from dpfast.kernels.linalg import capped_step, floored_step
 from dpfast.models import Objective
 from dpfast.optimize.damping import AveragingTail, Situation, StepRule
 from dpfast.optimize.schedules import Geometric, Schedule
@@ -148,7 +147,7 @@ class Newton:
         iterates = [theta]
         answers: list[JointAnswer] = []
         inverses: list[Array] = []
-        eigenvalues = np.ones(1)
+        smallest = 1.0
         n_steps, root_p, smallest_floor = len(budgets), len(start) ** 0.5, self.floor
         phase_one = max(0, n_steps - max(self.newton_steps, rule.tail(n_steps) + 1))
         early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
@@ -168,15 +167,11 @@ class Newton:
                 matrix = with_ridge(hessian.value, ridge) if ridge else hessian.value
                 direction, eigenvalues, inverse = floored_step(matrix, slope, floor)
                 inverses.append(inverse)
+                smallest = eigenvalues[0]
                 if rule.adaptive:
                     seen = (theta, slope, direction, eigenvalues, noise_scale, k, n_steps)
                     step_sizes[k] = rule.step_size(Situation(curator, *seen))
-            step_size = step_sizes[k]
-            length = float(direction.dot(direction)) ** 0.5
-            if not length <= max_step:
-                # A direction that is not finite carries no information: stay.
-                direction = direction * (max_step / length) if length < np.inf else 0.0 * theta
-            theta = theta - (direction if step_size == 1.0 else step_size * direction)
+            theta = capped_step(theta, direction, step_sizes[k], max_step)
             iterates.append(theta)
             if progress is not None:
                 progress(k + 1, n_steps)
@@ -185,10 +180,10 @@ class Newton:
             theta=theta,
             iterates=iterates,
             step_sizes=step_sizes,
-            gradient_scales=list(map(attrgetter("gradient.noise_scale"), answers)),
+            gradient_scales=[answer.gradient.noise_scale for answer in answers],
             weights=None,
             final=answers[-1],
-            curvature_change=_curvature_change(answers, float(eigenvalues[0])),
+            curvature_change=_curvature_change(answers, smallest),
             answers=answers,
             inverses=inverses,
             early_ridges=early_ridges,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,11 @@ from dpfast.privacy.noise import NoiseSource
 
 __all__ = [
     "GRID_COST",
+    "Grids",
     "check_grid_range",
     "gaussian_scale",
     "grid_bits",
+    "joint_grids",
     "laplace_rate",
     "release_integer",
     "release_symmetric",
@@ -130,21 +133,37 @@ def symmetric_grid(noise_scale: float, p: int) -> tuple[int, float, float]:
     return bits, grid, grid_off
 
 
+class Grids(NamedTuple):
+    """What arrays that are released together need besides their values; public.
+
+    Attributes
+    ----------
+    size : int
+        How many normals the release takes.
+    bits : int
+        Bits of each, those of the finest grid.
+    steps : tuple of (int, float, float)
+        Of each array: the bits of its grid, its step, and that off the diagonal of a matrix.
+    """
+
+    size: int
+    bits: int
+    steps: tuple[tuple[int, float, float], ...]
+
+
 @lru_cache(maxsize=1024)
-def _grids(
-    shapes: tuple[tuple[int, ...], ...], noise_scales: tuple[float, ...]
-) -> tuple[int, int, tuple[tuple[int, float, float], ...]]:
-    """How many normals a release takes, of how many bits, and the grid of each of its arrays."""
-    size, grids = 0, []
+def joint_grids(shapes: tuple[tuple[int, ...], ...], noise_scales: tuple[float, ...]) -> Grids:
+    """The grids of vectors and symmetric matrices of these shapes with noise of these scales."""
+    size, steps = 0, []
     for shape, noise_scale in zip(shapes, noise_scales, strict=True):
         p = shape[0]
         size += p if len(shape) == 1 else p * (p + 1) // 2
-        grids.append((vector_grid if len(shape) == 1 else symmetric_grid)(noise_scale, p))
-    return size, max([bits for bits, _, _ in grids]), tuple(grids)
+        steps.append((vector_grid if len(shape) == 1 else symmetric_grid)(noise_scale, p))
+    return Grids(size, max([bits for bits, _, _ in steps]), tuple(steps))
 
 
 def release_together(
-    values: Sequence[NDArray[np.float64]], noise_scales: Sequence[float], source: NoiseSource
+    values: Sequence[NDArray[np.float64]], grids: Grids, source: NoiseSource
 ) -> list[NDArray[np.float64]]:
     """Release vectors and symmetric matrices with independent normal noise (claim C16).
 
@@ -155,12 +174,12 @@ def release_together(
     ----------
     values : sequence of ndarray of shape (p,) or (p, p)
         Vectors as for :func:`release_vector`, matrices as for :func:`release_symmetric`.
-    noise_scales : sequence of float
+    grids : Grids
+        From :func:`joint_grids`, with their shapes and noise scales.
     source : NoiseSource
     """
-    shapes = tuple([value.shape for value in values])
-    size, bits, grids = _grids(shapes, tuple(noise_scales))
-    return release(values, source.normals(size, bits), bits, grids)
+    size, bits, steps = grids
+    return release(values, source.normals(size, bits), bits, steps)
 
 
 def release_vector(
@@ -177,7 +196,7 @@ def release_vector(
     """
     if value.ndim != 1:
         raise InvalidInput(f"a vector has one dimension; received shape {value.shape}.")
-    return release_together((value,), (noise_scale,), source)[0]
+    return release_together((value,), joint_grids((value.shape,), (noise_scale,)), source)[0]
 
 
 def release_symmetric(
@@ -202,7 +221,7 @@ def release_symmetric(
     """
     if matrix.ndim != 2:
         raise InvalidInput(f"a matrix has two dimensions; received shape {matrix.shape}.")
-    return release_together((matrix,), (noise_scale,), source)[0]
+    return release_together((matrix,), joint_grids((matrix.shape,), (noise_scale,)), source)[0]
 
 
 def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:

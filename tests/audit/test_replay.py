@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -271,7 +272,8 @@ def test_a_joint_charge_that_does_not_cover(monkeypatch):
     from dpfast.curator import curator as keeper, plans
 
     monkeypatch.setattr(plans, "joint_cost", lambda *_: 0.9)
-    monkeypatch.setattr(keeper, "shared_plan", plans.make_plan)  # nobody else may see the plan
+    # nobody else may see the plan
+    monkeypatch.setattr(keeper, "shared_planner", lambda *public: partial(plans.make_plan, *public))
     assert "times what its charge" in leaks(lambda d: ask(d, (1.0, 1.0)))
 
 

@@ -99,6 +99,19 @@ def test_degenerate_matrices(matrix):
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(matrix)), atol=1e-14)
 
 
+def test_a_matrix_lapack_gives_up_on():
+    """Finite, with entries 300 orders of magnitude apart; dsyevd does not converge on some."""
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        p = rng.integers(9, 13)
+        matrix = np.zeros((p, p))
+        for i, j in rng.integers(0, p, size=(rng.integers(2, 8), 2)):
+            matrix[i, j] = matrix[j, i] = rng.normal() * 10.0 ** rng.uniform(-300, 100)
+        values, vectors = linalg.eigh(matrix)
+        residual = np.abs(matrix @ vectors - vectors * values).max()
+        assert residual <= 1e-13 * np.abs(matrix).max()
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.integers(1, 10).flatmap(
@@ -174,6 +187,29 @@ def test_floored_step_matches_twin_and_newton_direction(p):
     np.testing.assert_allclose(inverse, expected, rtol=0, atol=1e-11)
     assert np.array_equal(inverse, inverse.T)
     assert (values >= 0.05).all()
+
+
+@pytest.mark.parametrize("p", [1, 2, 5, 40])
+@pytest.mark.parametrize("length", [1e-170, 1e-3, 0.9, 1.1, 1e9, 1e150])
+def test_capped_step_matches_twin(p, length):
+    rng = np.random.default_rng(p)
+    theta, direction = rng.normal(size=(2, p))
+    direction *= length / np.linalg.norm(direction)
+    found = linalg.capped_step(theta, direction, 0.6, 1.0)
+    expected = reference.capped_step(theta, direction, 0.6, 1.0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=4e-16 * (1.0 + np.abs(theta).max()))
+    assert np.linalg.norm(found - theta) <= 0.6 * (1.0 + 1e-12)
+    if length < 1.0:
+        assert np.array_equal(found, theta - 0.6 * direction)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e200])
+def test_a_direction_without_a_finite_length_is_not_taken(bad):
+    theta, direction = np.array([1.0, -2.0, 3e300]), np.array([0.1, bad, 0.0])
+    for module in (linalg, reference):
+        stayed = module.capped_step(theta, direction, 0.6, 1.0)
+        assert np.array_equal(stayed, theta)
+        assert not np.shares_memory(stayed, theta)
 
 
 @pytest.mark.parametrize("p", [1, 2, 5, 16, 17])
@@ -279,6 +315,8 @@ def test_infinity_in_one_triangle_only_is_noticed():
         (lambda: linalg.newton_direction(np.eye(2), np.ones(3), 1.0), ValueError, r"\(2,\)"),
         (lambda: linalg.floored_step(np.eye(2), np.ones(2), 0.0), ValueError, "positive"),
         (lambda: linalg.floored_step(np.eye(2), np.ones(3), 1.0), ValueError, r"\(2,\)"),
+        (lambda: linalg.capped_step(np.ones(2), np.ones(3), 1.0, 1.0), ValueError, r"\(2,\)"),
+        (lambda: linalg.capped_step(np.eye(2), np.ones(4), 1.0, 1.0), ValueError, r"\(4,\)"),
         (lambda: linalg.noise_after_steps([], [], [], [], []), ValueError, "at least one"),
         (
             lambda: linalg.noise_after_steps([np.eye(2)], [np.eye(3)], [1.0], [1.0], [0.0]),
@@ -331,6 +369,7 @@ def test_arguments_are_not_written_to():
     linalg.floor_eigenvalues(matrix, 0.1)
     linalg.newton_direction(matrix, g, 0.1)
     linalg.floored_step(matrix, g, 0.1)
+    linalg.capped_step(g, g, 0.6, 0.1)
     linalg.noise_after_steps([matrix], [matrix], [0.5], [1.0], [1.0])
     linalg.sandwich(matrix, matrix, 0.1)
     assert np.array_equal(matrix, before)

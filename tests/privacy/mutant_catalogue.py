@@ -97,16 +97,16 @@ NOISE_TOO_SMALL = (
         "noise drawn at 0.9 of the announced scale",
         MECHANISMS,
         MECHANISM_TESTS,
-        "_grids(shapes, tuple(noise_scales))",
-        "_grids(shapes, tuple([0.9 * scale for scale in noise_scales]))",
+        "symmetric_grid)(noise_scale, p))",
+        "symmetric_grid)(0.9 * noise_scale, p))",
     ),
     plant(
         "receipt-overstates-the-noise",
         "the curator draws 0.9 of what its receipt and the audit's observer say",
-        "dpfast/curator/observer.py",
+        PLANS,
         CURATOR_TESTS,
-        "noisy = release_together(values, scales, noise)",
-        "noisy = release_together(values, [0.9 * scale for scale in scales], noise)",
+        "tuple([receipt.noise_scale for receipt in receipts])",
+        "tuple([0.9 * receipt.noise_scale for receipt in receipts])",
     ),
     plant(
         "noise-reused-within-a-release",
@@ -401,10 +401,9 @@ WRONG_JOINT_COST = (
         "a plan made for one number of records and one objective is used for others",
         PLANS,
         CURATOR_TESTS,
-        "shared_plan = lru_cache(maxsize=4096)(make_plan)\n",
-        "_MADE: dict[StepBudget, Plan] = {}\n\n\n"
-        "def shared_plan(constants, layout, budget):\n"
-        "    return _MADE.setdefault(budget, make_plan(constants, layout, budget))\n",
+        "    return lru_cache(maxsize=512)(partial(make_plan, constants, layout))\n",
+        "    return _MADE.setdefault(0, lru_cache()(partial(make_plan, constants, layout)))\n"
+        "\n\n_MADE = {}\n",
     ),
     plant(
         "majorizer-charged-as-hessian",
@@ -788,7 +787,7 @@ MONEY = (
         "the ledger grants charges within a relative 1e-12 of its total",
         LEDGER,
         LEDGER_TESTS,
-        "if all(map(int.__le__, after, self._limit)):",
+        "if all(map(le, after, self._limit)):",
         "if all(a <= limit + (limit >> 40) for a, limit in zip(after, self._limit)):",
     ),
     plant(

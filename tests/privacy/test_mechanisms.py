@@ -18,6 +18,7 @@ from dpfast.privacy.mechanisms import (
     check_grid_range,
     gaussian_scale,
     grid_bits,
+    joint_grids,
     laplace_rate,
     release_integer,
     release_symmetric,
@@ -199,14 +200,16 @@ def test_several_are_released_as_each_is_on_its_own():
     p = 6
     values = [rng.normal(size=p), np.cov(rng.normal(size=(p, 9))), np.cov(rng.normal(size=(p, 9)))]
     scales = (0.3, 0.02, 7.0)
-    together = release_together(values, scales, SeededNoise(11))
+    grids = joint_grids(tuple([value.shape for value in values]), scales)
+    together = release_together(values, grids, SeededNoise(11))
     source = SeededNoise(11)  # the same normals, one after the other
     assert grid_bits(p) < grid_bits(p * (p + 1) // 2)
     for value, scale, released in zip(values, scales, together, strict=True):
         alone = (release_vector if value.ndim == 1 else release_symmetric)(value, scale, source)
         assert np.array_equal(released, alone)
     noise = KnownNoise([-1, 3, -4, 4, -5, 5, *[0] * (p * (p + 1) // 2)])
-    vector, _ = release_together([np.zeros(p), np.zeros((p, p))], (1.0, 1.0), noise)
+    grids = joint_grids(((p,), (p, p)), (1.0, 1.0))
+    vector, _ = release_together([np.zeros(p), np.zeros((p, p))], grids, noise)
     lowered = 2 ** (grid_bits(p * (p + 1) // 2) - grid_bits(p))
     expected = [math.floor(Fraction(z, lowered)) for z in (-1, 3, -4, 4, -5, 5)]
     assert (vector * 2.0 ** grid_bits(p)).tolist() == expected
