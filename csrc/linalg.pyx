@@ -45,12 +45,18 @@ cdef extern from *:
 # ---------------------------------------------------------------------------------------------
 # Arguments
 
+cdef inline bint _is_ready(object value):
+    return (cnp.PyArray_CheckExact(value) and cnp.PyArray_TYPE(value) == cnp.NPY_FLOAT64
+            and cnp.PyArray_ISCARRAY_RO(value))
+
+
 cdef cnp.ndarray _float_array(object value, str name):
     """`value` as an aligned C-contiguous float64 array; the usual case costs two comparisons."""
-    if (cnp.PyArray_CheckExact(value) and cnp.PyArray_TYPE(value) == cnp.NPY_FLOAT64
-            and cnp.PyArray_ISCARRAY_RO(value)):
+    if _is_ready(value):
         return <cnp.ndarray> value
     array = np.asarray(value)
+    if _is_ready(array):
+        return <cnp.ndarray> array
     if array.dtype.kind not in "fiub":
         raise TypeError(
             f"{name} must hold real numbers, got dtype {array.dtype}; convert it to float64"

@@ -16,6 +16,8 @@ __all__ = ["Covariates", "Records", "as_records"]
 #: Covariates as they are stored; every computation with them is in float64.
 Covariates = NDArray[np.float64 | np.float32]
 
+FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+
 
 class Records:
     """n records: covariates (n, q), float64 or float32, and responses (n,), float64.
@@ -47,7 +49,7 @@ class Records:
 
     def blocks(self) -> Iterator[tuple[Covariates, NDArray[np.float64]]]:
         """The records as consecutive blocks; arrays in memory are one block."""
-        yield self.X, self.y
+        return iter([(self.X, self.y)])
 
     def total(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
@@ -152,6 +154,8 @@ def _opened(records: Records, y: Any, names: Any) -> Records:
 
 def _wrapper(X: Any, y: Any) -> Callable[..., Records]:
     """What makes records of these arrays: in place, or converted block by block."""
+    if type(X) is type(y) is np.ndarray:
+        return Records
     if getattr(X, "format", None) == "csr" and hasattr(X, "toarray"):
         from dpfast.data.streams import csr_records
 
@@ -186,7 +190,7 @@ def _column_names(X: Any) -> Sequence[str] | None:
 
 def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
     array = _as_array(values, argument, ndim)
-    if array.dtype == np.float64:
+    if array.dtype == FLOAT64:
         return array
     with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
         return array.astype(np.float64)
@@ -194,7 +198,7 @@ def _as_float64(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
 
 def _as_floats(values: Any, argument: str, ndim: int) -> Covariates:
     array = _as_array(values, argument, ndim)
-    return array if array.dtype == np.float32 else _as_float64(array, argument, ndim)
+    return array if array.dtype == FLOAT32 else _as_float64(array, argument, ndim)
 
 
 def _as_array(values: Any, argument: str, ndim: int) -> NDArray[Any]:

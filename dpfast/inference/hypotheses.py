@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InvalidInput
 
-__all__ = ["Contrast", "WaldTest", "confidence_ellipse", "t_test", "wald_test"]
+__all__ = ["Contrast", "WaldTest", "confidence_ellipse", "half_width", "t_test", "wald_test"]
 
 
 class Contrast(NamedTuple):
@@ -73,6 +74,16 @@ def wald_test(
     middle = rows @ covariance @ rows.T
     statistic = float(difference @ np.linalg.pinv(middle, hermitian=True) @ difference)
     return WaldTest(statistic, df, float(chdtrc(df, statistic)))
+
+
+@lru_cache(maxsize=64)
+def half_width(level: float) -> float:
+    """Half the width of a two-sided interval, in standard errors (normal approximation)."""
+    from scipy.special import ndtri
+
+    if not 0.0 < level < 1.0:
+        raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+    return float(ndtri(0.5 + level / 2.0))
 
 
 def confidence_ellipse(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -158,7 +159,7 @@ class Request:
             iterates = [np.zeros(self.dimension), theta]
         free_scale = objective is not None and objective.free_scale is not None
         names = self._coefficient_names()
-        path = np.array(iterates)
+        path = np.concatenate(iterates).reshape(len(iterates), -1)  # faster than stacking
         if objective is not None and free_scale:
             units = objective.units()
             theta, path, names = theta * units, path * units, (*names, "scale")
@@ -185,8 +186,13 @@ class Request:
     def _coefficient_names(self) -> tuple[str, ...]:
         names = self.records.names
         if names is None:
-            names = tuple(f"x{j + 1}" for j in range(self.n_covariates))
+            names = _numbered(self.n_covariates)
         return ("intercept", *names) if self.fit_intercept else names
+
+
+@lru_cache(maxsize=64)
+def _numbered(n_covariates: int) -> tuple[str, ...]:
+    return tuple([f"x{j + 1}" for j in range(n_covariates)])
 
 
 def charge_shared(

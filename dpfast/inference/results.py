@@ -14,6 +14,7 @@ from dpfast.inference.hypotheses import (
     Contrast,
     WaldTest,
     confidence_ellipse,
+    half_width,
     t_test,
     wald_test,
 )
@@ -181,11 +182,7 @@ class Fit:
         -----
         The interval of a free scale is symmetric on the logarithm, so it is always positive.
         """
-        from scipy.special import ndtri
-
-        if not 0.0 < level < 1.0:
-            raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
-        half = float(ndtri(0.5 + level / 2.0)) * self.bse
+        half = half_width(level) * self.bse
         interval = np.empty((len(half), 2))
         np.subtract(self.params, half, out=interval[:, 0])
         np.add(self.params, half, out=interval[:, 1])
@@ -269,14 +266,10 @@ class Fit:
         level : float in (0, 1)
             Nominal coverage, one row at a time.
         """
-        from scipy.special import ndtri
-
-        if not 0.0 < level < 1.0:
-            raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
         rows = self._design(X)
         q = rows.shape[1]
         variance = np.einsum("ij,jk,ik->i", rows, self.cov_params()[:q, :q], rows)
-        half = ndtri(0.5 + level / 2.0) * np.sqrt(variance)
+        half = half_width(level) * np.sqrt(variance)
         t = rows @ self._coefficients()
         return self._response(np.column_stack([t - half, t + half]))
 

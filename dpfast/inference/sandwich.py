@@ -151,7 +151,9 @@ def sandwich_covariance(trajectory: Trajectory, n: int, ridge: float = 0.0) -> C
         variance, unfinished = _along_eigenvectors(trajectory, np.maximum(values, floor), vectors)
         noise = (vectors * variance) @ vectors.T
         noise = (noise + noise.T) / 2.0
-    return Covariance(sampling / n + noise, n_floored, unfinished)
+    sampling /= n
+    sampling += noise
+    return Covariance(sampling, n_floored, unfinished)
 
 
 def _hessians(trajectory: Trajectory) -> list[Answer]:
@@ -223,9 +225,9 @@ def _replayed_noise(
     return noise_after_steps(
         trajectory.inverses,
         used,
-        np.array(trajectory.step_sizes[first:]),
-        np.array(trajectory.gradient_scales[first:]),
-        np.array(scales),
+        trajectory.step_sizes[first:],
+        trajectory.gradient_scales[first:],
+        scales,
     )
 
 

@@ -602,7 +602,7 @@ def as_budget(budget: Budget | float) -> Budget:
     """A budget as it is; a bare number as ``GDP(mu)``."""
     if isinstance(budget, Budget):
         return budget
-    if isinstance(budget, Real) and not isinstance(budget, bool):
+    if isinstance(budget, (float, Real)) and not isinstance(budget, bool):  # a float: at once
         return GDP(float(budget))
     raise InvalidBudget(
         f"a budget must be GDP(mu), ZCDP(rho), PureDP(epsilon), ApproxDP(epsilon, delta) or a "
