@@ -51,8 +51,8 @@ enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_D
        /* with WANT_GRADIENT: each record's change of gradient between two parameters */
        WANT_CHANGE = 1024 };
 
-/* A user's loss: psi and psi', and rho, of `count` residuals (finite or infinite, never NaN).  Any
- * values may come back; they must not raise, and must be safe to call from several threads. */
+/* A user's loss: psi and psi', psi alone, and rho, of `count` residuals (finite or infinite, never
+ * NaN).  Any values may come back; they must not raise, and must be safe to call from several threads. */
 typedef void (*records_user_slopes)(const double *r, double *psi, double *psi_prime,
                                     size_t count);
 typedef void (*records_user_values)(const double *r, double *values, size_t count);
@@ -70,7 +70,7 @@ typedef struct {
     double h; /* LOSS_SMOOTHED_HUBER: width of the corner; LOSS_USER: the bound on psi' */
     int user_coupled; /* hold psi'/h to at most 1 - (psi/c)^2 as well */
     records_user_slopes user_slopes;
-    records_user_values user_values;
+    records_user_values user_psi, user_values;
 } records_model;
 
 /* Strides are in bytes and may be anything, zero and negative included.  An entry of x is a double

@@ -29,6 +29,7 @@ cdef extern from "records.h" nogil:
         double h
         int user_coupled
         records_user_slopes user_slopes
+        records_user_values user_psi
         records_user_values user_values
 
     ctypedef struct records_data:
@@ -207,7 +208,7 @@ cdef int take(records_model *model, records_data *data, int loss, int weighting,
     model.c, model.h, model.scale, model.radius = c, h, scale, radius
     model.scale_factor = model.kappa = 0.0
     model.user_coupled = 0
-    model.user_slopes, model.user_values = NULL, NULL
+    model.user_slopes, model.user_psi, model.user_values = NULL, NULL, NULL
     if loss == USER or settle(model) != FINE:
         return REFUSED
     if n < 0 or q < 0 or q + intercept == 0 or threads < 0:
@@ -351,8 +352,9 @@ cdef class RecordKernel:
     h : float, default 1
         Width of the smoothed Huber's corner; the declared bound on ``psi'`` of a user's loss.
     user : object, optional
-        The compiled functions of a user's loss: ``slopes_address`` and ``values_address`` are
-        addresses of C functions as in records.h.  Kept alive and pickled with the kernel.
+        The compiled functions of a user's loss: ``slopes_address``, ``psi_address`` and
+        ``values_address`` are addresses of C functions as in records.h.  Kept alive and pickled
+        with the kernel.
 
     Notes
     -----
@@ -390,6 +392,7 @@ cdef class RecordKernel:
         if user is not None:
             model.user_coupled = bool(user.coupled)
             model.user_slopes = <records_user_slopes> <size_t> user.slopes_address
+            model.user_psi = <records_user_values> <size_t> user.psi_address
             model.user_values = <records_user_values> <size_t> user.values_address
         self.loss_code, self.weighting, self.intercept = loss, weighting, intercept
         self.c, self.h, self.scale, self.radius = model.c, model.h, model.scale, model.radius

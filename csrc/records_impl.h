@@ -749,12 +749,11 @@ static void scale_factors(block *b)
     b->shrunk = 0;
 }
 
-/* Any weighting, chosen at run time: the residual, and whether the record counts.  With Schweppe
+/* Any weighting, chosen outside the loop: the residual, and whether the record counts.  With Schweppe
  * weights both y and the row are multiplied by v = factor * down. */
-static INLINE vd residual_of(int loss, const loss_constants *k, const block *b, double theta0,
-                             const double *dot, size_t i, vi *ok)
+static INLINE vd residual_of(int loss, int weighting, const loss_constants *k, const block *b,
+                             double theta0, const double *dot, size_t i, vi *ok)
 {
-    int weighting = b->task->model.weighting;
     vd y = vload(b->y + i), t;
     if (weighting == WEIGHT_SCHWEPPE) {
         vd factor = vload(b->factor + i), down = vload(b->down + i);
@@ -771,14 +770,34 @@ static INLINE vd residual_of(int loss, const loss_constants *k, const block *b, 
  * theta0 + dot are stored first, and weighted afterwards. */
 enum { STORED = -1 };
 
+enum { NO_MATRIX, CURVATURE, CHORD }; /* is h wanted, and is it psi' or the majorizer's chord */
+
+static INLINE const char *fetch(const char *from, size_t lines)
+{
+    for (size_t k = 0; k < lines; k++, from += LINE)
+        __builtin_prefetch(from, 0, 3);
+    return from;
+}
+
+/* Of the next block's lines, those fetched with each vector whose psi is stored; the others are
+ * fetched when it is weighted. */
+static INLINE size_t lines_while_storing(const block *b)
+{
+    return b->task->plan.columnar ? b->lines_ahead / 2 : 0;
+}
+
 static INLINE void store_slopes(int loss, int majorize, const block *b, double theta0,
                                 const double *dot, double *psi, double *slope)
 {
+    const int weighting = b->task->model.weighting;
     const loss_constants k = loss_prepare(&b->task->model);
+    const size_t lines = lines_while_storing(b);
+    const char *ahead = b->ahead;
     for (size_t i = 0; i < b->padded; i += L) {
         vd size, bend;
         vi ok;
-        vd r = residual_of(loss, &k, b, theta0, dot, i, &ok);
+        ahead = fetch(ahead, lines);
+        vd r = residual_of(loss, weighting, &k, b, theta0, dot, i, &ok);
         psi_and_slope_at(loss, majorize, &k, r, vload(b->y + i), ok, &size, &bend);
         vstore(psi + i, size);
         vstore(slope + i, bend);
@@ -791,40 +810,60 @@ static INLINE vd held(vd value, vd low, vd high)
     return (vd)((vi)vmin(vmax(value, low), high) & (value == value));
 }
 
-static void store_user_slopes(int majorize, const block *b, double theta0, const double *dot,
-                              double *psi, double *slope)
+/* A user's psi of the whole block at theta0 + dot, and unless NO_MATRIX the slope.  `most` is
+ * overwritten with the bound on each psi: zero where the record does not count. */
+static void store_user_slopes(int matrices, const block *b, double theta0, const double *dot,
+                              double *psi, double *slope, double *most)
 {
     const records_model *model = &b->task->model;
+    const int weighting = model->weighting;
     const loss_constants k = loss_prepare(model);
-    const vd zero = vset(0.0);
+    const vd zero = vset(0.0), one = vset(1.0);
+    const size_t lines = lines_while_storing(b);
+    const char *ahead = b->ahead;
     for (size_t i = 0; i < b->padded; i += L) {
         vi ok;
-        vd r = residual_of(LOSS_USER, &k, b, theta0, dot, i, &ok);
-        vstore(b->g + i, (vd)((vi)r & ok & (r == r)));
+        ahead = fetch(ahead, lines);
+        vd r = residual_of(LOSS_USER, weighting, &k, b, theta0, dot, i, &ok);
+        ok &= r == r;
+        vstore(b->g + i, (vd)((vi)r & ok));
+        vstore(most + i, (vd)((vi)k.c & ok));
+    }
+    if (matrices == NO_MATRIX) {
+        model->user_psi(b->g, psi, b->padded);
+        for (size_t i = 0; i < b->padded; i += L) {
+            vd bound = vload(most + i);
+            vstore(psi + i, held(vload(psi + i), -bound, bound));
+        }
+        return;
     }
     model->user_slopes(b->g, psi, slope, b->padded);
     for (size_t i = 0; i < b->padded; i += L) {
-        vi ok;
-        vd r = residual_of(LOSS_USER, &k, b, theta0, dot, i, &ok);
-        vd size = held(vload(psi + i), -k.c, k.c), bend = vload(slope + i);
-        ok &= r == r;
-        vd most = k.h;
-        if (majorize) {
+        vd r = vload(b->g + i), bound = vload(most + i), steepest = k.h;
+        vd size = held(vload(psi + i), -bound, bound), bend = vload(slope + i);
+        if (matrices == CHORD) {
             bend = vselect(vabs(r) > vset(1e-150), size / r, bend);
         } else if (model->user_coupled) {
             vd tau = size * k.inverse_c;
-            most = vmax(k.h * (vset(1.0) - tau * tau), zero);
+            steepest = vmax(k.h * (one - tau * tau), zero);
         }
-        vstore(psi + i, (vd)((vi)size & ok));
-        vstore(slope + i, (vd)((vi)held(bend, zero, most) & ok));
+        vstore(psi + i, size);
+        vstore(slope + i, (vd)((vi)held(bend, zero, steepest) & (bound > zero)));
     }
 }
 
-static void store_slopes_of_loss(int majorize, const block *b, double theta0, const double *dot,
-                                 double *psi, double *slope)
+/* psi and, unless NO_MATRIX, the slope; `spare` is overwritten. */
+static void store_slopes_of_loss(int matrices, const block *b, double theta0, const double *dot,
+                                 double *psi, double *slope, double *spare)
 {
     switch (b->task->model.loss) {
-#define STORE_SLOPES(code)                                                                          case code:                                                                                          if (majorize)                                                                                       store_slopes(code, 1, b, theta0, dot, psi, slope);                                                                 else                                                                                                store_slopes(code, 0, b, theta0, dot, psi, slope);                                                                 break
+#define STORE_SLOPES(code)                                                                      \
+    case code:                                                                                  \
+        if (matrices == CHORD)                                                                  \
+            store_slopes(code, 1, b, theta0, dot, psi, slope);                                  \
+        else                                                                                    \
+            store_slopes(code, 0, b, theta0, dot, psi, slope);                                  \
+        break
         STORE_SLOPES(LOSS_HUBER);
         STORE_SLOPES(LOSS_LOG_COSH);
         STORE_SLOPES(LOSS_PSEUDO_HUBER);
@@ -832,7 +871,7 @@ static void store_slopes_of_loss(int majorize, const block *b, double theta0, co
         STORE_SLOPES(LOSS_SMOOTHED_HUBER);
         STORE_SLOPES(LOSS_OSTROVSKII_BACH);
         STORE_SLOPES(LOSS_SMOOTH_ABSOLUTE);
-    case LOSS_USER: store_user_slopes(majorize, b, theta0, dot, psi, slope); break;
+    case LOSS_USER: store_user_slopes(matrices, b, theta0, dot, psi, slope, spare); break;
 #define STORE_PSI(code)                                                                         \
     case code: store_slopes(code, 0, b, theta0, dot, psi, slope); break
         STORE_PSI(LOSS_TUKEY);
@@ -842,8 +881,6 @@ static void store_slopes_of_loss(int majorize, const block *b, double theta0, co
     default: break;
     }
 }
-
-enum { NO_MATRIX, CURVATURE, CHORD }; /* is h wanted, and is it psi' or the majorizer's chord */
 
 /* Multipliers of the stored row (x part times factor): g for the score, with the sign of the
  * gradient of the loss; h and m, if there are `matrices`, for xi xi'. */
@@ -859,7 +896,7 @@ static INLINE void multipliers_of(int loss, int weighting, int careful, int matr
         vd psi, slope, g;
         if (loss == STORED) {
             psi = vload(b->dot_new + i);
-            slope = vload(b->dot_step + i);
+            slope = matrices ? vload(b->dot_step + i) : one;
         } else {
             psi_and_slope(loss, matrices == CHORD, &k, predictor(b, weighting, theta0, b->dot, i),
                           vload(b->y + i), &psi, &slope);
@@ -894,14 +931,8 @@ static INLINE void multipliers_of(int loss, int weighting, int careful, int matr
     }
 }
 
-static INLINE const char *fetch(const char *from, size_t lines)
-{
-    for (size_t k = 0; k < lines; k++, from += LINE)
-        __builtin_prefetch(from, 0, 3);
-    return from;
-}
-
-/* The same for ordinary rows and the score alone, with one division for psi and its weight. */
+/* The same for ordinary rows and the score alone, with one division for psi and its weight, or for
+ * the weight of the stored psi. */
 static INLINE void scores_of(int loss, int weighting, const block *b)
 {
     const records_task *task = b->task;
@@ -914,14 +945,21 @@ static INLINE void scores_of(int loss, int weighting, const block *b)
     const vd ones = vset((double)model->intercept), shift = ones * inverse_radius2;
     const double *dot = b->dot, *norm2 = b->norm2, *y = b->y;
     double *g = b->g;
-    const char *ahead = b->ahead;
-    const size_t lines = task->plan.columnar ? b->lines_ahead : 0;
+    const size_t earlier = loss == STORED ? lines_while_storing(b) : 0;
+    const size_t lines = task->plan.columnar ? b->lines_ahead - earlier : 0;
+    const char *ahead = b->ahead + earlier * (b->padded / L) * LINE;
     for (size_t i = 0; i < b->padded; i += L) {
         ahead = fetch(ahead, lines);
-        vd label = vload(y + i), t = predictor(b, weighting, theta0, dot, i);
-        vd r = residual(loss, &k, t, label);
-        vi ok = usable(loss, t, label);
-        fraction psi = psi_fraction(loss, &k, FAR_FOR_SCORES, r, label);
+        fraction psi = {.denominator = one};
+        vi ok = vseti(-1);
+        if (loss == STORED) {
+            psi.numerator = vload(b->dot_new + i);
+        } else {
+            vd label = vload(y + i), t = predictor(b, weighting, theta0, dot, i);
+            vd r = residual(loss, &k, t, label);
+            ok = usable(loss, t, label);
+            psi = psi_fraction(loss, &k, FAR_FOR_SCORES, r, label);
+        }
         vd divisor = psi.denominator;
         if (weighting == WEIGHT_MALLOWS) {
             divisor *= vmax(vload(norm2 + i) * inverse_radius2 + shift, one);
@@ -983,12 +1021,17 @@ static void scale_multipliers(const block *b)
     }
 }
 
+static INLINE int matrices_wanted(int want)
+{
+    return want & WANT_MAJORIZE                 ? CHORD
+           : want & (WANT_HESSIAN | WANT_MEAT) ? CURVATURE
+                                                : NO_MATRIX;
+}
+
 static INLINE void multipliers_for_loss(int loss, const block *b)
 {
     int want = b->task->want, weighting = b->task->model.weighting;
-    int matrices = want & WANT_MAJORIZE                 ? CHORD
-                   : want & (WANT_HESSIAN | WANT_MEAT) ? CURVATURE
-                                                        : NO_MATRIX;
+    int matrices = matrices_wanted(want);
     /* Careful blocks are rare: one variant serves whether or not matrices are wanted.  The
      * projection of a bounded record needs no further care. */
     int careful = b->careful && weighting != WEIGHT_BOUNDED;
@@ -1020,23 +1063,30 @@ static void multipliers_stored(const block *b)
 {
     int want = b->task->want, weighting = b->task->model.weighting;
     int careful = b->careful && weighting != WEIGHT_BOUNDED && weighting != WEIGHT_SCHWEPPE;
-    int matrices = careful || (want & (WANT_HESSIAN | WANT_MEAT));
-    store_slopes_of_loss(want & WANT_MAJORIZE, b, b->task->theta0, b->dot, b->dot_new,
-                         b->dot_step);
-    switch (weighting * 4 + careful * 2 + matrices) {
-#define MULTIPLIERS_STORED(weighting, careful, matrices)                                            case (weighting) * 4 + (careful) * 2 + (matrices):                                                  multipliers_of(STORED, weighting, careful, matrices, b);                                        break
-        MULTIPLIERS_STORED(WEIGHT_BOUNDED, 0, NO_MATRIX);
+    int matrices = matrices_wanted(want);
+    store_slopes_of_loss(matrices, b, b->task->theta0, b->dot, b->dot_new, b->dot_step, b->m);
+    switch (weighting * 4 + careful * 2 + (matrices != NO_MATRIX)) {
+#define SCORES_STORED(weighting)                                                                \
+    case (weighting) * 4: scores_of(STORED, weighting, b); break
+        SCORES_STORED(WEIGHT_BOUNDED);
+        SCORES_STORED(WEIGHT_MALLOWS);
+        SCORES_STORED(WEIGHT_CLIP);
+#define MULTIPLIERS_STORED(weighting, careful, matrices)                                        \
+    case (weighting) * 4 + (careful) * 2 + (matrices):                                          \
+        multipliers_of(STORED, weighting, careful, matrices, b);                                \
+        break
         MULTIPLIERS_STORED(WEIGHT_BOUNDED, 0, CURVATURE);
-        MULTIPLIERS_STORED(WEIGHT_MALLOWS, 0, NO_MATRIX);
         MULTIPLIERS_STORED(WEIGHT_MALLOWS, 0, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_MALLOWS, 1, NO_MATRIX);
         MULTIPLIERS_STORED(WEIGHT_MALLOWS, 1, CURVATURE);
-        MULTIPLIERS_STORED(WEIGHT_CLIP, 0, NO_MATRIX);
         MULTIPLIERS_STORED(WEIGHT_CLIP, 0, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_CLIP, 1, NO_MATRIX);
         MULTIPLIERS_STORED(WEIGHT_CLIP, 1, CURVATURE);
         MULTIPLIERS_STORED(WEIGHT_SCHWEPPE, 0, NO_MATRIX);
         MULTIPLIERS_STORED(WEIGHT_SCHWEPPE, 0, CURVATURE);
         MULTIPLIERS_STORED(WEIGHT_MALLOWS_LINEAR, 0, NO_MATRIX);
         MULTIPLIERS_STORED(WEIGHT_MALLOWS_LINEAR, 0, CURVATURE);
+        MULTIPLIERS_STORED(WEIGHT_MALLOWS_LINEAR, 1, NO_MATRIX);
         MULTIPLIERS_STORED(WEIGHT_MALLOWS_LINEAR, 1, CURVATURE);
     default: break;
     }
@@ -1141,8 +1191,9 @@ static INLINE void changes_for_loss(int loss, const block *b)
 static void changes_stored(const block *b)
 {
     const records_task *task = b->task;
-    store_slopes_of_loss(0, b, task->theta0, b->dot, b->h, b->dot_step);
-    store_slopes_of_loss(0, b, task->theta0_new, b->dot_new, b->m, b->dot_step);
+    double *unused = b->dot_step, *spare = b->gq;
+    store_slopes_of_loss(NO_MATRIX, b, task->theta0, b->dot, b->h, unused, spare);
+    store_slopes_of_loss(NO_MATRIX, b, task->theta0_new, b->dot_new, b->m, unused, spare);
     switch (task->model.weighting) {
 #define CHANGES_STORED(code)                                                                    \
     case code: changes_of(STORED, code, 1, b); break
@@ -1483,10 +1534,11 @@ static INLINE void store_user_values(const block *b, double theta0, const double
                                      double *values)
 {
     const records_model *model = &b->task->model;
+    const int weighting = model->weighting;
     const loss_constants k = loss_prepare(model);
     for (size_t i = 0; i < b->padded; i += L) {
         vi ok;
-        vd r = residual_of(LOSS_USER, &k, b, theta0, dot, i, &ok);
+        vd r = residual_of(LOSS_USER, weighting, &k, b, theta0, dot, i, &ok);
         vstore(b->g + i, (vd)((vi)r & ok & (r == r)));
     }
     model->user_values(b->g, values, b->padded);
@@ -1501,6 +1553,7 @@ static INLINE vd sum_block(vd total)
 static INLINE void losses_of(int loss, const block *b, double *sums)
 {
     const records_task *task = b->task;
+    const int weighting = task->model.weighting;
     const loss_constants k = loss_prepare(&task->model);
     const vd half_kappa = vset(task->model.scale_factor > 0.0 ? 0.5 * task->model.kappa : 0.0);
     vd total = vset(0.0);
@@ -1508,7 +1561,7 @@ static INLINE void losses_of(int loss, const block *b, double *sums)
         store_user_values(b, task->theta0, b->dot, b->h);
     for (size_t i = 0; i < b->padded; i += L) {
         vi ok;
-        vd r = residual_of(loss, &k, b, task->theta0, b->dot, i, &ok);
+        vd r = residual_of(loss, weighting, &k, b, task->theta0, b->dot, i, &ok);
         vd value, weight, unused;
         if (loss == LOSS_USER) {
             value = vload(b->h + i);
@@ -1530,6 +1583,7 @@ static INLINE void losses_of(int loss, const block *b, double *sums)
 static INLINE void loss_differences_of(int loss, const block *b, double *sums)
 {
     const records_task *task = b->task;
+    const int weighting = task->model.weighting;
     const loss_constants k = loss_prepare(&task->model);
     const vd zero = vset(0.0), scale = vset(task->model.scale);
     vd total = zero;
@@ -1540,8 +1594,8 @@ static INLINE void loss_differences_of(int loss, const block *b, double *sums)
     for (size_t i = 0; i < b->padded; i += L) {
         vd y = vload(b->y + i), weight, row_weight;
         vi old_ok, new_ok;
-        vd old_r = residual_of(loss, &k, b, task->theta0, b->dot, i, &old_ok);
-        vd new_r = residual_of(loss, &k, b, task->theta0_new, b->dot_new, i, &new_ok);
+        vd old_r = residual_of(loss, weighting, &k, b, task->theta0, b->dot, i, &old_ok);
+        vd new_r = residual_of(loss, weighting, &k, b, task->theta0_new, b->dot_new, i, &new_ok);
         /* xi'(theta_new - theta_old) of the stored row */
         vd step = vload(b->dot_step + i);
         if (task->model.weighting == WEIGHT_BOUNDED)

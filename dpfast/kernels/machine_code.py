@@ -20,8 +20,17 @@ MATHEMATICS = frozenset(
     ).split(" ")
 )
 
-#: A product and a sum may become one instruction with one rounding, as in the built-in losses.
-FUSIBLE = re.compile("= (fmul|fadd|fsub) ")
+X86 = ("x86", "i386", "i686")
+
+#: What is changed in LLVM's language, line by line.
+REWRITINGS = (
+    # as in the built-in losses a product and a sum may become one instruction with one rounding,
+    (re.compile("= (fmul|fadd|fsub) "), r"= \1 contract "),
+    # and a division by a constant a product with its reciprocal, where that is a normal number
+    (re.compile("= fdiv (?=double %[^ ]+, [-0-9])"), "= fdiv arcp "),
+    # what kept the loop as it is (user_loss.py)
+    (re.compile(r'^.*call void asm sideeffect "", ""\(\).*$', re.MULTILINE), ""),
+)
 
 
 class MachineCode:
@@ -60,7 +69,9 @@ def object_code(functions: dict[str, tuple[str, str]]) -> bytes | None:
     llvm = _llvm()
     whole: Any = llvm.parse_assembly("")
     for name, (assembly, symbol) in functions.items():
-        part = llvm.parse_assembly(FUSIBLE.sub(r"= \1 contract ", assembly))
+        for pattern, replacement in REWRITINGS:
+            assembly = pattern.sub(replacement, assembly)
+        part = llvm.parse_assembly(assembly)
         part.get_function(symbol).name = name
         for value in [*part.functions, *part.global_variables]:
             if not value.is_declaration and value.name != name:
@@ -80,8 +91,10 @@ def object_code(functions: dict[str, tuple[str, str]]) -> bytes | None:
 def target() -> tuple[str, str, str]:
     """Triple, processor and its features: what object code is made for."""
     llvm = _llvm()
-    features = llvm.get_host_cpu_features().flatten()
-    return llvm.get_process_triple(), llvm.get_host_cpu_name(), features
+    triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features().flatten()
+    if triple.startswith(X86):
+        features += ",-prefer-256-bit"  # vectors as long as those of the kernels around
+    return triple, llvm.get_host_cpu_name(), features
 
 
 def _machine(llvm: Any) -> Any:
@@ -90,7 +103,7 @@ def _machine(llvm: Any) -> Any:
         cpu=processor,
         features=features,
         opt=3,
-        reloc="static" if triple.startswith(("x86", "i386", "i686")) else "default",
+        reloc="static" if triple.startswith(X86) else "default",
         codemodel="jitdefault",
         jit=True,
     )

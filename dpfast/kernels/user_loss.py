@@ -1,13 +1,15 @@
 """Scalar Python functions compiled by Numba into block functions the record kernels can call.
 
 Numba is imported only when a loss of one's own is compiled: not if its machine code is on disk.
-Nothing of ``fastmath`` but that a product and a sum may be rounded together, as in the built-in
-losses.  The kernels hold whatever the functions return to the declared bounds.
+Nothing of ``fastmath`` but that a product and a sum may be rounded together, and that a division by
+a constant may be a product with its reciprocal, as in the built-in losses.  The kernels hold
+whatever the functions return to the declared bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from dpfast.errors import InvalidInput
@@ -18,6 +20,8 @@ from dpfast.kernels.scalar_math import vectorisable
 __all__ = ["CompiledLoss"]
 
 Scalar = Callable[[float], float]
+#: psi and psi', psi alone, and the loss, of arrays.
+BLOCK_FUNCTIONS = ("slopes", "psi", "values")
 
 
 class CompiledLoss:
@@ -36,8 +40,9 @@ class CompiledLoss:
     ----------
     functions : tuple
         The three Python functions.
-    slopes_address, values_address : int
-        C functions ``(r, psi, psi_prime, count)`` and ``(r, values, count)`` over double arrays.
+    slopes_address, psi_address, values_address : int
+        C functions over double arrays: ``(r, psi, psi_prime, count)``, ``(r, psi, count)`` and
+        ``(r, loss, count)``.
 
     Raises
     ------
@@ -60,39 +65,41 @@ class CompiledLoss:
         # a Numba function brings its source
         plain = tuple(getattr(function, "py_func", function) for function in self.functions)
         key = code_key(plain) if cache else None
-        self.slopes_address, self.values_address, self._keep = _machine_code(key, plain)
+        addresses, self._keep = _machine_code(key, plain)
+        self.slopes_address, self.psi_address, self.values_address = addresses
 
     def __reduce__(self) -> tuple[type[CompiledLoss], tuple[Scalar, Scalar, Scalar, bool, bool]]:
         return CompiledLoss, (*self.functions, self.coupled, self.cache)
 
 
-def _machine_code(key: str | None, functions: tuple[Scalar, ...]) -> tuple[int, int, Any]:
+def _machine_code(key: str | None, functions: tuple[Scalar, ...]) -> tuple[tuple[int, ...], Any]:
     """Addresses of the block functions and what keeps them valid; on disk under the key."""
     code = None if key is None else code_cache.load(key)
     if code is None:
         compiled = _compile(*functions)
-        code = _object_code(*compiled[2])
+        code = _object_code(compiled)
         if code is None:
-            return compiled
+            return tuple(int(function.address) for function in compiled), compiled
         if key is not None and code_key(functions) == key:  # nothing was changed meanwhile
             code_cache.store(key, code)
     from dpfast.kernels.machine_code import MachineCode
 
     machine = MachineCode(code)
-    return machine.address("slopes"), machine.address("values"), machine
+    return tuple(machine.address(name) for name in BLOCK_FUNCTIONS), machine
 
 
-def _object_code(slopes: Any, values: Any) -> bytes | None:
+def _object_code(compiled: tuple[Any, ...]) -> bytes | None:
     """Code of its own for what Numba compiled, if it needs nothing of Numba."""
     from dpfast.kernels.machine_code import object_code
 
-    parts = {"slopes": slopes, "values": values}
-    if any(part._library.has_dynamic_globals for part in parts.values()):
+    if any(part._library.has_dynamic_globals for part in compiled):
         return None
-    return object_code({n: (part.inspect_llvm(), part.native_name) for n, part in parts.items()})
+    parts = zip(BLOCK_FUNCTIONS, compiled, strict=True)
+    return object_code({n: (part.inspect_llvm(), part.native_name) for n, part in parts})
 
 
-def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[int, int, Any]:
+def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, ...]:
+    """Numba's compilation of the block functions."""
     try:
         import numba
         from numba import types
@@ -108,27 +115,52 @@ def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[int, int, An
         scalars.append(_scalar(numba, types, name, function))
     of_loss, of_psi, of_psi_prime = scalars
     pointer = types.CPointer(types.float64)
+    one_by_one = _one_by_one()
 
     @numba.cfunc(types.void(pointer, pointer, pointer, types.uintp), error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]
     def slopes(r: Any, out_psi: Any, out_psi_prime: Any, count: Any) -> None:
         for i in range(count):
+            one_by_one()
             value = r[i]
             out_psi[i] = of_psi(value)
             out_psi_prime[i] = of_psi_prime(value)
 
-    @numba.cfunc(types.void(pointer, pointer, types.uintp), error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]
-    def values(r: Any, out: Any, count: Any) -> None:
-        for i in range(count):
-            out[i] = of_loss(r[i])
+    def over_array(function: Any) -> Any:
+        @numba.cfunc(types.void(pointer, pointer, types.uintp), error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]
+        def values(r: Any, out: Any, count: Any) -> None:
+            for i in range(count):
+                one_by_one()
+                out[i] = function(r[i])
 
-    for compiled, used in ((slopes, "psi and psi_prime"), (values, "loss")):
-        if _may_raise(compiled.inspect_llvm()):
+        return values
+
+    compiled = (slopes, over_array(of_psi), over_array(of_loss))
+    for part, used in zip(compiled, ("psi and psi_prime", "psi", "loss"), strict=True):
+        if _may_raise(part.inspect_llvm()):
             raise InvalidInput(
                 f"{used} of a loss may raise an exception, which would depend on the records. "
                 "Return a number for every residual, infinities included: replace raise and "
                 "assert, integer division and indexing by arithmetic on floats."
             )
-    return int(slopes.address), int(values.address), (slopes, values)  # type: ignore[arg-type]
+    return compiled
+
+
+@cache
+def _one_by_one() -> Any:
+    """A function for Numba that keeps a loop as it is until ``object_code`` removes it.
+
+    That makes of the plain loop one over vectors as long as the kernels'.  Numba would stop at half
+    of them, and before products and sums may be fused.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.asm(ir.FunctionType(ir.VoidType(), ()), "", "", (), side_effect=True)
+        return context.get_dummy_value()
+
+    return intrinsic(lambda typing: (types.void(), code))
 
 
 def _may_raise(llvm: str) -> bool:

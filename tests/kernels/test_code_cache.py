@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import math
 import os
+import re
 import subprocess
 import sys
 import types
@@ -16,7 +18,7 @@ import pytest
 numba = pytest.importorskip("numba")
 from numba.extending import overload  # noqa: E402
 
-from dpfast.kernels import code_cache, code_key as keys, user_loss  # noqa: E402
+from dpfast.kernels import code_cache, code_key as keys, machine_code, user_loss  # noqa: E402
 from dpfast.kernels.code_key import code_key  # noqa: E402
 from dpfast.kernels.user_loss import CompiledLoss  # noqa: E402
 
@@ -96,7 +98,9 @@ def run(address, *outputs):
 
 
 def psi_of(compiled):
-    return run(compiled.slopes_address, 2)[0]
+    psi, alone = run(compiled.slopes_address, 2)[0], run(compiled.psi_address, 1)[0]
+    np.testing.assert_allclose(alone, psi, rtol=1e-14, atol=1e-15)
+    return psi
 
 
 def right(functions):
@@ -223,6 +227,37 @@ def test_the_compiler_counts(monkeypatch):
     keys._installation.cache_clear()
     assert None not in found
     assert len(found) == 6
+
+
+def test_whatever_makes_the_code_is_in_the_key():
+    """Every module that the compilation reads; code of before is not found when one changes."""
+    folder = Path(user_loss.__file__).parent
+    found, ahead = set(), ["user_loss"]
+    while ahead:
+        name = ahead.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for node in ast.walk(ast.parse((folder / f"{name}.py").read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module == "dpfast.kernels":
+                ahead += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module.startswith("dpfast.kernels."):
+                ahead.append(node.module.rpartition(".")[2])
+    assert {f"{name}.py" for name in found - {"code_cache"}} == set(keys.OWN_SOURCES)
+
+
+def test_loops_are_left_plain_until_they_are_made_for_this_machine():
+    """What holds Numba back is found and removed; divisions by constants alone are rewritten."""
+    functions = made(helper="(r / 1.3) / (1.0 + abs(r))")
+    for part in user_loss._compile(*functions):
+        before = after = part.inspect_llvm()
+        for pattern, replacement in machine_code.REWRITINGS:
+            after = pattern.sub(replacement, after)
+        assert before.count("asm sideeffect") == 1
+        assert not re.search(r"<\d+ x double>", before)
+        assert "asm" not in after
+        for flag, divisor in re.findall("= fdiv (arcp )?double .*, (.*)", after):
+            assert bool(flag) == (not divisor.startswith("%"))
 
 
 # ---- what is not known for certain ---------------------------------------------------------------

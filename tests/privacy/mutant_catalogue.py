@@ -1749,6 +1749,67 @@ CODE_OF_LOSSES = (
         "    ours = status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS\n",
         "    ours = status.st_uid == os.geteuid()\n",
     ),
+    plant(
+        "code-of-the-version-before",
+        "machine code made by another version of what makes it is found again",
+        "dpfast/kernels/code_key.py",
+        ("tests/kernels/test_code_cache.py",),
+        '"scalar_math.py", "machine_code.py", "code_key.py")',
+        '"scalar_math.py", "code_key.py")',
+    ),
+)
+
+USER_LOSS_TESTS = ("tests/privacy/test_user_loss.py",)
+
+OWN_LOSSES = (
+    plant(
+        "own-psi-alone-not-held",
+        "psi of a user's loss may leave its bound where a gradient alone is wanted",
+        LOOPS,
+        USER_LOSS_TESTS,
+        "            vstore(psi + i, held(vload(psi + i), -bound, bound));\n",
+        "            vstore(psi + i, held(vload(psi + i), -2.0 * bound, 2.0 * bound));\n",
+    ),
+    plant(
+        "own-psi-not-held",
+        "psi of a user's loss may leave its bound where matrices are wanted",
+        LOOPS,
+        USER_LOSS_TESTS,
+        "vd size = held(vload(psi + i), -bound, bound), bend",
+        "vd size = held(vload(psi + i), -2.0 * bound, 2.0 * bound), bend",
+    ),
+    plant(
+        "own-loss-of-unusable-records",
+        "records that do not count get what a user's psi says of zero",
+        LOOPS,
+        USER_LOSS_TESTS,
+        "vstore(most + i, (vd)((vi)k.c & ok));",
+        "vstore(most + i, k.c);",
+    ),
+    plant(
+        "own-slope-not-held",
+        "psi' of a user's loss may leave its bound",
+        LOOPS,
+        USER_LOSS_TESTS,
+        "(vi)held(bend, zero, steepest) &",
+        "(vi)held(bend, zero, 2.0 * steepest) &",
+    ),
+    plant(
+        "own-coupling-not-held",
+        "full curvature with a full score, which a user's loss declared impossible",
+        LOOPS,
+        USER_LOSS_TESTS,
+        "steepest = vmax(k.h * (one - tau * tau), zero);",
+        "steepest = vmax(k.h * (one - 0.5 * tau * tau), zero);",
+    ),
+    plant(
+        "own-gradient-of-another-function",
+        "gradients alone are those of psi', within the bound of psi",
+        "dpfast/kernels/user_loss.py",
+        USER_LOSS_TESTS,
+        "over_array(of_psi), over_array(of_loss)",
+        "over_array(of_psi_prime), over_array(of_loss)",
+    ),
 )
 
 SMOOTH_RELEASE = (
@@ -1875,4 +1936,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *STEERING_AND_BASELINES,
     *ONE_PARAMETER,
     *CODE_OF_LOSSES,
+    *OWN_LOSSES,
 )
