@@ -110,7 +110,7 @@ static records_plan make_plan(size_t n, size_t p, int want)
     /* Without matrices a block and its copy fit the first-level cache.  With matrices blocks are
      * long enough to spread the cost of adding up a tile. */
     if (matrices)
-        plan.block_rows = plan.columnar ? 256 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
+        plan.block_rows = plan.columnar ? 128 : p <= 64 ? 32 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
     else
         plan.block_rows = plan.columnar ? 128 : p <= 32 ? 32 : p <= 64 ? 16 : 8;
     plan.n_blocks = at_least_1((n + plan.block_rows - 1) / plan.block_rows);

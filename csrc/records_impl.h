@@ -29,6 +29,14 @@
 
 #define LINE 64 /* bytes of memory that are fetched together */
 
+/* Ask for so many lines from `from` on; where the next ones are. */
+static INLINE const char *fetch(const char *from, size_t lines)
+{
+    for (size_t k = 0; k < lines; k++, from += LINE)
+        __builtin_prefetch(from, 0, 3);
+    return from;
+}
+
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -96,15 +104,25 @@ typedef struct {
     double *gathered;   /* rows copied here when they cannot be used in place */
     double *columns;    /* groups of columns, or panels */
     double *scaled;
-    /* The next block, to be fetched a few lines at a time while this one is computed with, so that
-     * memory is kept busy: what of it the matrix products have yet to fetch; without matrices, the
-     * lines that go with each vector of records (columnar) or with each row. */
+    /* What of the next block has yet to be fetched.  That is done a few lines at a time in all that
+     * is done with this one, so that memory is kept busy all the while. */
     const char *ahead, *ahead_end;
-    size_t lines_ahead;
     int careful;        /* some row of this block was repaired or rescaled */
     int shrunk;         /* some factor < 1 */
     int down_dirty;     /* down and up are not all ones */
 } block;
+
+static int wants_matrix(const records_task *task)
+{
+    return (task->want & (WANT_HESSIAN | WANT_MEAT)) != 0;
+}
+
+/* What of the next block remains to be fetched, in so many equal parts. */
+static INLINE size_t lines_left(const block *b, size_t parts)
+{
+    size_t each = parts * LINE;
+    return b->ahead < b->ahead_end ? ((size_t)(b->ahead_end - b->ahead) + each - 1) / each : 0;
+}
 
 #define VECTORS 15
 
@@ -207,6 +225,15 @@ static INLINE void transpose_2(const double *x, ptrdiff_t step, vd *v)
 static INLINE void transpose_1(const double *x, ptrdiff_t s, vd *v) { v[0] = (vd){x[0], x[s]}; }
 #endif
 
+/* Lines that are fetched with so many columns of a group, 4, 2 or 1 of them: half of what they are. */
+#define LINES_WITH(count) ((size_t)(count) * L * sizeof(double) / (2 * LINE))
+
+/* The same for all columns of a group. */
+static INLINE size_t lines_with_group(size_t q)
+{
+    return q / 4 * LINES_WITH(4) + q % 4 / 2 * LINES_WITH(2);
+}
+
 /* Store the columns v[0..count) of a group and add them to the group's products, each of which is
  * kept in two halves: the additions wait for one another half as long. */
 static INLINE void take_columns(const vd *v, int count, int two, const double *theta,
@@ -227,15 +254,16 @@ static INLINE void take_columns(const vd *v, int count, int two, const double *t
         vd v[count];                                                                            \
         transpose_##count(x + j, step, v);                                                      \
         take_columns(v, count, two, theta + j, theta_new + j, out + j * L, dot, dot_new, norm2); \
+        ahead = fetch(ahead, LINES_WITH(count));                                                \
         j += count;                                                                             \
     } while (0)
 
 /* Whole groups of rows lying contiguously (column stride one), `step` doubles apart; with `two`
- * their products with theta_new as well. */
+ * their products with theta_new as well.  Fetches from `ahead` on. */
 static INLINE void transpose_groups(const double *x, ptrdiff_t step, size_t groups, size_t q,
                                     size_t p, int two, const double *theta,
-                                    const double *theta_new, double *out, double *dots,
-                                    double *dots_new, double *norms)
+                                    const double *theta_new, const char *ahead, double *out,
+                                    double *dots, double *dots_new, double *norms)
 {
     for (size_t g = 0; g < groups; g++, x += (ptrdiff_t)L * step, out += p * L) {
         vd dot[2] = {{0}}, dot_new[2] = {{0}}, norm2[2] = {{0}};
@@ -360,21 +388,22 @@ static void columnar_load(block *b, const char *x)
         switch (change ? q + 100 : q) {
 #define TRANSPOSE(count)                                                                        \
     case count:                                                                                 \
-        transpose_groups(from, step, whole, count, p, 0, task->theta, task->theta, b->columns,  \
-                         b->dot, b->dot_new, b->norm2);                                         \
+        transpose_groups(from, step, whole, count, p, 0, task->theta, task->theta, b->ahead,    \
+                         b->columns, b->dot, b->dot_new, b->norm2);                             \
         break;                                                                                  \
     case 100 + count:                                                                           \
         transpose_groups(from, step, whole, count, p, 1, task->theta, task->theta_new,          \
-                         b->columns, b->dot, b->dot_new, b->norm2);                             \
+                         b->ahead, b->columns, b->dot, b->dot_new, b->norm2);                   \
         break
             TRANSPOSE(1); TRANSPOSE(2); TRANSPOSE(3); TRANSPOSE(4); TRANSPOSE(5); TRANSPOSE(6);
             TRANSPOSE(7); TRANSPOSE(8); TRANSPOSE(9); TRANSPOSE(10); TRANSPOSE(11); TRANSPOSE(12);
             TRANSPOSE(13); TRANSPOSE(14); TRANSPOSE(15); TRANSPOSE(16);
         default:
             transpose_groups(from, step, whole, q, p, change, task->theta,
-                             change ? task->theta_new : task->theta, b->columns, b->dot,
+                             change ? task->theta_new : task->theta, b->ahead, b->columns, b->dot,
                              b->dot_new, b->norm2);
         }
+        b->ahead += whole * lines_with_group(q) * LINE;
     }
     if (whole < groups) {
         size_t first = whole * L;
@@ -476,11 +505,12 @@ static INLINE void long_row_products(const double *x, ptrdiff_t step, size_t row
     }
 }
 
-/* Rows of few vectors: the coefficients stay in registers. */
+/* Rows of few vectors: the coefficients stay in registers.  With four rows so many `lines` from
+ * `ahead` on are fetched. */
 static INLINE void short_row_products(const double *x, ptrdiff_t step, size_t rows, int vectors,
                                       size_t tail, int two, const double *theta,
-                                      const double *theta_new, double *dots, double *dots_new,
-                                      double *norms)
+                                      const double *theta_new, const char *ahead, size_t lines,
+                                      double *dots, double *dots_new, double *norms)
 {
     vd coefficient[8], other[8];
     UNROLL for (int v = 0; v < vectors; v++) {
@@ -490,6 +520,7 @@ static INLINE void short_row_products(const double *x, ptrdiff_t step, size_t ro
     }
     for (size_t i = 0; i < rows; i += 4) {
         vd acc[16] = {{0}};
+        ahead = fetch(ahead, lines);
         UNROLL for (int k = 0; k < 4; k++) {
             const double *row = row_at(x, step, i + (size_t)k, rows);
             vd dot = vset(0.0), new = vset(0.0), norm2 = vset(0.0);
@@ -520,7 +551,8 @@ static INLINE void short_row_products(const double *x, ptrdiff_t step, size_t ro
 }
 
 static INLINE void row_products_of(const double *x, ptrdiff_t step, size_t rows, size_t q, int two,
-                                   const double *theta, const double *theta_new, double *dots,
+                                   const double *theta, const double *theta_new,
+                                   const char *ahead, size_t lines, double *dots,
                                    double *dots_new, double *norms)
 {
     size_t tail = q % L ? q % L : L;
@@ -528,11 +560,11 @@ static INLINE void row_products_of(const double *x, ptrdiff_t step, size_t rows,
 #define SHORT_ROWS(vectors)                                                                     \
     case vectors:                                                                               \
         if (tail == L)                                                                          \
-            short_row_products(x, step, rows, vectors, L, two, theta, theta_new, dots,          \
-                               dots_new, norms);                                                \
+            short_row_products(x, step, rows, vectors, L, two, theta, theta_new, ahead, lines,  \
+                               dots, dots_new, norms);                                          \
         else                                                                                    \
-            short_row_products(x, step, rows, vectors, tail, two, theta, theta_new, dots,       \
-                               dots_new, norms);                                                \
+            short_row_products(x, step, rows, vectors, tail, two, theta, theta_new, ahead,      \
+                               lines, dots, dots_new, norms);                                   \
         break
         SHORT_ROWS(2); SHORT_ROWS(3); SHORT_ROWS(4); SHORT_ROWS(5); SHORT_ROWS(6); SHORT_ROWS(7);
         SHORT_ROWS(8);
@@ -540,18 +572,20 @@ static INLINE void row_products_of(const double *x, ptrdiff_t step, size_t rows,
     }
 }
 
-static void row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
-                         const double *theta, double *dots, double *norms)
+/* x'theta and the squared norms of the block's rows. */
+static void row_products(const block *b, const double *theta, const char *ahead, size_t lines,
+                         double *dots, double *norms)
 {
-    row_products_of(x, step, rows, q, 0, theta, theta, dots, dots, norms);
+    row_products_of(b->x, b->step, b->rows, b->task->data.q, 0, theta, theta, ahead, lines, dots,
+                    dots, norms);
 }
 
 /* The same with two parameters in one read of the rows. */
-static void row_products_twice(const double *x, ptrdiff_t step, size_t rows, size_t q,
-                               const double *theta, const double *theta_new, double *dots,
-                               double *dots_new, double *norms)
+static void row_products_twice(const block *b, const double *theta, const double *theta_new,
+                               const char *ahead, size_t lines)
 {
-    row_products_of(x, step, rows, q, 1, theta, theta_new, dots, dots_new, norms);
+    row_products_of(b->x, b->step, b->rows, b->task->data.q, 1, theta, theta_new, ahead, lines,
+                    b->dot, b->dot_new, b->norm2);
 }
 
 /* Copy the block's rows one after the other, going along the shorter stride. */
@@ -594,15 +628,18 @@ static void rows_load(block *b, const char *x)
         b->x = b->gathered;
         b->step = (ptrdiff_t)q;
     }
+    const char *ahead = b->ahead;
+    /* Half of what goes with four rows; matrices take so long that they do it all. */
+    size_t lines = wants_matrix(task) ? 0 : lines_left(b, b->rows) * 2;
+    b->ahead += (b->rows + 3) / 4 * lines * LINE;
     if (task->want & WANT_CHANGE)
-        row_products_twice(b->x, b->step, b->rows, q, task->theta, task->theta_new, b->dot,
-                           b->dot_new, b->norm2);
+        row_products_twice(b, task->theta, task->theta_new, ahead, lines);
     else
-        row_products(b->x, b->step, b->rows, q, task->theta, b->dot, b->norm2);
+        row_products(b, task->theta, ahead, lines, b->dot, b->norm2);
     if (task->want & WANT_DIFFERENCE) {
         double *unused = b->g; /* overwritten later */
-        row_products(b->x, b->step, b->rows, q, task->theta_new, b->dot_new, unused);
-        row_products(b->x, b->step, b->rows, q, task->theta_step, b->dot_step, unused);
+        row_products(b, task->theta_new, ahead, 0, b->dot_new, unused);
+        row_products(b, task->theta_step, ahead, 0, b->dot_step, unused);
     }
     for (size_t i = b->rows; i < b->padded; i++)
         b->dot[i] = b->dot_new[i] = b->dot_step[i] = 0.0;
@@ -772,19 +809,14 @@ enum { STORED = -1 };
 
 enum { NO_MATRIX, CURVATURE, CHORD }; /* is h wanted, and is it psi' or the majorizer's chord */
 
-static INLINE const char *fetch(const char *from, size_t lines)
+/* Lines of the next block that are fetched with each vector of scores; and of those, the ones that
+ * are fetched while psi is stored, where it is, the others when it is weighted. */
+static INLINE size_t lines_while_scoring(const block *b)
 {
-    for (size_t k = 0; k < lines; k++, from += LINE)
-        __builtin_prefetch(from, 0, 3);
-    return from;
+    return b->task->plan.columnar && !wants_matrix(b->task) ? lines_left(b, b->padded / L) : 0;
 }
 
-/* Of the next block's lines, those fetched with each vector whose psi is stored; the others are
- * fetched when it is weighted. */
-static INLINE size_t lines_while_storing(const block *b)
-{
-    return b->task->plan.columnar ? b->lines_ahead / 2 : 0;
-}
+static INLINE size_t lines_while_storing(const block *b) { return lines_while_scoring(b) / 2; }
 
 static INLINE void store_slopes(int loss, int majorize, const block *b, double theta0,
                                 const double *dot, double *psi, double *slope)
@@ -946,7 +978,7 @@ static INLINE void scores_of(int loss, int weighting, const block *b)
     const double *dot = b->dot, *norm2 = b->norm2, *y = b->y;
     double *g = b->g;
     const size_t earlier = loss == STORED ? lines_while_storing(b) : 0;
-    const size_t lines = task->plan.columnar ? b->lines_ahead - earlier : 0;
+    const size_t lines = lines_while_scoring(b) - earlier;
     const char *ahead = b->ahead + earlier * (b->padded / L) * LINE;
     for (size_t i = 0; i < b->padded; i += L) {
         ahead = fetch(ahead, lines);
@@ -1306,7 +1338,7 @@ static void rows_gradient(const block *b, const double *g, double *out)
     size_t q = b->task->data.q, total = (q + L - 1) / L, tiles = (total + 7) / 8;
     const double *x = b->x;
     const char *ahead = b->ahead;
-    size_t lines = (b->lines_ahead + tiles - 1) / tiles;
+    size_t lines = lines_left(b, b->rows * tiles);
     for (size_t tile = 0; tile < tiles; tile++, ahead += b->rows * lines * LINE) {
         size_t first = tile * total / tiles, next = (tile + 1) * total / tiles;
         size_t tail = next == total && q % L ? q % L : L;
@@ -1338,11 +1370,8 @@ static INLINE void column_tile(block *owner, const double *d, const double *a, c
     enum { MOST = 24 };
     vd acc[MOST + LANES] = {{0}};
     for (size_t k = 0; k < groups; k++, a += p * L, b += p * L) {
-        if (ahead < ahead_end) {
-            __builtin_prefetch(ahead, 0, 2);
-            __builtin_prefetch(ahead + 64, 0, 2);
-            ahead += 128;
-        }
+        if (ahead < ahead_end)
+            ahead = fetch(ahead, 1);
         vd right[6], multiplier = vload(d + k * L);
         UNROLL for (int j = 0; j < nj; j++)
             right[j] = vload(b + (size_t)j * L);
@@ -1406,45 +1435,55 @@ static void columnar_matrix(block *b, const double *d, double *c)
     }
 }
 
-/* Pack the rows of a block into panels of LANES columns: panel v is `rows` vectors.  The x part
- * is multiplied by its factor; the intercept's entry follows it; the rest is zero. */
-static void pack_panels(const block *b)
+/* Multiply the rows by their factors: a copy of them, which replaces them. */
+static void project_rows(block *b)
+{
+    const size_t q = b->task->data.q;
+    for (size_t i = 0; i < b->rows; i++) {
+        const double *from = b->x + (ptrdiff_t)i * b->step;
+        for (size_t j = 0; j < q; j++)
+            b->gathered[i * q + j] = b->factor[i] * from[j];
+    }
+    b->x = b->gathered;
+    b->step = (ptrdiff_t)q;
+}
+
+/* The panel of LANES columns that holds the last entries of the design rows. */
+static INLINE size_t last_panel(const records_task *task) { return (task->p - 1) / L; }
+
+/* For the matrices rows hold xi itself: the projected x where it is; the last panel, which may have
+ * few columns and holds the intercept's entry, gets a packed copy. */
+static void finish_rows(block *b)
 {
     const records_task *task = b->task;
-    size_t q = task->data.q, rows = b->rows, whole = q / L, panels = (task->p + L - 1) / L;
-    for (size_t v = 0; v < panels; v++) {
-        double *out = b->columns + v * rows * L;
-        const double *x = b->x + v * L;
-        for (size_t i = 0; i < rows; i++, out += L, x += b->step) {
-            vd value = v < whole       ? vload(x)
-                       : v * L < q     ? vload_part(x, q - v * L)
-                                       : vset(0.0);
-            if (b->shrunk)
-                value = value * vset(b->factor[i]);
-            vstore(out, value);
-            if (v == q / L && task->model.intercept)
-                out[q % L] = b->down[i];
-        }
+    size_t q = task->data.q, first = last_panel(task) * L;
+    double *packed = b->columns;
+    if (b->shrunk)
+        project_rows(b);
+    for (size_t i = 0; i < b->rows; i++, packed += L) {
+        const double *from = b->x + (ptrdiff_t)i * b->step + first;
+        vstore(packed, q - first == L ? vload(from) : vload_part(from, q - first));
+        if (task->model.intercept)
+            packed[q - first] = b->down[i];
     }
 }
 
-/* c[ni rows][nv vectors] += sum over rows of a[row][i] * panel[row]. */
-static INLINE void panel_tile(block *owner, const double *a, const double *x, size_t rows, int ni,
-                              int nv, double *c, size_t width)
+/* c[ni rows][nv vectors] += sum over rows of a[row][i] * x[row], rows of x being `step` apart.  With
+ * each of the first `lines` rows a line of the next block is fetched. */
+static INLINE void panel_tile(block *owner, const double *a, const double *x, ptrdiff_t step,
+                              int ni, int nv, size_t lines, double *c, size_t width)
 {
-    const char *ahead = owner->ahead, *ahead_end = owner->ahead_end;
+    const char *ahead = owner->ahead, *ahead_end = ahead + lines * LINE;
     vd acc[LANES][PANEL_VECTORS];
     UNROLL for (int i = 0; i < ni; i++)
         UNROLL for (int v = 0; v < nv; v++)
             acc[i][v] = vset(0.0);
-    for (size_t k = 0; k < rows; k++, a += L, x += L) {
-        if (ahead < ahead_end) {
-            __builtin_prefetch(ahead, 0, 2);
-            ahead += 64;
-        }
+    for (size_t k = 0; k < owner->rows; k++, a += L, x += step) {
+        if (ahead < ahead_end)
+            ahead = fetch(ahead, 1);
         vd right[PANEL_VECTORS];
         UNROLL for (int v = 0; v < nv; v++)
-            right[v] = vload(x + (size_t)v * rows * L);
+            right[v] = vload(x + (size_t)v * L);
         UNROLL for (int i = 0; i < ni; i++) {
             vd left = vset(a[i]);
             UNROLL for (int v = 0; v < nv; v++)
@@ -1461,7 +1500,7 @@ static INLINE void panel_tile(block *owner, const double *a, const double *x, si
 }
 
 #define PANEL_TILE(ni, nv)                                                                      \
-    case (ni) * 8 + (nv): panel_tile(b, b->scaled, x, rows, ni, nv, out, width); break
+    case (ni) * 8 + (nv): panel_tile(b, b->scaled, x, step, ni, nv, lines, c, width); break
 #if PANEL_VECTORS > 3
 #define PANEL_TILES(ni)                                                                         \
     PANEL_TILE(ni, 1); PANEL_TILE(ni, 2); PANEL_TILE(ni, 3); PANEL_TILE(ni, 4)
@@ -1469,31 +1508,43 @@ static INLINE void panel_tile(block *owner, const double *a, const double *x, si
 #define PANEL_TILES(ni) PANEL_TILE(ni, 1); PANEL_TILE(ni, 2); PANEL_TILE(ni, 3)
 #endif
 
-/* Lower triangle (in whole tiles) of sum d xi xi' over packed panels.  The last panel may have few
- * columns; as rows of the result they get tiles of their own. */
-static void panel_matrix(block *b, const double *d, double *c)
+static void panel_tiles(block *b, const double *x, ptrdiff_t step, size_t ni, size_t nv,
+                        size_t lines, double *c)
 {
-    size_t p = b->task->p, width = b->task->width, rows = b->rows, panels = (p + L - 1) / L;
-    for (size_t i = 0; i < panels; i++) {
-        size_t left = p - i * L, ni = left >= L ? L : left <= 2 ? 2 : left <= 4 ? 4 : L;
-        const double *panel = b->columns + i * rows * L;
-        for (size_t k = 0; k < rows; k++)
-            vstore(b->scaled + k * L, vset(d[k]) * vload(panel + k * L));
-        for (size_t j = 0, nv; j <= i; j += nv) {
-            const double *x = b->columns + j * rows * L;
-            double *out = c + i * L * width + j * L;
-            nv = i + 1 - j < PANEL_VECTORS ? i + 1 - j : PANEL_VECTORS;
-            switch (ni * 8 + nv) {
-                PANEL_TILES(2);
+    const size_t width = b->task->width;
+    switch (ni * 8 + nv) {
+        PANEL_TILES(2);
 #if LANES > 2
-                PANEL_TILES(4);
+        PANEL_TILES(4);
 #endif
 #if LANES > 4
-                PANEL_TILES(8);
+        PANEL_TILES(8);
 #endif
-            default: break;
-            }
+    default: break;
+    }
+}
+
+/* Lower triangle (in whole tiles) of sum d xi xi' over rows.  As rows of the result the columns of
+ * the last panel get tiles of their own. */
+static void panel_matrix(block *b, const double *d, double *c)
+{
+    const size_t p = b->task->p, width = b->task->width, last = last_panel(b->task);
+    /* A tile for about every PANEL_VECTORS panels, and half a tile more for each row of them. */
+    const size_t tiles = (last + 1) * (last + 1 + PANEL_VECTORS) / (2 * PANEL_VECTORS);
+    const size_t lines = lines_left(b, tiles + 1);
+    for (size_t i = 0; i <= last; i++, c += L * width) {
+        size_t left = p - i * L, ni = left >= L ? L : left <= 2 ? 2 : left <= 4 ? 4 : L;
+        size_t in_place = i < last ? i + 1 : last;
+        const double *from = i < last ? b->x + i * L : b->columns;
+        ptrdiff_t step = i < last ? b->step : (ptrdiff_t)L;
+        for (size_t k = 0; k < b->rows; k++, from += step)
+            vstore(b->scaled + k * L, vset(d[k]) * vload(from));
+        for (size_t j = 0, nv; j < in_place; j += nv) {
+            nv = in_place - j < PANEL_VECTORS ? in_place - j : PANEL_VECTORS;
+            panel_tiles(b, b->x + j * L, b->step, ni, nv, lines, c + j * L);
         }
+        if (i == last)
+            panel_tiles(b, b->columns, (ptrdiff_t)L, ni, 1, lines, c + i * L);
     }
 }
 
@@ -1705,8 +1756,7 @@ static void load_y(block *b, const char *y)
 static void vector_sum(const block *b, double *g, double *out)
 {
     const records_task *task = b->task;
-    /* finish_columns has projected the columns already. */
-    int projected = task->plan.columnar && (task->want & (WANT_HESSIAN | WANT_MEAT)) != 0;
+    const int projected = wants_matrix(task); /* finish_columns or finish_rows has done it */
     if (task->model.intercept) {
         vd total = vset(0.0);
         for (size_t i = 0; i < b->padded; i += L)
@@ -1749,11 +1799,6 @@ static void scale_sums(block *b, double *sums)
     }
 }
 
-static int wants_matrix(const records_task *task)
-{
-    return (task->want & (WANT_HESSIAN | WANT_MEAT)) != 0;
-}
-
 static void block_rows(block *b, size_t first, size_t last_row)
 {
     size_t left = last_row - first, most = b->task->plan.block_rows;
@@ -1786,13 +1831,10 @@ static void look_ahead(block *b, size_t first)
     size_t row = data->x_item * data->q, bytes = row * task->plan.block_rows;
     int contiguous = data->x_row == (ptrdiff_t)row;
     b->ahead = b->ahead_end = task->data.x;
-    b->lines_ahead = 0;
     if (!contiguous || !(is_in_place(data) || is_narrow(data)))
         return;
     b->ahead = row_of(task, first) + bytes;
     b->ahead_end = b->ahead + bytes;
-    if (is_in_place(data) && !wants_matrix(task))
-        b->lines_ahead = (row * (task->plan.columnar ? L : 1) + LINE - 1) / LINE;
 }
 
 static void run_block(block *b, size_t first, double *sums)
@@ -1818,7 +1860,7 @@ static void run_block(block *b, size_t first, double *sums)
         if (task->plan.columnar)
             finish_columns(b);
         else
-            pack_panels(b);
+            finish_rows(b);
     }
     if (task->want & WANT_HESSIAN)
         matrix(b, b->h, sums + task->hessian_at);
