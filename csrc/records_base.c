@@ -107,12 +107,15 @@ static records_plan make_plan(size_t n, size_t p, int want)
     records_plan plan;
     size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
     plan.columnar = p <= (matrices ? COLUMNAR_MATRIX : COLUMNAR_GRADIENT);
-    /* Without matrices a block and its copy fit the first-level cache.  With matrices blocks are
-     * long enough to spread the cost of adding up a tile. */
-    if (matrices)
-        plan.block_rows = plan.columnar ? 128 : p <= 64 ? 32 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
+    /* Without matrices a block, its copy and the next block fit the first-level cache, or rows are
+     * so long that few of them do.  With matrices of many columns blocks are long enough to spread
+     * the cost of adding up a tile. */
+    if (plan.columnar)
+        plan.block_rows = 128;
+    else if (matrices)
+        plan.block_rows = p <= 64 ? 32 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
     else
-        plan.block_rows = plan.columnar ? 128 : p <= 32 ? 32 : p <= 64 ? 16 : 8;
+        plan.block_rows = p <= 80 ? 32 : p <= 256 ? 16 : 8;
     plan.n_blocks = at_least_1((n + plan.block_rows - 1) / plan.block_rows);
 
     plan.n_chunks = whole_chunks(limit_chunks(p, matrices), n, plan.n_blocks);

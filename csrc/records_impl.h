@@ -14,8 +14,11 @@
  *
  * Small p ("columnar"): the block is transposed into groups of LANES rows, group g holding its
  * p columns one after the other, so that every product runs over records and nothing is padded.
- * Larger p: the rows are used where they are; Hessian and meat get a packed copy in panels of
- * LANES columns.  The intercept is the LAST column inside this file.
+ * Larger p: the rows are used where they are, and so they are in Hessian and meat, in panels of
+ * LANES columns; only the last panel is copied.  The intercept is the LAST column inside this file.
+ *
+ * While a block is worked through the next one is fetched, a few lines at a time: memory must never
+ * wait, and no stage may ask for more than its share of the time, for then the stage waits.
  */
 
 #include <float.h>
@@ -102,7 +105,7 @@ typedef struct {
     double *q, *hr, *hr2, *gq; /* free scale: its score, and multipliers of x, 1 and x */
     double *down, *up;  /* careful rows: stored row = down * x, up = 1/down; else 1 */
     double *gathered;   /* rows copied here when they cannot be used in place */
-    double *columns;    /* groups of columns, or panels */
+    double *columns;    /* groups of columns, or the last panel */
     double *scaled;
     /* What of the next block has yet to be fetched.  That is done a few lines at a time in all that
      * is done with this one, so that memory is kept busy all the while. */
@@ -427,10 +430,11 @@ static void columnar_load(block *b, const char *x)
 #define PIECE ((size_t)2048)
 
 /* Products of four rows with theta, and their squared norms, added to dots[0..4), norms[0..4).
- * One row after the other, so that memory is read in order and the hardware can run ahead. */
+ * One row after the other, so that memory is read in order and the hardware can run ahead.  With
+ * each row so many `lines` from `ahead` on are fetched. */
 static INLINE void four_rows(const double *const *x, size_t q, int two, const double *theta,
-                             const double *theta_new, double *dots, double *dots_new,
-                             double *norms)
+                             const double *theta_new, const char *ahead, size_t lines,
+                             double *dots, double *dots_new, double *norms)
 {
     vd acc[16] = {{0}};
     UNROLL for (int i = 0; i < 4; i++) {
@@ -438,6 +442,7 @@ static INLINE void four_rows(const double *const *x, size_t q, int two, const do
         vd new = vset(0.0), new_odd = vset(0.0);
         const double *row = x[i];
         size_t j = 0;
+        ahead = fetch(ahead, lines);
         for (; j + 2 * L <= q; j += 2 * L) {
             vd even = vload(row + j), odd = vload(row + j + L);
             dot += even * vload(theta + j);
@@ -487,16 +492,17 @@ static INLINE const double *row_at(const double *x, ptrdiff_t step, size_t row, 
 
 static INLINE void long_row_products(const double *x, ptrdiff_t step, size_t rows, size_t q,
                                      int two, const double *theta, const double *theta_new,
-                                     double *dots, double *dots_new, double *norms)
+                                     const char *ahead, size_t lines, double *dots,
+                                     double *dots_new, double *norms)
 {
-    for (size_t i = 0; i < rows; i += 4) {
+    for (size_t i = 0; i < rows; i += 4, ahead += 4 * lines * LINE) {
         double dot[4] = {0}, dot_new[4] = {0}, norm2[4] = {0};
         for (size_t j = 0; j < q; j += PIECE) {
             const double *at[4];
             for (size_t k = 0; k < 4; k++)
                 at[k] = row_at(x, step, i + k, rows) + j;
-            four_rows(at, q - j < PIECE ? q - j : PIECE, two, theta + j, theta_new + j, dot,
-                      dot_new, norm2);
+            four_rows(at, q - j < PIECE ? q - j : PIECE, two, theta + j, theta_new + j, ahead,
+                      j == 0 ? lines : 0, dot, dot_new, norm2);
         }
         memcpy(dots + i, dot, sizeof dot);
         if (two)
@@ -505,8 +511,7 @@ static INLINE void long_row_products(const double *x, ptrdiff_t step, size_t row
     }
 }
 
-/* Rows of few vectors: the coefficients stay in registers.  With four rows so many `lines` from
- * `ahead` on are fetched. */
+/* Rows of few vectors: the coefficients stay in registers. */
 static INLINE void short_row_products(const double *x, ptrdiff_t step, size_t rows, int vectors,
                                       size_t tail, int two, const double *theta,
                                       const double *theta_new, const char *ahead, size_t lines,
@@ -520,7 +525,7 @@ static INLINE void short_row_products(const double *x, ptrdiff_t step, size_t ro
     }
     for (size_t i = 0; i < rows; i += 4) {
         vd acc[16] = {{0}};
-        ahead = fetch(ahead, lines);
+        ahead = fetch(ahead, 4 * lines);
         UNROLL for (int k = 0; k < 4; k++) {
             const double *row = row_at(x, step, i + (size_t)k, rows);
             vd dot = vset(0.0), new = vset(0.0), norm2 = vset(0.0);
@@ -568,7 +573,9 @@ static INLINE void row_products_of(const double *x, ptrdiff_t step, size_t rows,
         break
         SHORT_ROWS(2); SHORT_ROWS(3); SHORT_ROWS(4); SHORT_ROWS(5); SHORT_ROWS(6); SHORT_ROWS(7);
         SHORT_ROWS(8);
-    default: long_row_products(x, step, rows, q, two, theta, theta_new, dots, dots_new, norms);
+    default:
+        long_row_products(x, step, rows, q, two, theta, theta_new, ahead, lines, dots, dots_new,
+                          norms);
     }
 }
 
@@ -629,9 +636,9 @@ static void rows_load(block *b, const char *x)
         b->step = (ptrdiff_t)q;
     }
     const char *ahead = b->ahead;
-    /* Half of what goes with four rows; matrices take so long that they do it all. */
-    size_t lines = wants_matrix(task) ? 0 : lines_left(b, b->rows) * 2;
-    b->ahead += (b->rows + 3) / 4 * lines * LINE;
+    /* Half of what goes with each row; matrices take so long that they do it all. */
+    size_t lines = wants_matrix(task) ? 0 : (lines_left(b, b->rows) + 1) / 2;
+    b->ahead += (b->rows + 3) / 4 * 4 * lines * LINE;
     if (task->want & WANT_CHANGE)
         row_products_twice(b, task->theta, task->theta_new, ahead, lines);
     else
