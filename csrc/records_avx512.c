@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #define LANES 8
 #define CHUNK_NAME records_chunk_avx512
-/* Thirty-two registers: tiles of 4 x 6 columnar, 8 x 24 packed. */
+/* Thirty-two registers: tiles of 4 x 6 columnar, 8 x 24 by rows. */
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 6
 #define PANEL_VECTORS 3
