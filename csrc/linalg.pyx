@@ -711,6 +711,41 @@ cdef void _noise_after_step(const double *P, const double *H, Py_ssize_t p, doub
         C[i] += size * size * contraction[i]
 
 
+def weighted_mean(matrices, weights):
+    """Mean of square matrices, each with its weight.
+
+    Parameters
+    ----------
+    matrices : sequence of ndarray of shape (p, p), length K, at least 1
+    weights : sequence of float, length K
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+    """
+    cdef list terms = [_square(matrix, "matrices") for matrix in matrices]
+    cdef Py_ssize_t K = len(terms), p, k, i
+    if K == 0:
+        raise ValueError("there must be at least one matrix to take the mean of")
+    p = cnp.PyArray_DIM(<cnp.ndarray> terms[0], 0)
+    cdef cnp.ndarray shares = _vector(weights, "weights", K), out = _new_matrix(p)
+    cdef const double *weight = _data(shares)
+    cdef const double *term
+    cdef double *result = _data(out)
+    cdef double total = 0.0
+    memset(result, 0, p * p * sizeof(double))
+    for k in range(K):
+        if cnp.PyArray_DIM(<cnp.ndarray> terms[k], 0) != p:
+            raise ValueError(f"matrices must all have shape ({p}, {p})")
+        term = _data(<cnp.ndarray> terms[k])
+        total += weight[k]
+        for i in range(p * p):
+            result[i] += weight[k] * term[i]
+    for i in range(p * p):
+        result[i] /= total
+    return out
+
+
 def sandwich(H, Q, double floor_h):
     """Sandwich covariance ``Hf^-1 Qf Hf^-1`` of two symmetric matrices.
 

@@ -114,7 +114,7 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     """
     if isinstance(X, Records):
         return _opened(X, y, names)
-    if type(X).__module__.partition(".")[0] in ("dask", "dask_expr"):
+    if type(X) is not np.ndarray and type(X).__module__.split(".")[0] in ("dask", "dask_expr"):
         from dpfast.data.cluster import dask_records
 
         return dask_records(X, y, names)

@@ -159,7 +159,7 @@ class Request:
             iterates = [np.zeros(self.dimension), theta]
         free_scale = objective is not None and objective.free_scale is not None
         names = self._coefficient_names()
-        path = np.concatenate(iterates).reshape(len(iterates), -1)  # faster than stacking
+        path = np.array(iterates)
         if objective is not None and free_scale:
             units = objective.units()
             theta, path, names = theta * units, path * units, (*names, "scale")

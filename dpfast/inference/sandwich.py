@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
-from dpfast.kernels.linalg import eigh, floor_eigenvalues, noise_after_steps, sandwich
+from dpfast.kernels.linalg import (
+    eigh,
+    floor_eigenvalues,
+    noise_after_steps,
+    sandwich,
+    weighted_mean,
+)
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 
 __all__ = [
@@ -171,13 +177,10 @@ def _pooled(hessians: list[Answer]) -> tuple[Matrix, float]:
 
     They were taken where the path had settled, and their noises are independent.
     """
-    last, *others = hessians
-    pooled, precision = last.value, 1.0  # relative to the last
-    for hessian in others:
-        weight = (last.noise_scale / hessian.noise_scale) ** 2
-        pooled = pooled + weight * hessian.value
-        precision += weight
-    return pooled / precision, last.noise_scale / precision**0.5
+    last = hessians[0].noise_scale
+    precisions = [(last / hessian.noise_scale) ** 2 for hessian in hessians]
+    pooled = weighted_mean([hessian.value for hessian in hessians], precisions)
+    return pooled, last / sum(precisions) ** 0.5
 
 
 def _along_eigenvectors(

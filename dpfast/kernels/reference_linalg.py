@@ -120,6 +120,11 @@ def noise_after_steps(
     return np.asarray(errors @ errors.T)
 
 
+def weighted_mean(matrices: Sequence[ArrayLike], weights: ArrayLike) -> Array:
+    """Of stacked matrices."""
+    return np.asarray(np.average(np.asarray(matrices), axis=0, weights=np.asarray(weights)))
+
+
 def sandwich(H: ArrayLike, Q: ArrayLike, floor_h: float) -> tuple[Array, int, int]:
     """Two solves around the floored meat."""
     bread, _, count_h = floor_eigenvalues(H, floor_h)

@@ -71,9 +71,9 @@ class DoubleNoise:
         """Part of the total ``mu^2`` spent on directions."""
         return self.direction_share
 
-    def curvature_at(self, k: int, n_steps: int) -> str:
-        """What step k releases beside the gradient and the direction: nothing."""
-        return "none"
+    def curvatures(self, n_steps: int) -> tuple[str, ...]:
+        """What each step releases beside the gradient and the direction: nothing."""
+        return ("none",) * n_steps
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule; damped steps average, so the schedule is nearly flat."""

@@ -57,9 +57,9 @@ class GradientDescent:
         """Part of the total ``mu^2`` spent on the estimate of the smoothness."""
         return ESTIMATE_SHARE if self.step_size == "estimated" else 0.0
 
-    def curvature_at(self, k: int, n_steps: int) -> str:
-        """What step k releases beside the gradient: nothing."""
-        return "none"
+    def curvatures(self, n_steps: int) -> tuple[str, ...]:
+        """What each step releases beside the gradient: nothing."""
+        return ("none",) * n_steps
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only."""

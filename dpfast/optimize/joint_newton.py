@@ -68,9 +68,10 @@ class JointNewton:
         """Part of the total ``mu^2`` spent on queries that only steer: none."""
         return 0.0
 
-    def curvature_at(self, k: int, n_steps: int) -> str:
-        """What step k releases beside the gradient: "majorizer" or "hessian"."""
-        return "hessian" if k >= n_steps - self.newton_steps else "majorizer"
+    def curvatures(self, n_steps: int) -> tuple[str, ...]:
+        """What each step releases beside the gradient: "majorizer" or "hessian"."""
+        newton = min(self.newton_steps, n_steps)
+        return ("majorizer",) * (n_steps - newton) + ("hessian",) * newton
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only.

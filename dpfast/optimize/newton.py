@@ -97,11 +97,12 @@ class Newton:
         """Part of the total ``mu^2`` that the step rule spends on queries of its own."""
         return self.step.share
 
-    def curvature_at(self, k: int, n_steps: int) -> str:
-        """What step k releases beside the gradient: "none", "majorizer" or "hessian"."""
-        if k >= n_steps - self.newton_steps:
-            return "hessian"
-        return "none" if k < self.gradient_steps else "majorizer"
+    def curvatures(self, n_steps: int) -> tuple[str, ...]:
+        """What each step releases beside the gradient: "none", "majorizer" or "hessian"."""
+        newton = min(self.newton_steps, n_steps)
+        gradient = min(self.gradient_steps, n_steps - newton)
+        majorizing = n_steps - gradient - newton
+        return ("none",) * gradient + ("majorizer",) * majorizing + ("hessian",) * newton
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only.
@@ -141,13 +142,11 @@ class Newton:
         rule = self.step.start(objective, steering_mu)
         max_step = self.max_step
         if max_step is None:
-            spent = math.hypot(*[budget.gradient for budget in budgets])
-            max_step = _default_max_step(objective, curator.n, spent)
+            max_step = _default_max_step(objective, curator.n, budgets)
         theta = start
         iterates = [theta]
         answers: list[JointAnswer] = []
         inverses: list[Array] = []
-        smallest = 1.0
         n_steps, root_p, smallest_floor = len(budgets), len(start) ** 0.5, self.floor
         phase_one = max(0, n_steps - max(self.newton_steps, rule.tail(n_steps) + 1))
         early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
@@ -167,7 +166,6 @@ class Newton:
                 matrix = with_ridge(hessian.value, ridge) if ridge else hessian.value
                 direction, eigenvalues, inverse = floored_step(matrix, slope, floor)
                 inverses.append(inverse)
-                smallest = eigenvalues[0]
                 if rule.adaptive:
                     seen = (theta, slope, direction, eigenvalues, noise_scale, k, n_steps)
                     step_sizes[k] = rule.step_size(Situation(curator, *seen))
@@ -183,7 +181,7 @@ class Newton:
             gradient_scales=[answer.gradient.noise_scale for answer in answers],
             weights=None,
             final=answers[-1],
-            curvature_change=_curvature_change(answers, smallest),
+            curvature_change=_curvature_change(answers, float(eigenvalues[0]) if inverses else 1.0),
             answers=answers,
             inverses=inverses,
             early_ridges=early_ridges,
@@ -199,10 +197,11 @@ class Newton:
         return f"Newton({', '.join(parts)})"
 
 
-def _default_max_step(objective: Objective, n: int, mu: float) -> float:
+def _default_max_step(objective: Objective, n: int, budgets: list[StepBudget]) -> float:
     if not objective.loss.binary_response:
         return 1e3 * objective.scale
-    room = max(1.0, 0.05 / curvature_noise(objective, n, mu))
+    spent = math.hypot(*[budget.gradient for budget in budgets])
+    room = max(1.0, 0.05 / curvature_noise(objective, n, spent))
     return room / objective.weighting.radius
 
 

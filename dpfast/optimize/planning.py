@@ -104,7 +104,7 @@ def plan_steps(
     inference: bool,
 ) -> list[StepBudget]:
     """Budgets of every step; their joint costs' exact squares add up to at most ``mu^2``."""
-    curvatures = tuple([method.curvature_at(k, n_steps) for k in range(n_steps)])
+    curvatures = method.curvatures(n_steps)
     inference_share = 0.0
     if inference:
         inference_share = MEAT_SHARE

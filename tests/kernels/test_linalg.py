@@ -230,6 +230,16 @@ def test_noise_after_one_step_is_that_of_its_gradient():
     np.testing.assert_allclose(found, 1.44 * inverse @ inverse, rtol=1e-12)
 
 
+@pytest.mark.parametrize("p", [1, 5, 20])
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.3], [2.0, 0.0, 7.0]])
+def test_weighted_mean_matches_twin(p, weights):
+    matrices = [random_symmetric(p, seed=k) for k in range(len(weights))]
+    found = linalg.weighted_mean(matrices, weights)
+    expected = reference.weighted_mean(matrices, weights)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+    assert np.array_equal(linalg.weighted_mean(matrices[:1], [1.0]), matrices[0])
+
+
 @pytest.mark.parametrize("p", SIZES)
 def test_sandwich_matches_twin(p):
     bread = random_symmetric(p, seed=300 + p)
@@ -328,6 +338,9 @@ def test_infinity_in_one_triangle_only_is_noticed():
             ValueError,
             r"step_sizes must have shape \(1,\)",
         ),
+        (lambda: linalg.weighted_mean([], []), ValueError, "at least one"),
+        (lambda: linalg.weighted_mean([np.eye(2), np.eye(3)], [1, 1]), ValueError, r"\(2, 2\)"),
+        (lambda: linalg.weighted_mean([np.eye(2)], [1.0, 1.0]), ValueError, r"\(1,\)"),
         (lambda: linalg.sandwich(np.eye(2), np.eye(3), 1.0), ValueError, r"\(2, 2\)"),
         (lambda: linalg.sandwich(np.eye(2), np.eye(2), 0.0), ValueError, "positive"),
         (lambda: linalg.symmetric_from_basis(np.ones(4), 2), ValueError, r"\(3,\)"),
@@ -371,6 +384,7 @@ def test_arguments_are_not_written_to():
     linalg.floored_step(matrix, g, 0.1)
     linalg.capped_step(g, g, 0.6, 0.1)
     linalg.noise_after_steps([matrix], [matrix], [0.5], [1.0], [1.0])
+    linalg.weighted_mean([matrix, matrix], [1.0, 2.0])
     linalg.sandwich(matrix, matrix, 0.1)
     assert np.array_equal(matrix, before)
     assert np.array_equal(g, g_before)
