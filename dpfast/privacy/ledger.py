@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from operator import add, le
 from typing import Any, NamedTuple
 
 from dpfast.errors import (
@@ -257,8 +256,8 @@ class Ledger:
 
     def _after(self, cost: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
         """The spent amount after a charge, or BudgetExceeded."""
-        after = tuple(map(add, self._spent, cost))
-        if all(map(le, after, self._limit)):
+        after = tuple(map(int.__add__, self._spent, cost))
+        if all(map(int.__le__, after, self._limit)):
             return after
         left = tuple(limit - used for limit, used in zip(self._limit, self._spent, strict=True))
         equal = "" if entry.charged == entry.spend else f" (that is, {entry.charged!r})"

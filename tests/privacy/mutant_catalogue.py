@@ -787,7 +787,7 @@ MONEY = (
         "the ledger grants charges within a relative 1e-12 of its total",
         LEDGER,
         LEDGER_TESTS,
-        "if all(map(le, after, self._limit)):",
+        "if all(map(int.__le__, after, self._limit)):",
         "if all(a <= limit + (limit >> 40) for a, limit in zip(after, self._limit)):",
     ),
     plant(
