@@ -127,6 +127,14 @@ static INLINE size_t lines_left(const block *b, size_t parts)
     return b->ahead < b->ahead_end ? ((size_t)(b->ahead_end - b->ahead) + each - 1) / each : 0;
 }
 
+/* Where to fetch from on, `lines` lines so many times. */
+static INLINE const char *take_ahead(block *b, size_t lines, size_t times)
+{
+    const char *from = b->ahead;
+    b->ahead += lines * times * LINE;
+    return from;
+}
+
 #define VECTORS 15
 
 static void block_init(block *b, const records_task *task, double *scratch)
@@ -635,10 +643,9 @@ static void rows_load(block *b, const char *x)
         b->x = b->gathered;
         b->step = (ptrdiff_t)q;
     }
-    const char *ahead = b->ahead;
     /* Half of what goes with each row; matrices take so long that they do it all. */
     size_t lines = wants_matrix(task) ? 0 : (lines_left(b, b->rows) + 1) / 2;
-    b->ahead += (b->rows + 3) / 4 * 4 * lines * LINE;
+    const char *ahead = take_ahead(b, lines, (b->rows + 3) / 4 * 4);
     if (task->want & WANT_CHANGE)
         row_products_twice(b, task->theta, task->theta_new, ahead, lines);
     else
@@ -816,22 +823,23 @@ enum { STORED = -1 };
 
 enum { NO_MATRIX, CURVATURE, CHORD }; /* is h wanted, and is it psi' or the majorizer's chord */
 
-/* Lines of the next block that are fetched with each vector of scores; and of those, the ones that
- * are fetched while psi is stored, where it is, the others when it is weighted. */
+/* Lines of the next block that are fetched with each vector of scores: of what is left all but one,
+ * which goes with the gradient; half of those already while psi is stored, where it is. */
 static INLINE size_t lines_while_scoring(const block *b)
 {
-    return b->task->plan.columnar && !wants_matrix(b->task) ? lines_left(b, b->padded / L) : 0;
+    size_t lines = lines_left(b, b->padded / L);
+    return !b->task->plan.columnar || wants_matrix(b->task) ? 0 : lines > 1 ? lines - 1 : lines;
 }
 
 static INLINE size_t lines_while_storing(const block *b) { return lines_while_scoring(b) / 2; }
 
-static INLINE void store_slopes(int loss, int majorize, const block *b, double theta0,
+static INLINE void store_slopes(int loss, int majorize, block *b, double theta0,
                                 const double *dot, double *psi, double *slope)
 {
     const int weighting = b->task->model.weighting;
     const loss_constants k = loss_prepare(&b->task->model);
     const size_t lines = lines_while_storing(b);
-    const char *ahead = b->ahead;
+    const char *ahead = take_ahead(b, lines, b->padded / L);
     for (size_t i = 0; i < b->padded; i += L) {
         vd size, bend;
         vi ok;
@@ -851,7 +859,7 @@ static INLINE vd held(vd value, vd low, vd high)
 
 /* A user's psi of the whole block at theta0 + dot, and unless NO_MATRIX the slope.  `most` is
  * overwritten with the bound on each psi: zero where the record does not count. */
-static void store_user_slopes(int matrices, const block *b, double theta0, const double *dot,
+static void store_user_slopes(int matrices, block *b, double theta0, const double *dot,
                               double *psi, double *slope, double *most)
 {
     const records_model *model = &b->task->model;
@@ -859,7 +867,7 @@ static void store_user_slopes(int matrices, const block *b, double theta0, const
     const loss_constants k = loss_prepare(model);
     const vd zero = vset(0.0), one = vset(1.0);
     const size_t lines = lines_while_storing(b);
-    const char *ahead = b->ahead;
+    const char *ahead = take_ahead(b, lines, b->padded / L);
     for (size_t i = 0; i < b->padded; i += L) {
         vi ok;
         ahead = fetch(ahead, lines);
@@ -892,7 +900,7 @@ static void store_user_slopes(int matrices, const block *b, double theta0, const
 }
 
 /* psi and, unless NO_MATRIX, the slope; `spare` is overwritten. */
-static void store_slopes_of_loss(int matrices, const block *b, double theta0, const double *dot,
+static void store_slopes_of_loss(int matrices, block *b, double theta0, const double *dot,
                                  double *psi, double *slope, double *spare)
 {
     switch (b->task->model.loss) {
@@ -972,7 +980,7 @@ static INLINE void multipliers_of(int loss, int weighting, int careful, int matr
 
 /* The same for ordinary rows and the score alone, with one division for psi and its weight, or for
  * the weight of the stored psi. */
-static INLINE void scores_of(int loss, int weighting, const block *b)
+static INLINE void scores_of(int loss, int weighting, block *b)
 {
     const records_task *task = b->task;
     const records_model *model = &task->model;
@@ -984,9 +992,8 @@ static INLINE void scores_of(int loss, int weighting, const block *b)
     const vd ones = vset((double)model->intercept), shift = ones * inverse_radius2;
     const double *dot = b->dot, *norm2 = b->norm2, *y = b->y;
     double *g = b->g;
-    const size_t earlier = loss == STORED ? lines_while_storing(b) : 0;
-    const size_t lines = lines_while_scoring(b) - earlier;
-    const char *ahead = b->ahead + earlier * (b->padded / L) * LINE;
+    const size_t lines = lines_while_scoring(b);
+    const char *ahead = take_ahead(b, lines, b->padded / L);
     for (size_t i = 0; i < b->padded; i += L) {
         ahead = fetch(ahead, lines);
         fraction psi = {.denominator = one};
@@ -1067,7 +1074,7 @@ static INLINE int matrices_wanted(int want)
                                                 : NO_MATRIX;
 }
 
-static INLINE void multipliers_for_loss(int loss, const block *b)
+static INLINE void multipliers_for_loss(int loss, block *b)
 {
     int want = b->task->want, weighting = b->task->model.weighting;
     int matrices = matrices_wanted(want);
@@ -1098,7 +1105,7 @@ static INLINE void multipliers_for_loss(int loss, const block *b)
     }
 }
 
-static void multipliers_stored(const block *b)
+static void multipliers_stored(block *b)
 {
     int want = b->task->want, weighting = b->task->model.weighting;
     int careful = b->careful && weighting != WEIGHT_BOUNDED && weighting != WEIGHT_SCHWEPPE;
@@ -1131,7 +1138,7 @@ static void multipliers_stored(const block *b)
     }
 }
 
-static void multipliers(const block *b)
+static void multipliers(block *b)
 {
     if (b->task->model.weighting > WEIGHT_CLIP) {
         multipliers_stored(b);
@@ -1227,7 +1234,7 @@ static INLINE void changes_for_loss(int loss, const block *b)
     }
 }
 
-static void changes_stored(const block *b)
+static void changes_stored(block *b)
 {
     const records_task *task = b->task;
     double *unused = b->dot_step, *spare = b->gq;
@@ -1245,7 +1252,7 @@ static void changes_stored(const block *b)
     }
 }
 
-static void changes(const block *b)
+static void changes(block *b)
 {
     if (b->task->model.weighting > WEIGHT_CLIP) {
         changes_stored(b);
@@ -1263,12 +1270,14 @@ static void changes(const block *b)
 
 /* ------------------------------------------------------------- step 4: gradient ------------ */
 
-/* out[0..count) += sum over groups of g * column. */
+/* out[0..count) += sum over groups of g * column; with each group so many `lines` from `ahead` on are
+ * fetched. */
 static INLINE void column_gradient(const double *columns, size_t groups, size_t p, const double *g,
-                                   int count, double *out)
+                                   int count, const char *ahead, size_t lines, double *out)
 {
     vd acc[12 + LANES] = {{0}};
     for (size_t k = 0; k < groups; k++, columns += p * L) {
+        ahead = fetch(ahead, lines);
         vd multiplier = vload(g + k * L);
         UNROLL for (int i = 0; i < count; i++)
             acc[i] += multiplier * vload(columns + (size_t)i * L);
@@ -1277,16 +1286,18 @@ static INLINE void column_gradient(const double *columns, size_t groups, size_t 
         vstore(out + i, vload(out + i) + sum_lanes(acc + i));
 }
 
-static void columnar_gradient(const block *b, const double *g, double *out)
+static void columnar_gradient(block *b, const double *g, double *out)
 {
     size_t q = b->task->data.q, p = b->task->p, groups = b->padded / L;
+    size_t lines = wants_matrix(b->task) ? 0 : lines_left(b, groups);
+    const char *ahead = take_ahead(b, lines, groups);
     const double *x = b->columns;
-    for (; q > 12; q -= 8, x += 8 * L, out += 8)
-        column_gradient(x, groups, p, g, 8, out);
+    for (; q > 12; q -= 8, x += 8 * L, out += 8, lines = 0)
+        column_gradient(x, groups, p, g, 8, ahead, lines, out);
     switch (q) {
 #define COLUMN_GRADIENT(count)                                                                  \
     case count:                                                                                 \
-        column_gradient(x, groups, p, g, count, out);                                           \
+        column_gradient(x, groups, p, g, count, ahead, lines, out);                             \
         break
         COLUMN_GRADIENT(1); COLUMN_GRADIENT(2); COLUMN_GRADIENT(3); COLUMN_GRADIENT(4);
         COLUMN_GRADIENT(5); COLUMN_GRADIENT(6); COLUMN_GRADIENT(7); COLUMN_GRADIENT(8);
@@ -1760,7 +1771,7 @@ static void load_y(block *b, const char *y)
 
 /* out += sum over records of g xi, the intercept's entry last; overwrites g with the multiplier of
  * the x part as stored. */
-static void vector_sum(const block *b, double *g, double *out)
+static void vector_sum(block *b, double *g, double *out)
 {
     const records_task *task = b->task;
     const int projected = wants_matrix(task); /* finish_columns or finish_rows has done it */
@@ -1830,7 +1841,9 @@ static void finish_load(block *b, size_t first)
         scale_factors(b);
 }
 
-/* Where the next block lies, if the rows follow one another. */
+enum { WORTH_FETCHING = 1 << 19 }; /* bytes: fewer are in the second-level cache, or soon will be */
+
+/* Where the next block lies, if the rows follow one another and memory may be slow. */
 static void look_ahead(block *b, size_t first)
 {
     const records_task *task = b->task;
@@ -1838,7 +1851,7 @@ static void look_ahead(block *b, size_t first)
     size_t row = data->x_item * data->q, bytes = row * task->plan.block_rows;
     int contiguous = data->x_row == (ptrdiff_t)row;
     b->ahead = b->ahead_end = task->data.x;
-    if (!contiguous || !(is_in_place(data) || is_narrow(data)))
+    if (data->n * row < WORTH_FETCHING || !contiguous || !(is_in_place(data) || is_narrow(data)))
         return;
     b->ahead = row_of(task, first) + bytes;
     b->ahead_end = b->ahead + bytes;
