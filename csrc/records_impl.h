@@ -40,6 +40,13 @@ static INLINE const char *fetch(const char *from, size_t lines)
     return from;
 }
 
+/* One line, no nearer than the second-level cache: matrices fill the first. */
+static INLINE const char *fetch_line_beside_matrix(const char *from)
+{
+    __builtin_prefetch(from, 0, 2);
+    return from + LINE;
+}
+
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -1389,7 +1396,7 @@ static INLINE void column_tile(block *owner, const double *d, const double *a, c
     vd acc[MOST + LANES] = {{0}};
     for (size_t k = 0; k < groups; k++, a += p * L, b += p * L) {
         if (ahead < ahead_end)
-            ahead = fetch(ahead, 1);
+            ahead = fetch_line_beside_matrix(ahead);
         vd right[6], multiplier = vload(d + k * L);
         UNROLL for (int j = 0; j < nj; j++)
             right[j] = vload(b + (size_t)j * L);
@@ -1498,7 +1505,7 @@ static INLINE void panel_tile(block *owner, const double *a, const double *x, pt
             acc[i][v] = vset(0.0);
     for (size_t k = 0; k < owner->rows; k++, a += L, x += step) {
         if (ahead < ahead_end)
-            ahead = fetch(ahead, 1);
+            ahead = fetch_line_beside_matrix(ahead);
         vd right[PANEL_VECTORS];
         UNROLL for (int v = 0; v < nv; v++)
             right[v] = vload(x + (size_t)v * L);
