@@ -113,7 +113,7 @@ static records_plan make_plan(size_t n, size_t p, int want)
     if (plan.columnar)
         plan.block_rows = 128;
     else if (matrices)
-        plan.block_rows = p <= 64 ? 32 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
+        plan.block_rows = p <= 64 ? 64 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
     else
         plan.block_rows = p <= 80 ? 32 : p <= 256 ? 16 : 8;
     plan.n_blocks = at_least_1((n + plan.block_rows - 1) / plan.block_rows);
