@@ -41,6 +41,10 @@ EVERYTHING = records.GRADIENT | records.HESSIAN | records.MEAT
 BEYOND_CACHE = 64_000_000
 
 
+#: Seconds between calls on several threads, so that none meets another's spinning threads.
+REST = 0.04
+
+
 class Case(NamedTuple):
     """One row: seconds of the best round, and ratios of best rounds."""
 
@@ -89,7 +93,7 @@ def measure(
         calls["read"] = read.call
     if compute is not None:
         calls["dsyrk"] = compute.call
-    seconds = limits.rounds_of(calls, rounds=rounds)
+    seconds = limits.rounds_of(calls, rounds=rounds, rest=REST if threads > 1 else 0.0)
     nan = float("nan")
     reading = gigabytes = dsyrk = gigaflops = nan
     if read is not None:

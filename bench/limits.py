@@ -36,11 +36,12 @@ class Timing(NamedTuple):
 
 
 def rounds_of(
-    calls: dict[str, Call], *, rounds: int, budget: float = 2e-3
+    calls: dict[str, Call], *, rounds: int, budget: float = 2e-3, rest: float = 0.0
 ) -> dict[str, list[float]]:
     """Seconds of each call in each round, in alternation.
 
-    A call shorter than `budget` is repeated within a round.
+    A call shorter than `budget` is repeated within a round.  With a `rest` (seconds) every call has
+    the machine to itself: the threads of a BLAS go on spinning for some 30 ms after its last call.
     """
     repeats = {}
     for name, call in calls.items():
@@ -51,6 +52,9 @@ def rounds_of(
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
+            if rest:
+                time.sleep(rest)
+                call()  # wakes its threads
             start = time.perf_counter()
             for _ in range(repeats[name]):
                 call()
