@@ -1,4 +1,5 @@
 /* See pool.h.  One job at a time; a second caller meanwhile works alone on its own thread. */
+#define _GNU_SOURCE
 #include "pool.h"
 
 #include <pthread.h>
@@ -21,7 +22,10 @@ static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the caller 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  /* guards everything below */
 static pthread_cond_t posted = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
+static pthread_t threads_of[MOST_HELPERS];
 static int helpers;       /* threads in existence */
+static int asleep;        /* of them, those that wait for a job */
+static int settled;       /* of them, those that keep_off_the_callers_cpu has seen */
 static int fork_handled;  /* the fork handler is registered */
 static atomic_int places; /* helpers that may still join the job */
 static atomic_int active; /* helpers at work on it */
@@ -37,8 +41,10 @@ static void *helper(void *unused)
              spin++)
             PAUSE();
         pthread_mutex_lock(&lock);
+        asleep++;
         while (atomic_load(&places) <= 0)
             pthread_cond_wait(&posted, &lock);
+        asleep--;
         atomic_fetch_sub(&places, 1);
         atomic_fetch_add(&active, 1);
         int slot = next_slot++;
@@ -63,7 +69,7 @@ static void after_fork_in_child(void)
     pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&posted, NULL);
     pthread_cond_init(&finished, NULL);
-    helpers = 0;
+    helpers = asleep = settled = 0;
     atomic_store(&places, 0);
     atomic_store(&active, 0);
 }
@@ -84,14 +90,38 @@ static int at_least(int wanted)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (helpers < wanted) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, helper, NULL) != 0)
+        if (pthread_create(&threads_of[helpers], NULL, helper, NULL) != 0)
             break;
-        pthread_detach(thread);
+        pthread_detach(threads_of[helpers]);
+#if defined(__linux__)
+        pthread_setname_np(threads_of[helpers], "dpfast"); /* for those who look at top -H */
+#endif
         helpers++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return helpers < wanted ? helpers : wanted;
+}
+
+/* Helpers may run where the caller may, but not on the CPU it is on.  On machines whose CPUs share
+ * no cache as far as the scheduler can tell (virtual ones) it otherwise wakes a helper there, and
+ * moves it to an idle CPU only after milliseconds.  Those that do not sleep run elsewhere already. */
+static void keep_off_the_callers_cpu(void)
+{
+#if defined(__linux__)
+    static cpu_set_t last;
+    cpu_set_t others;
+    int here = sched_getcpu();
+    if (here < 0 || sched_getaffinity(0, sizeof others, &others) != 0)
+        return;
+    if (CPU_COUNT(&others) > 1)
+        CPU_CLR(here, &others);
+    if (settled == helpers && CPU_EQUAL(&others, &last))
+        return;
+    for (int i = 0; i < helpers; i++)
+        pthread_setaffinity_np(threads_of[i], sizeof others, &others);
+    last = others;
+    settled = helpers;
+#endif
 }
 
 void pool_run(void (*work)(void *context, int slot), void *context, int threads)
@@ -103,6 +133,8 @@ void pool_run(void (*work)(void *context, int slot), void *context, int threads)
     }
     available = at_least(threads - 1);
     pthread_mutex_lock(&lock);
+    if (asleep > 0 || settled < helpers)
+        keep_off_the_callers_cpu();
     job = work;
     job_context = context;
     next_slot = 1;

@@ -11,6 +11,7 @@
 #define LANES 4
 #define CHUNK_NAME records_chunk_avx2
 /* Sixteen registers: tiles of 4 x 2 columnar, 4 x 12 by rows. */
+#define FIRST_ROWS 4
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 2
 #define PANEL_VECTORS 3

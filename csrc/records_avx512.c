@@ -12,6 +12,7 @@
 #define LANES 8
 #define CHUNK_NAME records_chunk_avx512
 /* Thirty-two registers: tiles of 4 x 6 columnar, 8 x 24 by rows. */
+#define FIRST_ROWS 6
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 6
 #define PANEL_VECTORS 3

@@ -11,6 +11,7 @@
 
 #define LANES 2
 #define CHUNK_NAME records_chunk_base
+#define FIRST_ROWS 4
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 2
 #define PANEL_VECTORS 4

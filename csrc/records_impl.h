@@ -421,7 +421,7 @@ static void columnar_load(block *b, const char *x)
                              change ? task->theta_new : task->theta, b->ahead, b->columns, b->dot,
                              b->dot_new, b->norm2);
         }
-        b->ahead += whole * lines_with_group(q) * LINE;
+        take_ahead(b, lines_with_group(q), whole);
     }
     if (whole < groups) {
         size_t first = whole * L;
@@ -936,17 +936,25 @@ static void store_slopes_of_loss(int matrices, block *b, double theta0, const do
     }
 }
 
+/* Before columnar matrices: half of what is left; their tiles fetch a line a group. */
+static INLINE size_t lines_while_weighing(const block *b)
+{
+    return b->task->plan.columnar ? lines_left(b, 2 * b->padded / L) : 0;
+}
+
 /* Multipliers of the stored row (x part times factor): g for the score, with the sign of the
  * gradient of the loss; h and m, if there are `matrices`, for xi xi'. */
-static INLINE void multipliers_of(int loss, int weighting, int careful, int matrices,
-                                  const block *b)
+static INLINE void multipliers_of(int loss, int weighting, int careful, int matrices, block *b)
 {
     const records_task *task = b->task;
     const records_model *model = &task->model;
     const loss_constants k = loss_prepare(model);
     const vd one = vset(1.0), radius = vset(model->radius), theta0 = vset(task->theta0);
     const vd radius2 = vset(model->radius * model->radius), ones = vset((double)model->intercept);
+    const size_t lines = lines_while_weighing(b);
+    const char *ahead = take_ahead(b, lines, b->padded / L);
     for (size_t i = 0; i < b->padded; i += L) {
+        ahead = fetch(ahead, lines);
         vd psi, slope, g;
         if (loss == STORED) {
             psi = vload(b->dot_new + i);
@@ -1412,9 +1420,10 @@ static INLINE void column_tile(block *owner, const double *d, const double *a, c
     int count = triangle ? ni * (ni + 1) / 2 : ni * nj, n = 0;
     UNROLL for (int i = 0; i < count; i += LANES)
         vstore(sums + i, sum_lanes(acc + i));
-    for (int i = 0; i < ni; i++)
-        for (int j = 0; j < (triangle ? i + 1 : nj); j++)
-            c[(size_t)i * width + (size_t)j] += sums[n++];
+    UNROLL for (int i = 0; i < ni; i++)
+        UNROLL for (int j = 0; j < nj; j++)
+            if (!triangle || j <= i)
+                c[(size_t)i * width + (size_t)j] += sums[n++];
 }
 
 #define COLUMN_TILE(ni, nj)                                                                     \
@@ -1426,12 +1435,20 @@ static INLINE void column_tile(block *owner, const double *d, const double *a, c
         column_tile(b, d, x, x, groups, p, n, n, 1, out, width);                                \
         break
 
+/* Rows of the matrix from row i on whose tiles are done together: as many as fill the registers,
+ * which for the triangle at the top are more. */
+static INLINE size_t tile_rows(size_t p, size_t i)
+{
+    size_t most = i ? COLUMN_ROWS : FIRST_ROWS;
+    return p - i < most ? p - i : most;
+}
+
 /* Lower triangle of sum d xi xi' over a columnar block. */
 static void columnar_matrix(block *b, const double *d, double *c)
 {
     size_t p = b->task->p, width = b->task->width, groups = b->padded / L;
     for (size_t i = 0, ni; i < p; i += ni) {
-        ni = p - i < COLUMN_ROWS ? p - i : COLUMN_ROWS;
+        ni = tile_rows(p, i);
         const double *a = b->columns + i * L;
         for (size_t j = 0, nj; j < i; j += nj) {
             nj = i - j < COLUMN_COLUMNS ? i - j : COLUMN_COLUMNS;
@@ -1455,6 +1472,9 @@ static void columnar_matrix(block *b, const double *d, double *c)
         double *out = c + i * width + i;
         switch (ni) {
             COLUMN_TRIANGLE(1); COLUMN_TRIANGLE(2); COLUMN_TRIANGLE(3); COLUMN_TRIANGLE(4);
+#if FIRST_ROWS > 4
+            COLUMN_TRIANGLE(5); COLUMN_TRIANGLE(6);
+#endif
         default: break;
         }
     }
