@@ -16,7 +16,10 @@
 #define PAUSE() ((void)0)
 #endif
 
-enum { MOST_HELPERS = 255, SPINS = 2000 }; /* about 20-50 microseconds before sleeping */
+enum {
+    MOST_HELPERS = 255,
+    SPINS = 2000 /* before sleeping: 20 to 110 microseconds, the processor's pauses differ */
+};
 
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the caller of a job */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  /* guards everything below */
@@ -102,9 +105,9 @@ static int at_least(int wanted)
     return helpers < wanted ? helpers : wanted;
 }
 
-/* Helpers may run where the caller may, but not on the CPU it is on.  On machines whose CPUs share
- * no cache as far as the scheduler can tell (virtual ones) it otherwise wakes a helper there, and
- * moves it to an idle CPU only after milliseconds.  Those that do not sleep run elsewhere already. */
+/* Helpers may run where the caller may, but not on the CPU it is on: there the scheduler of some
+ * machines (virtual ones, two CPUs) wakes most of them, and leaves them for up to four milliseconds.
+ * Those that do not sleep run elsewhere already. */
 static void keep_off_the_callers_cpu(void)
 {
 #if defined(__linux__)

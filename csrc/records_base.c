@@ -168,23 +168,33 @@ static void set_limits(records_task *task)
 typedef struct {
     records_task task;
     records_chunk chunk;
-    atomic_size_t next;
-    double *scratch; /* one piece per thread */
-    double *sums;    /* one piece per chunk */
+    size_t shares;                   /* the chunks are cut into so many, one for each thread */
+    atomic_size_t done[MOST_CHUNKS]; /* chunks of each share that somebody has taken */
+    double *scratch;                 /* one piece per thread */
+    double *sums;                    /* one piece per chunk */
 } records_job;
 
+static void do_chunk(records_job *job, size_t chunk, double *scratch)
+{
+    const records_plan *plan = &job->task.plan;
+    size_t chunk_rows = plan->blocks_per_chunk * plan->block_rows, first = chunk * chunk_rows;
+    double *sums = job->sums + chunk * job->task.sum_doubles;
+    memset(sums, 0, job->task.sum_doubles * sizeof(double));
+    job->chunk(&job->task, first, at_most(first + chunk_rows, job->task.data.n), scratch, sums);
+}
+
+/* Every thread does its own share first, which from the last call on may lie in its cache, and then
+ * what remains of the others'. */
 static void work(void *context, int slot)
 {
     records_job *job = context;
-    const records_plan *plan = &job->task.plan;
     double *scratch = job->scratch + (size_t)slot * job->task.scratch_doubles;
-    size_t chunk_rows = plan->blocks_per_chunk * plan->block_rows, chunk;
-    while ((chunk = atomic_fetch_add(&job->next, 1)) < plan->n_chunks) {
-        double *sums = job->sums + chunk * job->task.sum_doubles;
-        size_t first = chunk * chunk_rows;
-        memset(sums, 0, job->task.sum_doubles * sizeof(double));
-        job->chunk(&job->task, first, at_most(first + chunk_rows, job->task.data.n), scratch,
-                   sums);
+    for (size_t k = 0; k < job->shares; k++) {
+        size_t share = ((size_t)slot + k) % job->shares;
+        size_t chunk = share * job->task.plan.n_chunks / job->shares;
+        size_t chunks = (share + 1) * job->task.plan.n_chunks / job->shares - chunk, taken;
+        while ((taken = atomic_fetch_add(&job->done[share], 1)) < chunks)
+            do_chunk(job, chunk + taken, scratch);
     }
 }
 
@@ -264,7 +274,7 @@ static void *run(records_job *job, const records_model *model, const records_dat
     job->scratch = at64 + thetas;
     job->sums = job->scratch + (size_t)threads * task->scratch_doubles;
     job->chunk = variant();
-    atomic_store(&job->next, 0);
+    job->shares = (size_t)threads;
     pool_run(work, job, threads);
 
     /* In chunk order, whatever thread did which chunk. */
