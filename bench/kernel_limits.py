@@ -39,10 +39,8 @@ NARROW = {(1_000_000, 10), (1_000_000, 50), (20_000, 50)}
 EVERYTHING = records.GRADIENT | records.HESSIAN | records.MEAT
 #: Bytes from which X does not fit the last-level cache of this kind of machine.
 BEYOND_CACHE = 64_000_000
-
-
 #: Seconds between calls on several threads, so that none meets another's spinning threads.
-REST = 0.04
+REST = 0.1
 
 
 class Case(NamedTuple):
@@ -250,9 +248,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, few rounds")
     parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
     parser.add_argument("--targets", action="store_true", help="ours and the limits alone")
-    parser.add_argument("--rounds", type=int, help="default 9; with --targets 41, with --quick 3")
+    parser.add_argument("--rounds", type=int, help="default 9; with --targets 25, with --quick 3")
     arguments = parser.parse_args(argv)
-    usual = 3 if arguments.quick else 41 if arguments.targets else 9
+    usual = 3 if arguments.quick else 25 if arguments.targets else 9
     rounds = usual if arguments.rounds is None else arguments.rounds
     if arguments.targets and arguments.store:
         parser.error("--store keeps the whole table: leave out --targets.")

@@ -41,7 +41,8 @@ def rounds_of(
     """Seconds of each call in each round, in alternation.
 
     A call shorter than `budget` is repeated within a round.  With a `rest` (seconds) every call has
-    the machine to itself: the threads of a BLAS go on spinning for some 30 ms after its last call.
+    the machine to itself: the threads of a BLAS go on spinning after its last call (OpenBLAS's were
+    found to take a core from whatever came within 40 ms, and no longer within 100).
     """
     repeats = {}
     for name, call in calls.items():
