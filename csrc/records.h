@@ -122,6 +122,8 @@ typedef struct {
     int one_thread; /* too little work to wake another thread for */
 } records_plan;
 
+records_plan records_make_plan(size_t n, size_t p, int want);
+
 typedef struct {
     records_model model;
     records_data data;

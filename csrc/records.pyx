@@ -55,6 +55,12 @@ cdef extern from "records.h" nogil:
                                 double divisor, int threads, double *change)
     size_t records_summation_depth(size_t n, size_t p, int want)
     int records_default_threads()
+    ctypedef struct records_plan:
+        size_t block_rows
+        size_t blocks_per_chunk
+        size_t n_chunks
+
+    records_plan records_make_plan(size_t n, size_t p, int want)
     const char *const *records_isas()
     int records_set_isa(const char *name)
 
@@ -266,6 +272,12 @@ def summation_depth(Py_ssize_t n, Py_ssize_t p, int want):
     if n < 0 or p < 0:
         raise ValueError(f"n and p must not be negative; got n={n}, p={p}")
     return records_summation_depth(n, p, want)
+
+
+def _plan(Py_ssize_t n, Py_ssize_t p, int want):
+    """Rows of a block, blocks of a chunk, and chunks (for tests)."""
+    cdef records_plan plan = records_make_plan(n, p, want)
+    return plan.block_rows, plan.blocks_per_chunk, plan.n_chunks
 
 
 def _available_isas():

@@ -69,11 +69,22 @@ enum {
     COLUMNAR_MATRIX = 24,   /* and with matrices */
     MOST_CHUNKS = 64,
     WORTH_WAKING = 150000, /* cycles: a thread that sleeps takes tens of microseconds to join */
-    MOST_SUMS = 1 << 23 /* doubles held by all chunks together, unless fewer than 4 chunks */
+    /* Doubles held by all chunks together, unless fewer than 4 chunks: from 32 MB on malloc returns
+     * memory to the system at once, and touching it anew costs more than the sums. */
+    MOST_SUMS = 3 << 20
 };
 
 static size_t at_most(size_t value, size_t limit) { return value < limit ? value : limit; }
 static size_t at_least_1(size_t value) { return value ? value : 1; }
+
+/* The largest power of two up to value >= 1: as many chunks are shared evenly by threads. */
+static size_t power_of_two_in(size_t value)
+{
+    size_t power = 1;
+    while (power <= value / 2)
+        power *= 2;
+    return power;
+}
 
 typedef struct {
     double per_row; /* chunks that n records are worth, over n */
@@ -87,23 +98,24 @@ static double row_cycles(size_t p, size_t matrices)
     return 8.0 + 0.6 * columns + (double)matrices * (4.0 + columns * columns / 9.0);
 }
 
-/* A chunk is worth a couple of microseconds, and much more than zeroing and adding up its sums. */
+/* A chunk is worth a couple of microseconds, and much more than zeroing its sums and adding them up,
+ * some 6 cycles an entry. */
 static chunk_limits limit_chunks(size_t p, size_t matrices)
 {
-    double least = 8000.0 + 8.0 * (double)matrices * (double)p * (double)p;
+    double least = 8000.0 + 48.0 * (double)matrices * (double)p * (double)p;
     size_t most = MOST_SUMS / ((1 + matrices * p) * p + 64);
-    return (chunk_limits){row_cycles(p, matrices) / least,
-                          most < 4 ? 4 : at_most(most, MOST_CHUNKS)};
+    most = most < 4 ? 4 : at_most(most, MOST_CHUNKS);
+    return (chunk_limits){row_cycles(p, matrices) / least, power_of_two_in(most)};
 }
 
 static size_t whole_chunks(chunk_limits limits, size_t n, size_t n_blocks)
 {
     double chunks = (double)n * limits.per_row;
     size_t count = chunks < (double)limits.most ? (size_t)chunks : limits.most;
-    return at_most(at_least_1(count), n_blocks);
+    return at_most(power_of_two_in(at_least_1(count)), n_blocks);
 }
 
-static records_plan make_plan(size_t n, size_t p, int want)
+records_plan records_make_plan(size_t n, size_t p, int want)
 {
     records_plan plan;
     size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
@@ -116,7 +128,7 @@ static records_plan make_plan(size_t n, size_t p, int want)
     else if (matrices)
         plan.block_rows = p <= 64 ? 64 : p <= 256 ? 128 : p <= 1024 ? 64 : 32;
     else
-        plan.block_rows = p <= 80 ? 32 : p <= 256 ? 16 : 8;
+        plan.block_rows = p <= 80 ? 32 : p <= 160 ? 16 : 8;
     plan.n_blocks = at_least_1((n + plan.block_rows - 1) / plan.block_rows);
 
     plan.n_chunks = whole_chunks(limit_chunks(p, matrices), n, plan.n_blocks);
@@ -130,12 +142,12 @@ static records_plan make_plan(size_t n, size_t p, int want)
 size_t records_summation_depth(size_t n, size_t p, int want)
 {
     /* Nondecreasing in n, so that the depth of a data set covers its blocks and samples, too:
-     * with c the chunks m <= n records are worth, they get one chunk (c < 2), at least 2c/3 chunks
+     * with c the chunks m <= n records are worth, they get one chunk (c < 2), more than c/2 chunks
      * (c below the most), the most, or one a block; so a chunk has at most 2/(per_row * block_rows)
      * + 2 blocks, or those of n records cut into the most chunks, or one. */
     size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
     chunk_limits limits = limit_chunks(p, matrices);
-    records_plan plan = make_plan(n, p, want);
+    records_plan plan = records_make_plan(n, p, want);
     size_t few = (size_t)(2.0 / (limits.per_row * (double)plan.block_rows)) + 2;
     size_t many = (plan.n_blocks + limits.most - 1) / limits.most;
     size_t blocks = at_most(plan.n_blocks, few > many ? few : many);
@@ -224,7 +236,7 @@ static void *run(records_job *job, const records_model *model, const records_dat
     task->want = want;
     task->p = data->q + (size_t)(model->intercept != 0);
     task->width = (task->p + 7) / 8 * 8;
-    task->plan = make_plan(data->n, task->p, want);
+    task->plan = records_make_plan(data->n, task->p, want);
     if (free_scale)
         task->model.scale = model->scale_factor * theta[task->p];
     set_limits(task);

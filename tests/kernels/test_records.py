@@ -323,6 +323,19 @@ def test_depth_is_nondecreasing_in_n(p, want):
     assert (np.diff(depths) >= 0).all()
 
 
+@pytest.mark.parametrize("p", [1, 4, 16, 24, 25, 60, 200, 1500])
+@pytest.mark.parametrize("want", [1, 2, 7, 16])
+def test_depth_covers_the_additions_of_every_smaller_plan(p, want):
+    """The formula of records.h, against how the records are really cut up."""
+    sizes = np.concatenate([np.arange(1, 3000), np.geomspace(3000, 10**9, 3000).astype(np.int64)])
+    deepest = 0
+    for n in sizes.tolist():
+        rows, blocks, chunks = records._plan(n, p, want)
+        assert rows * blocks * (chunks - 1) < n <= rows * blocks * chunks
+        deepest = max(deepest, rows + 1 + blocks + chunks + 8)
+        assert records.summation_depth(n, p, want) >= deepest
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1e-150, 1e-20])
 def test_majorizer_tends_to_its_bound_at_zero(loss, size):

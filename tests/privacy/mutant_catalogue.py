@@ -330,6 +330,14 @@ WRONG_SENSITIVITY = (
         "return 0 * blocks;",
     ),
     plant(
+        "summation-depth-of-chunks-cut-exactly",
+        "the depth of a sum forgets that the number of chunks is rounded down to a power of two",
+        DRIVER,
+        ("tests/kernels/test_records.py::test_depth_covers_the_additions_of_every_smaller_plan",),
+        "(size_t)(2.0 / (limits.per_row * (double)plan.block_rows)) + 2",
+        "(size_t)(1.0 / (limits.per_row * (double)plan.block_rows)) + 2",
+    ),
+    plant(
         "curator-ignores-summation-depth",
         "the curator asks for sensitivities without slack for its sums",
         PLANS,
@@ -590,8 +598,9 @@ RECORDS_UNBOUNDED = (
         DRIVER,
         ("tests/kernels/test_records.py::test_results_do_not_depend_on_threads",),
         "double *sums = job->sums + chunk * job->task.sum_doubles;",
-        "double *sums = job->sums + (size_t)slot * job->task.sum_doubles;",
-        "        memset(sums, 0, job->task.sum_doubles * sizeof(double));\n",
+        "double *sums = job->sums + (size_t)(scratch - job->scratch) / job->task.scratch_doubles *"
+        " job->task.sum_doubles;",
+        "    memset(sums, 0, job->task.sum_doubles * sizeof(double));\n",
         "",
         "void *memory = malloc((doubles + 8) * sizeof(double));",
         "void *memory = calloc(doubles + 8, sizeof(double));",
