@@ -21,7 +21,7 @@ from pathlib import Path
 
 STORED = Path(__file__).resolve().parent / "results" / "instructions.json"
 
-#: Relative change that counts as one: another compiler's choice of instructions is less.
+#: Relative change that counts as one.
 TOLERANCE = 0.02
 
 #: Where counting starts and stops; and the calls of one case, to be divided by.

@@ -98,8 +98,8 @@ static double row_cycles(size_t p, size_t matrices)
     return 8.0 + 0.6 * columns + (double)matrices * (4.0 + columns * columns / 9.0);
 }
 
-/* A chunk is worth a couple of microseconds, and much more than zeroing its sums and adding them up,
- * some 6 cycles an entry. */
+/* A chunk is worth a couple of microseconds, and much more than zeroing its sums and adding them
+ * up, some 6 cycles an entry. */
 static chunk_limits limit_chunks(size_t p, size_t matrices)
 {
     double least = 8000.0 + 48.0 * (double)matrices * (double)p * (double)p;
@@ -180,10 +180,10 @@ static void set_limits(records_task *task)
 typedef struct {
     records_task task;
     records_chunk chunk;
-    size_t shares;                   /* the chunks are cut into so many, one for each thread */
-    atomic_size_t done[MOST_CHUNKS]; /* chunks of each share that somebody has taken */
-    double *scratch;                 /* one piece per thread */
-    double *sums;                    /* one piece per chunk */
+    size_t shares;                    /* the chunks are cut into so many, one for each thread */
+    atomic_size_t taken[MOST_CHUNKS]; /* chunks of each share that some thread has begun */
+    double *scratch;                  /* one piece per thread */
+    double *sums;                     /* one piece per chunk */
 } records_job;
 
 static void do_chunk(records_job *job, size_t chunk, double *scratch)
@@ -203,10 +203,10 @@ static void work(void *context, int slot)
     double *scratch = job->scratch + (size_t)slot * job->task.scratch_doubles;
     for (size_t k = 0; k < job->shares; k++) {
         size_t share = ((size_t)slot + k) % job->shares;
-        size_t chunk = share * job->task.plan.n_chunks / job->shares;
-        size_t chunks = (share + 1) * job->task.plan.n_chunks / job->shares - chunk, taken;
-        while ((taken = atomic_fetch_add(&job->done[share], 1)) < chunks)
-            do_chunk(job, chunk + taken, scratch);
+        size_t first = share * job->task.plan.n_chunks / job->shares;
+        size_t chunks = (share + 1) * job->task.plan.n_chunks / job->shares - first, next;
+        while ((next = atomic_fetch_add(&job->taken[share], 1)) < chunks)
+            do_chunk(job, first + next, scratch);
     }
 }
 

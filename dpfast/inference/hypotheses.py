@@ -76,13 +76,17 @@ def wald_test(
     return WaldTest(statistic, df, float(chdtrc(df, statistic)))
 
 
-@lru_cache(maxsize=64)
 def half_width(level: float) -> float:
     """Half the width of a two-sided interval, in standard errors (normal approximation)."""
-    from scipy.special import ndtri
-
     if not 0.0 < level < 1.0:
         raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+    return _normal_half_width(float(level))
+
+
+@lru_cache(maxsize=64)
+def _normal_half_width(level: float) -> float:
+    from scipy.special import ndtri
+
     return float(ndtri(0.5 + level / 2.0))
 
 

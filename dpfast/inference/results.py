@@ -182,7 +182,7 @@ class Fit:
         -----
         The interval of a free scale is symmetric on the logarithm, so it is always positive.
         """
-        half = half_width(float(level)) * self.bse
+        half = half_width(level) * self.bse
         interval = np.empty((len(half), 2))
         np.subtract(self.params, half, out=interval[:, 0])
         np.add(self.params, half, out=interval[:, 1])
@@ -269,7 +269,7 @@ class Fit:
         rows = self._design(X)
         q = rows.shape[1]
         variance = np.einsum("ij,jk,ik->i", rows, self.cov_params()[:q, :q], rows)
-        half = half_width(float(level)) * np.sqrt(variance)
+        half = half_width(level) * np.sqrt(variance)
         t = rows @ self._coefficients()
         return self._response(np.column_stack([t - half, t + half]))
 

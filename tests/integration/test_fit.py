@@ -260,6 +260,9 @@ def test_conf_int_and_p_values():
     assert ((fit.pvalues >= 0) & (fit.pvalues <= 1)).all()
     with pytest.raises(dpfast.InvalidInput, match="level"):
         fit.conf_int(1.0)
+    np.testing.assert_array_equal(fit.conf_int(np.array(0.9)), interval)
+    with pytest.raises(TypeError):
+        fit.conf_int("0.9")
 
 
 def test_unfinished_optimisation_is_reported():
