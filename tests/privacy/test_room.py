@@ -95,10 +95,11 @@ def test_every_claim_names_its_proof_its_function_and_its_attack(name):
     for part in parts:
         assert f"**{part}.**" in text, f"{name} has no {part}"
     attack = text.split("**Attack.**")[1]
-    tests = re.findall(r"`(test_\w+)\.py::(test_\w+)`", attack)
+    tests = re.findall(r"`((?:\w+/)?test_\w+)\.py::(test_\w+)`", attack)
     assert tests, f"{name} names no test"
     for module, function in tests:
-        defined = (TESTS / f"{module}.py").read_text()
+        folder = TESTS.parent if "/" in module else TESTS
+        defined = (folder / f"{module}.py").read_text()
         assert f"def {function}(" in defined, f"{name}: {module}.py::{function} does not exist"
     if name[0] == "C":
         used = re.findall(r"`(\w+)\.py: ([\w., ]+)`", text.split("**Used by.**")[1].split("**")[0])
