@@ -746,6 +746,62 @@ def weighted_mean(matrices, weights):
     return out
 
 
+def squared_distance(A, B):
+    """Sum of the squared differences of the entries of two square matrices.
+
+    Parameters
+    ----------
+    A, B : ndarray of shape (p, p)
+
+    Returns
+    -------
+    float
+        The square of the Frobenius norm of ``A - B``.
+    """
+    cdef cnp.ndarray first = _square(A, "A"), second = _square(B, "B")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(first, 0), i
+    if cnp.PyArray_DIM(second, 0) != p:
+        raise ValueError(f"B must have the shape of A, ({p}, {p}), got {np.shape(B)}")
+    cdef const double *a = _data(first)
+    cdef const double *b = _data(second)
+    cdef double total = 0.0, difference
+    for i in range(p * p):
+        difference = a[i] - b[i]
+        total += difference * difference
+    return total
+
+
+def intervals(center, covariance, double width):
+    """Ends of ``center -+ width * sqrt(diag(covariance))``.
+
+    Parameters
+    ----------
+    center : ndarray of shape (p,)
+    covariance : ndarray of shape (p, p)
+        NaN where a variance is negative.
+    width : float
+
+    Returns
+    -------
+    ndarray of shape (p, 2)
+    """
+    cdef cnp.ndarray matrix = _square(covariance, "covariance")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(matrix, 0), i
+    cdef cnp.ndarray middle = _vector(center, "center", p)
+    cdef cnp.npy_intp shape[2]
+    shape[0], shape[1] = p, 2
+    cdef cnp.ndarray out = cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
+    cdef const double *variance = _data(matrix)
+    cdef const double *at = _data(middle)
+    cdef double *end = _data(out)
+    cdef double half
+    for i in range(p):
+        half = width * sqrt(variance[i * p + i])
+        end[2 * i] = at[i] - half
+        end[2 * i + 1] = at[i] + half
+    return out
+
+
 def sandwich(H, Q, double floor_h):
     """Sandwich covariance ``Hf^-1 Qf Hf^-1`` of two symmetric matrices.
 

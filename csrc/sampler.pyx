@@ -291,18 +291,18 @@ def release(values, cnp.ndarray noise not None, int bits, grids):
 
     Parameters
     ----------
-    values : sequence of ndarray of shape (p,) or (p, p)
+    values : sequence of ndarray of shape (p,) or (p, p), or None
         The upper triangle of a matrix is read; the release is exactly symmetric.
     noise : ndarray of int64
         ``floor(2^bits Z)`` for one Z for each entry, or entry of an upper triangle, in order.
     bits : int
-    grids : sequence of (int, float, float)
+    grids : sequence of (int, float, float), or None
         Bits of a value's own grid, at most ``bits``; the grid; for a matrix the grid off its
-        diagonal, for a vector 0.
+        diagonal, for a vector 0.  None where the value is.
 
     Returns
     -------
-    list of ndarray
+    list of ndarray or None
     """
     cdef cnp.ndarray source, own, out
     cdef cnp.npy_intp shape[2]
@@ -316,7 +316,11 @@ def release(values, cnp.ndarray noise not None, int bits, grids):
     if len(values) != len(grids):
         raise InvalidInput(f"{len(values)} values need as many grids; received {len(grids)}")
     released = []
-    for value, (own_bits, grid, grid_off) in zip(values, grids):
+    for value, steps in zip(values, grids):
+        if value is None and steps is None:
+            released.append(None)
+            continue
+        own_bits, grid, grid_off = steps
         source = as_doubles(value, 2 if grid_off > 0.0 else 1)
         shape[0] = size = cnp.PyArray_DIM(source, 0)
         if grid_off > 0.0:

@@ -7,20 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.errors import InvalidInput
-from dpfast.inference.request import (
-    Request,
-    charge_shared,
-    checked_free_scale,
-    checked_start,
-    checked_steps,
-)
+from dpfast.inference.recipe import recipe_of
+from dpfast.inference.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import sandwich_covariance
 from dpfast.models import FreeScale, Loss, Weighting
-from dpfast.optimize import Schedule, resolve_schedule
-from dpfast.optimize.planning import Method, choose_method, plan_steps
-from dpfast.optimize.schedules import ROUNDING_MARGIN
+from dpfast.optimize import Schedule
+from dpfast.optimize.planning import Method
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -155,39 +148,35 @@ def fit(
         group_size=group_size,
     )
     unit = request.per_record(total)
-    known, free = checked_free_scale(scale)
-    objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
-    n, p = request.n, request.dimension
-    if p > n and not ridge:
-        raise InvalidInput(
-            f"p = {p} coefficients cannot be identified from n = {n} records. Use fewer "
-            "covariates or pass ridge=... (a public penalty)."
-        )
-    if inference and not objective.has_curvature:
-        remedy = "" if not objective.loss.has_curvature else ", or weights=dpfast.Mallows(radius)"
-        raise InvalidInput(
-            f"{objective.curvature_refusal()}, so no sandwich covariance exists. Pass "
-            f"inference=False{remedy}."
-        )
-    optimiser, reason = choose_method(method, objective, n, unit.mu)
-    default_steps, default_schedule = optimiser.defaults(objective, n, unit.mu)
-    n_steps = default_steps if steps is None else checked_steps(steps)
-    chosen = resolve_schedule(schedule, default_schedule)
-    budgets = plan_steps(optimiser, objective, unit.mu, chosen, n_steps, inference)
+    recipe = recipe_of(
+        request.n,
+        request.n_covariates,
+        unit.mu,
+        request.fit_intercept,
+        loss,
+        scale,
+        weights,
+        ridge,
+        method,
+        steps,
+        schedule,
+        inference,
+    )
+    objective, n, p = recipe.objective, request.n, request.dimension
     theta = checked_start(start, p)
     if objective.free_scale is not None:
         theta = np.append(theta, objective.free_scale.start / objective.free_scale.factor)
     own_ledger = Ledger(unit)
     curator = request.curator(objective, own_ledger)
-    for budget in budgets:
+    for budget in recipe.budgets:
         curator.plan(budget)  # refuses an impossible budget while nothing is spent
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
-    steering_mu = unit.mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN)
-    trajectory = optimiser.run(curator, theta, budgets, progress, steering_mu)
+    run = recipe.optimiser.run
+    trajectory = run(curator, theta, recipe.budgets, progress, recipe.steering_mu)
     return request.fit(
         trajectory.theta,
-        model=repr(objective),
-        method=f"{optimiser!r}, {n_steps} steps, {chosen!r}; {reason}",
+        model=recipe.model,
+        method=recipe.method,
         privacy=request.guarantee(total, own_ledger),
         iterates=trajectory.iterates,
         binary_response=objective.loss.binary_response,

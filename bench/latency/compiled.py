@@ -89,9 +89,9 @@ class CompiledFit:
 
 def _step(plan: Plan, size: float, p: int) -> tuple[Any, ...]:
     parts = [(0.0, 0.0, 0.0, 0)] * 3
-    for slot, place in enumerate(plan.order):
-        if place >= 0:
-            bits, grid, grid_off = plan.grids.steps[place]
-            parts[slot] = (plan.receipts[place].noise_scale, grid, grid_off, bits)
+    for k, (receipt, steps) in enumerate(zip(plan.receipts, plan.grids.steps, strict=True)):
+        if steps is not None:
+            bits, grid, grid_off = steps
+            parts[k] = (receipt.noise_scale, grid, grid_off, bits)
     floor = 2.0 * parts[1][0] * p**0.5
     return (plan.want, size, floor, *parts)

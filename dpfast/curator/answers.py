@@ -8,7 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Answer", "JointAnswer", "Receipt", "StepBudget", "answer_of", "joint_answer_of"]
+__all__ = [
+    "NOTHING",
+    "Answer",
+    "JointAnswer",
+    "Receipt",
+    "StepBudget",
+    "answer_of",
+    "joint_answer_of",
+]
 
 
 class Receipt(NamedTuple):
@@ -55,6 +63,9 @@ class JointAnswer(NamedTuple):
     meat: Answer
     mu: float
 
+
+#: In place of what was not asked for.
+NOTHING = Answer(np.empty(0), 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))
 
 #: From a tuple, without the frame of the generated constructor: a fit makes many of them.
 answer_of = partial(tuple.__new__, Answer)

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import steps
-from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget, joint_answer_of
+from dpfast.curator.answers import (
+    NOTHING,
+    Answer,
+    JointAnswer,
+    Receipt,
+    StepBudget,
+    joint_answer_of,
+)
 from dpfast.curator.observer import hand_out, hand_out_together, source_of_noise
 from dpfast.curator.plans import Layout, Plan, make_plan, shared_planner
 from dpfast.data import Records
@@ -95,13 +102,10 @@ class Curator:
         plan = self.plan(budget, theta)
         self.ledger.charge(plan.cost, plan.label)
         sums = self._sums(theta, plan.want)
-        question = (plan.label, plan.cost.mu, theta)
-        values = [value for value in sums if value is not None]
-        released = hand_out_together(self._noise, question, plan.receipts, plan.grids, values)
-        released.append(NONE)
-        gradient, hessian, meat = plan.order
-        parts = (released[gradient], released[hessian], released[meat], plan.cost.mu)
-        return joint_answer_of(parts)
+        mu = plan.cost.mu
+        question = (plan.label, mu, theta)
+        answers = hand_out_together(self._noise, question, plan.receipts, plan.grids, sums)
+        return joint_answer_of((*answers, mu))
 
     def plan(self, budget: StepBudget, theta: Array | None = None) -> Plan:
         """What :meth:`joint` would charge and release, and with which noise; costs nothing.
@@ -121,7 +125,8 @@ class Curator:
 
     def receipts(self, budget: StepBudget, theta: Array | None = None) -> list[Receipt]:
         """The receipts :meth:`joint` would give; touches nothing, costs nothing."""
-        return list(self.plan(budget, theta).receipts)
+        receipts = self.plan(budget, theta).receipts
+        return [receipt for receipt in receipts if receipt is not NOTHING.receipt]
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
         """Add noise to one mean."""
@@ -188,7 +193,3 @@ class Curator:
 
     def _total(self, losses: Callable[..., float], *parameters: Array) -> float:
         return float(self._records.total(losses, *parameters, float(self.n), self._threads))
-
-
-#: What was not asked for.
-NONE = Answer(np.empty(0), 0.0, Receipt("none", "none", 0.0, 0.0, 0.0))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import Answer, Receipt, answer_of
+from dpfast.curator.answers import NOTHING, Answer, Receipt, answer_of
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_together
@@ -92,27 +92,31 @@ def hand_out_together(
     question: tuple[Any, ...],
     receipts: Sequence[Receipt],
     grids: Grids,
-    values: Sequence[NDArray[np.float64]],
+    values: Sequence[NDArray[np.float64] | None],
 ) -> list[Answer]:
     """Add noise to the means of one charge, in sight of the observer.
 
-    Every answer goes through here.  ``grids`` are those of the receipts' noise scales.
+    Every answer goes through here.  ``grids`` are those of the receipts' noise scales; where a
+    value and its grid are None, the answer is ``NOTHING``.
     """
     observer = OBSERVER.get()
     if observer is None:
-        noisy = release_together(values, grids, noise)
-        return [
-            answer_of((value, receipt.noise_scale, receipt))
-            for value, receipt in zip(noisy, receipts, strict=True)
-        ]
+        return list(map(_answered, release_together(values, grids, noise), receipts))
     draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
 
     def shown(i: int) -> Answer:
+        exact = values[i]
+        if exact is None:
+            return NOTHING
         query, claim, mu, sensitivity, scale = receipts[i]
-        release = Release(query, claim, values[i], mu, sensitivity, scale)
+        release = Release(query, claim, exact, mu, sensitivity, scale)
         return Answer(observer.release(question, release, lambda: draw()[i]), scale, receipts[i])
 
     return [shown(i) for i in range(len(receipts))]
+
+
+def _answered(value: NDArray[np.float64] | None, receipt: Receipt) -> Answer:
+    return NOTHING if value is None else answer_of((value, receipt.noise_scale, receipt))
 
 
 def nonprivate_contributions(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.accounting import joint_cost, record_bounds
-from dpfast.curator.answers import Receipt, StepBudget
+from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.data import Records
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, summation_depth
 from dpfast.models import Constants, Objective
@@ -36,10 +36,8 @@ class Plan(NamedTuple):
         What it costs as a whole.
     want : int
         What the kernels call its sums.
-    order : tuple of int
-        Positions of gradient, Hessian and meat among its quantities; -1 for what is left out.
     receipts : tuple of Receipt
-        How each quantity is privatised.
+        How gradient, curvature and meat are privatised; that of ``NOTHING`` for what is left out.
     grids : Grids
         On which grids they are released, with the receipts' noise scales.
     """
@@ -47,7 +45,6 @@ class Plan(NamedTuple):
     label: str
     cost: GDP
     want: int
-    order: tuple[int, int, int]
     receipts: tuple[Receipt, ...]
     grids: Grids
 
@@ -102,29 +99,31 @@ def make_plan(
         If a part of the budget is too small, or so large that the release grid would be finer
         than floating point resolves.
     """
-    wanted = [("gradient", budget.gradient)]
-    if budget.hessian:
-        wanted.append(("majorizer" if budget.majorize else "hessian", budget.hessian))
-    if budget.meat:
-        wanted.append(("meat", budget.meat))
-    want = sum([WANTED[query] for query, _ in wanted])
+    asked = {
+        "gradient": budget.gradient,
+        "majorizer" if budget.majorize else "hessian": budget.hessian,
+        "meat": budget.meat,
+    }
+    wanted = [query for query, mu in asked.items() if mu or query == "gradient"]
+    want = sum([WANTED[query] for query in wanted])
     claims = CLAIMS if objective.free_scale is None else SCALE_CLAIMS
     n, p, depth = layout.n, objective.dimension, layout.depth(want)
-    receipts = []
-    for query, mu in wanted:
-        bound, diameter = record_bounds(objective, query, theta)
-        receipts.append(_receipt(query, claims[query], bound, diameter, n, p, depth, mu))
-    slots = [SLOTS[query] for query, _ in wanted]
+    receipts: list[Receipt] = []
+    shapes: list[tuple[int, ...] | None] = []
+    for query, mu in asked.items():
+        if query in wanted:
+            bound, diameter = record_bounds(objective, query, theta)
+            receipts.append(_receipt(query, claims[query], bound, diameter, n, p, depth, mu))
+            shapes.append((p,) if query == "gradient" else (p, p))
+        else:
+            receipts.append(NOTHING.receipt)
+            shapes.append(None)
     return Plan(
-        label=" + ".join([query for query, _ in wanted]),
+        label=" + ".join(wanted),
         cost=GDP(joint_cost(objective, budget)),
         want=want,
-        order=(0, slots.index(1) if 1 in slots else -1, slots.index(2) if 2 in slots else -1),
         receipts=tuple(receipts),
-        grids=joint_grids(
-            tuple([(p, p) if slot else (p,) for slot in slots]),
-            tuple([receipt.noise_scale for receipt in receipts]),
-        ),
+        grids=joint_grids(tuple(shapes), tuple([receipt.noise_scale for receipt in receipts])),
     )
 
 
@@ -148,9 +147,6 @@ def _receipt(
     check_grid_range(bound, scale, coordinates)
     return Receipt(query, claim, mu, sensitivity, scale)
 
-
-#: Where the kernels, and a joint answer, have each query.
-SLOTS = {"gradient": 0, "hessian": 1, "majorizer": 1, "meat": 2}
 
 #: What the kernels call each query.
 WANTED = {"gradient": GRADIENT, "hessian": HESSIAN, "majorizer": MAJORIZER, "meat": MEAT}

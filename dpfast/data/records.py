@@ -71,9 +71,8 @@ class Records:
         The order of the additions depends on the number of blocks alone (:attr:`additions`).
         """
         if own is None:
-            if len(self.block_sizes) == 1:
-                ((X, y),) = self.blocks()
-                return function(X, y, *arguments)
+            if type(self) is Records:  # in memory: one block
+                return function(self.X, self.y, *arguments)
             return tree_sum(function(X, y, *arguments) for X, y in self.blocks())
         pairs = zip(self.blocks(), own, strict=True)
         return tree_sum(function(X, y, mine, *arguments) for (X, y), mine in pairs)
@@ -114,12 +113,13 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     """
     if isinstance(X, Records):
         return _opened(X, y, names)
-    if type(X) is not np.ndarray and type(X).__module__.split(".")[0] in ("dask", "dask_expr"):
+    plain = type(X) is type(y) is np.ndarray
+    if not plain and type(X).__module__.split(".")[0] in ("dask", "dask_expr"):
         from dpfast.data.cluster import dask_records
 
         return dask_records(X, y, names)
-    column_names = _column_names(X)
-    wrap = _wrapper(X, y)
+    column_names = None if plain else _column_names(X)
+    wrap = Records if plain else _wrapper(X, y)
     covariates: Any
     response: Any
     if wrap is Records:
@@ -154,8 +154,6 @@ def _opened(records: Records, y: Any, names: Any) -> Records:
 
 def _wrapper(X: Any, y: Any) -> Callable[..., Records]:
     """What makes records of these arrays: in place, or converted block by block."""
-    if type(X) is type(y) is np.ndarray:
-        return Records
     if getattr(X, "format", None) == "csr" and hasattr(X, "toarray"):
         from dpfast.data.streams import csr_records
 

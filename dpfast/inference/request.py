@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -38,8 +37,6 @@ GROUP_RELATION = (
 )
 
 Array = NDArray[np.float64]
-
-LABEL_AND_MU = attrgetter("label", "spend.mu")
 
 
 class Request:
@@ -130,13 +127,13 @@ class Request:
     def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
         """The guarantee of a method whose every charge is in Gaussian DP."""
         m = self.group_size
-        entries = tuple(map(LABEL_AND_MU, ledger.entries))
+        entries = tuple([(label, m * spend.mu) for label, spend, _ in ledger.entries])
         return Guarantee(
             guarantee=self.noise.guarantee,
             mu=total.mu,
             relation=RELATION if m == 1 else GROUP_RELATION.format(m=m),
             n=self.n_units,
-            entries=entries if m == 1 else tuple([(label, m * mu) for label, mu in entries]),
+            entries=entries,
         )
 
     def fit(

@@ -19,6 +19,7 @@ from dpfast.inference.hypotheses import (
     wald_test,
 )
 from dpfast.inference.sandwich import Covariance
+from dpfast.kernels.linalg import intervals
 
 __all__ = ["Fit", "Guarantee"]
 
@@ -182,13 +183,11 @@ class Fit:
         -----
         The interval of a free scale is symmetric on the logarithm, so it is always positive.
         """
-        half = half_width(level) * self.bse
-        interval = np.empty((len(half), 2))
-        np.subtract(self.params, half, out=interval[:, 0])
-        np.add(self.params, half, out=interval[:, 1])
+        width = half_width(level)
+        interval = intervals(self.params, self.cov_params(), width)
         if self._free_scale:
             with np.errstate(all="ignore"):
-                factor = np.exp(half[-1] / self.params[-1])
+                factor = np.exp(width * self.bse[-1] / self.params[-1])
             interval[-1] = self.params[-1] / factor, self.params[-1] * factor
         return interval
 

@@ -149,7 +149,7 @@ def sandwich_covariance(trajectory: Trajectory, n: int, ridge: float = 0.0) -> C
     floor = 2.0 * noise_scale * len(hessian) ** 0.5
     sampling, n_floored, _ = sandwich(hessian, trajectory.final.meat.value, floor)
     if trajectory.answers:
-        floored, _, _ = floor_eigenvalues(hessian, floor)
+        floored = floor_eigenvalues(hessian, floor)[0] if n_floored else hessian
         noise = _replayed_noise(trajectory, hessians, floored, ridge)
         unfinished = _newton_remainder(trajectory)
     else:
@@ -242,8 +242,7 @@ def _newton_remainder(trajectory: Trajectory) -> NDArray[np.float64]:
     """
     sizes = trajectory.step_sizes
     seen = len(sizes) - 1 - sizes[::-1].index(max(sizes))
-    moved = np.abs(trajectory.iterates[seen + 1] - trajectory.iterates[seen]) / sizes[seen]
-    left = 1.0
+    left = 1.0 / sizes[seen]
     for size in sizes[seen:]:
         left *= min(1.0, trajectory.curvature_change + (1.0 - size))
-    return left * moved
+    return np.abs((trajectory.iterates[seen + 1] - trajectory.iterates[seen]) * left)

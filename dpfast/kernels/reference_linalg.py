@@ -125,6 +125,18 @@ def weighted_mean(matrices: Sequence[ArrayLike], weights: ArrayLike) -> Array:
     return np.asarray(np.average(np.asarray(matrices), axis=0, weights=np.asarray(weights)))
 
 
+def squared_distance(A: ArrayLike, B: ArrayLike) -> float:
+    """A norm, squared."""
+    return float(np.linalg.norm(np.asarray(A) - np.asarray(B)) ** 2)
+
+
+def intervals(center: ArrayLike, covariance: ArrayLike, width: float) -> Array:
+    """One column at a time."""
+    with np.errstate(invalid="ignore"):
+        half = width * np.sqrt(np.diag(covariance))
+    return np.column_stack([np.asarray(center) - half, np.asarray(center) + half])
+
+
 def sandwich(H: ArrayLike, Q: ArrayLike, floor_h: float) -> tuple[Array, int, int]:
     """Two solves around the floored meat."""
     bread, _, count_h = floor_eigenvalues(H, floor_h)

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +23,8 @@ class ExactSampler:
 def scaled_floor(z: NDArray[np.float64], bits: int) -> NDArray[np.int64]: ...
 def nearest(value: float, grid: float) -> int: ...
 def release(
-    values: Sequence[ArrayLike],
+    values: Sequence[ArrayLike | None],
     noise: NDArray[np.int64],
     bits: int,
-    grids: Sequence[tuple[int, float, float]],
-) -> list[NDArray[np.float64]]: ...
+    grids: Sequence[tuple[int, float, float] | None],
+) -> list[Any]: ...

@@ -9,7 +9,7 @@ step size is ahead wherever any method gets near the solution.  ``method="auto"`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,7 @@ class DoubleNoise:
         self,
         curator: Curator,
         start: Array,
-        budgets: list[StepBudget],
+        budgets: Sequence[StepBudget],
         progress: Callable[[int, int], None] | None = None,
         steering_mu: float = 0.0,
     ) -> Trajectory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,7 @@ class GradientDescent:
         self,
         curator: Curator,
         start: NDArray[np.float64],
-        budgets: list[StepBudget],
+        budgets: Sequence[StepBudget],
         progress: Callable[[int, int], None] | None = None,
         steering_mu: float = 0.0,
     ) -> Trajectory:

@@ -10,7 +10,7 @@ scale's step taken on the logarithm, in which its score is closest to linear.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ class JointNewton:
         self,
         curator: Curator,
         start: Array,
-        budgets: list[StepBudget],
+        budgets: Sequence[StepBudget],
         progress: Callable[[int, int], None] | None = None,
         steering_mu: float = 0.0,
     ) -> Trajectory:

@@ -9,14 +9,14 @@ the last steps; and those are damped, so that their noises average.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput
-from dpfast.kernels.linalg import capped_step, floored_step
+from dpfast.kernels.linalg import capped_step, floored_step, squared_distance
 from dpfast.models import Objective
 from dpfast.optimize.damping import AveragingTail, Situation, StepRule
 from dpfast.optimize.schedules import Geometric, Schedule
@@ -128,7 +128,7 @@ class Newton:
         self,
         curator: Curator,
         start: Array,
-        budgets: list[StepBudget],
+        budgets: Sequence[StepBudget],
         progress: Callable[[int, int], None] | None = None,
         steering_mu: float = 0.0,
     ) -> Trajectory:
@@ -150,21 +150,22 @@ class Newton:
         n_steps, root_p, smallest_floor = len(budgets), len(start) ** 0.5, self.floor
         phase_one = max(0, n_steps - max(self.newton_steps, rule.tail(n_steps) + 1))
         early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
-        step_sizes = rule.planned(n_steps)
+        step_sizes, joint, public_ridge = rule.planned(n_steps), curator.joint, objective.ridge
         for k, (budget, early) in enumerate(zip(budgets, early_ridges, strict=True)):
-            answer = curator.joint(theta, budget)
+            answer = joint(theta, budget)
             answers.append(answer)
-            (slope, noise_scale, _), hessian, _, _ = answer
-            ridge = objective.ridge + early
+            (slope, noise_scale, _), (hessian, curvature_scale, _), _, _ = answer
+            ridge = public_ridge + early
             if ridge:
                 slope = slope + ridge * theta
             if not budget.hessian:
                 step_sizes[k] = 1.0
                 direction = slope / (objective.smoothness + early)
             else:
-                floor = max(smallest_floor, 2.0 * hessian.noise_scale * root_p)
-                matrix = with_ridge(hessian.value, ridge) if ridge else hessian.value
-                direction, eigenvalues, inverse = floored_step(matrix, slope, floor)
+                floor = max(smallest_floor, 2.0 * curvature_scale * root_p)
+                if ridge:
+                    hessian = with_ridge(hessian, ridge)
+                direction, eigenvalues, inverse = floored_step(hessian, slope, floor)
                 inverses.append(inverse)
                 if rule.adaptive:
                     seen = (theta, slope, direction, eigenvalues, noise_scale, k, n_steps)
@@ -197,7 +198,7 @@ class Newton:
         return f"Newton({', '.join(parts)})"
 
 
-def _default_max_step(objective: Objective, n: int, budgets: list[StepBudget]) -> float:
+def _default_max_step(objective: Objective, n: int, budgets: Sequence[StepBudget]) -> float:
     if not objective.loss.binary_response:
         return 1e3 * objective.scale
     spent = math.hypot(*[budget.gradient for budget in budgets])
@@ -215,8 +216,7 @@ def _curvature_change(answers: list[JointAnswer], smallest: float) -> float:
         return 1.0
     previous, last = answers[-2].hessian, answers[-1].hessian
     p = last.value.shape[0]
-    difference = (last.value - previous.value).ravel()
-    total = float(difference.dot(difference))
+    total = squared_distance(last.value, previous.value)
     noise_of_previous = previous.noise_scale**2 * p * (p + 1) / 2
     own_noise = last.noise_scale**2 * p * (p + 1) / 2
     return float(max(total - noise_of_previous, own_noise) ** 0.5 / smallest)

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from dpfast.errors import (
@@ -57,6 +57,10 @@ class Entry(NamedTuple):
     label: str
     spend: Any
     charged: Any
+
+
+#: From a tuple, without the frame of the generated constructor.
+_entry_of = partial(tuple.__new__, Entry)
 
 
 def _quanta(x: float, power: int = 1) -> int:
@@ -206,7 +210,7 @@ class Ledger:
             raise InvalidInput(f"label must be a string; received {label!r}.")
         cost = _cost(self._power, *charged.values())
         with self._own_lock():
-            self._settle(cost, Entry(label, spend, charged))
+            self._settle(cost, _entry_of((label, spend, charged)))
 
     def child(self, total: Budget | float, label: str) -> Ledger:
         """A ledger for a part of this one, which pays for the whole part at once.
@@ -256,8 +260,14 @@ class Ledger:
 
     def _after(self, cost: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
         """The spent amount after a charge, or BudgetExceeded."""
-        after = tuple(map(int.__add__, self._spent, cost))
-        if all(map(int.__le__, after, self._limit)):
+        after: tuple[int, ...]
+        if len(cost) == 1:  # of most ledgers, and charged in every step
+            after = (self._spent[0] + cost[0],)
+            fits = after[0] <= self._limit[0]
+        else:
+            after = tuple(map(int.__add__, self._spent, cost))
+            fits = all(map(int.__le__, after, self._limit))
+        if fits:
             return after
         left = tuple(limit - used for limit, used in zip(self._limit, self._spent, strict=True))
         equal = "" if entry.charged == entry.spend else f" (that is, {entry.charged!r})"

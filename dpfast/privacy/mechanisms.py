@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,29 +142,40 @@ class Grids(NamedTuple):
         How many normals the release takes.
     bits : int
         Bits of each, those of the finest grid.
-    steps : tuple of (int, float, float)
+    steps : tuple of (int, float, float), or None
         Of each array: the bits of its grid, its step, and that off the diagonal of a matrix.
     """
 
     size: int
     bits: int
-    steps: tuple[tuple[int, float, float], ...]
+    steps: tuple[tuple[int, float, float] | None, ...]
 
 
 @lru_cache(maxsize=1024)
-def joint_grids(shapes: tuple[tuple[int, ...], ...], noise_scales: tuple[float, ...]) -> Grids:
-    """The grids of vectors and symmetric matrices of these shapes with noise of these scales."""
-    size, steps = 0, []
+def joint_grids(
+    shapes: tuple[tuple[int, ...] | None, ...], noise_scales: tuple[float, ...]
+) -> Grids:
+    """The grids of vectors and symmetric matrices of these shapes with noise of these scales.
+
+    A shape of None is of nothing: it has no grid and takes no noise.
+    """
+    size, finest = 0, 0
+    steps: list[tuple[int, float, float] | None] = []
     for shape, noise_scale in zip(shapes, noise_scales, strict=True):
+        if shape is None:
+            steps.append(None)
+            continue
         p = shape[0]
         size += p if len(shape) == 1 else p * (p + 1) // 2
-        steps.append((vector_grid if len(shape) == 1 else symmetric_grid)(noise_scale, p))
-    return Grids(size, max([bits for bits, _, _ in steps]), tuple(steps))
+        own = (vector_grid if len(shape) == 1 else symmetric_grid)(noise_scale, p)
+        finest = max(finest, own[0])
+        steps.append(own)
+    return Grids(size, finest, tuple(steps))
 
 
 def release_together(
-    values: Sequence[NDArray[np.float64]], grids: Grids, source: NoiseSource
-) -> list[NDArray[np.float64]]:
+    values: Sequence[NDArray[np.float64] | None], grids: Grids, source: NoiseSource
+) -> list[Any]:
     """Release vectors and symmetric matrices with independent normal noise (claim C16).
 
     One draw serves them all.  A grid of k bits takes ``floor(2^k Z)``, which is what
@@ -172,11 +183,15 @@ def release_together(
 
     Parameters
     ----------
-    values : sequence of ndarray of shape (p,) or (p, p)
+    values : sequence of ndarray of shape (p,) or (p, p), or None
         Vectors as for :func:`release_vector`, matrices as for :func:`release_symmetric`.
     grids : Grids
         From :func:`joint_grids`, with their shapes and noise scales.
     source : NoiseSource
+
+    Returns
+    -------
+    list of ndarray, or None where the value is
     """
     size, bits, steps = grids
     return release(values, source.normals(size, bits), bits, steps)
@@ -196,7 +211,9 @@ def release_vector(
     """
     if value.ndim != 1:
         raise InvalidInput(f"a vector has one dimension; received shape {value.shape}.")
-    return release_together((value,), joint_grids((value.shape,), (noise_scale,)), source)[0]
+    released: NDArray[np.float64]
+    (released,) = release_together((value,), joint_grids((value.shape,), (noise_scale,)), source)
+    return released
 
 
 def release_symmetric(
@@ -221,7 +238,9 @@ def release_symmetric(
     """
     if matrix.ndim != 2:
         raise InvalidInput(f"a matrix has two dimensions; received shape {matrix.shape}.")
-    return release_together((matrix,), joint_grids((matrix.shape,), (noise_scale,)), source)[0]
+    released: NDArray[np.float64]
+    (released,) = release_together((matrix,), joint_grids((matrix.shape,), (noise_scale,)), source)
+    return released
 
 
 def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:

@@ -241,6 +241,26 @@ def test_weighted_mean_matches_twin(p, weights):
 
 
 @pytest.mark.parametrize("p", SIZES)
+def test_squared_distance_matches_twin(p):
+    A, B = random_symmetric(p, seed=500 + p), random_symmetric(p, seed=600 + p)
+    found, expected = linalg.squared_distance(A, B), reference.squared_distance(A, B)
+    assert found == pytest.approx(expected, rel=1e-12)
+    assert linalg.squared_distance(A, A) == 0.0
+    A[0, p - 1] = np.nan
+    assert np.isnan(linalg.squared_distance(A, B))
+
+
+@pytest.mark.parametrize("p", SIZES)
+def test_intervals_match_twin(p):
+    center, covariance = np.linspace(-1.0, 2.0, p), positive_definite(p, seed=p)
+    covariance[0, 0] = -1.0  # NaN, without a warning
+    found = linalg.intervals(center, covariance, 1.96)
+    np.testing.assert_allclose(found, reference.intervals(center, covariance, 1.96), rtol=1e-15)
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1:]).all()
+
+
+@pytest.mark.parametrize("p", SIZES)
 def test_sandwich_matches_twin(p):
     bread = random_symmetric(p, seed=300 + p)
     meat = random_symmetric(p, seed=400 + p)
@@ -341,6 +361,8 @@ def test_infinity_in_one_triangle_only_is_noticed():
         (lambda: linalg.weighted_mean([], []), ValueError, "at least one"),
         (lambda: linalg.weighted_mean([np.eye(2), np.eye(3)], [1, 1]), ValueError, r"\(2, 2\)"),
         (lambda: linalg.weighted_mean([np.eye(2)], [1.0, 1.0]), ValueError, r"\(1,\)"),
+        (lambda: linalg.intervals(np.ones(3), np.eye(2), 1.0), ValueError, r"\(2,\)"),
+        (lambda: linalg.squared_distance(np.eye(2), np.eye(3)), ValueError, r"\(2, 2\)"),
         (lambda: linalg.sandwich(np.eye(2), np.eye(3), 1.0), ValueError, r"\(2, 2\)"),
         (lambda: linalg.sandwich(np.eye(2), np.eye(2), 0.0), ValueError, "positive"),
         (lambda: linalg.symmetric_from_basis(np.ones(4), 2), ValueError, r"\(3,\)"),
@@ -385,6 +407,7 @@ def test_arguments_are_not_written_to():
     linalg.capped_step(g, g, 0.6, 0.1)
     linalg.noise_after_steps([matrix], [matrix], [0.5], [1.0], [1.0])
     linalg.weighted_mean([matrix, matrix], [1.0, 2.0])
+    linalg.squared_distance(matrix, matrix)
     linalg.sandwich(matrix, matrix, 0.1)
     assert np.array_equal(matrix, before)
     assert np.array_equal(g, g_before)

@@ -65,6 +65,20 @@ def test_the_whole_total_can_be_spent_once_and_nothing_more(mu):
     assert len(ledger.entries) == 1
 
 
+@given(positive, st.floats(min_value=1e-300, max_value=0.5))
+@settings(max_examples=100, deadline=None)
+def test_neither_part_of_a_pair_can_be_exceeded_by_a_quantum(epsilon, delta):
+    ledger = Ledger(ApproxDP(epsilon, delta))
+    ledger.charge(ApproxDP(epsilon, delta / 2), "all of epsilon")
+    for more in (amount(ApproxDP, 5e-324, 0.0), amount(ApproxDP, 0.0, math.nextafter(delta, 1.0))):
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(more, "one more quantum")
+    ledger.charge(amount(ApproxDP, 0.0, ledger.remaining.delta), "the rest of delta")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(amount(ApproxDP, 0.0, 5e-324), "one more quantum")
+    assert len(ledger.entries) == 2
+
+
 @pytest.mark.parametrize("shape", ["uniform", "geometric", "mixed", "random"])
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 7, 10, 100, 1000])
 def test_many_schedules_stay_within_their_total(shape, n_steps):
