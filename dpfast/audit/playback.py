@@ -65,7 +65,8 @@ def replay(
     -----
     One pair of data sets and one draw of the answers are examined; a pass is evidence for these,
     not a proof.  A test and release may fail with a probability its delta covers (its certificate
-    was too large): pass it seeded noise, so that it does so always or never.  Lines are traced with ``sys.settrace``, so a debugger is suspended meanwhile.
+    was too large): pass it seeded noise, so that it does so always or never.  Lines are traced with
+    ``sys.settrace``, so a debugger is suspended meanwhile.
 
     Privacy
     -------

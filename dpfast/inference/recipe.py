@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from dpfast.curator import StepBudget
 from dpfast.errors import InvalidInput
@@ -39,6 +40,29 @@ class Recipe(NamedTuple):
     method: str
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Types whose values nobody can change later.
+UNCHANGEABLE = frozenset({str, float, int, bool, type(None)})
+
+
+def remembered(function: Callable[P, R]) -> Callable[P, R]:
+    """Remember results for numbers and text: the many fits of a simulation share them.
+
+    Equal arguments of other types are others: ``ridge=True`` is refused and equals ``ridge=1``.
+    """
+    cached: Callable[..., R] = lru_cache(maxsize=64, typed=True)(function)
+
+    @wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        known = UNCHANGEABLE.issuperset(map(type, (*arguments, *options.values())))
+        return (cached if known else function)(*arguments, **options)
+
+    return call
+
+
+@remembered
 def recipe_of(
     n: int,
     n_covariates: int,
@@ -67,29 +91,6 @@ def recipe_of(
     InvalidInput
         If they do not go together.
     """
-    arguments: tuple[Any, ...] = (
-        n, n_covariates, mu, fit_intercept, loss, scale, weights, ridge, method, steps, schedule,
-        inference,
-    )  # fmt: skip
-    if UNCHANGEABLE.issuperset(map(type, arguments)):
-        return _remembered(*arguments)
-    return _decided(*arguments)
-
-
-def _decided(
-    n: int,
-    n_covariates: int,
-    mu: float,
-    fit_intercept: bool,
-    loss: str | Loss,
-    scale: float | FreeScale | None,
-    weights: Weighting | None,
-    ridge: float,
-    method: str | Method,
-    steps: int | None,
-    schedule: str | Schedule | None,
-    inference: bool,
-) -> Recipe:
     p = n_covariates + int(fit_intercept)
     known, free = checked_free_scale(scale)
     objective = Objective(
@@ -124,9 +125,3 @@ def _decided(
         model=repr(objective),
         method=f"{optimiser!r}, {n_steps} steps, {chosen!r}; {reason}",
     )
-
-
-#: Types whose values nobody can change later: with these alone, the many fits of a simulation share
-#: a recipe.  (Typed, because ``ridge=True`` is refused and equals ``ridge=1``.)
-UNCHANGEABLE = frozenset({str, float, int, bool, type(None)})
-_remembered = lru_cache(maxsize=64, typed=True)(_decided)
