@@ -317,7 +317,9 @@ def release(values, cnp.ndarray noise not None, int bits, grids):
         raise InvalidInput(f"{len(values)} values need as many grids; received {len(grids)}")
     released = []
     for value, steps in zip(values, grids):
-        if value is None and steps is None:
+        if steps is None:
+            if value is not None:
+                raise InvalidInput("a value without a grid; only None has none")
             released.append(None)
             continue
         own_bits, grid, grid_off = steps

@@ -215,6 +215,18 @@ def test_several_are_released_as_each_is_on_its_own():
     assert (vector * 2.0 ** grid_bits(p)).tolist() == expected
 
 
+def test_what_is_left_out_takes_no_noise():
+    vector, matrix = np.arange(3.0), np.eye(3)
+    with_gap = joint_grids(((3,), None, (3, 3)), (0.1, 0.0, 0.2))
+    without = joint_grids(((3,), (3, 3)), (0.1, 0.2))
+    assert (with_gap.size, with_gap.bits) == (without.size, without.bits)
+    first, gap, last = release_together([vector, None, matrix], with_gap, SeededNoise(2))
+    assert gap is None
+    expected = release_together([vector, matrix], without, SeededNoise(2))
+    assert np.array_equal(first, expected[0])
+    assert np.array_equal(last, expected[1])
+
+
 @pytest.mark.parametrize("source", [EntropyNoise(), SeededNoise(0)], ids=repr)
 def test_every_released_number_lies_on_its_grid(source):
     rng = np.random.default_rng(3)
@@ -266,6 +278,8 @@ def test_wrong_shapes_are_refused():
         (vector, whole, 20, []),
         ([np.zeros((3, 3))], whole, 20, grids),
         (vector, whole, 20, [(20, 1.0, 0.7)]),
+        (vector, whole[:0], 20, [None]),
+        ([None], whole, 20, grids),
     ):
         with pytest.raises(InvalidInput):
             sampler.release(*arguments)
