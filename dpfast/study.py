@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput
+from dpfast.inference.hypotheses import half_width
 from dpfast.inference.request import Request
 from dpfast.inference.sandwich import gradient_descent_noise, newton_noise
 from dpfast.models import Loss, Weighting, resolve_loss
@@ -278,9 +279,7 @@ class _Forecast:
         return self._widths(self.sandwich / n)
 
     def _widths(self, covariance: Array) -> Array:
-        from scipy.special import ndtri
-
-        return np.asarray(2.0 * ndtri(0.5 + self.level / 2.0) * np.sqrt(np.diag(covariance)))
+        return np.asarray(2.0 * half_width(self.level) * np.sqrt(np.diag(covariance)))
 
     def widths(self, n: int, mu: float) -> tuple[Array, str, tuple[str, ...]]:
         """Expected widths, the method, and what makes them optimistic."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from itertools import starmap
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -101,7 +102,8 @@ def hand_out_together(
     """
     observer = OBSERVER.get()
     if observer is None:
-        return list(map(_answered, release_together(values, grids, noise), receipts))
+        noisy = release_together(values, grids, noise)
+        return list(starmap(_answered, zip(noisy, receipts, strict=True)))
     draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
 
     def shown(i: int) -> Answer:

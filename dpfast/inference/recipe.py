@@ -8,8 +8,8 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from dpfast.curator import StepBudget
 from dpfast.errors import InvalidInput
-from dpfast.inference.request import checked_free_scale, checked_steps
-from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss, resolve_weighting
+from dpfast.inference.request import checked_free_scale, checked_steps, objective_of
+from dpfast.models import FreeScale, Loss, Objective, Weighting
 from dpfast.optimize import Schedule, resolve_schedule
 from dpfast.optimize.planning import Method, choose_method, plan_steps
 from dpfast.optimize.schedules import ROUNDING_MARGIN
@@ -93,15 +93,7 @@ def recipe_of(
     """
     p = n_covariates + int(fit_intercept)
     known, free = checked_free_scale(scale)
-    objective = Objective(
-        resolve_loss(loss),
-        resolve_weighting(weights, p),
-        n_covariates,
-        fit_intercept=fit_intercept,
-        scale=known,
-        ridge=ridge,
-        free_scale=free,
-    )
+    objective = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
     if p > n and not ridge:
         raise InvalidInput(
             f"p = {p} coefficients cannot be identified from n = {n} records. Use fewer "

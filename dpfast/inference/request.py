@@ -28,6 +28,7 @@ __all__ = [
     "checked_start",
     "checked_steps",
     "in_unit",
+    "objective_of",
 ]
 
 RELATION = "neighbours differ in the replacement of one record; n is public"
@@ -101,15 +102,8 @@ class Request:
         free_scale: FreeScale | None = None,
     ) -> Objective:
         """The objective these arguments describe."""
-        return Objective(
-            resolve_loss(loss),
-            resolve_weighting(weights, self.dimension),
-            self.n_covariates,
-            fit_intercept=self.fit_intercept,
-            scale=scale,
-            ridge=ridge,
-            free_scale=free_scale,
-        )
+        shape = self.n_covariates, self.fit_intercept
+        return objective_of(*shape, loss, scale, weights, ridge, free_scale)
 
     def curator(self, objective: Objective, ledger: Ledger) -> Curator:
         return Curator(self.records, objective, ledger, self.noise, self.threads)
@@ -185,6 +179,27 @@ class Request:
         if names is None:
             names = _numbered(self.n_covariates)
         return ("intercept", *names) if self.fit_intercept else names
+
+
+def objective_of(
+    n_covariates: int,
+    fit_intercept: bool,
+    loss: str | Loss,
+    scale: float | None,
+    weights: Weighting | None,
+    ridge: float,
+    free_scale: FreeScale | None,
+) -> Objective:
+    """The objective that the arguments of a fit describe."""
+    return Objective(
+        resolve_loss(loss),
+        resolve_weighting(weights, n_covariates + int(fit_intercept)),
+        n_covariates,
+        fit_intercept=fit_intercept,
+        scale=scale,
+        ridge=ridge,
+        free_scale=free_scale,
+    )
 
 
 @lru_cache(maxsize=64)
