@@ -996,21 +996,22 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "radius-from-the-data",
         "the default bound on a row is the largest norm found",
-        REQUEST,
+        "dpfast/regression.py",
         OUTLIER_TEST,
-        "            resolve_weighting(weights, self.dimension),\n",
-        "            resolve_weighting(weights, self.dimension) if weights is not None else\n"
-        "            type(resolve_weighting(None, 1))(\n"
-        "                min(1e90, float(np.nanmax(np.abs(self.records.X), initial=1.0)))),\n",
+        "        weights,\n        ridge,\n        method,\n",
+        "        weights if weights is not None else __import__('dpfast').Mallows(\n"
+        "            min(1e90, float(np.nanmax(np.abs(request.records.X), initial=1.0)))),\n"
+        "        ridge,\n        method,\n",
     ),
     plant(
         "scale-from-the-data",
         "a missing residual scale is estimated by the median absolute deviation",
-        REQUEST,
+        "dpfast/regression.py",
         FIT_TESTS,
-        "            scale=scale,\n",
-        "            scale=scale if scale is not None or not resolve_loss(loss).needs_scale\n"
-        "            else float(np.median(np.abs(self.records.y))),\n",
+        "        scale,\n        weights,\n        ridge,\n        method,\n",
+        "        scale if scale is not None or loss == 'logistic'\n"
+        "        else float(np.median(np.abs(request.records.y))),\n"
+        "        weights,\n        ridge,\n        method,\n",
     ),
     plant(
         "only-usable-records-counted",
