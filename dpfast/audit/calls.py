@@ -28,6 +28,7 @@ from dpfast.models import (
     Schweppe,
     resolve_loss,
 )
+from dpfast.models.losses import LOSSES as BUILT_IN
 from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer
 from dpfast.optimize import DoubleNoise, Geometric, GradientDescent, Newton, Uniform
 from dpfast.optimize.adaptive import Adaptive
@@ -77,7 +78,11 @@ def examples() -> list[Example]:
     return [example for make in MAKERS for example in make()]
 
 
+#: Losses that are tried with every option, and the rest of the built-in ones.
 LOSSES = ("huber", "log-cosh", "pseudo-huber", "logistic")
+OTHERS = tuple(name for name in BUILT_IN if name not in LOSSES)
+REDESCENDING = tuple(name for name in OTHERS if not resolve_loss(name).has_curvature)
+CURVED = tuple(name for name in OTHERS if name not in REDESCENDING)
 WEIGHTS = (None, Mallows(1.5), Bounded(1.5), Clip(0.8))
 METHODS = ("newton", "gradient-descent")
 
@@ -114,14 +119,14 @@ def _fits() -> Iterator[Example]:
     yield _fit("long steps", "huber", method=GradientDescent(step_size=1e6), steps=6)
     yield _fit("one Newton step", "log-cosh", method=Newton(newton_steps=1), steps=2)
     yield _fit("steep schedule", "log-cosh", schedule=Geometric(10.0, 0.05), steps=5)
-    for loss in ("smoothed-huber", "ostrovskii-bach", "smooth-absolute"):
+    for loss in CURVED:
         for kept in (None, Schweppe(1.5), Bounded(1.5)):
             yield _fit(repr(kept), loss, weights=kept, steps=4)
         yield _fit("first power", loss, weights=MallowsLinear(1.5), inference=False, steps=4)
     schweppe = Schweppe(1.5)
     yield _fit("Schweppe", "huber", weights=schweppe, method="gradient-descent", steps=4)
     yield _fit("Schweppe", "log-cosh", weights=schweppe, method=Newton(step=SelfConcordant()))
-    for loss in ("tukey", "geman-mcclure", "welsch", "cauchy"):
+    for loss in REDESCENDING:
         yield _fit("redescending", loss, inference=False, steps=4)
     yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)
     yield _fit("shared ledger", "log-cosh", ledger=GDP(2.0))
@@ -539,9 +544,8 @@ def _gradient_queries() -> Iterator[Example]:
             lambda room: room.gradient_norm(far, 0.5),
         ],
     }
-    losses = (*LOSSES, "tukey", "geman-mcclure", "welsch", "cauchy")
     for (method, asked), loss, weights in product(
-        queries.items(), losses, (Mallows(1.5), Bounded(1.5), Clip(0.8))
+        queries.items(), (*LOSSES, *OTHERS), (Mallows(1.5), Bounded(1.5), Clip(0.8))
     ):
         if isinstance(weights, Clip) and method == "gradient_change":
             continue

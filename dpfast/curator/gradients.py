@@ -21,17 +21,7 @@ from dpfast.curator.recordwise import RecordGradients
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, RecordKernel, summation_depth
-from dpfast.models import (
-    Cauchy,
-    GemanMcClure,
-    Huber,
-    LogCosh,
-    Logistic,
-    Objective,
-    PseudoHuber,
-    TukeyBiweight,
-    Welsch,
-)
+from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.choice import choose_smallest
@@ -50,18 +40,6 @@ from dpfast.privacy.sensitivity_nonconvex import (
 __all__ = ["GradientCurator", "public_length", "remaining_rho"]
 
 Array = NDArray[np.float64]
-
-#: ``-inf psi' / sup |psi'|`` of the losses whose changes are known to have that form.
-LOWEST_SLOPES: dict[type, float] = {
-    Huber: 0.0,
-    LogCosh: 0.0,
-    PseudoHuber: 0.0,
-    Logistic: 0.0,
-    TukeyBiweight: -TukeyBiweight.lowest_slope,
-    GemanMcClure: -GemanMcClure.lowest_slope,
-    Welsch: -Welsch.lowest_slope,
-    Cauchy: -Cauchy.lowest_slope,
-}
 
 #: Grid steps in the sensitivity of a norm: rounding to the grid costs one of them.
 STEPS_PER_RECORD = 4096
@@ -232,8 +210,8 @@ class GradientCurator:
 
     def _change_sensitivity(self, new: Array, old: Array, limit: float) -> float:
         depth, objective = self._depth(), self.objective
-        if isinstance(objective, Objective) and type(objective.loss) in LOWEST_SLOPES:
-            lowest = LOWEST_SLOPES[type(objective.loss)]
+        if isinstance(objective, Objective) and objective.loss.lowest_slope is not None:
+            lowest = -objective.loss.lowest_slope / objective.loss.psi_prime_bound
             sizes = public_length(new) + public_length(old)
             error = change_error(self.smoothness, self.lipschitz, sizes, self.dimension)
             return gradient_change(limit, self.n, depth=depth, lowest=lowest, error=error)

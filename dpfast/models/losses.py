@@ -76,6 +76,9 @@ class Loss:
     majorizer_coupling : str
         The same for the majorising curvature ``psi(r)/r``, whose full Newton-like steps decrease
         the loss from any start.
+    lowest_slope : float or None
+        ``inf psi'`` where it is proved and ``sup psi' = psi'(0)``; None where it is not: a user's
+        declaration of convexity is no proof.
     has_curvature : bool
         Whether ``psi' >= 0``, so that the Hessian is positive semidefinite and can be released.
     certified : bool
@@ -99,6 +102,7 @@ class Loss:
     majorizer_coupling: ClassVar[str] = "independent"
     binary_response: ClassVar[bool] = False
     certified: ClassVar[bool] = True
+    lowest_slope: ClassVar[float | None] = None
     h: float = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
@@ -178,6 +182,7 @@ class Huber(Loss):
 
     name = "huber"
     code = 0
+    lowest_slope = 0.0
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         a = np.abs(np.asarray(r, dtype=float))
@@ -196,6 +201,7 @@ class LogCosh(Loss):
 
     name = "log-cosh"
     code = 1
+    lowest_slope = 0.0
     coupling = "one-minus-square"
     majorizer_coupling = "log-cosh-majorizer"
 
@@ -225,6 +231,7 @@ class PseudoHuber(Loss):
 
     name = "pseudo-huber"
     code = 2
+    lowest_slope = 0.0
     coupling = "one-minus-square"
     majorizer_coupling = "circle"
 
@@ -260,6 +267,7 @@ class Logistic(Loss):
 
     name = "logistic"
     code = 3
+    lowest_slope = 0.0
     needs_scale = False
     coupling = "logistic"
     majorizer_coupling = "logistic-majorizer"

@@ -33,6 +33,7 @@ class SmoothedHuber(Loss):
 
     name = "smoothed-huber"
     code = 4
+    lowest_slope = 0.0
 
     def __init__(self, c: float = DEFAULT_CORNER, h: float = 0.5) -> None:
         super().__init__(c)
@@ -90,6 +91,7 @@ class OstrovskiiBach(Loss):
 
     name = "ostrovskii-bach"
     code = 5
+    lowest_slope = 0.0
     coupling = "one-minus-square"
     majorizer_coupling = "one-minus-square"
 
@@ -132,6 +134,7 @@ class SmoothAbsolute(Loss):
 
     name = "smooth-absolute"
     code = 6
+    lowest_slope = 0.0
     coupling = "one-minus-square"
     majorizer_coupling = "log-cosh-majorizer"
 

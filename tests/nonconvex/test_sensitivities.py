@@ -10,7 +10,16 @@ import pytest
 from dpfast import Ledger, SeededNoise
 from dpfast.curator.gradients import GradientCurator
 from dpfast.data import as_records
-from dpfast.models import Bounded, Mallows, Objective, Schweppe, resolve_loss
+from dpfast.models import (
+    Bounded,
+    CustomLoss,
+    Mallows,
+    Objective,
+    Schweppe,
+    SmoothedHuber,
+    losses,
+    resolve_loss,
+)
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.sensitivity_nonconvex import (
     gradient_change,
@@ -18,9 +27,7 @@ from dpfast.privacy.sensitivity_nonconvex import (
     mean_gradient,
 )
 
-LOSSES = (
-    "huber", "log-cosh", "pseudo-huber", "logistic", "tukey", "geman-mcclure", "welsch", "cauchy",
-)  # fmt: skip
+LOSSES = tuple(losses.LOSSES)
 RADIUS, SCALE, N = 1.5, 0.8, 4
 
 
@@ -105,6 +112,57 @@ def test_k2_mean_change_of_gradients(loss, weights):
         assert claimed <= gradient_change(limit, N) * (1 + 1e-9)
         worst = max(worst, found / claimed)
     assert worst >= 0.99
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_lowest_slope_is_that_of_the_formula(loss):
+    """And the slope is largest at zero, and r psi'(r) at most 4 sup |psi|, as K2 assumes."""
+    resolved = resolve_loss(loss)
+    reach = np.geomspace(1e-3, 1e3, 200_001) * resolved.c
+    r = np.r_[-reach, 0.0, reach]
+    slopes = resolved.psi_prime(r)
+    if loss == "logistic":
+        slopes = slopes[np.abs(r) < 700.0]
+    assert resolved.lowest_slope <= slopes.min() <= resolved.lowest_slope + 1e-6
+    largest = resolved.psi_prime_bound
+    assert resolved.psi_prime(np.zeros(1))[0] == pytest.approx(largest, rel=1e-12)
+    assert slopes.max() <= largest * (1 + 1e-12)
+    assert np.abs(r * resolved.psi_prime(r)).max() <= 4.0 * resolved.psi_bound
+
+
+@pytest.mark.parametrize("h", [1e-9, 0.5, 1e4])
+def test_k2_holds_for_every_width_of_a_corner(h):
+    """Narrow corners, where rounding of r is large beside h, and wide ones."""
+    objective = Objective(SmoothedHuber(1.0, h), Mallows(RADIUS), 2, fit_intercept=False, scale=1.0)
+    room = keeper(np.ones((N, 2)), np.zeros(N), objective)
+    others = np.ones((N - 1, 2)), np.zeros(N - 1)
+    x = np.array([RADIUS, 0.0])
+    grid = np.r_[0.0, 1.0 + h * np.linspace(-1.0, 2.0, 61), 1e3 + 10 * h]
+    records = [(s * x, sign * value) for s in (1.0, -1.0) for sign in (1, -1) for value in grid]
+    for distance in (1e-12 + 0.01 * h, 0.3, 20.0):
+        new, old = np.array([distance, 0.0]), np.zeros(2)
+        limit = room.smoothness * distance
+
+        def answer(X, y, new=new, limit=limit, old=old):
+            return keeper(X, y, objective)._change(new, old, limit)
+
+        found = largest_distance(answer, records, others)
+        assert found <= room._change_sensitivity(new, old, limit)
+
+
+def test_k2_declared_convexity_is_no_proof():
+    """psi may jump while psi' is declared, and held, to be anything from 0 to its bound."""
+    loss = CustomLoss(
+        lambda r: abs(r), lambda r: -1.0 if r > 0.0 else 1.0, lambda r: 0.0,
+        psi_bound=1.0, psi_prime_bound=1.0, cache=False,
+    )  # fmt: skip
+    assert loss.convex
+    assert loss.lowest_slope is None
+    objective = Objective(loss, Mallows(RADIUS), 2, fit_intercept=False, scale=1.0)
+    room = keeper(np.ones((N, 2)), np.zeros(N), objective)
+    assert room._change_sensitivity(np.ones(2), np.zeros(2), 0.3) == gradient_change(
+        0.3, N, depth=room._depth()
+    )
 
 
 def test_k2_users_gradients():

@@ -1553,6 +1553,14 @@ NON_CONVEX = (
         "(limit + 2.0 * error)",
     ),
     plant(
+        "declared-convexity-believed",
+        "a change of gradient of a user's loss is charged as if its slopes were known",
+        LOSSES,
+        NONCONVEX_TESTS,
+        "lowest_slope: ClassVar[float | None] = None",
+        "lowest_slope: ClassVar[float | None] = 0.0",
+    ),
+    plant(
         "change-not-clipped-to-the-step",
         "users' changes of gradients are not clipped",
         "dpfast/curator/recordwise.py",
