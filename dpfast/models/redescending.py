@@ -36,6 +36,8 @@ class Redescending(Loss):
         ``inf psi'``, negative.
     """
 
+    has_asymptote = False
+
     @property
     def has_curvature(self) -> bool:
         return False

@@ -8,7 +8,7 @@ import pytest
 
 from dpfast.bayesopt import RBF, Matern52, Matern72, Polynomial2
 from dpfast.errors import InvalidInput
-from dpfast.kernels import reference_acquisition as reference
+from tests.twins import acquisition as reference
 
 LENGTHS = np.array([0.5, 1.0, 2.5])
 COVARIANCES = [

@@ -8,9 +8,9 @@ from dpfast.curator import Curator, StepBudget
 from dpfast.curator.observer import observed
 from dpfast.curator.plans import Layout, make_plan
 from dpfast.data import Records
-from dpfast.kernels import reference
 from dpfast.models import Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
 from dpfast.privacy.sensitivity import joint_mu
+from tests.twins import records as reference
 
 THETA = np.array([0.1, -0.2, 0.3])
 

@@ -19,8 +19,9 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
-from dpfast.kernels import acquisition, reference_acquisition as reference
+from dpfast.kernels import acquisition
 from dpfast.kernels.acquisition import AcquisitionKernel
+from tests.twins import acquisition as reference
 
 FAMILIES = [0, 1, 2, 3]
 EPS = np.finfo(float).eps

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpfast.errors import InvalidInput
-from dpfast.kernels import reference_certificates as reference
 from dpfast.kernels.certificates import LINEAR_MODEL, SMOOTH_LOSS, RecursionTable
+from tests.twins import certificates as reference
 
 
 def linear(n, d=5, lreg=0.0, c=1.0, B2=0.5, rho=0.5):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dpfast.kernels import records, reference, reference_scale
+from dpfast.kernels import records
+from tests.twins import records as reference, scale as reference_scale
 
 LOSSES = HUBER, LOG_COSH, PSEUDO_HUBER = range(3)
 BOUNDED, MALLOWS = range(2)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.kernels import records, reference
+from dpfast.kernels import records
+from tests.twins import records as reference
 
 HERE = Path(__file__).parent / "embedding"
 pytestmark = pytest.mark.slow  # seconds of compiling

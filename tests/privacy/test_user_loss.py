@@ -12,9 +12,9 @@ import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.minimiser import minimiser_search
 from dpfast.data import as_records
-from dpfast.kernels import reference
 from dpfast.models import Bounded, Clip, LogCosh, Mallows, MallowsLinear, Objective, Schweppe
 from dpfast.privacy.ledger import Ledger
+from tests.twins import records as reference
 
 pytest.importorskip("numba")
 records = pytest.importorskip("dpfast.kernels.records")

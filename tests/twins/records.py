@@ -4,10 +4,9 @@ Nothing here is fast and nothing here is shared with ``csrc/``: every record is 
 length times a unit vector, whole arrays at a time, so that a mistake in the compiled kernels'
 algebra, blocking or guards has no counterpart to hide behind.  The tests compare the two.
 
-Codes: losses 0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic, 10 Tukey, 11 Geman-McClure,
-12 Welsch, 13 Cauchy; weightings 0 bounded (projection),
-1 Mallows, 2 per-record clipping; wanted sums 1 gradient, 2 Hessian, 4 meat (score outer product),
-34 the Hessian with the majorising curvature psi(r)/r.
+Codes: losses as in ``csrc/losses/list.h``; weightings 0 bounded (projection), 1 Mallows, 2
+per-record clipping, 3 Schweppe, 4 Mallows with the first power of the norm; wanted sums 1 gradient,
+2 Hessian, 4 meat (score outer product), 34 the Hessian with the majorising curvature psi(r)/r.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.kernels.reference_losses import (
+from tests.twins.losses import (
     LOGISTIC,
     USER,
     Functions,
+    has_asymptote,
     majorizer,
     psi as psi_of,
     psi_prime as psi_prime_of,
@@ -242,7 +242,7 @@ def loss_difference(
         # their common asymptote and little else, however large they are.
         values = rho(r_new, loss, c, h, functions), rho(r_old, loss, c, h, functions)
         difference = scale * weight * (values[0] - values[1])
-        if loss < USER:
+        if has_asymptote(loss):
             asymptote = -np.sign(r_old) * step
             if loss == LOGISTIC:
                 asymptote = np.where(r_old < 0.0, -(2.0 * label - 1.0) * step, 0.0)

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpfast.kernels.reference import (
-    BOUNDED,
-    HESSIAN,
-    MAJORIZER,
-    Array,
-    _counts,
-    _design,
-)
-from dpfast.kernels.reference_losses import (
+from tests.twins.losses import (
     HUBER,
     LOG_COSH,
     majorizer,
     psi,
     psi_prime,
     scaled_residual,
+)
+from tests.twins.records import (
+    BOUNDED,
+    HESSIAN,
+    MAJORIZER,
+    Array,
+    _counts,
+    _design,
 )
 
 __all__ = ["record_sums"]

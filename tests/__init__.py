@@ -1,0 +1,1 @@
+"""A package, so that another one of this name in the environment does not stand in for it."""
