@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
@@ -40,17 +41,20 @@ def extension(name: str, sources: list[str], depends: list[str]) -> Extension:
     )
 
 
+def headers(folder: str) -> list[str]:
+    """The headers in a folder of csrc, relative to it."""
+    return sorted(f"{folder}/{path.name}" for path in Path("csrc", folder).glob("*.h"))
+
+
 EXTENSIONS = [
     extension(
         "records",
         ["records.pyx", "records_base.c", "records_avx2.c", "records_avx512.c", "pool.c"],
         [
             "records.h",
-            "records_impl.h",
             "vectors.h",
-            "losses.h",
-            "smooth_losses.h",
-            "redescending.h",
+            *headers("losses"),
+            *headers("records"),
             "pool.h",
             "isa.h",
         ],

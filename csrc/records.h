@@ -35,13 +35,8 @@
 #include <stddef.h>
 
 #include "isa.h"
+#include "losses/list.h"
 
-enum { LOSS_HUBER = 0, LOSS_LOG_COSH = 1, LOSS_PSEUDO_HUBER = 2, LOSS_LOGISTIC = 3,
-       LOSS_SMOOTHED_HUBER = 4, LOSS_OSTROVSKII_BACH = 5, LOSS_SMOOTH_ABSOLUTE = 6,
-       /* psi, psi' and rho come from functions of the caller, held to the declared bounds */
-       LOSS_USER = 7 };
-/* Redescending losses: from LOSS_TUKEY on, psi' can be negative and there is no Hessian. */
-enum { LOSS_TUKEY = 10, LOSS_GEMAN_MCCLURE = 11, LOSS_WELSCH = 12, LOSS_CAUCHY = 13 };
 enum { WEIGHT_BOUNDED = 0, WEIGHT_MALLOWS = 1, WEIGHT_CLIP = 2, WEIGHT_SCHWEPPE = 3,
        /* min(1, R / ||xi||): the score is bounded, the Hessian is not */
        WEIGHT_MALLOWS_LINEAR = 4 };
@@ -67,7 +62,7 @@ typedef struct {
     int loss, weighting, intercept;
     double c, scale, radius; /* LOSS_USER: c is the bound on |psi| */
     double scale_factor, kappa;
-    double h; /* LOSS_SMOOTHED_HUBER: width of the corner; LOSS_USER: the bound on psi' */
+    double h; /* second constant of the loss; LOSS_USER: the bound on psi' */
     int user_coupled; /* hold psi'/h to at most 1 - (psi/c)^2 as well */
     records_user_slopes user_slopes;
     records_user_values user_psi, user_values;
@@ -106,6 +101,17 @@ int records_gradient_change(const records_model *model, const records_data *data
                             double divisor, int threads, double *change);
 
 size_t records_summation_depth(size_t n, size_t p, int want);
+
+/* The table of losses, for callers that are not C: rows end with one whose name is NULL. */
+typedef struct {
+    const char *name; /* pseudo_huber */
+    int code, traits;
+} records_loss_row;
+extern const records_loss_row records_losses[];
+/* Traits of a code; -1 if there is no such loss. */
+int records_loss_traits(int loss);
+/* sup |psi|; LOSS_USER: its declared bound c. */
+double records_steepest(int loss, double c, double h);
 int records_default_threads(void);
 
 /* For tests: names of the instruction sets this machine can run, best first, ending in NULL. */

@@ -1,7 +1,7 @@
 """Sums over records, compiled: gradient, Hessian, score covariance, loss, loss difference.
 
 The meaning of every code and the rounding guarantees are stated in records.h; a plain NumPy twin
-of each function is in dpfast.kernels.reference.
+of each function is in tests/twins/records.py.
 """
 
 cimport numpy as cnp
@@ -13,6 +13,19 @@ cdef extern from "records.h" nogil:
         WANT_HESSIAN
         WANT_MEAT
         WANT_MAJORIZE
+        LOSS_USER
+        LABELS
+        C_IS_ONE
+        USES_H
+        FREE_SCALE
+        NO_CURVATURE
+
+    ctypedef struct records_loss_row:
+        const char *name
+        int code
+    const records_loss_row records_losses[]
+    int records_loss_traits(int loss)
+    double records_steepest(int loss, double c, double h)
 
     ctypedef void (*records_user_slopes)(const double *, double *, double *, size_t) noexcept
     ctypedef void (*records_user_values)(const double *, double *, size_t) noexcept
@@ -70,22 +83,21 @@ GRADIENT, HESSIAN, MEAT = WANT_GRADIENT, WANT_HESSIAN, WANT_MEAT
 # The Hessian with the majorising curvature psi(r)/r in place of psi'(r).
 MAJORIZER = WANT_HESSIAN | WANT_MAJORIZE
 
-#: Losses and weightings by the numbers of records.h.
-LOSS_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13)
+#: Code of each built-in loss by its name in csrc/losses/list.h, and of the weightings in records.h.
+LOSS_CODES = {}
+cdef const records_loss_row *row = records_losses
+while row.name != NULL:
+    LOSS_CODES[row.name.decode().replace("_", "-")] = row.code
+    row += 1
+USER_LOSS = LOSS_USER
 WEIGHT_CODES = (0, 1, 2, 3, 4)
 
 cdef int MAJORIZER_ONLY = WANT_HESSIAN | WANT_MAJORIZE
-cdef int LOGISTIC = 3
-cdef int SMOOTHED_HUBER = 4
-cdef int SMOOTH_ABSOLUTE = 6
-cdef int USER = 7
 cdef int BOUNDED = 0
+cdef int MALLOWS = 1
 cdef int CLIP = 2
 cdef int SCHWEPPE = 3
 cdef int MALLOWS_LINEAR = 4
-# From this code on psi' can be negative.
-cdef int REDESCENDING = 10
-cdef int LAST_LOSS = 13
 
 # What may be wrong with the arguments: one judge for Python and for the C functions.
 cdef enum:
@@ -114,23 +126,24 @@ cdef bint in_range(double value) noexcept nogil:
 
 
 cdef double score_bound(const records_model *m) noexcept nogil:
-    return (m.c + 0.5 * m.h if m.loss == SMOOTHED_HUBER else m.c) * m.radius
+    return records_steepest(m.loss, m.c, m.h) * m.radius
 
 
 cdef int settle(records_model *m) noexcept nogil:
     """Set the constants this loss does not have to 1, and judge the others."""
     cdef double bound
-    if not (0 <= m.loss <= USER or REDESCENDING <= m.loss <= LAST_LOSS):
+    cdef int traits = records_loss_traits(m.loss)
+    if traits < 0:
         return NO_SUCH_LOSS
     if not BOUNDED <= m.weighting <= MALLOWS_LINEAR:
         return NO_SUCH_WEIGHTING
-    if m.loss == LOGISTIC:
-        m.c = m.scale = 1.0
+    if traits & LABELS:
+        m.scale = 1.0
         if m.weighting == SCHWEPPE:
             return NO_RESIDUAL
-    if m.loss == SMOOTH_ABSOLUTE:
+    if traits & C_IS_ONE:
         m.c = 1.0
-    if m.loss != SMOOTHED_HUBER and m.loss != USER:
+    if not traits & USES_H:
         m.h = 1.0
     if not in_range(m.c):
         return BAD_C
@@ -146,7 +159,7 @@ cdef int settle(records_model *m) noexcept nogil:
     if m.weighting == BOUNDED and m.intercept and not m.radius > 1.0:
         return NO_ROOM
     if m.scale_factor != 0.0:
-        if m.loss > 2 or m.weighting > 1:
+        if not traits & FREE_SCALE or m.weighting not in (BOUNDED, MALLOWS):
             return NO_FREE_SCALE
         if not (in_range(m.scale_factor) and 0.0 <= m.kappa <= 1e100):
             return BAD_FREE_SCALE
@@ -160,7 +173,7 @@ cdef int judge_want(const records_model *m, int want) noexcept nogil:
     if want & WANT_HESSIAN:
         if m.weighting == CLIP:
             return CLIPPED_HESSIAN
-        if m.loss >= REDESCENDING:
+        if records_loss_traits(m.loss) & NO_CURVATURE:
             return REDESCENDING_HESSIAN
         if m.weighting == MALLOWS_LINEAR:
             return UNBOUNDED_HESSIAN
@@ -170,7 +183,7 @@ cdef int judge_want(const records_model *m, int want) noexcept nogil:
 cdef str explanation(int fault, const records_model *m, int want):
     """What to tell the caller of a fault."""
     if fault == NO_SUCH_LOSS:
-        return f"loss must be one of {LOSS_CODES}; got {m.loss}"
+        return f"loss must be one of {LOSS_CODES} or {LOSS_USER}; got {m.loss}"
     if fault == NO_SUCH_WEIGHTING:
         return f"weighting must be one of {WEIGHT_CODES}; got {m.weighting}"
     if fault == NO_RESIDUAL:
@@ -186,8 +199,9 @@ cdef str explanation(int fault, const records_model *m, int want):
         return ("radius must exceed 1 with an intercept, whose own entry is 1; "
                 f"got {m.radius}")
     if fault == NO_FREE_SCALE:
-        return ("a free scale needs a loss of the Huber family (0, 1 or 2) and bounded or Mallows "
-                f"weights (0 or 1); got {m.loss}, {m.weighting}")
+        free = [code for code in LOSS_CODES.values() if records_loss_traits(code) & FREE_SCALE]
+        return (f"a free scale needs a loss out of {free} and bounded or Mallows weights (0 or 1); "
+                f"got {m.loss}, {m.weighting}")
     if fault == BAD_FREE_SCALE:
         return ("scale_factor must lie between 1e-100 and 1e100 and kappa between 0 and 1e100; "
                 f"got {m.scale_factor} and {m.kappa}")
@@ -215,7 +229,7 @@ cdef int take(records_model *model, records_data *data, int loss, int weighting,
     model.scale_factor = model.kappa = 0.0
     model.user_coupled = 0
     model.user_slopes, model.user_psi, model.user_values = NULL, NULL, NULL
-    if loss == USER or settle(model) != FINE:
+    if loss == LOSS_USER or settle(model) != FINE:
         return REFUSED
     if n < 0 or q < 0 or q + intercept == 0 or threads < 0:
         return REFUSED
@@ -395,8 +409,8 @@ cdef class RecordKernel:
         model.c, model.h, model.scale, model.radius = c, h, scale, radius
         model.scale_factor, model.kappa = scale_factor, kappa
         fault = settle(model)
-        if fault != NO_SUCH_LOSS and (loss == USER) != (user is not None):
-            raise ValueError(f"loss {USER}, and no other, needs its compiled functions in user; "
+        if fault != NO_SUCH_LOSS and (loss == LOSS_USER) != (user is not None):
+            raise ValueError(f"loss {LOSS_USER}, and no other, needs its compiled functions in user; "
                              f"got loss {loss} and user={user!r}")
         if fault != FINE:
             raise ValueError(explanation(fault, model, 0))

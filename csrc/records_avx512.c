@@ -16,7 +16,7 @@
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 6
 #define PANEL_VECTORS 3
-#include "records_impl.h"
+#include "records/chunk.h"
 #if defined(__clang__)
 #pragma clang attribute pop
 #endif

@@ -15,7 +15,22 @@
 #define COLUMN_ROWS 4
 #define COLUMN_COLUMNS 2
 #define PANEL_VECTORS 4
-#include "records_impl.h"
+#include "records/chunk.h"
+
+/* ------------------------------------------------------------------ losses ----------------- */
+
+#define LOSS_ROW(NAME, name, code, steepest, traits, scale_part) {#name, code, traits},
+const records_loss_row records_losses[] = {BUILT_IN_LOSSES(LOSS_ROW){NULL, -1, 0}};
+
+int records_loss_traits(int loss)
+{
+    for (const records_loss_row *row = records_losses; row->name; row++)
+        if (row->code == loss)
+            return row->traits;
+    return loss == LOSS_USER ? USES_H : -1;
+}
+
+double records_steepest(int loss, double c, double h) { return steepest_slope(loss, c, h); }
 
 /* ------------------------------------------------------------------ instruction sets ------- */
 
@@ -156,7 +171,7 @@ size_t records_summation_depth(size_t n, size_t p, int want)
 
 /* ------------------------------------------------------------------ task ------------------- */
 
-/* Which squared norms of x the fast path may see (records_impl.h, guards).  Inside [lo, hi) no
+/* Which squared norms of x the fast path may see (records/guards.h).  Inside [lo, hi) no
  * weight underflows enough to matter; a rescaled row must be longer than any radius in force. */
 static void set_limits(records_task *task)
 {

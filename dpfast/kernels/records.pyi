@@ -7,7 +7,8 @@ GRADIENT: int
 HESSIAN: int
 MEAT: int
 MAJORIZER: int
-LOSS_CODES: tuple[int, ...]
+LOSS_CODES: dict[str, int]
+USER_LOSS: int
 WEIGHT_CODES: tuple[int, ...]
 
 class RecordKernel:

@@ -55,8 +55,10 @@ REQUEST = "dpfast/inference/request.py"
 SCHEDULES = "dpfast/optimize/schedules.py"
 PLANNING = "dpfast/optimize/planning.py"
 DESCENT = "dpfast/optimize/gradient_descent.py"
-LOSSES_H = "csrc/losses.h"
-LOOPS = "csrc/records_impl.h"
+ROBUST_H = "csrc/losses/robust.h"
+DISPATCH_H = "csrc/losses/dispatch.h"
+GUARDS_H = "csrc/records/guards.h"
+WEIGHTS_H = "csrc/records/weights.h"
 DRIVER = "csrc/records_base.c"
 SAMPLER = "csrc/sampler_core.c"
 
@@ -475,7 +477,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "projection-missing",
         "records outside the declared ball are not projected",
-        LOOPS,
+        WEIGHTS_H,
         RECORD_TESTS,
         "vd factor = vmin(room / vsqrt(vload(b->norm2 + i)), one);",
         "vd factor = one + 0.0 * room;",
@@ -491,7 +493,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "mallows-first-power",
         "Mallows weights R/||x|| as printed in the paper: no bound on the Hessian",
-        LOOPS,
+        WEIGHTS_H,
         RECORD_TESTS,
         "vd weight = vmin(radius2 / stored_norm2(b, i, careful, ones), one);",
         "vd weight = vmin(radius / vsqrt(stored_norm2(b, i, careful, ones)), one) + 0.0 * radius2;",
@@ -499,7 +501,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "clip-removed",
         "scores are not clipped",
-        LOOPS,
+        WEIGHTS_H,
         RECORD_TESTS,
         "g = vcopysign(vmin(size, cap), -psi);",
         "g = vcopysign(size + 0.0 * cap, -psi);",
@@ -507,7 +509,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "huber-corner-not-clipped",
         "Huber's psi is the residual itself",
-        LOSSES_H,
+        ROBUST_H,
         RECORD_TESTS,
         "psi.numerator = vmin(a, k->c);",
         "psi.numerator = a;",
@@ -515,7 +517,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "log-cosh-without-its-corner",
         "log-cosh's psi without the factor c: above its bound for c < 1",
-        LOSSES_H,
+        ROBUST_H,
         RECORD_TESTS,
         "psi.numerator = k->c * -psi.minus_one;",
         "psi.numerator = -psi.minus_one;",
@@ -531,7 +533,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "non-finite-guard-removed",
         "records with infinities or NaNs are used like any other",
-        LOOPS,
+        GUARDS_H,
         RECORD_TESTS,
         "    if (!finite) {",
         "    if (!finite && q == 0) {",
@@ -539,7 +541,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "overflow-guard-removed",
         "rows whose squared norm overflows are taken for ordinary ones",
-        LOOPS,
+        GUARDS_H,
         RECORD_TESTS,
         "ordinary &= (norm2 < hi) & (norm2 >= lo);",
         "ordinary &= ((norm2 < hi) | (norm2 == norm2)) & (norm2 >= lo);",
@@ -547,7 +549,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "label-guard-removed",
         "logistic loss with any label",
-        LOSSES_H,
+        DISPATCH_H,
         RECORD_TESTS,
         "((y == vset(0.0)) | (y == vset(1.0)))",
         "(y == y)",
@@ -555,7 +557,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "meat-of-the-wrong-weight",
         "score covariance weighted by |score|, which is not bounded by B^2 for B < 1",
-        LOOPS,
+        WEIGHTS_H,
         RECORD_TESTS,
         "vstore(b->m + i, g * g);",
         "vstore(b->m + i, vabs(g));",
@@ -1792,7 +1794,7 @@ OWN_LOSSES = (
     plant(
         "own-psi-alone-not-held",
         "psi of a user's loss may leave its bound where a gradient alone is wanted",
-        LOOPS,
+        WEIGHTS_H,
         USER_LOSS_TESTS,
         "            vstore(psi + i, held(vload(psi + i), -bound, bound));\n",
         "            vstore(psi + i, held(vload(psi + i), -2.0 * bound, 2.0 * bound));\n",
@@ -1800,7 +1802,7 @@ OWN_LOSSES = (
     plant(
         "own-psi-not-held",
         "psi of a user's loss may leave its bound where matrices are wanted",
-        LOOPS,
+        WEIGHTS_H,
         USER_LOSS_TESTS,
         "vd size = held(vload(psi + i), -bound, bound), bend",
         "vd size = held(vload(psi + i), -2.0 * bound, 2.0 * bound), bend",
@@ -1808,7 +1810,7 @@ OWN_LOSSES = (
     plant(
         "own-loss-of-unusable-records",
         "records that do not count get what a user's psi says of zero",
-        LOOPS,
+        WEIGHTS_H,
         USER_LOSS_TESTS,
         "vstore(most + i, (vd)((vi)k.c & ok));",
         "vstore(most + i, k.c);",
@@ -1816,7 +1818,7 @@ OWN_LOSSES = (
     plant(
         "own-slope-not-held",
         "psi' of a user's loss may leave its bound",
-        LOOPS,
+        WEIGHTS_H,
         USER_LOSS_TESTS,
         "(vi)held(bend, zero, steepest) &",
         "(vi)held(bend, zero, 2.0 * steepest) &",
@@ -1824,7 +1826,7 @@ OWN_LOSSES = (
     plant(
         "own-coupling-not-held",
         "full curvature with a full score, which a user's loss declared impossible",
-        LOOPS,
+        WEIGHTS_H,
         USER_LOSS_TESTS,
         "steepest = vmax(k.h * (one - tau * tau), zero);",
         "steepest = vmax(k.h * (one - 0.5 * tau * tau), zero);",

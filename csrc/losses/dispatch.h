@@ -1,0 +1,158 @@
+/* From a loss's code to its functions; `loss` is a constant wherever speed matters.
+ *
+ * Each row of list.h brings
+ *
+ *   vd name_rho(k, r, *complement)   rho, and what is left of an asymptote: steepest |r| - rho, bounded,
+ *                                    so that differences of losses stay finite when the losses do not
+ *   void name_chi_and_reach(k, a, *chi, *reach), where the scale can be free
+ *
+ * and either, in FUSED_LOSSES,
+ *
+ *   fraction name_fraction(k, far, r, y)   psi; residuals may be held to `far` times c
+ *   vd name_slope(majorize, k, a, psi, inverse, size)   from it, 1/denominator and psi's value
+ *
+ * or, in STORED_LOSSES, void name_psi_and_slope(majorize, k, r, *psi, *slope).
+ *
+ * The slope is psi'(r) or, with `majorize`, the chord psi(r)/r, whose parabola lies above the loss.
+ */
+
+#include "base.h"
+
+#include "logistic.h"
+#include "redescending.h"
+#include "robust.h"
+#include "smooth.h"
+
+/* sup |psi|; a user's loss, and psi that is stored already: c. */
+static INLINE double steepest_slope(int loss, double c, double h)
+{
+    switch (loss) {
+#define STEEPEST(NAME, name, code, steepest, traits, scale_part)                                \
+    case code: return steepest;
+        BUILT_IN_LOSSES(STEEPEST)
+#undef STEEPEST
+    default: (void)h; return c;
+    }
+}
+
+static INLINE loss_constants loss_prepare(int loss, const records_model *model)
+{
+    return (loss_constants){vset(model->c), vset(1.0 / model->scale), vset(1.0 / model->c),
+                            vset(model->c * model->c), vset(model->h), vset(1.0 / model->h),
+                            vset(steepest_slope(loss, model->c, model->h))};
+}
+
+static INLINE int has_trait(int loss, int trait)
+{
+    switch (loss) {
+#define TRAITS(NAME, name, code, steepest, traits, scale_part)                                  \
+    case code: return !!((traits) & trait);
+        BUILT_IN_LOSSES(TRAITS)
+#undef TRAITS
+    default: return 0;
+    }
+}
+
+static INLINE int is_fused(int loss)
+{
+    switch (loss) {
+#define FUSED(NAME, name, code, steepest, traits, scale_part) case code:
+        FUSED_LOSSES(FUSED)
+#undef FUSED
+        return 1;
+    default: return 0;
+    }
+}
+
+/* Records that count: t is a number, y finite (and 0 or 1 where it is a label). */
+static INLINE vi usable(int loss, vd t, vd y)
+{
+    if (has_trait(loss, LABELS))
+        return (t == t) & ((y == vset(0.0)) | (y == vset(1.0)));
+    return (t == t) & (vabs(y) <= vset(DBL_MAX));
+}
+
+/* The scaled residual r, or the margin (2y - 1) t of a label. */
+static INLINE vd residual(int loss, const loss_constants *k, vd t, vd y)
+{
+    if (has_trait(loss, LABELS))
+        return (y + y - vset(1.0)) * t;
+    return (y - t) * k->inverse_scale;
+}
+
+/* Where psi has long reached its bound: residuals beyond are held to so many c.  A weight may then
+ * multiply the denominator (up to 1e200) without overflow; psi' r^2 needs psi' farther out.  Powers
+ * of two: psi is then exactly c. */
+#define FAR_FOR_SCORES 0x1p200
+#define FAR_FOR_SLOPES 0x1p400
+
+static INLINE fraction psi_fraction(int loss, const loss_constants *k, double far, vd r, vd y)
+{
+    switch (loss) {
+#define FRACTION(NAME, name, code, steepest, traits, scale_part)                                \
+    case code: return name##_fraction(k, far, r, y);
+        FUSED_LOSSES(FRACTION)
+#undef FRACTION
+    default: return (fraction){vset(0.0), vset(1.0), vset(0.0), vset(0.0)};
+    }
+}
+
+/* psi(r) and its slope.  Zero where not `ok`. */
+static INLINE void psi_and_slope_at(int loss, int majorize, const loss_constants *k, vd r, vd y,
+                                    vi ok, vd *psi, vd *slope)
+{
+    vd size = vset(0.0), bend = vset(0.0), inverse;
+    fraction f = psi_fraction(loss, k, FAR_FOR_SLOPES, r, y);
+    switch (loss) {
+#define FUSED(NAME, name, code, steepest, traits, scale_part)                                   \
+    case code:                                                                                  \
+        inverse = vset(1.0) / f.denominator;                                                    \
+        size = f.numerator * inverse;                                                           \
+        bend = name##_slope(majorize, k, vabs(r), f, inverse, size);                            \
+        break;
+        FUSED_LOSSES(FUSED)
+#undef FUSED
+#define STORED_LOSS(NAME, name, code, steepest, traits, scale_part)                             \
+    case code: name##_psi_and_slope(majorize, k, r, &size, &bend); break;
+        STORED_LOSSES(STORED_LOSS)
+#undef STORED_LOSS
+    default: break;
+    }
+    *psi = (vd)((vi)size & ok);
+    *slope = (vd)((vi)bend & ok);
+}
+
+static INLINE void psi_and_slope(int loss, int majorize, const loss_constants *k, vd t, vd y,
+                                 vd *psi, vd *slope)
+{
+    psi_and_slope_at(loss, majorize, k, residual(loss, k, t, y), y, usable(loss, t, y), psi,
+                     slope);
+}
+
+/* chi(r) = r psi(r) - rho(r), the scale's score, bounded and increasing in |r|; and r itself, held
+ * to where psi' vanishes in double precision, so that psi' r and psi' r^2 are never 0 * inf. */
+static INLINE void chi_and_reach(int loss, const loss_constants *k, vd t, vd y, vd *chi, vd *reach)
+{
+    vd r = residual(loss, k, t, y), value, size;
+    switch (loss) {
+#define CHI(NAME, name, code, steepest, traits, scale_part)                                     \
+    case code: scale_part(k, vabs(r), &value, &size); break;
+        BUILT_IN_LOSSES(CHI)
+#undef CHI
+    default: no_scale_part(k, r, &value, &size); break;
+    }
+    vi ok = usable(loss, t, y);
+    *chi = (vd)((vi)value & ok);
+    *reach = (vd)((vi)vcopysign(size, r) & ok);
+}
+
+static INLINE vd rho(int loss, const loss_constants *k, vd r, vd *complement)
+{
+    switch (loss) {
+#define RHO(NAME, name, code, steepest, traits, scale_part)                                     \
+    case code: return name##_rho(k, r, complement);
+        BUILT_IN_LOSSES(RHO)
+#undef RHO
+    default: *complement = vset(0.0); return vset(0.0);
+    }
+}
