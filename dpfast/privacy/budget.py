@@ -598,15 +598,31 @@ def amount(kind: type[_B], *values: float) -> _B:
     return result
 
 
+#: The guarantees there are.  A subclass could convert itself, or report numbers, as it likes.
+_EXACT = (GDP, ZCDP, PureDP, ApproxDP)
+
+
+def checked_numbers(values: tuple[float, ...]) -> tuple[float, ...]:
+    """The numbers of a guarantee, checked anew: it may not have been through a constructor."""
+    for value in values:
+        if type(value) is not float or not 0.0 <= value < math.inf:
+            raise InvalidBudget(
+                "the numbers of a budget must be finite and not negative; received "
+                f"{value!r} of type {type(value).__name__}. Make it with its constructor."
+            )
+    return values
+
+
 def as_budget(budget: Budget | float) -> Budget:
-    """A budget as it is; a bare number as ``GDP(mu)``."""
-    if isinstance(budget, Budget):
+    """A budget as it is, its numbers checked anew; a bare number as ``GDP(mu)``."""
+    if isinstance(budget, Budget) and type(budget) in _EXACT:
+        checked_numbers(budget.values())
         return budget
     if isinstance(budget, (float, Real)) and not isinstance(budget, bool):  # a float: at once
         return GDP(float(budget))
     raise InvalidBudget(
-        f"a budget must be GDP(mu), ZCDP(rho), PureDP(epsilon), ApproxDP(epsilon, delta) or a "
-        f"number (mu); received {budget!r} of type {type(budget).__name__}."
+        f"a budget must be GDP(mu), ZCDP(rho), PureDP(epsilon), ApproxDP(epsilon, delta), none of "
+        f"them subclassed, or a number (mu); received {budget!r} of type {type(budget).__name__}."
     )
 
 

@@ -3,6 +3,8 @@
 Claims C9 (adaptive composition) and C10 (exact arithmetic) of PROOFS.md.  All sums are exact:
 amounts are Python integers counting quanta of ``2^-2150`` of the currency, fine enough that the
 square of every double is a whole number of them, so nothing is ever rounded.
+
+:mod:`dpfast.privacy.ledger_file` keeps a ledger in a file.
 """
 
 from __future__ import annotations
@@ -10,17 +12,14 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from dpfast.errors import (
     BudgetExceeded,
-    InvalidBudget,
     InvalidInput,
     LedgerClosed,
-    LedgerCorrupted,
     UnsupportedConversion,
 )
 from dpfast.privacy.budget import (
@@ -31,6 +30,7 @@ from dpfast.privacy.budget import (
     PureDP,
     amount,
     as_budget,
+    checked_numbers,
     ratio_to_float,
 )
 
@@ -71,12 +71,10 @@ def _quanta(x: float, power: int = 1) -> int:
     return numerator << QUANTUM_BITS + 1 - denominator.bit_length()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)  # what equals a float and is none is not looked up as one
 def _cost(power: int, *values: float) -> tuple[int, ...]:
     """Additive cost of a charge of these values, which add up as this power of theirs."""
-    if min(values) < 0.0:  # impossible for a Budget that was constructed normally
-        raise InvalidBudget(f"a charge cannot be negative; received {values!r}.")
-    return tuple([_quanta(value, power) for value in values])
+    return tuple([_quanta(value, power) for value in checked_numbers(values)])
 
 
 def _in_currency(spend: Budget, currency: type[Budget]) -> Budget:
@@ -87,7 +85,7 @@ def _in_currency(spend: Budget, currency: type[Budget]) -> Budget:
         return spend.as_gdp()
     if currency is ZCDP:
         return spend.as_zcdp()
-    if currency is ApproxDP and isinstance(spend, PureDP):
+    if currency is ApproxDP and type(spend) is PureDP:
         return amount(ApproxDP, spend.epsilon, 0.0)
     raise UnsupportedConversion(
         f"a ledger in {currency.__name__} cannot pay for {spend!r}. "
@@ -139,7 +137,7 @@ class Ledger:
     def __init__(self, total: Budget | float) -> None:
         self._total = as_budget(total)
         self._currency = type(self._total)
-        self._power = 2 if isinstance(self._total, GDP) else 1
+        self._power = 2 if self._currency is GDP else 1
         self._limit = _cost(self._power, *self._total.values())
         self._spent: tuple[int, ...] = (0,) * len(self._limit)
         self._entries: list[Entry] = []
@@ -157,11 +155,25 @@ class Ledger:
         Parameters
         ----------
         path : path
-            Created if it does not exist.  Local file systems only (locks, durable writes).
+            Local file systems only (locks, durable writes).
         total : budget, optional
-            Needed when the file is new; otherwise it must equal the file's total.
+            Creates the ledger if there is no file, or an empty one; otherwise it must equal the
+            file's total.  Without it nothing is ever created or written until a charge is made.
+
+        Raises
+        ------
+        LedgerCorrupted
+            If the file is not a ledger, or cannot be trusted.  It is left as it is.
+
+        Notes
+        -----
+        Copies and pickles open the file again and go on spending from the one budget.  They
+        remember how far it was written when they were made: they refuse another file at its path,
+        a shorter one and one whose lines were changed, and never create one.
         """
-        return _FileLedger(os.fspath(path), None if total is None else as_budget(total))
+        from dpfast.privacy.ledger_file import FileLedger  # json, fcntl: only who needs them
+
+        return FileLedger(os.fspath(path), None if total is None else as_budget(total))
 
     @property
     def total(self) -> Budget:
@@ -209,8 +221,7 @@ class Ledger:
         if not isinstance(label, str):
             raise InvalidInput(f"label must be a string; received {label!r}.")
         cost = _cost(self._power, *charged.values())
-        with self._own_lock():
-            self._settle(cost, _entry_of((label, spend, charged)))
+        self._settle(cost, _entry_of((label, spend, charged)))
 
     def child(self, total: Budget | float, label: str) -> Ledger:
         """A ledger for a part of this one, which pays for the whole part at once.
@@ -240,7 +251,7 @@ class Ledger:
 
     # -- the parts a file-backed ledger does differently
 
-    def _current(self) -> tuple[tuple[int, ...], list[Entry]]:
+    def _current(self) -> tuple[tuple[int, ...], Sequence[Entry]]:
         return self._spent, self._entries
 
     def _own_lock(self) -> threading.Lock:
@@ -253,27 +264,30 @@ class Ledger:
         return self._lock
 
     def _settle(self, cost: tuple[int, ...], entry: Entry) -> None:
-        self._spent = self._after(cost, entry)
-        self._entries.append(entry)
+        with self._own_lock():
+            self._spent = self._after(self._spent, cost, entry)  # first: an interrupt may follow
+            self._entries.append(entry)
 
     # -- arithmetic
 
-    def _after(self, cost: tuple[int, ...], entry: Entry) -> tuple[int, ...]:
+    def _after(
+        self, spent: tuple[int, ...], cost: tuple[int, ...], entry: Entry
+    ) -> tuple[int, ...]:
         """The spent amount after a charge, or BudgetExceeded."""
         after: tuple[int, ...]
         if len(cost) == 1:  # of most ledgers, and charged in every step
-            after = (self._spent[0] + cost[0],)
+            after = (spent[0] + cost[0],)
             fits = after[0] <= self._limit[0]
         else:
-            after = tuple(map(int.__add__, self._spent, cost))
+            after = tuple(map(int.__add__, spent, cost))
             fits = all(map(int.__le__, after, self._limit))
         if fits:
             return after
-        left = tuple(limit - used for limit, used in zip(self._limit, self._spent, strict=True))
+        left = tuple(limit - used for limit, used in zip(self._limit, spent, strict=True))
         equal = "" if entry.charged == entry.spend else f" (that is, {entry.charged!r})"
         raise BudgetExceeded(
             f"the charge for {entry.label!r} does not fit: total {self._total!r}, spent "
-            f"{self._as_budget(self._spent, up=True)!r}, requested {entry.spend!r}{equal}, "
+            f"{self._as_budget(spent, up=True)!r}, requested {entry.spend!r}{equal}, "
             f"remaining {self._as_budget(left, up=False)!r}. Nothing was spent and no record was "
             "touched. Ask for at most what remains, or plan the analyses with a larger total "
             "from the start."
@@ -295,187 +309,3 @@ def _copy_of(total: Budget, spent: tuple[int, ...], entries: tuple[Entry, ...]) 
     ledger._entries = list(entries)
     ledger._copied = True
     return ledger
-
-
-# ---- a ledger in a file -------------------------------------------------------------------------
-
-_KINDS: dict[str, type[Budget]] = {kind.__name__: kind for kind in (GDP, ZCDP, PureDP, ApproxDP)}
-
-
-def _encode(budget: Budget) -> list[str]:
-    return [type(budget).__name__, *(value.hex() for value in budget.values())]
-
-
-def _decode(code: list[str]) -> Budget:
-    return amount(_KINDS[code[0]], *(float.fromhex(value) for value in code[1:]))
-
-
-class _FileLedger(Ledger):
-    """Append-only JSON lines: a header with the total, then one line per charge.
-
-    A line counts once its newline is there.  A last line without one belongs to a charge that
-    was interrupted before it returned, so nothing was released on its account; it is cut off.
-    Any other line that cannot be read means the file is not to be trusted: nothing is spent.
-    """
-
-    def __init__(self, path: str, total: Budget | None) -> None:
-        self._path = os.path.abspath(path)
-        descriptor = self._lock_file(create=True)
-        try:
-            content, end = self._read(descriptor, 0)
-            if content:
-                found = self._header(content[0])
-                if total is not None and total != found:
-                    raise InvalidBudget(
-                        f"the ledger {self._path!r} has the total {found!r}, not {total!r}. Pass "
-                        "that total, or none to accept the file's."
-                    )
-                total = found
-            elif total is None:
-                raise InvalidBudget(
-                    f"the ledger {self._path!r} is new and needs a total. Pass one, for example "
-                    "Ledger.open(path, GDP(1.0))."
-                )
-            else:
-                header = {
-                    "dpfast ledger": 1,
-                    "total": _encode(total),
-                    "created": time.time_ns(),  # tells this ledger from a later one at its path
-                }
-                end = self._append(descriptor, header)
-                content = [os.pread(descriptor, end, 0)]
-                _sync_directory(self._path)
-            super().__init__(total)
-            self._first_line = content[0].rstrip(b"\n") + b"\n"
-            self._offset = end
-            self._take(content[1:])
-        finally:
-            os.close(descriptor)
-
-    def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[Any, ...]]:
-        return Ledger.open, (self._path, self._total)
-
-    def _current(self) -> tuple[tuple[int, ...], list[Entry]]:
-        with self._own_lock():
-            descriptor = self._lock_file()
-            try:
-                self._catch_up(descriptor)
-            finally:
-                os.close(descriptor)
-            return self._spent, list(self._entries)
-
-    def _own_lock(self) -> threading.Lock:
-        if self._process != os.getpid():  # a lock held by a thread that fork left behind
-            self._lock = threading.Lock()
-            self._process = os.getpid()
-        return self._lock
-
-    def _settle(self, cost: tuple[int, ...], entry: Entry) -> None:
-        descriptor = self._lock_file()
-        try:
-            self._catch_up(descriptor)
-            after = self._after(cost, entry)
-            line = {
-                "label": entry.label,
-                "spend": _encode(entry.spend),
-                "charged": _encode(entry.charged),
-            }
-            self._offset = self._append(descriptor, line)
-            self._spent = after
-            self._entries.append(entry)
-        finally:
-            os.close(descriptor)
-
-    def _lock_file(self, create: bool = False) -> int:
-        """Open the file and lock it against every other opening of it; closing unlocks."""
-        import fcntl
-
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        try:
-            descriptor = os.open(self._path, flags, 0o600)
-        except FileNotFoundError:
-            raise LedgerCorrupted(
-                f"the ledger file {self._path!r} is gone (or its directory does not exist). What "
-                "was spent from it cannot be known, so nothing more may be spent."
-            ) from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
-
-    def _catch_up(self, descriptor: int) -> None:
-        if os.pread(descriptor, len(self._first_line), 0) != self._first_line:
-            raise self._corrupted("it was replaced by another file")
-        lines, self._offset = self._read(descriptor, self._offset)
-        self._take(lines)
-
-    def _read(self, descriptor: int, start: int) -> tuple[list[bytes], int]:
-        """Complete lines from ``start`` on, and where they end; an incomplete one is cut off."""
-        size = os.fstat(descriptor).st_size
-        if size < start:
-            raise self._corrupted("it became shorter")
-        data = b""
-        while len(data) < size - start:
-            part = os.pread(descriptor, size - start - len(data), start + len(data))
-            if not part:
-                raise self._corrupted("it became shorter")
-            data += part
-        complete = data[: data.rfind(b"\n") + 1]
-        if len(complete) < len(data):
-            os.ftruncate(descriptor, start + len(complete))
-        return complete.splitlines(), start + len(complete)
-
-    def _append(self, descriptor: int, content: Mapping[str, object]) -> int:
-        import json
-
-        line = json.dumps(content).encode() + b"\n"
-        end = os.lseek(descriptor, 0, os.SEEK_END)
-        if os.write(descriptor, line) != len(line):
-            raise OSError(f"could not write a whole line to the ledger {self._path!r}")
-        os.fsync(descriptor)
-        return end + len(line)
-
-    def _header(self, line: bytes) -> Budget:
-        import json
-
-        try:
-            content = json.loads(line)
-            if content["dpfast ledger"] != 1:
-                raise ValueError
-            return _decode(content["total"])
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise self._corrupted("its first line is not the header of a ledger") from None
-
-    def _take(self, lines: list[bytes]) -> None:
-        import json
-
-        for line in lines:
-            try:
-                content = json.loads(line)
-                charged, spend = _decode(content["charged"]), _decode(content["spend"])
-                label = content["label"]
-                if type(charged) is not self._currency or not isinstance(label, str):
-                    raise ValueError
-                cost = _cost(self._power, *charged.values())
-            except (ValueError, KeyError, TypeError, IndexError, OverflowError):
-                raise self._corrupted(f"line {line[:80]!r} is not a charge") from None
-            self._spent = tuple(map(int.__add__, self._spent, cost))
-            self._entries.append(Entry(label, spend, charged))
-
-    def _corrupted(self, reason: str) -> LedgerCorrupted:
-        return LedgerCorrupted(
-            f"the ledger file {self._path!r} cannot be trusted: {reason}. What was spent from it "
-            "cannot be known, so nothing more may be spent. Restore the file from a backup that "
-            "is not older than the last release."
-        )
-
-
-def _sync_directory(path: str) -> None:
-    """Make the creation of a file durable."""
-    descriptor = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

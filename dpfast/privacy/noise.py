@@ -100,3 +100,8 @@ class SeededNoise(NoiseSource):
 
     def __repr__(self) -> str:
         return f"SeededNoise({self._entropy!r})"
+
+
+def random_name() -> str:
+    """32 hexadecimal digits that nothing else is called: no noise, but random all the same."""
+    return os.urandom(16).hex()

@@ -130,7 +130,7 @@ CHILD = textwrap.dedent("""
     sys.path.insert(0, {root!r})
     import dpfast
     from dpfast.bayesopt import tuner as module
-    from dpfast.privacy.ledger import _FileLedger
+    from dpfast.privacy.ledger_file import FileLedger
     moment, path = sys.argv[1], sys.argv[2]
     def die(): os.kill(os.getpid(), signal.SIGKILL)
     def before(function):
@@ -142,8 +142,8 @@ CHILD = textwrap.dedent("""
                      keep_values={keep})
     points = t.ask()
     values = [np.sum((X - theta) ** 2, axis=1) for theta in points]
-    if moment == "before charge": _FileLedger._settle = before(_FileLedger._settle)
-    if moment == "after charge": _FileLedger._settle = after(_FileLedger._settle)
+    if moment == "before charge": FileLedger._settle = before(FileLedger._settle)
+    if moment == "after charge": FileLedger._settle = after(FileLedger._settle)
     if moment == "after noise": t._search.move = before(t._search.move)
     if moment == "after values": t._search.add = before(t._search.add)
     if moment == "during save":

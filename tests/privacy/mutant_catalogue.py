@@ -44,6 +44,7 @@ MECHANISMS = "dpfast/privacy/mechanisms.py"
 NOISE = "dpfast/privacy/noise.py"
 BUDGET = "dpfast/privacy/budget.py"
 LEDGER = "dpfast/privacy/ledger.py"
+LEDGER_FILE = "dpfast/privacy/ledger_file.py"
 CURATOR = "dpfast/curator/curator.py"
 PLANS = "dpfast/curator/plans.py"
 ACCOUNTING = "dpfast/curator/accounting.py"
@@ -72,6 +73,8 @@ SCALE_TESTS = ("tests/privacy/test_attacks_scale.py",)
 ROUNDING_TESTS = ("tests/privacy/test_rounding.py",)
 BUDGET_TESTS = ("tests/privacy/test_budget.py",)
 LEDGER_TESTS = ("tests/privacy/test_ledger.py",)
+LEDGER_FILE_TESTS = ("tests/privacy/test_ledger_file.py",)
+LEDGER_MOMENTS = ("tests/privacy/test_ledger_moments.py",)
 NOISE_TESTS = ("tests/privacy/test_noise.py",)
 SAMPLER_TESTS = ("tests/privacy/test_sampler.py",)
 RECORD_TESTS = ("tests/privacy/test_compiled_records.py", "tests/kernels/test_records.py")
@@ -844,47 +847,159 @@ MONEY = (
     plant(
         "negative-charges",
         "a negative charge refunds",
-        LEDGER,
+        BUDGET,
         LEDGER_TESTS,
-        "if min(values) < 0.0:",
-        "if not values:",
+        "if type(value) is not float or not 0.0 <= value < math.inf:",
+        "if type(value) is not float or math.isnan(value):",
+    ),
+    plant(
+        "subclasses-convert-themselves",
+        "a subclass of a guarantee says what it costs",
+        BUDGET,
+        LEDGER_TESTS,
+        "if isinstance(budget, Budget) and type(budget) in _EXACT:",
+        "if isinstance(budget, Budget):",
     ),
     plant(
         "threads-race",
         "threads charge without a lock",
         LEDGER,
         LEDGER_TESTS,
-        "        with self._own_lock():\n            self._settle(",
-        "        if self._own_lock():\n            self._settle(",
+        "        with self._own_lock():\n            self._spent =",
+        "        if self._own_lock():\n            self._spent =",
     ),
     plant(
         "file-ledger-without-lock",
         "processes charge a file-backed ledger without locking it",
-        LEDGER,
-        LEDGER_TESTS,
-        "fcntl.flock(descriptor, fcntl.LOCK_EX)",
-        "fcntl.flock(descriptor, fcntl.LOCK_SH)",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "fcntl.flock(file, lock)",
+        "fcntl.flock(file, fcntl.LOCK_SH)",
     ),
     plant(
         "file-ledger-without-fsync",
         "charges of a file-backed ledger are not forced to disk",
-        LEDGER,
-        LEDGER_TESTS,
-        "        os.fsync(descriptor)\n        return end + len(line)",
-        "        return end + len(line)",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "    os.fsync(file.fileno())\n",
+        "",
     ),
     plant(
         "failed-sync-refunds",
         "a charge whose write failed halfway is taken back",
-        LEDGER,
-        LEDGER_TESTS,
-        "        os.fsync(descriptor)\n        return end + len(line)",
-        "        try:\n"
-        "            os.fsync(descriptor)\n"
-        "        except OSError:\n"
-        "            os.ftruncate(descriptor, end)\n"
-        "            raise\n"
-        "        return end + len(line)",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "    os.fsync(file.fileno())\n",
+        "    try:\n"
+        "        os.fsync(file.fileno())\n"
+        "    except OSError:\n"
+        "        file.truncate(file.tell() - len(line))\n"
+        "        raise\n",
+    ),
+    plant(
+        "half-a-line-is-a-charge",
+        "a charge of which only a part could be written is granted",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "    if file.write(line) != len(line):\n",
+        "    if not file.write(line):\n",
+    ),
+    plant(
+        "lines-taken-before-they-are-read",
+        "a ledger counts lines as read before it has added them up: an interrupt undercounts",
+        LEDGER_FILE,
+        LEDGER_MOMENTS,
+        "        spent, entries = known.spent, list(known.entries)\n",
+        "        spent, entries = known.spent, list(known.entries)\n"
+        "        self._known = known._replace(content=content[:end])\n",
+    ),
+    plant(
+        "own-charge-counted-before-it-is-written",
+        "a ledger takes its own line for written before it is: an interrupt loses the next one",
+        LEDGER_FILE,
+        LEDGER_MOMENTS,
+        "        _write(file, line)\n        self._known = _Known(known.content + line, after, (*known.entries, entry))\n",
+        "        self._known = _Known(known.content + line, known.spent, (*known.entries, entry))\n"
+        "        _write(file, line)\n"
+        "        self._known = self._known._replace(spent=after)\n",
+    ),
+    plant(
+        "damage-is-forgotten",
+        "a handle that saw a damaged ledger spends again once the file looks whole",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "        if self._refusal is not None:\n            raise LedgerCorrupted(self._refusal)\n        if not os",
+        "        if not os",
+    ),
+    plant(
+        "copies-create-a-ledger",
+        "a pickle of a ledger whose file is gone grants the budget anew",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "return FileLedger, (self._path, None, _head(self._known.content))",
+        "return FileLedger, (self._path, self._total)",
+    ),
+    plant(
+        "copies-forget-how-far-it-was",
+        "a pickle of a ledger accepts any file that is long enough",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "if head is not None and _head(content[: head.length]) != head:",
+        "if head is not None and len(content) < head.length:",
+    ),
+    plant(
+        "edited-lines-go-unseen",
+        "a handle looks at the header and the length of its file, not at the lines it has read",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "if not content.startswith(known.content):",
+        "if len(content) < len(known.content) or content[:99] != known.content[:99]:",
+    ),
+    plant(
+        "ledgers-without-identity",
+        "ledgers created at one time by the clock are taken for each other",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        '"id": random_name(),',
+        '"id": "",',
+    ),
+    plant(
+        "readers-truncate",
+        "looking at a file removes what follows its last newline",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        '        known = self._at_file("rb", fcntl.LOCK_SH, self._read)\n',
+        '        known = self._at_file("r+b", fcntl.LOCK_EX, self._read)\n',
+        "        return self._take(self._content(file))\n",
+        "        known = self._take(self._content(file))\n"
+        "        file.truncate(len(known.content))\n"
+        "        return known\n",
+    ),
+    plant(
+        "a-cut-header-is-a-new-ledger",
+        "a ledger that lost all but a part of its header is granted any total",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "            if os.path.getsize(self._path) > 0:\n",
+        "            if os.path.getsize(self._path) > 50:\n",
+        "    if file.seek(0, os.SEEK_END):  # another process was first\n        return\n",
+        "    file.truncate(0)\n",
+    ),
+    plant(
+        "more-spent-than-granted",
+        "a ledger file in which more is spent than its total is believed",
+        LEDGER_FILE,
+        LEDGER_FILE_TESTS,
+        "if any(map(int.__gt__, spent, self._limit)):",
+        "if not spent:",
+    ),
+    plant(
+        "forks-inherit-a-charge",
+        "a forked child keeps the file lock of a charge of another thread",
+        LEDGER_FILE,
+        LEDGER_MOMENTS,
+        "    before=_while_open.acquire,\n    after_in_parent=_while_open.release,\n",
+        "",
     ),
     plant(
         "charged-after-the-records",

@@ -51,8 +51,8 @@ def slow_arithmetic(monkeypatch):
     """Between what a ledger computes and what it writes down, everybody else has a turn."""
     compute = dpfast.Ledger._after
 
-    def after(self, cost, entry):
-        result = compute(self, cost, entry)
+    def after(self, spent, cost, entry):
+        result = compute(self, spent, cost, entry)
         time.sleep(1e-4)
         return result
 

@@ -1,0 +1,299 @@
+"""A ledger in a file, shared by processes and kept through crashes: claim C10 of PROOFS.md.
+
+Append-only JSON lines: a header with the total, then one line per charge.  A line counts once its
+newline is there.  A last line without one belongs to a charge that was interrupted before it
+returned, so nothing was released on its account: readers ignore it, and the next charge cuts it
+off.  Anything else that is not as it was written means that the file is not to be trusted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from io import FileIO
+from typing import Any, NamedTuple, TypeVar
+
+from dpfast.errors import InvalidBudget, InvalidInput, LedgerCorrupted
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
+from dpfast.privacy.ledger import Entry, Ledger, _cost
+from dpfast.privacy.noise import random_name
+
+__all__ = ["FileLedger"]
+
+_T = TypeVar("_T")
+
+#: Every ledger begins like this; nothing else is read any further.
+_BEGINNING = b'{"dpfast ledger": 1, "total": ["'
+
+#: What a line that is no header or charge can raise while it is read.
+_UNREADABLE = (
+    ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
+
+_KINDS: dict[str, type[Budget]] = {kind.__name__: kind for kind in (GDP, ZCDP, PureDP, ApproxDP)}
+
+#: Held as long as a ledger's file is open, and by every fork: a child inherits no open file of
+#: another thread, and with it the lock of a charge that it would never give back.
+_while_open = threading.RLock()
+os.register_at_fork(
+    before=_while_open.acquire,
+    after_in_parent=_while_open.release,
+    after_in_child=_while_open._at_fork_reinit,  # type: ignore[attr-defined]
+)
+
+#: New files are their owner's alone.  In C, so that no interrupt can lose a descriptor in it.
+_private = partial(os.open, mode=0o600)
+
+
+class _Known(NamedTuple):
+    """What a handle has read of its file; replaced in one step, which no interrupt can split."""
+
+    content: bytes
+    spent: tuple[int, ...]
+    entries: tuple[Entry, ...]
+
+
+class _Head(NamedTuple):
+    """How far the file was written when a copy was made, and a digest of all of it."""
+
+    length: int
+    digest: str
+
+
+class FileLedger(Ledger):
+    """What :meth:`Ledger.open` returns.
+
+    Parameters
+    ----------
+    path : str
+    total : Budget or None
+        As for :meth:`Ledger.open`.
+    head : _Head, optional
+        Of a copy: the file has to begin with what the original had read of it.
+    """
+
+    def __init__(self, path: str, total: Budget | None, head: _Head | None = None) -> None:
+        self._path = os.path.abspath(path)
+        self._refusal: str | None = None
+        if head is None:
+            self._create_if_new(total)
+        content = self._at_file("rb", fcntl.LOCK_SH, self._content)
+        if head is not None and _head(content[: head.length]) != head:
+            raise self._refuse("it is another file, or became shorter, or was changed")
+        header = content[: content.find(b"\n") + 1]
+        try:
+            kind, *numbers = json.loads(header.decode())["total"]
+            found = _KINDS[kind](*map(float.fromhex, numbers))
+        except _UNREADABLE:
+            raise self._refuse("its first line is not a whole header of a ledger") from None
+        if total is not None and total != found:
+            raise InvalidBudget(
+                f"the ledger {self._path!r} has the total {found!r}, not {total!r}. Pass that "
+                "total, or none to accept the file's."
+            )
+        super().__init__(found)
+        self._known = _Known(header, self._spent, ())
+        self._take(content)
+
+    def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[Any, ...]]:
+        if self._refusal is not None:
+            raise LedgerCorrupted(self._refusal)
+        return FileLedger, (self._path, None, _head(self._known.content))
+
+    # -- what differs from a ledger in memory
+
+    def _current(self) -> tuple[tuple[int, ...], tuple[Entry, ...]]:
+        known = self._at_file("rb", fcntl.LOCK_SH, self._read)
+        return known.spent, known.entries
+
+    def _settle(self, cost: tuple[int, ...], entry: Entry) -> None:
+        self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, cost, entry))
+
+    # -- with the file open and locked
+
+    def _append(self, cost: tuple[int, ...], entry: Entry, file: FileIO) -> None:
+        known = self._read(file)
+        after = self._after(known.spent, cost, entry)
+        line = _line(
+            {"label": entry.label, "spend": _code(entry.spend), "charged": _code(entry.charged)}
+        )
+        end = len(known.content)
+        if file.seek(0, os.SEEK_END) > end:  # what an interrupted charge left of its line
+            file.truncate(end)
+            file.seek(end)
+        _write(file, line)
+        self._known = _Known(known.content + line, after, (*known.entries, entry))
+
+    def _read(self, file: FileIO) -> _Known:
+        return self._take(self._content(file))
+
+    def _content(self, file: FileIO) -> bytes:
+        """All of it, each time: 0.2 ms after 10,000 charges, no more than the forced write."""
+        if file.read(len(_BEGINNING)) != _BEGINNING:
+            raise self._refuse("it does not begin with the header of a ledger")
+        file.seek(0)
+        return file.readall()
+
+    def _take(self, content: bytes) -> _Known:
+        """Accept what the file holds by now, all of it or nothing."""
+        known = self._known
+        if not content.startswith(known.content):
+            raise self._refuse(_difference(known.content, content))
+        end = content.rfind(b"\n") + 1
+        spent, entries = known.spent, list(known.entries)
+        for line in content[len(known.content) : end].split(b"\n")[:-1]:
+            try:
+                entry = _entry(line)
+                if type(entry.charged) is not self._currency:
+                    raise ValueError
+            except _UNREADABLE:
+                raise self._refuse(f"line {len(entries) + 2} is not a charge") from None
+            cost = _cost(self._power, *entry.charged.values())
+            spent = tuple(map(int.__add__, spent, cost))
+            entries.append(entry)
+        if any(map(int.__gt__, spent, self._limit)):
+            raise self._refuse("more was charged than its total")
+        if end > len(known.content):
+            known = self._known = _Known(content[:end], spent, tuple(entries))
+        return known
+
+    # -- opening it
+
+    def _at_file(self, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T:
+        """What ``work`` makes of the open file, which is locked against everybody else."""
+        if self._refusal is not None:
+            raise LedgerCorrupted(self._refusal)
+        if not os.path.isfile(self._path):  # to open anything else might block, or do something
+            raise self._refuse("it is gone (or its directory is)")
+        return _locked(self._path, mode, lock, work)
+
+    def _create_if_new(self, total: Budget | None) -> None:
+        """Write a header where there is no file, or an empty one."""
+        if os.path.exists(self._path):
+            if not os.path.isfile(self._path):
+                raise InvalidInput(
+                    f"a ledger is kept in a regular file; {self._path!r} is none (a directory, a "
+                    "pipe or a device). Give the path of a file, or of one that is to be created."
+                )
+            if os.path.getsize(self._path) > 0:
+                return
+        elif not os.path.isdir(os.path.dirname(self._path)):
+            raise InvalidInput(
+                f"there is no directory for the ledger {self._path!r}. Create it first."
+            )
+        if total is None:
+            raise InvalidBudget(
+                f"the ledger {self._path!r} is new and needs a total. Pass one, for example "
+                "Ledger.open(path, GDP(1.0))."
+            )
+        total = type(total)(*total.values())  # refuses zero, which can only be computed
+        header = {
+            "dpfast ledger": 1,
+            "total": _code(total),
+            "created": time.time_ns(),
+            "id": random_name(),  # tells this ledger from a later one at its path
+        }
+        _locked(self._path, "ab", fcntl.LOCK_EX, partial(_begin, _line(header)))
+        _sync_directory(os.path.dirname(self._path))
+
+    def _refuse(self, reason: str) -> LedgerCorrupted:
+        """The exception to raise, now and from now on."""
+        self._refusal = (
+            f"the ledger file {self._path!r} cannot be trusted: {reason}. What was spent from it "
+            "cannot be known, so nothing more may be spent, and the file is left as it is. Restore "
+            "it from a backup that is not older than the last release, and open it again."
+        )
+        return LedgerCorrupted(self._refusal)
+
+
+def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T:
+    """Open, lock, work, close.  Wherever an interrupt falls, nothing stays open or locked.
+
+    The file is an object, not a number: dropped before it reaches its ``with``, it closes itself.
+    What is undone twice is undone once if an interrupt falls right where it should be undone.
+    """
+    try:
+        try:
+            _while_open.acquire()
+            with FileIO(path, mode, opener=_private) as file:
+                try:
+                    fcntl.flock(file, lock)
+                    return work(file)
+                finally:
+                    file.close()
+        finally:
+            _release()
+    finally:
+        _release()
+
+
+def _release() -> None:
+    with suppress(RuntimeError):  # released already, or interrupted while it waited
+        _while_open.release()
+
+
+def _begin(header: bytes, file: FileIO) -> None:
+    """Make an empty file a ledger."""
+    if file.seek(0, os.SEEK_END):  # another process was first
+        return
+    try:
+        _write(file, header)
+    except BaseException:
+        file.truncate(0)
+        raise
+
+
+def _write(file: FileIO, line: bytes) -> None:
+    """Append a line, durably.  A part of a line is no line, and the next charge removes it."""
+    if file.write(line) != len(line):
+        raise OSError(f"the ledger {file.name!r} could not be written: is the disk full?")
+    os.fsync(file.fileno())
+
+
+def _sync_directory(path: str) -> None:
+    """Make the creation of a file durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _line(content: Mapping[str, object]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
+
+
+def _entry(line: bytes) -> Entry:
+    content = json.loads(line.decode())
+    label = content["label"]
+    if type(label) is not str:
+        raise ValueError
+    return Entry(label, _decode(content["spend"]), _decode(content["charged"]))
+
+
+def _code(budget: Budget) -> list[str]:
+    return [type(budget).__name__, *(value.hex() for value in budget.values())]
+
+
+def _decode(code: list[str]) -> Budget:
+    kind, *numbers = code
+    return as_budget(amount(_KINDS[kind], *map(float.fromhex, numbers)))
+
+
+def _head(content: bytes) -> _Head:
+    return _Head(len(content), hashlib.sha256(content).hexdigest())
+
+
+def _difference(before: bytes, now: bytes) -> str:
+    """What became of a file that should begin with ``before``."""
+    if before.startswith(now):
+        return "it became shorter"
+    header = before[: before.find(b"\n") + 1]
+    return "lines were changed" if now.startswith(header) else "it was replaced by another file"

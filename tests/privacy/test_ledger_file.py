@@ -1,0 +1,594 @@
+"""The ledger in a file: claim C10 (processes, crashes, copies, strange files) of PROOFS.md.
+
+Interrupts and forks at every moment of a charge are in `test_ledger_moments.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpfast.cli import main
+from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput, LedgerCorrupted
+from dpfast.privacy import GDP, ZCDP, ApproxDP, Ledger, PureDP
+from dpfast.privacy.budget import amount
+
+fcntl = pytest.importorskip("fcntl")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.jsonl"
+
+
+def test_file_ledger_is_shared_by_everyone_who_opens_it(path):
+    first = Ledger.open(path, GDP(1.0))
+    second = Ledger.open(str(path))
+    first.charge(0.6, "a")
+    assert second.spent == GDP(0.6)
+    with pytest.raises(BudgetExceeded):
+        second.charge(0.9, "b")
+    second.charge(0.75, "b")
+    assert Fraction(first.spent.mu) ** 2 >= Fraction(0.6) ** 2 + Fraction(0.75) ** 2
+    assert [entry.label for entry in first.entries] == ["a", "b"]
+    again = Ledger.open(path, 1.0)
+    assert again.entries == first.entries
+    with pytest.raises(BudgetExceeded):
+        again.charge(0.3, "c")
+
+
+def test_file_ledger_children_pickles_and_modes(path):
+    ledger = Ledger.open(path, ZCDP(1.0))
+    child = ledger.child(GDP(1.0), "fit")
+    child.charge(0.5, "step")
+    twin = pickle.loads(pickle.dumps(ledger))
+    assert twin.spent == ZCDP(0.5)
+    twin.charge(ZCDP(0.5), "rest")
+    assert ledger.remaining.rho == 0.0
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_file_ledger_needs_and_checks_a_total(path):
+    with pytest.raises(InvalidBudget, match="needs a total"):
+        Ledger.open(path)
+    assert not path.exists()
+    for total in (0.0, -1.0, "1", amount(GDP, 0.0), amount(ApproxDP, 1.0, 0.0)):
+        with pytest.raises(InvalidBudget):
+            Ledger.open(path, total)
+    assert not path.exists()
+    Ledger.open(path, GDP(1.0))
+    for other in (GDP(2.0), ZCDP(1.0), GDP(0.5)):
+        with pytest.raises(InvalidBudget, match="not "):
+            Ledger.open(path, other)
+
+
+def test_awkward_labels_survive_the_file(path):
+    labels = ["", "a\nb", 'quote " and \\', "λ…🎲", "x" * 5000, "\u2028\x85\x0b"]
+    ledger = Ledger.open(path, GDP(1.0))
+    for label in labels:
+        ledger.charge(1e-3, label)
+    assert [entry.label for entry in Ledger.open(path).entries] == labels
+
+
+@pytest.mark.parametrize("keep", [1, 10, 60, -1])
+def test_a_torn_last_line_belongs_to_a_charge_that_never_returned(path, keep):
+    ledger = Ledger.open(path, GDP(1.0))
+    ledger.charge(0.5, "a")
+    whole = path.read_bytes()
+    ledger.charge(0.5, "interrupted")
+    torn = path.read_bytes()[len(whole) :][:keep]
+    assert b"\n" not in torn
+    path.write_bytes(whole + torn)
+    survivor = Ledger.open(path)
+    assert survivor.spent == GDP(0.5)
+    assert path.read_bytes() == whole + torn  # whoever only reads it leaves it alone
+    with pytest.raises(LedgerCorrupted, match="shorter"):
+        ledger.charge(0.5, "this handle knows that its charge was whole")
+    survivor.charge(0.5, "b")
+    assert path.read_bytes().startswith(whole)
+    assert [entry.label for entry in Ledger.open(path).entries] == ["a", "b"]
+
+
+def test_an_empty_file_is_a_new_ledger_and_a_part_of_a_header_is_none(path):
+    """A ledger that lost its end would otherwise be granted its budget again."""
+    path.touch()
+    with pytest.raises(InvalidBudget, match="needs a total"):
+        Ledger.open(path)
+    assert path.read_bytes() == b""
+    assert Ledger.open(path, GDP(1.0)).remaining == GDP(1.0)
+    header = path.read_bytes()
+    for keep in range(1, len(header)):
+        path.write_bytes(header[:keep])
+        for total in (None, GDP(1.0), GDP(5.0)):
+            with pytest.raises(LedgerCorrupted, match="header"):
+                Ledger.open(path, total)
+        assert path.read_bytes() == header[:keep]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"garbage\n", b"{}\n", b'{"label": "x", "spend": ["GDP"], "charged": ["GDP"]}\n',
+     b'{"label": "x", "spend": ["GDP","0x1p-1"], "charged": ["ZCDP","0x1p-1"]}\n',
+     b'{"label": "x", "spend": ["ZCDP","-0x1p-1"], "charged": ["ZCDP","-0x1p-1"]}\n',
+     b'{"label": "x", "spend": ["GDP","nan"], "charged": ["GDP","nan"]}\n',
+     b'{"label": "x", "spend": ["GDP","inf"], "charged": ["GDP","inf"]}\n', b"\n", b"[]\n",
+     b'{"label": 5, "spend": ["GDP","0x1p-1"], "charged": ["GDP","0x1p-1"]}\n',
+     b'{"label": "x", "spend": ["GDP",0.5], "charged": ["GDP",0.5]}\n',
+     b'{"label": "x", "spend": ["GDP","0x1p+1"], "charged": ["GDP","0x1p+1"]}\n',  # above the total
+     b'{"label": "\xff", "spend": ["GDP","0x1p-1"], "charged": ["GDP","0x1p-1"]}\n',
+     b'{"label": ' + b"[" * 100_000 + b"\n", b'{"label": ' + b"9" * 10_000 + b"}\n"],
+    ids=range(15),
+)  # fmt: skip
+def test_a_damaged_file_spends_nothing(path, damage):
+    total = ZCDP(1.0) if b"ZCDP" in damage and b"-0x" in damage else GDP(1.0)
+    ledger = Ledger.open(path, total)
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(damage)
+    with pytest.raises(LedgerCorrupted):
+        ledger.charge(total, "x")
+    with pytest.raises(LedgerCorrupted):
+        Ledger.open(path)
+    assert path.read_bytes() == whole + damage
+
+
+def test_a_handle_that_saw_damage_stays_refused(path):
+    """Before, what followed the damage counted for nothing: 1.28 could be spent of 1."""
+    ledger, other = Ledger.open(path, ZCDP(1.0)), Ledger.open(path)
+    other.charge(ZCDP(0.64), "a")
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"garbage\n")
+    for _ in range(3):
+        with pytest.raises(LedgerCorrupted, match="line 3 is not a charge"):
+            ledger.charge(ZCDP(0.64), "b")
+    path.write_bytes(whole)
+    for look in (lambda: ledger.spent, lambda: ledger.entries, lambda: pickle.dumps(ledger),
+                 lambda: ledger.charge(ZCDP(0.1), "c"), lambda: copy.copy(ledger)):  # fmt: skip
+        with pytest.raises(LedgerCorrupted, match="line 3"):
+            look()
+    assert Ledger.open(path).remaining.rho == pytest.approx(0.36)
+
+
+def test_a_file_that_is_not_a_ledger_is_left_alone(path):
+    path.write_text("my thesis\n")
+    with pytest.raises(LedgerCorrupted, match="header"):
+        Ledger.open(path, GDP(1.0))
+    assert path.read_text() == "my thesis\n"
+
+
+def test_a_file_that_shrank_was_replaced_or_is_gone_spends_nothing(path):
+    ledger = Ledger.open(path, GDP(1.0))
+    empty = path.read_bytes()
+    ledger.charge(0.5, "a")
+    path.write_bytes(empty)
+    with pytest.raises(LedgerCorrupted, match="shorter"):
+        ledger.charge(0.5, "b")
+
+    ledger, second = Ledger.open(path), Ledger.open(path)
+    path.unlink()
+    with pytest.raises(LedgerCorrupted, match="gone"):
+        ledger.charge(0.5, "b")
+    other = Ledger.open(path, GDP(1.0))
+    with pytest.raises(LedgerCorrupted, match="replaced"):
+        second.charge(0.5, "b")
+    other.charge(0.5, "b")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(LedgerCorrupted, match="gone"):
+        other.charge(0.5, "b")
+
+
+# ---- copies -------------------------------------------------------------------------------------
+
+
+def later(ledger):
+    """Pickled now, loaded when called."""
+    data = pickle.dumps(ledger)
+    return lambda: pickle.loads(data)
+
+
+def at_once(make):
+    return lambda ledger: lambda: make(ledger)
+
+
+def oneself(ledger):
+    """No copy: the handle itself."""
+
+    def look():
+        assert ledger.entries is not None
+        return ledger
+
+    return look
+
+
+COPIES = pytest.mark.parametrize(
+    "copier",
+    [oneself, later, at_once(copy.copy), at_once(copy.deepcopy)],
+    ids=["handle", "pickle", "copy", "deepcopy"],
+)
+
+
+def tampered(before, after, kind):
+    """What a file with these contents may be turned into."""
+    first, *lines = after.splitlines(keepends=True)
+    return {
+        "shorter": before,
+        "empty": b"",
+        "header only": first,
+        "edited amount": after.replace((0.5).hex().encode(), (0.1).hex().encode()),
+        "edited label": after.replace(b'"a"', b'"z"'),
+        "other total": after.replace((1.0).hex().encode(), (8.0).hex().encode(), 1),
+        "swapped": first + b"".join(reversed(lines)),
+        "one taken out": first + lines[1],
+        "backup that went on": before + before.splitlines(keepends=True)[1] * 2,
+    }[kind]
+
+
+@COPIES
+@pytest.mark.parametrize(
+    "kind",
+    ["shorter", "empty", "header only", "edited amount", "edited label", "other total", "swapped",
+     "one taken out", "backup that went on"],
+)  # fmt: skip
+def test_a_copy_knows_the_file_it_came_from(path, copier, kind):
+    ledger = Ledger.open(path, GDP(1.0))
+    ledger.charge(0.5, "a")
+    before = path.read_bytes()
+    ledger.charge(0.25, "b")
+    copied = copier(ledger)
+    after = path.read_bytes()
+    content = tampered(before, after, kind)
+    assert content != after
+    path.write_bytes(content)
+    with pytest.raises(LedgerCorrupted):
+        copied().charge(0.01, "c")
+    with pytest.raises(LedgerCorrupted):
+        ledger.charge(0.01, "c")
+    assert path.read_bytes() == content
+
+
+@COPIES
+def test_a_copy_never_creates_a_ledger(path, copier):
+    ledger = Ledger.open(path, GDP(1.0))
+    ledger.charge(0.9, "a")
+    copied = copier(ledger)
+    path.unlink()
+    with pytest.raises(LedgerCorrupted, match="gone"):
+        copied().charge(0.9, "b")
+    assert not path.exists()
+    assert not list(path.parent.iterdir())
+
+
+@COPIES
+def test_a_copy_refuses_another_ledger_of_the_same_total_and_time(path, copier, monkeypatch):
+    """What tells them apart is not only a clock, which may stand still."""
+    monkeypatch.setattr(time, "time_ns", lambda: 1)
+    ledger = Ledger.open(path, GDP(1.0))
+    copied = copier(ledger)
+    path.unlink()
+    other = Ledger.open(path, GDP(1.0))
+    with pytest.raises(LedgerCorrupted):
+        copied().charge(0.1, "a")
+    other.charge(0.1, "a")
+
+
+@COPIES
+def test_a_copy_goes_on_from_what_others_added(path, copier):
+    ledger = Ledger.open(path, GDP(1.0))
+    ledger.charge(0.6, "a")
+    copied = copier(ledger)
+    Ledger.open(path).charge(0.6, "b")
+    twin = copied()
+    assert [entry.label for entry in twin.entries] == ["a", "b"]
+    with pytest.raises(BudgetExceeded):
+        twin.charge(0.6, "c")
+    twin.charge(0.5, "c")
+    assert ledger.entries == twin.entries == pickle.loads(pickle.dumps(twin)).entries
+
+
+def test_ledgers_without_an_id_stay_readable(path):
+    """As they were written before there was one."""
+    header = b'{"dpfast ledger": 1, "total": ["GDP", "0x1.0000000000000p+0"], "created": 1}\n'
+    line = (
+        b'{"label": "a", "spend": ["GDP", "0x1.0000000000000p-1"], '
+        b'"charged": ["GDP", "0x1.0000000000000p-1"]}\n'
+    )
+    path.write_bytes(header + line)
+    ledger = Ledger.open(path, GDP(1.0))
+    ledger.charge(0.25, "b")
+    assert [entry.spend for entry in Ledger.open(path).entries] == [GDP(0.5), GDP(0.25)]
+    assert path.read_bytes().startswith(header + line)
+
+
+# ---- files that are no ledgers ------------------------------------------------------------------
+
+
+def header(total='["GDP", "0x1p+0"]', version="1", end=b"\n"):
+    return f'{{"dpfast ledger": {version}, "total": {total}, "created": 1}}'.encode() + end
+
+
+def charged(code, label=b'"x"'):
+    return b'{"label": %b, "spend": %b, "charged": %b}\n' % (label, code, code)
+
+
+FOREIGN = {
+    "parquet": b"PAR1\x15\x04\n\x00rows\n\x15\x00\x00footer PAR1",
+    "csv": b"wage,age\n1,2\n3,4",
+    "text": b"my thesis, in one line",
+    "text in lines": b"my thesis\n",
+    "blank line": b"\n",
+    "gzip": b"\x1f\x8b\x08\x00\n\x00\x00",
+    "other lines of json": b'{"a": 1}\n{"b": 2}',
+    "byte order mark": b"\xef\xbb\xbf" + header(),
+    "utf-16": header().decode().encode("utf-16"),
+    "carriage return only": header(end=b"\r"),
+    "no newline": header(end=b""),
+    "not json": header()[:-3] + b"\n",
+    "infinite": header('["GDP", "inf"]'),
+    "not a number": header('["GDP", "nan"]'),
+    "negative": header('["GDP", "-0x1p+0"]'),
+    "zero": header('["GDP", "0x0p+0"]'),
+    "too large": header('["GDP", "0x1p+99999"]'),
+    "delta above one": header('["ApproxDP", "0x1p+0", "0x1p+1"]'),
+    "unknown kind": header('["RDP", "0x1p+0"]'),
+    "no numbers": header('["GDP"]'),
+    "two numbers": header('["GDP", "0x1p+0", "0x1p+0"]'),
+    "bare number": header('["GDP", 1.0]'),
+    "text for a list": header('"GDP"'),
+    "nested kind": header('[["GDP"], "0x1p+0"]'),
+    "deep": header('["GDP", ' + "[" * 100_000),
+    "deep total": header('["GDP", "0x1p+0"], "x": ' + "[" * 100_000 + "]" * 100_000),
+    "long integer": header('["GDP", "0x1p+0"], "x": ' + "9" * 10_000),
+    "version 2": header(version="2"),
+    "version true": header(version="true"),
+    "no total": b'{"dpfast ledger": 1}\n',
+    "not utf-8": header()[:-2] + b', "x": "\xff"}\n',
+    "spent above its total": header() + charged(b'["GDP", "0x1.8p-1"]') * 2,
+    "a part of it": header() + charged(b'["GDP", "0x1p-2"]') + b"patient,4711\n" + b"5,6",
+    "null bytes": b"\0" * 4096,
+    "header and null bytes": header() + b"\0" * 4096 + b"\n",
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_that_is_no_ledger_is_refused_and_left_alone(path, kind, capsys):
+    content = FOREIGN[kind]
+    path.write_bytes(content)
+    before = path.stat()
+    for total in (None, GDP(1.0)):
+        with pytest.raises(LedgerCorrupted) as refusal:
+            Ledger.open(path, total)
+        assert "4711" not in str(refusal.value)  # of whatever this may be
+    assert main(["ledger", "show", str(path)]) == 1
+    assert main(["ledger", "create", str(path), "--mu", "1"]) == 1
+    assert path.read_bytes() == content
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert "cannot be trusted" in capsys.readouterr().err
+
+
+def test_what_is_no_regular_file_is_not_even_opened(path, tmp_path):
+    """A pipe would wait for somebody at its other end; a device may do anything."""
+    os.mkfifo(path)
+    for where in (path, tmp_path, "/dev/null"):
+        for total in (None, GDP(1.0)):
+            with pytest.raises(InvalidInput, match="regular file"):
+                Ledger.open(where, total)
+    with pytest.raises(InvalidInput, match="no directory"):
+        Ledger.open(tmp_path / "absent" / "ledger", GDP(1.0))
+
+
+def mutations(content, rng):
+    """The content, damaged in one place or two."""
+    for _ in range(rng.choice([1, 1, 2])):
+        at, size = rng.randrange(len(content) + 1), rng.choice([0, 1, 1, 1, 7, 300])
+        other = rng.randrange(len(content) + 1)
+        inserted = rng.choice(
+            [b"", b"", rng.randbytes(1), b"\n", b"0", b"-", b"inf", content[other : other + 200]]
+        )
+        content = content[:at] + inserted + content[at + size :]
+    return content
+
+
+def test_whatever_happens_to_a_file_no_reader_writes_and_no_total_is_exceeded(path):
+    """500 damaged files: refused, or a ledger whose charges are within its total.
+
+    A handle that knows the whole file refuses every one in which a byte of it changed.
+    """
+    rng = random.Random(0)
+    knows = Ledger.open(path, ApproxDP(1.0, 1e-6))
+    for i in range(4):
+        knows.charge(ApproxDP(0.2, 2e-7), f"charge {i}")
+    whole, knowing = path.read_bytes(), pickle.dumps(knows)
+    accepted = 0
+    for _ in range(500):
+        content = mutations(whole, rng) or b"\n"
+        path.write_bytes(content)
+        with suppress(LedgerCorrupted):
+            ledger = Ledger.open(path)
+            assert all(spent <= limit for spent, limit in zip(*sums(ledger), strict=True))
+            accepted += 1
+        if content.startswith(whole):
+            assert pickle.loads(knowing).entries[:4] == knows._known.entries
+        else:
+            with pytest.raises(LedgerCorrupted):
+                pickle.loads(knowing)
+        assert path.read_bytes() == content
+    assert 50 < accepted < 450  # both happen
+
+
+def sums(ledger):
+    """What was charged and the total, exactly."""
+    charges = [entry.charged.values() for entry in ledger.entries]
+    return [sum(map(Fraction, parts)) for parts in zip(*charges, (0.0, 0.0), strict=True)], map(
+        Fraction, ledger.total.values()
+    )
+
+
+SHOW = """
+import os, sys
+opened = []
+def hook(event, arguments):
+    if event == "open" and str(arguments[0]) == sys.argv[1]:
+        opened.append(arguments[2])
+    assert event not in ("os.truncate", "os.chmod", "os.rename", "os.remove"), event
+sys.addaudithook(hook)
+from dpfast.cli import main
+assert main(["ledger", "show", sys.argv[1]]) == 0
+assert opened
+assert not any(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC) for flags in opened)
+"""
+
+
+def test_a_ledger_is_shown_without_writing(path):
+    """Every opening of the file is for reading only, torn line or not."""
+    ledger = Ledger.open(path, GDP(1.0))
+    ledger.charge(0.5, "a")
+    with path.open("ab") as file:
+        file.write(b'{"label": "half')
+    content = path.read_bytes()
+    path.chmod(0o400)
+    command = [sys.executable, "-c", SHOW, str(path)]
+    shown = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert shown.returncode == 0, shown.stderr
+    assert "spent      GDP(mu=0.5)" in shown.stdout
+    assert path.read_bytes() == content
+
+
+def test_a_failed_sync_does_not_refund(path, monkeypatch):
+    ledger = Ledger.open(path, GDP(1.0))
+
+    def failing(descriptor):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OSError, match="disk full"):
+        ledger.charge(0.6, "a")  # no noise was drawn, and yet
+    monkeypatch.undo()
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(0.9, "b")
+    assert ledger.spent == GDP(0.6)
+
+
+@pytest.mark.parametrize("room", [0, 1, 30])
+def test_a_full_disk_costs_nothing_and_breaks_nothing(path, room):
+    """The write ends in the middle of the line; what is left of it counts for nobody."""
+    resource = pytest.importorskip("resource")
+    ledger = Ledger.open(path, GDP(1.0))
+    ledger.charge(0.6, "a")
+    whole = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + room, hard))
+    try:
+        with pytest.raises(OSError):
+            ledger.charge(0.6, "b")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(path.read_bytes()) == len(whole) + room
+    assert ledger.spent == Ledger.open(path).spent == GDP(0.6)
+    ledger.charge(0.6, "c")
+    assert [entry.label for entry in Ledger.open(path).entries] == ["a", "c"]
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(0.6, "d")
+
+
+def test_a_ledger_that_could_not_be_created_can_be(path):
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))
+    try:
+        with pytest.raises(OSError):
+            Ledger.open(path, GDP(1.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == b""
+    assert Ledger.open(path, GDP(1.0)).remaining == GDP(1.0)
+
+
+SPENDER = """
+import sys, time
+from dpfast.privacy import GDP, Ledger
+from dpfast.errors import BudgetExceeded
+ledger = Ledger.open(sys.argv[1], GDP(1.0))
+print("ready", flush=True)
+sys.stdin.readline()
+count = 0
+try:
+    while True:
+        ledger.charge(GDP(0.0625), sys.argv[2])
+        count += 1
+        print(count, flush=True)
+except BudgetExceeded:
+    pass
+"""
+
+
+def spender(path, name):
+    return subprocess.Popen(
+        [sys.executable, "-c", SPENDER, str(path), name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def test_racing_processes_cannot_overspend(path):
+    """256 charges fit; three processes fight for them."""
+    processes = [spender(path, f"p{i}") for i in range(3)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    counts = [len(process.communicate(timeout=60)[0].splitlines()) for process in processes]
+    assert all(process.returncode == 0 for process in processes)
+    assert sum(counts) == 256
+    ledger = Ledger.open(path)
+    assert ledger.spent == GDP(1.0)
+    assert len(ledger.entries) == 256
+
+
+def test_a_killed_process_refunds_nothing_it_was_granted(path):
+    """SIGKILL in the middle of charging: every charge that returned is in the file."""
+    for round_number in range(3):
+        process = spender(path, f"victim {round_number}")
+        assert process.stdout.readline() == "ready\n"
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(0.003 * round_number)
+        process.send_signal(signal.SIGKILL)
+        granted = 1 + len(process.communicate(timeout=60)[0].splitlines())
+        labels = [entry.label for entry in Ledger.open(path).entries]
+        assert labels.count(f"victim {round_number}") >= granted
+    ledger = Ledger.open(path)
+    before = ledger.spent
+    while ledger.remaining.mu > 0:
+        ledger.charge(ledger.remaining, "the rest")
+    assert ledger.spent == GDP(1.0)
+    assert before.mu > 0
+
+
+def test_the_file_is_readable_by_people(path):
+    ledger = Ledger.open(path, GDP(1.0))
+    ledger.charge(PureDP(0.5), "eigenvalue")
+    header, line = (json.loads(text) for text in path.read_text().splitlines())
+    assert header["dpfast ledger"] == 1
+    assert header["total"] == ["GDP", (1.0).hex()]
+    assert line["label"] == "eigenvalue"
+    assert line["spend"] == ["PureDP", (0.5).hex()]
+    assert float.fromhex(line["charged"][1]) == PureDP(0.5).as_gdp().mu

@@ -1,0 +1,287 @@
+"""A ledger in a file, interrupted or forked at every moment of a charge (claim C10)."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import dpfast.privacy
+from dpfast.errors import BudgetExceeded
+from dpfast.privacy import ZCDP, Ledger
+
+fcntl = pytest.importorskip("fcntl")
+
+ROOM = str(Path(dpfast.privacy.__file__).parent)
+HALF, QUARTER = ZCDP(0.5), ZCDP(0.25)
+
+pytestmark = [
+    pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="open files cannot be listed"),
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),  # it closes itself
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+
+class InterruptAt:
+    """A trace function that interrupts the room at its n-th line, instruction, call or return."""
+
+    def __init__(self, moment):
+        self.left = moment
+
+    def __call__(self, frame, event, argument):
+        if not frame.f_code.co_filename.startswith(ROOM):
+            return None
+        frame.f_trace_opcodes = True
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return self
+
+
+def interrupted(action, moment):
+    """Whether the moment came; what the action returns is dropped."""
+    tracer, before = InterruptAt(moment), sys.gettrace()
+    try:
+        sys.settrace(tracer)
+        action()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def open_files():
+    return len(os.listdir("/dev/fd"))
+
+
+def assert_nothing_is_held(path):
+    """No lock of the file, and none of the process: another thread gets both."""
+    with open(path, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    free = []
+
+    def charge():
+        with fail_after(10):
+            free.append(Ledger.open(path).entries)
+
+    thread = threading.Thread(target=charge, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert free
+
+
+@contextmanager
+def fail_after(seconds):
+    """A wait that never ends fails instead; in threads the caller's ``join`` sees to it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def give_up(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def spend_the_rest(ledger):
+    """What the handle grants until it refuses, exactly."""
+    granted = Fraction(0)
+    while True:
+        try:
+            ledger.charge(QUARTER, "rest")
+        except BudgetExceeded:
+            return granted
+        granted += Fraction(1, 4)
+
+
+ACTIONS = {
+    "charge": lambda ledger: ledger.charge(HALF, "x"),
+    "spent": lambda ledger: ledger.spent,
+    "entries": lambda ledger: ledger.entries,
+    "refused charge": lambda ledger: ledger.charge(ZCDP(0.8), "x"),
+}
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_an_interrupt_at_any_moment_undercounts_nothing_and_holds_nothing(
+    tmp_path, monkeypatch, name
+):
+    """Every eleventh instruction, line, call or return; the next test takes them all."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    assert interrupt_everywhere(tmp_path, ACTIONS[name], range(1, 10_000, 11)) > 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACTIONS)
+def test_an_interrupt_at_every_moment(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    assert interrupt_everywhere(tmp_path, ACTIONS[name], range(1, 10_000)) > 300
+
+
+def interrupt_everywhere(folder, action, moments):
+    """How many moments there were.  Before each, another handle spent a quarter."""
+    for count, moment in enumerate(moments):
+        path = folder / f"{moment}"
+        ledger = Ledger.open(path, ZCDP(1.0))
+        Ledger.open(path).charge(QUARTER, "other")
+        files = open_files()
+        try:
+            stopped = interrupted(lambda ledger=ledger: action(ledger), moment)
+        except BudgetExceeded:
+            stopped = False
+        assert open_files() == files
+        with fail_after(10):
+            fresh = Ledger.open(path)
+            assert ledger.entries == fresh.entries
+            assert ledger.spent == fresh.spent
+            recorded = sum(Fraction(entry.charged.rho) for entry in fresh.entries)
+            assert recorded in (Fraction(1, 4), Fraction(3, 4))
+            assert stopped or action is not ACTIONS["charge"] or recorded == Fraction(3, 4)
+            assert recorded + spend_the_rest(ledger) == 1
+            assert ledger.remaining.rho == Ledger.open(path).remaining.rho == 0.0
+        assert_nothing_is_held(path)
+        path.unlink()
+        if not stopped:
+            return count
+    raise AssertionError("no end")
+
+
+def test_an_interrupt_while_a_ledger_is_created_leaves_it_creatable(tmp_path, monkeypatch):
+    """Nothing, an empty file or the whole header."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    for moment in range(1, 10_000, 7):
+        path = tmp_path / f"{moment}"
+        stopped = interrupted(lambda path=path: Ledger.open(path, ZCDP(1.0)), moment)
+        with fail_after(10):
+            Ledger.open(path, ZCDP(1.0)).charge(HALF, "x")
+        assert_nothing_is_held(path)
+        if not stopped:
+            assert moment > 100
+            return
+    raise AssertionError("no end")
+
+
+def test_signals_at_any_moment_undercount_nothing_and_hold_nothing(tmp_path):
+    """As a user presses Ctrl-C: 200 real signals, at random times of a charge."""
+    path = tmp_path / "ledger"
+    ledger = Ledger.open(path, ZCDP(1000.0))
+    rng, granted, stopped, armed = random.Random(0), 0, 0, False
+
+    def interrupt(*_):
+        if armed:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    files = open_files()
+    try:
+        for i in range(200):
+            try:
+                armed = True
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 1e-3))
+                ledger.charge(ZCDP(1.0), f"{i}")
+                granted += 1
+                armed = False
+            except KeyboardInterrupt:
+                armed = False
+                stopped += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert open_files() == files
+    with fail_after(10):
+        fresh = Ledger.open(path)
+        assert ledger.entries == fresh.entries
+        assert granted <= len(fresh.entries) <= granted + stopped
+    assert_nothing_is_held(path)
+
+
+# ---- forks --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy(tmp_path, monkeypatch):
+    """A ledger that another thread is charging nearly all the time, and how often it did."""
+    after = Ledger._after
+
+    def slow(self, *arguments):
+        result = after(self, *arguments)
+        time.sleep(5e-4)
+        return result
+
+    monkeypatch.setattr(Ledger, "_after", slow)
+    ledger = Ledger.open(tmp_path / "ledger", ZCDP(1e6))
+    stop, count = threading.Event(), []
+
+    def spend():
+        while not stop.is_set():
+            ledger.charge(ZCDP(1.0), "thread")
+            count.append(1)
+            time.sleep(1e-4)
+
+    thread = threading.Thread(target=spend, daemon=True)
+    thread.start()
+    yield ledger, count
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def wait_for(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("own_handle", [False, True])
+def test_forks_while_another_thread_charges_do_not_hang(busy, own_handle):
+    """40 children charge and look; nothing is lost and nothing is counted twice."""
+    ledger, count = busy
+    for _ in range(40):
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)  # ends a child that waits
+            code = 1
+            try:
+                own = Ledger.open(ledger._path) if own_handle else ledger
+                own.charge(ZCDP(1.0), "child")
+                code = 0 if own.spent.rho >= 1.0 else 2
+            finally:
+                os._exit(code)
+        assert wait_for(child) == 0
+    labels = [entry.label for entry in ledger.entries]
+    assert labels.count("child") == 40
+    assert labels.count("thread") >= len(count) - 1
+
+
+def test_a_sleeping_child_blocks_nobody(busy):
+    """It must not hold the lock of the charge during which it was forked."""
+    ledger, _ = busy
+    for _ in range(10):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.read(reading, 1)  # until the parent is done
+            os._exit(0)
+        os.close(reading)
+        try:
+            with fail_after(10):
+                ledger.charge(ZCDP(1.0), "parent")
+                assert Ledger.open(ledger._path).spent.rho >= 1.0
+        finally:
+            os.close(writing)
+            assert wait_for(child) == 0
