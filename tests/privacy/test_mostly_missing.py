@@ -1,0 +1,436 @@
+"""Data of which hardly anything is usable: n still divides every mean and sets every noise.
+
+Thirty-five of forty records are not finite.  They count in n and contribute exactly zero, so an
+exact mean is that of the five others times five fortieths, and no sensitivity, scale or charge
+differs from that of forty complete records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dpfast
+from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise, baselines
+from dpfast.bayesopt import tune
+from dpfast.curator import Curator, StepBudget, selection, subsample
+from dpfast.curator.gradients import GradientCurator
+from dpfast.curator.minimiser import ridge_minimiser
+from dpfast.curator.observer import observed
+from dpfast.curator.selection import best_of_random_trials
+from dpfast.curator.shares import Shares
+from dpfast.curator.statistics import smallest_eigenvalue, sufficient_statistics
+from dpfast.curator.subsample import SampledGradients, plan_sampling
+from dpfast.curator.vectors import RecordValues
+from dpfast.data import Records, as_records, reduction, streams
+from dpfast.models import Ball, Bounded, Clip, Huber, LogCosh, Mallows, Objective
+from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.optimize import DoubleNoise, GradientDescent
+from dpfast.privacy.selection import number_of_trials
+
+N, USABLE = 40, 5
+RNG = np.random.default_rng(11)
+WHOLE_X = RNG.uniform(-1.0, 1.0, size=(N, 2))
+WHOLE_Y = WHOLE_X @ [1.0, -0.5] + RNG.normal(size=N)
+PLACES = np.array([3, 11, 12, 30, 38])
+MISSING = np.setdiff1d(np.arange(N), PLACES)
+X, Y = WHOLE_X.copy(), WHOLE_Y.copy()
+X[MISSING[:20], 0] = np.nan  # in X, in y, in both
+Y[MISSING[10:]] = np.resize([np.nan, np.inf, -np.inf], len(MISSING) - 10)
+FEW_X, FEW_Y = X[PLACES], Y[PLACES]
+THETA, OTHER = np.array([0.2, -0.4]), np.array([-0.7, 0.1])
+
+
+class Seen(NamedTuple):
+    """What an observer sees of an answer."""
+
+    query: str
+    value: Any
+    mu: float
+    sensitivity: float
+    noise_scale: float
+
+
+class Notes:
+    """An observer that keeps what it sees."""
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+
+    def release(self, question: tuple[Any, ...], release: Any, draw: Any) -> Any:
+        query, _, value, mu, sensitivity, scale = release
+        self.seen.append(Seen(query, np.array(value, dtype=float), mu, sensitivity, scale))
+        return draw()
+
+
+def noted(call: Callable[..., Any], *data: Any) -> list[Seen]:
+    notes = Notes()
+    with observed(notes):
+        call(*data)
+    assert notes.seen
+    return notes.seen
+
+
+def room(X: Any, y: Any, weights: Any = None, **options: Any) -> Curator:
+    settings = {"fit_intercept": False, "scale": 0.8} | options
+    objective = Objective(LogCosh(), weights or Bounded(1.5), 2, **settings)
+    return Curator(as_records(X, y), objective, Ledger(50.0), SeededNoise(0))
+
+
+def squares(X: Any, y: Any) -> Curator:
+    objective = Objective(Huber(2.0), Bounded(1.5), 2, fit_intercept=False, scale=1.0)
+    return Curator(as_records(X, y), objective, Ledger(50.0), SeededNoise(0))
+
+
+def slopes(X: Any, y: Any, own: bool = False) -> GradientCurator:
+    objective: Any = Objective(LogCosh(), Bounded(1.5), 2, fit_intercept=False, scale=0.8)
+    if own:
+        objective = PerRecordObjective(
+            lambda theta, X, y: np.tanh(X @ theta - y)[:, None] * X, dimension=2, lipschitz=0.9,
+            smoothness=1.5, block_rows=8,
+        )  # fmt: skip
+    return GradientCurator(as_records(X, y), objective, Ledger(ZCDP(50.0)), SeededNoise(0))
+
+
+def told(X: Any, y: Any) -> RecordValues:
+    values = RecordValues(len(y), Ledger(50.0), SeededNoise(0))
+    values.append(X.T, 2)
+    values.append(y)
+    return values
+
+
+def sampled(X: Any, y: Any) -> Any:
+    keeper = Curator(
+        as_records(X, y),
+        Objective(Huber(2.0), Clip(0.8), 2, fit_intercept=False, scale=0.8),
+        Ledger(ApproxDP(1.0, 1e-6)),
+        SeededNoise(0),
+    )
+    plan = plan_sampling(keeper, ApproxDP(1.0, 1e-6), 1.0, 3)
+    return SampledGradients(keeper, plan).gradient(THETA)
+
+
+def free(X: Any, y: Any) -> Any:
+    keeper = room(X, y, Mallows(1.5), scale=None, free_scale=dpfast.FreeScale(0.1, 10.0))
+    at = keeper.objective.project(np.array([0.2, -0.4, 1.0]))
+    return keeper.joint(at, StepBudget(1.0, 0.5, 0.5))
+
+
+#: Queries whose exact value is a mean over the records, or proportional to one.
+MEANS: dict[str, Callable[[Any, Any], Any]] = {
+    "joint": lambda X, y: room(X, y).joint(THETA, StepBudget(1.0, 0.5, 0.5)),
+    "majorizer": lambda X, y: room(X, y).joint(THETA, StepBudget(1.0, 0.5, majorize=True)),
+    "Mallows": lambda X, y: room(X, y, Mallows(0.7)).joint(THETA, StepBudget(1.0, 0.5, 0.5)),
+    "clipped": lambda X, y: room(X, y, Clip(0.3)).joint(THETA, StepBudget(1.0)),
+    "free scale": free,
+    "loss difference": lambda X, y: room(X, y).loss_difference(THETA, OTHER, 1.0),
+    "smallest": lambda X, y: room(X, y).extreme_eigenvalue(THETA, 1.0, largest=False),
+    "largest": lambda X, y: room(X, y).extreme_eigenvalue(THETA, 1.0, largest=True),
+    "curvature": lambda X, y: room(X, y).largest_curvature(1.0),
+    "statistics": lambda X, y: sufficient_statistics(squares(X, y), 1.0, 1.0),
+    "smallest of gram": lambda X, y: smallest_eigenvalue(squares(X, y), 1.0),
+    "gradient": lambda X, y: slopes(X, y).gradient(THETA, 0.5),
+    "gradient change": lambda X, y: slopes(X, y).gradient_change(THETA, OTHER, 0.5),
+    "gradient norm": lambda X, y: slopes(X, y).gradient_norm(THETA, 0.5),
+    "users' gradient": lambda X, y: slopes(X, y, own=True).gradient(THETA, 0.5),
+    "users' change": lambda X, y: slopes(X, y, own=True).gradient_change(THETA, OTHER, 0.5),
+    "users' norm": lambda X, y: slopes(X, y, own=True).gradient_norm(THETA, 0.5),
+    "clipped mean": lambda X, y: told(X, y).mean(np.array([[1.0], [0.5], [-1.0]]), 0.7, 1.0),
+    "mean loss": lambda X, y: told(X, y).mean_loss(2, -0.5, 0.5, 1.0),
+    "sampled gradient": sampled,
+}
+
+
+@pytest.fixture(autouse=True)
+def no_accounting(monkeypatch):
+    """What a sequence of sampled gradients needs in noise is not the question here."""
+    monkeypatch.setattr(subsample, "noise_multiplier", lambda *_: 5.0)
+
+
+def usable_only(name: str) -> tuple[Any, Any]:
+    """The records that count; the largest curvature reads no response, a told mean no covariate."""
+    if name in ("curvature", "mean loss"):
+        keep = np.isfinite(X).all(axis=1) if name == "curvature" else np.isfinite(Y)
+        return X[keep], Y[keep]
+    return FEW_X, FEW_Y
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_n_divides_however_few_records_are_usable(name):
+    few_X, few_y = usable_only(name)
+    part = len(few_y) / N
+    assert part <= 0.51
+    for here, alone in zip(noted(MEANS[name], X, Y), noted(MEANS[name], few_X, few_y), strict=True):
+        assert here.value == pytest.approx(alone.value * part, rel=1e-9, abs=1e-12), here.query
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_noise_does_not_follow_how_many_records_are_usable(name):
+    for here, whole in zip(
+        noted(MEANS[name], X, Y), noted(MEANS[name], WHOLE_X, WHOLE_Y), strict=True
+    ):
+        assert here._replace(value=None) == whole._replace(value=None)
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_values_do_not_depend_on_the_order_of_the_records(name):
+    order = np.random.default_rng(0).permutation(N)
+    for here, moved in zip(
+        noted(MEANS[name], X, Y), noted(MEANS[name], X[order], Y[order]), strict=True
+    ):
+        assert here.value == pytest.approx(moved.value, rel=1e-9, abs=1e-12)
+        assert here._replace(value=None) == moved._replace(value=None)
+
+
+def test_shares_are_of_all_values():
+    """``mean(1{x <= t} - p)``: a value that is NaN contributes zero to a sum over n."""
+    values = np.full(N, np.nan)
+    values[PLACES] = [-1.0, 0.5, 2.0, np.inf, -np.inf]
+    (seen,) = noted(lambda: Shares(values, Ledger(5.0), SeededNoise(0)).excess(0.0, 0.3, 1.0))
+    assert seen.value == pytest.approx((2 - 0.3 * USABLE) / N)
+    (whole,) = noted(lambda: Shares(np.zeros(N), Ledger(5.0), SeededNoise(0)).excess(0.0, 0.3, 1.0))
+    assert seen[2:] == whole[2:]
+
+
+def test_a_minimiser_is_that_of_the_mean_over_n():
+    """The ridge weighs eight times as much beside five of forty records."""
+    (here,) = noted(lambda: ridge_minimiser(room(X, Y, ridge=0.05), 1.0))
+    (alone,) = noted(lambda: ridge_minimiser(room(FEW_X, FEW_Y, ridge=0.05 * N / USABLE), 1.0))
+    assert here.value == pytest.approx(alone.value, abs=1e-6)
+    (whole,) = noted(lambda: ridge_minimiser(room(WHOLE_X, WHOLE_Y, ridge=0.05), 1.0))
+    assert here[2:] == whole[2:]
+
+
+# ---- whole analyses ------------------------------------------------------------------------------
+
+BOX = [(-1.0, 1.0)] * 2
+
+
+def losses(X: Any, y: Any) -> Callable[[Any], Any]:
+    return lambda theta: (y - X @ theta) ** 2
+
+
+ANALYSES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "fit": lambda X, y, noise: dpfast.fit(
+        X, y, "log-cosh", privacy=1.0, scale=0.8, steps=4, noise=noise
+    ),
+    "gradient descent": lambda X, y, noise: dpfast.fit(
+        X, y, "huber", privacy=1.0, scale=0.8, method="gradient-descent", steps=4, noise=noise
+    ),
+    "estimated step": lambda X, y, noise: dpfast.fit(
+        X, y, "huber", privacy=1.0, scale=0.8, method=GradientDescent(step_size="estimated"),
+        steps=3, noise=noise,
+    ),
+    "clipping": lambda X, y, noise: baselines.clipped_gradient_descent(
+        X, y, "huber", clip=1.0, privacy=1.0, scale=0.8, steps=3, noise=noise
+    ),
+    "adassp": lambda X, y, noise: baselines.adassp(
+        X, y, x_bound=1.5, y_bound=2.0, privacy=1.0, noise=noise
+    ),
+    "output": lambda X, y, noise: baselines.output_perturbation(
+        X, y, "log-cosh", ridge=0.5, privacy=1.0, scale=0.8, noise=noise
+    ),
+    "perturbation": lambda X, y, noise: baselines.objective_perturbation(
+        X, y, "log-cosh", ridge=0.5, radius=1.5, privacy=ApproxDP(1.0, 1e-6), scale=0.8,
+        noise=noise,
+    ),
+    "certificate": lambda X, y, noise: dpfast.certify(
+        X, y, "log-cosh", privacy=PureDP(1.0), domain=Ball(1.5), scale=0.8, noise=noise
+    ),
+    "quantiles": lambda X, y, noise: dpfast.private_quantiles(
+        y, (0.3, 0.7), low=-2.0, high=2.0, privacy=1.0, steps=4, noise=noise
+    ),
+    "tune": lambda X, y, noise: tune(
+        losses(X, y), BOX, privacy=1.0, n_records=len(y), steps=2, noise=noise
+    ),
+    "global search": lambda X, y, noise: baselines.global_search(
+        losses(X, y), BOX, privacy=1.0, n_records=len(y), loss_range=(0.0, 4.0), evaluations=2,
+        noise=noise,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+@pytest.mark.filterwarnings("ignore::dpfast.errors.DpfastWarning")
+def test_charges_and_noise_of_an_analysis_are_those_of_complete_data(name):
+    def costs(X: Any, y: Any) -> list[tuple[Any, ...]]:
+        seen = noted(partial(ANALYSES[name], X, y, SeededNoise(1)))
+        return [(found.query, *found[2:]) for found in seen]
+
+    assert costs(X, Y) == costs(WHOLE_X, WHOLE_Y)
+    none = np.full_like(X, np.nan), np.full_like(Y, np.nan)
+    assert costs(*none) == costs(WHOLE_X, WHOLE_Y)
+
+
+def test_noise_of_directions_follows_released_numbers_alone():
+    """A direction's noise follows the released gradient: told apart from the records' number."""
+    for data in ((X, Y), (WHOLE_X, WHOLE_Y)):
+        seen = noted(
+            lambda X, y: dpfast.fit(
+                X, y, "log-cosh", privacy=1.0, scale=0.8, method=DoubleNoise(), steps=2,
+                noise=SeededNoise(0),
+            ),
+            *data,
+        )  # fmt: skip
+        assert all(s.sensitivity <= s.mu * s.noise_scale for s in seen)
+
+
+# ---- the order of records and of additions -------------------------------------------------------
+
+DATA_SETS = {
+    "whole": (WHOLE_X, WHOLE_Y),
+    "mostly missing": (X, Y),
+    "reversed": (X[::-1].copy(), Y[::-1].copy()),
+    "nothing": (np.full_like(X, np.nan), np.full_like(Y, np.nan)),
+    "first missing": (np.where(np.arange(N)[:, None] < 9, np.nan, WHOLE_X), WHOLE_Y),
+}
+
+
+def mapped(folder: Any, X: Any, y: Any) -> Records:
+    path = folder / "X.bin"
+    X.astype("f4").tofile(path)
+    memory = np.memmap(path, dtype="f4", mode="r", shape=X.shape)
+    file = folder / "y.bin"
+    y.astype("f4").tofile(file)
+    return as_records(memory, np.memmap(file, dtype="f4", mode="r", shape=y.shape))
+
+
+@pytest.mark.parametrize("kind", ["memmap", "compressed rows"])
+def test_blocks_do_not_follow_values(monkeypatch, tmp_path, kind):
+    """Sizes, order and number of the blocks that are read are those that were announced."""
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 8 * 3 * 9)  # nine rows
+    for name, (X, y) in DATA_SETS.items():
+        records = mapped(tmp_path, X, y) if kind == "memmap" else as_records(
+            sparse.csr_matrix(X), y
+        )  # fmt: skip
+        assert records.block_sizes == (9, 9, 9, 9, 4), name
+        read = [y for _, y in records.blocks()]
+        assert tuple(map(len, read)) == records.block_sizes, name
+        stored = y.astype("f4") if kind == "memmap" else y
+        assert np.array_equal(np.concatenate(read), stored, equal_nan=True), name
+        assert records.total(lambda X, y: 1) == 5
+
+
+def test_a_users_function_sees_every_record_in_its_place():
+    """The same calls with the same shapes whatever the values; usable rows as they are."""
+    shapes = {}
+    for name, (X, y) in DATA_SETS.items():
+        calls: list[tuple[Any, Any]] = []
+
+        def gradients(theta: Any, X: Any, y: Any, calls: Any = calls) -> Any:
+            calls.append((X.copy(), y.copy()))
+            return np.zeros_like(X)
+
+        objective = PerRecordObjective(
+            gradients, dimension=2, lipschitz=1.0, smoothness=1.0, block_rows=8, vectorized=True
+        )
+        keeper = GradientCurator(as_records(X, y), objective, Ledger(ZCDP(5.0)), SeededNoise(0))
+        keeper.gradient(THETA, 0.5)
+        shapes[name] = [(X.shape, y.shape) for X, y in calls]
+        usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
+        shown_X, shown_y = (np.concatenate(part) for part in zip(*calls, strict=True))
+        assert np.array_equal(shown_X[usable], X[usable])
+        assert np.array_equal(shown_y[usable], y[usable])
+    assert len(set(map(tuple, shapes.values()))) == 1
+
+
+@pytest.mark.parametrize("count", [2, 7, 16, 17, 40])
+def test_parts_are_added_in_their_places(count):
+    """Bit for bit the order of the blocks, with parts that cancel: sizes of parts are values."""
+    rng = np.random.default_rng(count)
+    for _ in range(20):
+        parts = rng.normal(size=count) * 10.0 ** rng.integers(-8, 17, size=count)
+        groups = [parts[i : i + reduction.FAN_IN] for i in range(0, count, reduction.FAN_IN)]
+        sums = []
+        for group in groups:
+            total = group[0]
+            for part in group[1:]:
+                total = total + part
+            sums.append(total)
+        expected = sums[0]
+        for part in sums[1:]:
+            expected = expected + part
+        assert reduction.tree_sum(np.array([part]) for part in parts)[0] == expected
+
+
+def test_told_values_are_added_in_their_places():
+    """Bit for bit: not sorted, and in blocks of a fixed size."""
+    rng = np.random.default_rng(0)
+    n = 2 * 4096 + 77
+    values = rng.normal(size=n) * 10.0 ** rng.integers(-12, 1, size=n)
+    values[rng.random(n) < 0.9] = np.nan
+    values[:4096] = np.nan
+    room = RecordValues(n, Ledger(1.0), SeededNoise(0))
+    room.append(values)
+    clipped = np.where(np.isfinite(values), np.clip(values, -1.0, 1.0), 0.0)
+    expected = 0.0
+    for start in range(0, n, 4096):
+        expected += float(np.sum(clipped[start : start + 4096]))
+    assert room._mean_loss(0, 0.0, 1.0) == expected / n
+
+
+# ---- how often, and of whom ----------------------------------------------------------------------
+
+
+def test_a_selection_makes_the_number_of_trials_it_drew(monkeypatch):
+    """Not their mean, and no fewer or more: the number is what pays for looking at all of them."""
+    mean, made = 6.0, []
+    original = selection.trial_point
+    monkeypatch.setattr(selection, "trial_point", lambda *given: made.append(1) or original(*given))
+    counts = []
+    for seed in range(60):
+        made.clear()
+        best_of_random_trials(
+            lambda theta: Y, (np.zeros(1), np.ones(1)), (0.0, 1.0), n=N, epsilon=1.0,
+            mean_trials=mean, ledger=Ledger(PureDP(1.0)), noise=SeededNoise(seed),
+        )  # fmt: skip
+        assert len(made) == number_of_trials(mean, SeededNoise(seed))
+        counts.append(len(made))
+    assert min(counts) == 1 and max(counts) > 2.0 * mean
+
+
+def test_every_step_has_a_sample_of_its_own(monkeypatch):
+    """Sizes vary, as those of a Poisson sample, and no two samples are the same."""
+    samples: list[Any] = []
+    original = subsample._sampled_gradient
+
+    def spied(X: Any, y: Any, inside: Any, *rest: Any) -> Any:
+        samples.append(inside.copy())
+        return original(X, y, inside, *rest)
+
+    monkeypatch.setattr(subsample, "_sampled_gradient", spied)
+    keeper = room(WHOLE_X, WHOLE_Y, Clip(0.5))
+    keeper.ledger = Ledger(ApproxDP(1.0, 1e-6))
+    steps = 200
+    plan = plan_sampling(keeper, ApproxDP(1.0, 1e-6), 0.4, steps)
+    opened = SampledGradients(keeper, plan)
+    for _ in range(steps):
+        opened.gradient(THETA)
+    drawn = np.array(samples)
+    assert len({tuple(row) for row in drawn}) > steps - 3
+    # each record: 200 draws of rate .4, five standard errors of the mean of 8,000 either way
+    assert abs(drawn.mean() - 0.4) < 5.0 * math.sqrt(0.24 / drawn.size)
+    # sizes: variance 9.6 of 40 draws; a chi-square of 199 degrees lies in [112, 310] but for 1e-6
+    assert 112 < 199 * drawn.sum(axis=1).var(ddof=1) / 9.6 < 310
+    # of each record the number of steps, whose spread shows samples that were kept
+    assert drawn.mean(axis=0).max() < 0.4 + 6.0 * math.sqrt(0.24 / steps)
+
+
+def test_a_selection_over_missing_losses_counts_them_in_n():
+    """Losses that are missing count as the middle of the range: the score is that of n records."""
+    values = np.full(N, np.nan)
+    values[PLACES] = 1.0
+    plan = selection.plan_selection(RecordValues(N, Ledger(1.0), SeededNoise(0)), 0.0, 1.0, 30.0)
+    found = best_of_random_trials(
+        lambda theta: values, (np.zeros(1), np.ones(1)), (0.0, 1.0), n=N, epsilon=30.0,
+        mean_trials=1.01, ledger=Ledger(PureDP(30.0)), noise=SeededNoise(3),
+    )  # fmt: skip
+    exact = 0.5 + 0.5 * USABLE / N
+    assert abs(found.score - exact) < 30.0 * plan.noise_scale < 0.2
+    assert plan.cost.epsilon <= GDP(100.0).mu

@@ -1,0 +1,377 @@
+"""Every answer is paid for before records are read or noise is drawn, by queries and by functions.
+
+A watch notes charges, reads and draws in their order: of every query of the curators, refused by
+a ledger that cannot pay, and of every public function that spends, on ledgers of all currencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP, baselines
+from dpfast.bayesopt import tune
+from dpfast.curator import Curator, StepBudget
+from dpfast.curator.gradients import GradientCurator
+from dpfast.curator.minimiser import ridge_minimiser
+from dpfast.curator.observer import observed
+from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
+from dpfast.curator.releases import CertifiedRelease
+from dpfast.curator.selection import best_of_random_trials
+from dpfast.curator.shares import Shares
+from dpfast.curator.statistics import smallest_eigenvalue, sufficient_statistics
+from dpfast.curator.subsample import SampledGradients, plan_sampling
+from dpfast.curator.terms import Terms
+from dpfast.curator.vectors import RecordValues
+from dpfast.data import Records
+from dpfast.models import Ball, Bounded, Huber, LogCosh, Objective
+from dpfast.optimize import DoubleNoise, GradientDescent, Newton
+from dpfast.optimize.damping import Backtracking
+from dpfast.privacy.noise import EntropyNoise, NoiseSource
+
+N = 40
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-1.0, 1.0, size=(N, 2))
+Y = X @ [1.0, -0.5] + RNG.normal(size=N)
+THETA = np.array([0.2, -0.4])
+
+
+class Event(NamedTuple):
+    """What happened, and to which ledger and for how much if it was a charge."""
+
+    kind: str
+    ledger: Any = None
+    spend: Any = None
+
+
+class Watched(NoiseSource):
+    """Genuine noise whose draws are noted."""
+
+    guarantee = "GDP"
+
+    def __init__(self, events: list[Event]) -> None:
+        self._noise, self._events = EntropyNoise(), events
+
+    def normals(self, size: int, bits: int) -> Any:
+        self._events.append(Event("draw"))
+        return self._noise.normals(size, bits)
+
+    def discrete_laplace(self, size: int, numerator: int, denominator: int) -> Any:
+        self._events.append(Event("draw"))
+        return self._noise.discrete_laplace(size, numerator, denominator)
+
+
+class Seen(np.ndarray):
+    """An array that notes every comparison of its entries."""
+
+    events: list[Event]
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        self.events.append(Event("read"))
+        plain = [np.asarray(x) if isinstance(x, Seen) else x for x in inputs]
+        return getattr(function, method)(*plain, **options)
+
+
+@contextmanager
+def watch(patch: pytest.MonkeyPatch) -> Iterator[list[Event]]:
+    """Note charges (refused ones too), reads of records and of told values, and draws."""
+    events: list[Event] = []
+
+    def noting(original: Any) -> Any:
+        def noted(*arguments: Any, **options: Any) -> Any:
+            events.append(Event("read"))
+            return original(*arguments, **options)
+
+        return noted
+
+    charge = Ledger.charge
+
+    def charged(self: Ledger, spend: Any, label: str) -> None:
+        events.append(Event("charge", self, spend))
+        charge(self, spend, label)
+
+    with patch.context() as inner:
+        for kind, name in [(Records, "total"), (Records, "blocks"), (RecordValues, "_mean"),
+                           (RecordValues, "_mean_loss")]:  # fmt: skip
+            inner.setattr(kind, name, noting(getattr(kind, name)))
+        inner.setattr(Ledger, "charge", charged)
+        yield events
+
+
+# ---- queries -------------------------------------------------------------------------------------
+
+SMOOTH = Objective(LogCosh(), Bounded(1.5), 2, fit_intercept=False, scale=0.8, ridge=0.5)
+SQUARES = Objective(Huber(2.0), Bounded(1.5), 2, fit_intercept=False, scale=1.0)
+POOR = {GDP: GDP(1e-3), ZCDP: ZCDP(1e-6), ApproxDP: ApproxDP(1e-3, 1e-9), PureDP: PureDP(1e-3)}
+
+
+class Desk(NamedTuple):
+    """What a query is asked with."""
+
+    ledger: Ledger
+    noise: Watched
+    events: list[Event]
+
+    def curator(self, objective: Objective = SMOOTH) -> Curator:
+        return Curator(Records(X, Y, None), objective, self.ledger, self.noise)
+
+    def gradients(self) -> GradientCurator:
+        return GradientCurator(Records(X, Y, None), SMOOTH, self.ledger, self.noise)
+
+    def told(self) -> RecordValues:
+        room = RecordValues(N, self.ledger, self.noise)
+        room.append(Y)
+        return room
+
+    def shares(self) -> Shares:
+        values = Y.view(Seen)
+        values.events = self.events
+        return Shares(values, self.ledger, self.noise)
+
+
+def open_release(desk: Desk) -> Any:
+    terms = Terms("parameter", 1.0, 1e-6, 0.3, 1e-7)
+    return CertifiedRelease(desk.curator(), Ball(1.5).bind(2), terms)
+
+
+def tilted(desk: Desk) -> Any:
+    terms = perturbation_terms(desk.curator(), 1.5, ApproxDP(1.0, 1e-6))
+    desk.events.clear()
+    return perturbed_minimiser(desk.curator(), terms)
+
+
+def sampled(desk: Desk) -> Any:
+    room = desk.curator()
+    return SampledGradients(room, plan_sampling(room, ApproxDP(1.0, 1e-6), 0.5, 3))
+
+
+def search(desk: Desk) -> Any:
+    return best_of_random_trials(
+        lambda theta: Y, (np.zeros(1), np.ones(1)), (0.0, 1.0), n=N, epsilon=1.0, mean_trials=3.0,
+        ledger=desk.ledger, noise=desk.noise,
+    )  # fmt: skip
+
+
+QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
+    "joint": (GDP, lambda desk: desk.curator().joint(THETA, StepBudget(1.0, 0.5, 0.5))),
+    "loss difference": (GDP, lambda desk: desk.curator().loss_difference(THETA, -THETA, 1.0)),
+    "smallest": (GDP, lambda desk: desk.curator().extreme_eigenvalue(THETA, 1.0, largest=False)),
+    "largest": (GDP, lambda desk: desk.curator().extreme_eigenvalue(THETA, 1.0, largest=True)),
+    "curvature": (GDP, lambda desk: desk.curator().largest_curvature(1.0)),
+    "direction": (GDP, lambda desk: desk.curator().damped_direction(THETA, THETA, 0.1, 1.0)),
+    "statistics": (GDP, lambda desk: sufficient_statistics(desk.curator(SQUARES), 1.0, 1.0)),
+    "smallest of gram": (GDP, lambda desk: smallest_eigenvalue(desk.curator(SQUARES), 1.0)),
+    "minimiser": (GDP, lambda desk: ridge_minimiser(desk.curator(), 1.0)),
+    "tilted minimiser": (ApproxDP, tilted),
+    "certified release": (ApproxDP, open_release),
+    "gradient": (ZCDP, lambda desk: desk.gradients().gradient(THETA, 0.5)),
+    "gradient change": (ZCDP, lambda desk: desk.gradients().gradient_change(THETA, -THETA, 0.5)),
+    "gradient norm": (ZCDP, lambda desk: desk.gradients().gradient_norm(THETA, 0.5)),
+    "selection": (ZCDP, lambda desk: desk.gradients().select_stationary([THETA, -THETA], 0.5)),
+    "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),
+    "mean loss": (GDP, lambda desk: desk.told().mean_loss(0, 0.0, 1.0, 1.0)),
+    "random search": (PureDP, search),
+    "share": (GDP, lambda desk: desk.shares().excess(0.0, 0.5, 1.0)),
+}
+if find_spec("dp_accounting") is not None:
+    QUERIES["sampled gradients"] = (ApproxDP, sampled)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_that_cannot_pay_reads_and_draws_nothing(monkeypatch, name):
+    currency, ask = QUERIES[name]
+    with watch(monkeypatch) as events:
+        desk = Desk(Ledger(POOR[currency]), Watched(events), events)
+        with pytest.raises(BudgetExceeded):
+            ask(desk)
+    assert [event.kind for event in events] == ["charge"]
+    assert not desk.ledger.entries
+
+
+@pytest.mark.parametrize("name", [name for name in QUERIES if name != "certified release"])
+def test_the_same_query_reads_and_draws_once_it_is_paid(monkeypatch, name):
+    """The watch sees what it is for."""
+    currency, ask = QUERIES[name]
+    rich = {GDP: GDP(10.0), ZCDP: ZCDP(50.0), ApproxDP: ApproxDP(5.0, 1e-3), PureDP: PureDP(9.0)}
+    with watch(monkeypatch) as events:
+        found = ask(Desk(Ledger(rich[currency]), Watched(events), events))
+        if isinstance(found, SampledGradients):
+            found.gradient(THETA)
+    kinds = [event.kind for event in events]
+    assert kinds[0] == "charge" and kinds.count("charge") == 1
+    assert {"read", "draw"} <= set(kinds)
+
+
+# ---- public functions ----------------------------------------------------------------------------
+
+
+def rowwise(theta: Any, X: Any, y: Any) -> Any:
+    return np.tanh(X @ theta - y)[:, None] * X
+
+
+SCHEMA = dpfast.Schema({"a": dpfast.Numeric(-1.0, 1.0), "b": dpfast.Numeric(-1.0, 1.0)})
+TABLE = {"a": X[:, 0], "b": X[:, 1]}
+BOX = [(-1.0, 1.0)] * 2
+
+
+def squares(theta: Any) -> Any:
+    return (Y - X @ theta) ** 2
+
+
+def fit(**options: Any) -> Callable[..., Any]:
+    return partial(dpfast.fit, X, Y, "log-cosh", scale=0.8, steps=4, **options)
+
+
+def released(function: Any, *arguments: Any, **options: Any) -> Callable[..., Any]:
+    return partial(function, X, Y, "log-cosh", *arguments, scale=0.8, domain=Ball(1.5), **options)
+
+
+GAUSSIAN: dict[str, Callable[..., Any]] = {
+    "fit": fit(),
+    "fit, gradient descent": fit(method="gradient-descent"),
+    "fit, estimated step": fit(method=GradientDescent(step_size="estimated")),
+    "fit, double noise": fit(method=DoubleNoise()),
+    "fit, no inference": fit(inference=False),
+    "fit, Newton": fit(method=Newton(newton_steps=4)),
+    "fit, free scale": partial(
+        dpfast.fit, X, Y, "huber", scale=dpfast.FreeScale(0.1, 10.0), steps=4
+    ),
+    "statistics": partial(baselines.sufficient_statistics, X, Y, x_bound=1.5, y_bound=2.0),
+    "adassp": partial(baselines.adassp, X, Y, x_bound=1.5, y_bound=2.0),
+    "clipping": partial(
+        baselines.clipped_gradient_descent, X, Y, "huber", clip=1.0, scale=0.8, steps=4
+    ),
+    "output": partial(baselines.output_perturbation, X, Y, "log-cosh", ridge=0.5, scale=0.8),
+    "noisy descent": partial(
+        baselines.noisy_descent, lambda theta: rowwise(theta, X, Y), BOX, n_records=N, clip=1.0,
+        steps=4,
+    ),
+    "global search": partial(
+        baselines.global_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), evaluations=3
+    ),
+    "tune": partial(tune, squares, BOX, n_records=N, steps=3),
+    "quantiles": partial(dpfast.private_quantiles, Y, (0.3, 0.6), low=-2.0, high=2.0, steps=5),
+    "scaling": partial(dpfast.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
+    "minimize": partial(
+        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Adaptive(last_share=0.2)
+    ),
+    "minimize, proximal": partial(
+        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Proximal(rounds=2)
+    ),
+}  # fmt: skip
+
+#: Those that may leave a part of the budget unspent: what they need follows from released numbers.
+FRUGAL: dict[str, Callable[..., Any]] = {
+    "fit, line search": fit(method=Newton(step=Backtracking(3))),
+    "minimize, spider": partial(
+        dpfast.minimize, X, Y, "cauchy", scale=0.8, method=dpfast.Spider(max_steps=6), kl=(1.0, 2.0)
+    ),
+    "random search": partial(
+        baselines.random_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), mean_trials=3.0
+    ),
+}
+
+APPROXIMATE: dict[str, Callable[..., Any]] = {
+    "functional": released(dpfast.release_functional, "x1", ridge=5.0),
+    "functional with inference": released(
+        dpfast.release_functional, "x1", ridge=5.0, inference=0.3
+    ),
+    "functional, not certified": released(dpfast.release_functional, "x1"),
+    "parameter": released(dpfast.release_parameter, ridge=5.0),
+    "fallback": released(dpfast.release_parameter, fallback="objective-perturbation"),
+    "both eigenvalues": released(dpfast.certify, which="both", ridge=5.0),
+    "objective perturbation": partial(
+        baselines.objective_perturbation, X, Y, "log-cosh", ridge=0.5, radius=1.5, scale=0.8
+    ),
+}
+if find_spec("dp_accounting") is not None:
+    APPROXIMATE["dp-sgd"] = partial(
+        baselines.dp_sgd, X, Y, "huber", clip=1.0, scale=0.8, steps=3, sampling_rate=0.4
+    )
+
+PURE = {
+    "certificate": released(dpfast.certify, ridge=5.0),
+    "random search": FRUGAL["random search"],
+}
+
+BUDGETS = (GDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6))
+RELEASES = ApproxDP(6.0, 1e-3)
+
+
+def calls() -> Iterator[Any]:
+    for name, call in (GAUSSIAN | FRUGAL).items():
+        for budget in BUDGETS:
+            yield pytest.param(call, budget, id=f"{name}, {budget!r}")
+    for name, call in APPROXIMATE.items():
+        yield pytest.param(call, RELEASES, id=f"{name}, {RELEASES!r}")
+    for name, call in PURE.items():
+        yield pytest.param(call, PureDP(1.0), id=f"{name}, PureDP")
+
+
+def doubled(budget: Any) -> Any:
+    return type(budget)(*(2.0 * value for value in budget.values()))
+
+
+@pytest.mark.parametrize(("call", "budget"), list(calls()))
+def test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn(monkeypatch, call, budget):
+    with watch(monkeypatch) as events:
+        ledger = Ledger(doubled(budget))
+        call(privacy=budget, ledger=ledger, noise=Watched(events))
+    first = events[0]
+    assert first.kind == "charge" and first.ledger is ledger
+    (entry,) = ledger.entries
+    assert entry.charged == budget
+    kinds = [event.kind for event in events]
+    assert "draw" in kinds
+    # the analysis has a ledger of its own, charged before the first draw as well
+    own = [e.ledger is not ledger and e.kind == "charge" for e in events]
+    assert any(own) and own.index(True) < kinds.index("draw")
+
+
+@pytest.mark.parametrize(("call", "budget"), list(calls()))
+def test_a_shared_ledger_that_cannot_pay_stops_everything(monkeypatch, call, budget):
+    with watch(monkeypatch) as events:
+        short = type(budget)(*(np.nextafter(value, 0.0) for value in budget.values()))
+        ledger = Ledger(short)
+        with pytest.raises(BudgetExceeded):
+            call(privacy=budget, ledger=ledger, noise=Watched(events))
+    assert [event.kind for event in events] == ["charge"]
+    assert not ledger.entries
+
+
+class Sums:
+    """An observer that adds up what the answers of a run cost, exactly."""
+
+    def __init__(self) -> None:
+        self._charges: dict[int, Fraction] = {}
+        self._events: list[Event] = []
+
+    def release(self, question: tuple[Any, ...], release: Any, draw: Any) -> Any:
+        paid = [i for i, event in enumerate(self._events) if event.kind == "charge"]
+        self._charges[paid[-1]] = Fraction(question[1]) ** 2
+        return draw()
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=repr)
+@pytest.mark.parametrize("name", GAUSSIAN | FRUGAL)
+def test_answers_cost_at_most_the_total_and_nearly_all_of_it(monkeypatch, name, budget):
+    """The exact sum of the squares of what was asked for, one for each charge (claims C9, C17)."""
+    if name == "random search":
+        return  # one pure release, whose cost is not that of a Gaussian answer
+    sums = Sums()
+    with watch(monkeypatch) as events, observed(sums):
+        sums._events = events
+        (GAUSSIAN | FRUGAL)[name](privacy=budget, noise=Watched(events))
+    total = Fraction(GDP.within(budget).mu) ** 2
+    spent = sum(sums._charges.values())
+    assert 0 < spent <= total
+    if name in GAUSSIAN:
+        assert spent >= total * (1 - Fraction(1, 10**6))
