@@ -138,13 +138,17 @@ Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
 
 
 def pilot(curator: Curator, plan: Plan) -> tuple[Curator, Plan] | None:
-    """A few of many records and a rough plan, for where to start; None if there are not many.
+    """A few of many records and a rough plan, for where to start; None if there are not many, or
+    none can be had.
 
     No proof rests on where a search starts.
     """
     if not curator.n > 4 * PILOT:
         return None
-    few = thinned(curator._records, PILOT)
+    try:
+        few = thinned(curator._records, PILOT)
+    except InvalidInput:  # records on a cluster stay there; the search can do without
+        return None
     room = type(curator)(few, curator.objective, curator.ledger, curator._noise, curator._threads)
     return room, plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
 

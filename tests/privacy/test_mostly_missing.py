@@ -29,6 +29,7 @@ from dpfast.curator.statistics import smallest_eigenvalue, sufficient_statistics
 from dpfast.curator.subsample import SampledGradients, plan_sampling
 from dpfast.curator.vectors import RecordValues
 from dpfast.data import Records, as_records, reduction, streams
+from dpfast.kernels.records import GRADIENT
 from dpfast.models import Ball, Bounded, Clip, Huber, LogCosh, Mallows, Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import DoubleNoise, GradientDescent
@@ -172,10 +173,9 @@ def test_n_divides_however_few_records_are_usable(name):
 
 @pytest.mark.parametrize("name", MEANS)
 def test_noise_does_not_follow_how_many_records_are_usable(name):
-    for here, whole in zip(
-        noted(MEANS[name], X, Y), noted(MEANS[name], WHOLE_X, WHOLE_Y), strict=True
-    ):
-        assert here._replace(value=None) == whole._replace(value=None)
+    complete = [seen._replace(value=None) for seen in noted(MEANS[name], WHOLE_X, WHOLE_Y)]
+    for data in ((X, Y), (np.full_like(X, np.nan), np.full_like(Y, np.nan))):
+        assert [seen._replace(value=None) for seen in noted(MEANS[name], *data)] == complete
 
 
 @pytest.mark.parametrize("name", MEANS)
@@ -357,6 +357,7 @@ def test_parts_are_added_in_their_places(count):
         for part in sums[1:]:
             expected = expected + part
         assert reduction.tree_sum(np.array([part]) for part in parts)[0] == expected
+        assert reduction.tree_sum((np.array([part]), None) for part in parts)[0][0] == expected
 
 
 def test_told_values_are_added_in_their_places():
@@ -395,6 +396,12 @@ def test_a_selection_makes_the_number_of_trials_it_drew(monkeypatch):
     assert min(counts) == 1 and max(counts) > 2.0 * mean
 
 
+def keeper_of_one(i: int) -> Any:
+    """The clipped gradient of one record."""
+    sums = room(WHOLE_X[i : i + 1], WHOLE_Y[i : i + 1], Clip(0.5))._sums(THETA, GRADIENT)
+    return sums[0]
+
+
 def test_every_step_has_a_sample_of_its_own(monkeypatch):
     """Sizes vary, as those of a Poisson sample, and no two samples are the same."""
     samples: list[Any] = []
@@ -410,9 +417,11 @@ def test_every_step_has_a_sample_of_its_own(monkeypatch):
     steps = 200
     plan = plan_sampling(keeper, ApproxDP(1.0, 1e-6), 0.4, steps)
     opened = SampledGradients(keeper, plan)
-    for _ in range(steps):
-        opened.gradient(THETA)
+    seen = noted(lambda: [opened.gradient(THETA) for _ in range(steps)])
+    each = np.array([keeper_of_one(i) for i in range(N)])
     drawn = np.array(samples)
+    # sums over the sample, divided by its expected size
+    assert np.allclose([found.value for found in seen], drawn @ each / (0.4 * N))
     assert len({tuple(row) for row in drawn}) > steps - 3
     # each record: 200 draws of rate .4, five standard errors of the mean of 8,000 either way
     assert abs(drawn.mean() - 0.4) < 5.0 * math.sqrt(0.24 / drawn.size)

@@ -120,6 +120,23 @@ def test_a_pilot_of_few_records_saves_passes_and_changes_nothing(monkeypatch):
     assert np.linalg.norm(found.theta - slow.theta) <= 2.0 * plan.distance(found.eigenvalue)
 
 
+def test_records_on_a_cluster_need_no_pilot(monkeypatch):
+    """A release that was charged must not fail because no record may leave the workers."""
+    array = pytest.importorskip("dask.array")
+    monkeypatch.setattr(certified, "PILOT", 8)
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (100, 2))
+    y = X @ [2.0, -1.0] + rng.laplace(size=100)
+    options = {"privacy": dpfast.ApproxDP(1.0, 1e-6), "scale": 1.0, "ridge": 5.0}
+    for domain in (dpfast.Ball(1.5), dpfast.Box(1.0)):
+        for loss, kind in (("log-cosh", "global"), ("smoothed-huber", "smooth")):
+            found = dpfast.release_parameter(
+                array.from_array(X, chunks=(30, 2)), array.from_array(y, chunks=30), loss,
+                domain=domain, certificate=kind, **options,
+            )  # fmt: skip
+            assert found.certified
+
+
 def test_the_plan_refuses_what_rounding_would_hide():
     with pytest.raises(dpfast.InvalidInput, match="rounding"):
         constants.minimiser_plan(
