@@ -2588,6 +2588,22 @@ TOLERANCES_ABOVE_ROUNDING = (
         "            return ZCDP(0.5 * (low + high))",
     ),
     plant(
+        "sampled-steps-within-a-tolerance",
+        "the noise of sampled gradients may cost a part in a thousand more than the budget",
+        "dpfast/curator/amplification.py",
+        (ERRORS + "test_a_multiplier_just_short_is_not_enough",),
+        "if epsilon <= budget.epsilon:",
+        "if epsilon <= budget.epsilon * (1.0 + 1e-3):",
+    ),
+    plant(
+        "convolutions-taken-as-exact",
+        "what convolutions lose is added to delta instead of taken from it",
+        "dpfast/curator/amplification.py",
+        (ERRORS + "test_sampled_steps_are_all_accounted_for",),
+        "delta - CONVOLUTION_ERROR",
+        "delta + 1000.0 * CONVOLUTION_ERROR",
+    ),
+    plant(
         "advantage-rounded-down",
         "an attacker's advantage is rounded down",
         "dpfast/privacy/tradeoff.py",
@@ -2685,6 +2701,14 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
         (ERRORS + "test_a_step_is_accepted_only_beyond_what_errors_can_feign",),
         "        least += 2.0 * self.plan.error * float(np.linalg.norm(back))\n",
         "",
+    ),
+    plant(
+        "sampled-steps-at-the-wrong-end",
+        "the search for a noise multiplier returns the end of its bracket that is not enough",
+        "dpfast/curator/amplification.py",
+        (ERRORS + "test_a_multiplier_just_short_is_not_enough",),
+        "            high, at_high = middle, at_middle\n    return math.exp(high)",
+        "            high, at_high = middle, at_middle\n    return math.exp(low)",
     ),
     plant(
         "fast-steps-always-arrive",
