@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.concentrated import ConcentratedGuarantee
 from dpfast.curator.gradients import GradientCurator
 from dpfast.errors import InvalidInput
+from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting
@@ -208,7 +208,13 @@ def minimize(
         n_records=request.n,
         model=repr(target),
         method=f"{algorithm!r}; {reason}; answer: {select}",
-        privacy=ConcentratedGuarantee.of(request.noise.guarantee, total, request.n, entries),
+        privacy=Guarantee.of_filter(
+            total,
+            request.noise,
+            request.n,
+            entries,
+            target.vouched if isinstance(target, PerRecordObjective) else (),
+        ),
         covariance=None,
         iterates=np.array(path.iterates),
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,

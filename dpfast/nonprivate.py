@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from dpfast.curator import Curator
 from dpfast.curator.gradients import GradientCurator
 from dpfast.errors import InvalidInput
+from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.request import Request, checked_free_scale, checked_start
-from dpfast.inference.results import Fit, Guarantee
+from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.models import FreeScale, Loss, Objective, Weighting
 from dpfast.models.nonconvex import PerRecordObjective
@@ -93,7 +94,7 @@ def nonprivate_fit(
         theta,
         model=repr(objective),
         method=f"Newton, {len(iterates) - 1} exact steps",
-        privacy=Guarantee("none (not private)", float("inf"), "none", n, ()),
+        privacy=NOT_PRIVATE._replace(n=n),
         iterates=iterates,
         binary_response=objective.loss.binary_response,
         covariance=Covariance((covariance + covariance.T) / 2.0, 0, np.zeros(p)),
@@ -144,7 +145,7 @@ def nonprivate_minimize(
         n_records=curator.n,
         model=repr(target),
         method=f"L-BFGS, {len(path) - 1} exact steps",
-        privacy=Guarantee("none (not private)", float("inf"), "none", curator.n, ()),
+        privacy=NOT_PRIVATE._replace(n=curator.n),
         covariance=None,
         iterates=path,
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,

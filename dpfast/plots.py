@@ -280,31 +280,34 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     """
     from matplotlib.figure import Figure
 
+    from dpfast.privacy.ledger import Ledger
+
     privacy = getattr(privacy, "privacy", privacy)
-    if hasattr(privacy, "total"):  # a ledger
+    if isinstance(privacy, Ledger):
         power = 2.0 if hasattr(privacy.total, "mu") else 1.0
         whole = privacy.total.values()[0] ** power
-        charges = [(entry.label, entry.charged.values()[0] ** power) for entry in privacy.entries]
+        charges = [
+            (entry.label, entry.charged.values()[0] ** power / whole) for entry in privacy.entries
+        ]
     else:
-        whole = privacy.mu**2
-        charges = [(label, mu**2) for label, mu in privacy.entries]
+        charges = privacy.shares()
     labels = list(dict.fromkeys(label for label, _ in charges))
     figure = Figure(figsize=(8.0, 2.0 + 0.15 * len(labels)), layout="constrained")
     axes = figure.subplots()
     left, drawn = 0.0, set()
-    for label, cost in charges:
+    for label, share in charges:
         index = labels.index(label)
         first = label not in drawn
         drawn.add(label)
         axes.barh(
             0.0,
-            cost / whole,
+            share,
             left=left,
             color=COLOURS[index % len(COLOURS)],
             edgecolor="white",
             label=label if first else None,
         )
-        left += cost / whole
+        left += share
     if left < 1.0 - 1e-6:
         axes.barh(0.0, 1.0 - left, left=left, color="0.9", label="not spent")
     axes.set_xlim(0.0, max(1.0, left))

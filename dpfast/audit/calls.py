@@ -353,7 +353,6 @@ def _told_values(data: Any) -> Any:
     weights = np.array([[1.0, 0.0], [-0.5, 2.0], [0.3, 0.3]])
     return (
         room.n_points,
-        room.guarantee,
         room.mean_receipt(0.7, 1.0, 2),
         room.mean(weights, 0.7, 1.0),
         room.mean_loss(2, -1.0, 3.0, 1.0),
@@ -504,7 +503,11 @@ def _minimizations() -> Iterator[Example]:
         for loss, weights in (("tukey", None), ("cauchy", Bounded(1.5)), ("welsch", Mallows(1.5)))
     }
     targets["users gradients"] = (PerRecordObjective(per_record, **own), {})
-    targets["users errors"] = (PerRecordObjective(moody, vectorized=False, **own), {})
+    targets["users vectorised gradients"] = (
+        PerRecordObjective(per_record, vectorized=True, **own),
+        {},
+    )
+    targets["users errors"] = (PerRecordObjective(moody, **own), {})
     targets["network"] = (
         one_hidden_layer(2, 2, radius=1.5, lipschitz=0.7, smoothness=1.0),
         {"start": [0.1, 0.2, -0.1, 0.3, 0.1, 0.0, 0.5, -0.5]},

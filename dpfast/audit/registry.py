@@ -28,7 +28,6 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.curator.Curator.plan": "public constants only",
     "dpfast.curator.curator.Curator.receipts": "public constants only",
     "dpfast.curator.curator.Curator.depth": "public constants only",
-    "dpfast.curator.curator.Curator.guarantee": "what the noise source promises; public",
     "dpfast.curator.gradients.GradientCurator.__init__": "keeps the records; it answers through "
     "methods",
     "dpfast.curator.gradients.GradientCurator.with_ledger": "the same curator, another ledger",
@@ -38,6 +37,7 @@ EXEMPT: dict[str, str] = {
     "to compare: its law is tested as a whole (claim K5)",
     "dpfast.curator.recordwise": "sums behind the GradientCurator, audited through it",
     "dpfast.curator.accounting": "public constants only",
+    "dpfast.privacy.paid": "counts answers; sees no records",
     "dpfast.curator.plans": "public constants only",
     "dpfast.curator.steps": "offered as methods of the Curator, which are audited",
     "dpfast.curator.minimiser": "audited within dpfast.baselines.output_perturbation",
@@ -60,7 +60,6 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.vectors.RecordValues.mean_receipt": "public constants only",
     "dpfast.curator.vectors.RecordValues.loss_receipt": "public constants only",
     "dpfast.curator.vectors.RecordValues.depth": "public constants only",
-    "dpfast.curator.vectors.RecordValues.guarantee": "what the noise source promises; public",
     "dpfast.curator.vectors.RecordValues.n_points": "counts points; public",
     "dpfast.curator.vectors.RecordValues.keep": "moves values to the caller's own file; tests of "
     "resumed searches read it",

@@ -184,7 +184,6 @@ class _ObservedNoise(NoiseSource):
     """The noise source of an observed Curator."""
 
     def __init__(self, noise: NoiseSource, observer: _Observer) -> None:
-        self.guarantee = noise.guarantee
         self._noise = noise
         self._observer = observer
 

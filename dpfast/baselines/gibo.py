@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import resolve_settings
 from dpfast.curator.vectors import RecordValues
-from dpfast.inference.results import Guarantee
+from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 
@@ -78,5 +77,5 @@ def nonprivate_gibo(
         noise_scales=tuple(search.noise_scales),
         traces=tuple(search.traces),
         method=settings.describe(),
-        privacy=Guarantee("none (not private)", math.inf, "none", values.n, ()),
+        privacy=NOT_PRIVATE._replace(n=values.n),
     )

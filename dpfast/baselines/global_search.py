@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from dpfast.baselines.searched import Searched, checked_noise, guarantee_of
+from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.covariance import RBF, Covariance
 from dpfast.curator.vectors import RecordValues
@@ -17,7 +17,7 @@ from dpfast.inference.request import charge_shared, checked_steps
 from dpfast.optimize.schedules import Uniform
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 
 __all__ = ["global_search"]
 
@@ -113,7 +113,7 @@ def global_search(
         path=box.outside(places),
         scores=np.array(scores),
         method=f"GP-UCB, {covariance!r}, exploration {exploration:g}",
-        privacy=guarantee_of(total.mu, values.n, own, source),
+        privacy=guarantee_of(total, values.n, own, source),
     )
 
 

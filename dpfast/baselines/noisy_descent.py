@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.baselines.searched import Searched, checked_noise, guarantee_of
+from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
 from dpfast.curator.vectors import RecordValues
@@ -16,7 +16,7 @@ from dpfast.inference.request import charge_shared, checked_steps
 from dpfast.optimize.schedules import Schedule, Uniform, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 
 __all__ = ["noisy_descent"]
 
@@ -113,5 +113,5 @@ def noisy_descent(
         path=np.array(path),
         scores=np.empty(0),
         method=f"noisy gradient descent, clip {clip:g}, {rule!r}",
-        privacy=guarantee_of(total.mu, probe.n, own, source),
+        privacy=guarantee_of(total, probe.n, own, source),
     )

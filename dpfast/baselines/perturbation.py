@@ -2,64 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.errors import InvalidBudget
-from dpfast.inference.request import RELATION, Request, charge_shared
-from dpfast.inference.results import Fit, Guarantee
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.request import Request, charge_shared
+from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Loss
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["ApproximateGuarantee", "objective_perturbation"]
-
-
-class ApproximateGuarantee(Guarantee):
-    """A guarantee that is one pair (epsilon, delta).
-
-    Attributes
-    ----------
-    total : ApproxDP
-        What is promised.
-    mu : float
-        NaN: no Gaussian-DP parameter is known.
-    """
-
-    total: ApproxDP
-
-    @classmethod
-    def of(cls, parts: Guarantee, total: ApproxDP) -> ApproximateGuarantee:
-        made = cls(*parts)
-        made.total = total
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ApproximateGuarantee.of, (Guarantee(*self), self.total)
-
-    def epsilon(self, delta: float) -> float:
-        """The promised epsilon if ``delta`` is at least its own, else infinity."""
-        return self.total.epsilon if delta >= self.total.delta else math.inf
-
-    def equivalents(self) -> list[tuple[float, float]]:
-        """The promised pair."""
-        return [(self.total.epsilon, self.total.delta)]
-
-    def explain(self, delta: float = 1e-6) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        lines = []
-        if self.guarantee != "GDP":
-            lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
-        epsilon, own = self.total.epsilon, self.total.delta
-        lines.append(
-            f"Privacy: (epsilon={epsilon:.6g}, delta={own:.3g})-DP in total; {self.relation}"
-        )
-        return "\n".join(lines)
+__all__ = ["objective_perturbation"]
 
 
 def objective_perturbation(
@@ -128,11 +84,10 @@ def objective_perturbation(
     label = f"objective_perturbation({objective.loss.name}, n={request.n}, p={request.dimension})"
     charge_shared(ledger, privacy, privacy, label)
     answer = perturbed_minimiser(curator, terms)
-    parts = Guarantee(request.noise.guarantee, math.nan, RELATION, request.n, ())
     return request.fit(
         answer.value,
         model=repr(objective),
         method=f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}",
-        privacy=ApproximateGuarantee.of(parts, privacy),
+        privacy=Guarantee.of(privacy, request.noise, request.n),
         binary_response=objective.loss.binary_response,
     )

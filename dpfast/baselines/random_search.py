@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from dpfast.baselines.searched import Searched, checked_noise, guarantee_of
+from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.curator.selection import best_of_random_trials, plan_selection
 from dpfast.curator.vectors import RecordValues
 from dpfast.inference.request import charge_shared
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 
 __all__ = ["random_search"]
 
@@ -88,7 +88,7 @@ def random_search(
         path=np.empty((0, box.dimension)),
         scores=np.array([found.score]),
         method=f"random search, {mean_trials:g} trials on average, epsilon {plan.trial:.3g} each",
-        privacy=guarantee_of(total.mu, n_records, own, source),
+        privacy=guarantee_of(total, n_records, own, source),
     )
 
 

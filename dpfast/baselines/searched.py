@@ -7,13 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput
-from dpfast.inference.request import RELATION
-from dpfast.inference.results import Guarantee
+from dpfast.inference.guarantees import Guarantee
+from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Searched", "checked_noise", "guarantee_of"]
+__all__ = ["Searched", "guarantee_of"]
 
 Array = NDArray[np.float64]
 
@@ -41,24 +40,8 @@ class Searched(NamedTuple):
     privacy: Guarantee
 
 
-def checked_noise(noise: NoiseSource | None) -> NoiseSource:
-    """The noise source of a call, operating-system entropy by default."""
-    if noise is None:
-        return EntropyNoise()
-    if not isinstance(noise, NoiseSource):
-        raise InvalidInput(
-            "noise must be a dpfast noise source such as dpfast.SeededNoise(0); received "
-            f"{noise!r}."
-        )
-    return noise
-
-
-def guarantee_of(mu: float, n: int, ledger: Ledger, noise: NoiseSource) -> Guarantee:
+def guarantee_of(total: GDP, n: int, ledger: Ledger, noise: NoiseSource) -> Guarantee:
     """The guarantee of a search whose charges are in this ledger."""
-    return Guarantee(
-        guarantee=noise.guarantee,
-        mu=mu,
-        relation=RELATION,
-        n=n,
-        entries=tuple((entry.label, entry.charged.mu) for entry in ledger.entries),
+    return Guarantee.of(
+        total, noise, n, [(entry.label, entry.charged.mu) for entry in ledger.entries]
     )

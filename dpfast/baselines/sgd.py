@@ -10,68 +10,20 @@ import numpy as np
 from dpfast.baselines.clipping import clipped_objective, default_step_size
 from dpfast.curator.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.request import (
-    RELATION,
     Request,
     charge_shared,
     checked_start,
     checked_steps,
 )
-from dpfast.inference.results import Fit, Guarantee
+from dpfast.inference.results import Fit
 from dpfast.models import Loss
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["SampledGuarantee", "dp_sgd"]
-
-
-class SampledGuarantee(Guarantee):
-    """The guarantee of a sequence of subsampled steps: one pair (epsilon, delta).
-
-    Attributes
-    ----------
-    total : ApproxDP
-        What is promised.
-    mu : float
-        A Gaussian-DP parameter that holds as well, but ignores what sampling buys and is
-        therefore much weaker; ``entries`` are in that currency.
-    """
-
-    total: ApproxDP
-
-    @classmethod
-    def of(cls, parts: Guarantee, total: ApproxDP) -> SampledGuarantee:
-        made = cls(*parts)
-        made.total = total
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SampledGuarantee.of, (Guarantee(*self), self.total)
-
-    def epsilon(self, delta: float) -> float:
-        """An epsilon that holds at ``delta``: the promised one if ``delta`` is at least its own."""
-        try:
-            unamplified = super().epsilon(delta)
-        except InvalidBudget:  # mu beyond what can be expressed as (epsilon, delta)
-            unamplified = float("inf")
-        return min(unamplified, self.total.epsilon) if delta >= self.total.delta else unamplified
-
-    def equivalents(self) -> list[tuple[float, float]]:
-        """The promised pair."""
-        return [self.total.values()]  # type: ignore[list-item]
-
-    def __str__(self) -> str:
-        epsilon, delta = self.total.values()
-        lines = []
-        if self.guarantee != "GDP":
-            lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
-        lines.append(
-            f"Privacy: (epsilon={epsilon:.6g}, delta={delta:.3g})-DP in total; {self.relation}"
-        )
-        lines.append(f"  also {self.mu:.4g}-GDP, a weaker statement that ignores the sampling")
-        lines.append(f"  spent on {len(self.entries)} gradients of Poisson samples")
-        return "\n".join(lines)
+__all__ = ["dp_sgd"]
 
 
 def dp_sgd(
@@ -182,7 +134,6 @@ def dp_sgd(
     if average:
         theta = np.mean(iterates[-max(1, round(average * n_steps)) :], axis=0)
     step = (plan.receipt.query, plan.receipt.mu)
-    parts = Guarantee(request.noise.guarantee, plan.mu, RELATION, request.n, (step,) * n_steps)
     return request.fit(
         theta,
         model=repr(objective),
@@ -190,7 +141,8 @@ def dp_sgd(
             f"DP-SGD, {n_steps} steps of size {step_size:g}, sampling rate {sampling_rate:g}, "
             f"noise multiplier {plan.multiplier:.4g}, average={average:g}"
         ),
-        privacy=SampledGuarantee.of(parts, budget),
+        # the mu of all steps holds as well, but ignores what sampling buys
+        privacy=Guarantee.of(budget, request.noise, request.n, (step,) * n_steps, mu=plan.mu),
         iterates=iterates,
         binary_response=objective.loss.binary_response,
     )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.inference.results import Guarantee
+from dpfast.inference.guarantees import Guarantee
 
 __all__ = ["Tuning"]
 
@@ -78,5 +78,5 @@ class Tuning(NamedTuple):
         for name, value in found.items():
             if isinstance(value, np.ndarray):
                 found[name] = value.tolist()
-        found["privacy"] = self.privacy._asdict()
+        found["privacy"] = self.privacy.to_dict()
         return found

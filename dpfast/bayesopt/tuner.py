@@ -17,12 +17,12 @@ from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.updates import Update
 from dpfast.curator.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.inference.request import RELATION, charge_shared
-from dpfast.inference.results import Guarantee
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.request import charge_shared
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 
 __all__ = ["Tuner"]
 
@@ -136,13 +136,7 @@ class Tuner:
             schedule=schedule,
             average=average,
         )
-        if noise is None:
-            noise = EntropyNoise()
-        elif not isinstance(noise, NoiseSource):
-            raise InvalidInput(
-                "noise must be a dpfast noise source such as dpfast.SeededNoise(0); received "
-                f"{noise!r}."
-            )
+        self._noise = noise = checked_noise(noise)
         if training is not None and not isinstance(training, TrainingCost):
             raise InvalidInput(
                 f"training must be a dpfast.bayesopt.TrainingCost; received {training!r}."
@@ -269,12 +263,11 @@ class Tuner:
             noise_scales=tuple(search.noise_scales),
             traces=tuple(search.traces),
             method=self._settings.describe(),
-            privacy=Guarantee(
-                guarantee=self._values.guarantee,
-                mu=self._total.mu,
-                relation=RELATION,
-                n=self._values.n,
-                entries=tuple((entry.label, entry.spend.mu) for entry in self._ledger.entries),
+            privacy=Guarantee.of(
+                self._total,
+                self._noise,
+                self._values.n,
+                [(entry.label, entry.spend.mu) for entry in self._ledger.entries],
             ),
             lost_steps=self.steps_paid - len(search.gradients),
         )

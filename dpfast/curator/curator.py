@@ -79,11 +79,6 @@ class Curator:
         constants = objective.constants()
         self._shared_plan = None if constants is None else shared_planner(constants, self._layout)
 
-    @property
-    def guarantee(self) -> str:
-        """What the noise source promises: "GDP" or "none (simulation)"."""
-        return self._noise.guarantee
-
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
         """Release mean score, mean Hessian and mean score covariance at one parameter.
 

@@ -7,6 +7,7 @@ exactly that; a ledger in zCDP or in Gaussian DP can pay.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -95,7 +96,9 @@ class GradientCurator:
 
     def with_ledger(self, ledger: Ledger) -> GradientCurator:
         """The same curator, paid by another ledger (a child of this one's)."""
-        return GradientCurator(self._records, self.objective, ledger, self._noise, self._threads)
+        other = copy.copy(self)  # what was compiled stays compiled
+        other.ledger = ledger
+        return other
 
     def check(self, rho: float) -> None:
         """Refuse from public numbers a budget of which one gradient could not be released."""

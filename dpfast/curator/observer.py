@@ -20,7 +20,7 @@ from dpfast.curator.answers import NOTHING, Answer, Receipt, answer_of
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_together
-from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 
 __all__ = [
     "OBSERVER",
@@ -66,6 +66,7 @@ def source_of_noise(noise: NoiseSource) -> NoiseSource:
     records, which an audit holds fixed while it replaces a record: its observer has a method
     ``source(noise)``.  Other observers need none.
     """
+    noise = checked_noise(noise)
     replace = getattr(OBSERVER.get(), "source", None)
     return noise if replace is None else replace(noise)
 

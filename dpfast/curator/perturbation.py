@@ -23,7 +23,7 @@ from dpfast.privacy.sensitivity_release import objective_perturbation_scale
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-__all__ = ["PerturbationTerms", "perturbation_terms", "perturbed_minimiser"]
+__all__ = ["PerturbationTerms", "paid_minimiser", "perturbation_terms", "perturbed_minimiser"]
 
 #: Parts of epsilon and delta spent on the noise that covers the tolerance of the search.
 OUTPUT_SHARE = 1.0 / 64.0
@@ -98,9 +98,7 @@ def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> Per
     return PerturbationTerms(budget, plan, scale, distance, receipt)
 
 
-def perturbed_minimiser(
-    curator: Curator, terms: PerturbationTerms, *, paid: bool = False
-) -> Answer:
+def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
     """Release the minimiser of the tilted objective.
 
     Parameters
@@ -108,16 +106,18 @@ def perturbed_minimiser(
     curator : Curator
         Its objective has the ridge the terms were made for.
     terms : PerturbationTerms
-    paid : bool
-        Whether an earlier charge covers it (the fallback of a certified release).
 
     Privacy
     -------
     Charges ``terms.budget`` (claims R10 and R23): the tilt makes the minimiser private, the noise
     on the output covers the tolerance of the search.
     """
-    if not paid:
-        curator.ledger.charge(terms.budget, terms.receipt.query)
+    curator.ledger.charge(terms.budget, terms.receipt.query)
+    return paid_minimiser(curator, terms)
+
+
+def paid_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
+    """The same where ``terms.budget`` was charged before: the fallback of a certified release."""
     p = terms.plan.dimension
     tilt = normal_vector(terms.tilt_scale, p, curator._noise)
     value = certified_minimiser(curator, terms.plan, tilt).theta

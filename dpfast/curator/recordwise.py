@@ -1,7 +1,7 @@
 """Gradients from a user's function, held to their declared bounds record by record.
 
 Whatever the function does, a record contributes a finite vector of at most the declared norm, and
-nothing it does on particular records is visible from outside: no exception, no warning of NumPy's.
+nothing it does on particular records is visible from outside: no exception, no warning.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.quiet import quiet
 from dpfast.data import Records
+from dpfast.kernels.user_gradients import CompiledGradients
 from dpfast.models.nonconvex import PerRecordObjective
 
 __all__ = ["RecordGradients"]
 
 Array = NDArray[np.float64]
+
+#: Records from which compiling the function is worth its seconds; public.
+COMPILE_FROM = 10_000
 
 
 class RecordGradients:
@@ -25,6 +30,9 @@ class RecordGradients:
     def __init__(self, objective: PerRecordObjective, records: Records) -> None:
         self._objective = objective
         self._records = records
+        self._compiled: CompiledGradients | None = None
+        if not objective.vectorized and records.n >= COMPILE_FROM:
+            self._compiled = objective.compiled(records.n_covariates)
 
     def depth(self) -> int:
         """Most sequential roundings of a record's contribution (claim C11).
@@ -57,7 +65,7 @@ class RecordGradients:
         if losses is None:
             raise TypeError("the objective has no losses.")
         total = 0.0
-        with np.errstate(all="ignore"):
+        with quiet():
             for X, y in self._blocks():
                 total += float(np.sum(losses(theta, X, y)))
         return total / divisor
@@ -72,29 +80,67 @@ class RecordGradients:
                 yield rows, y[first : first + size]
 
     def _clipped(self, theta: Array, X: Array, y: Array) -> Array:
-        rows = self._evaluate(theta, X, y)
-        if rows is None:  # one bad record must not take the others with it
-            rows = np.zeros((len(y), self._objective.dimension))
-            for i in range(len(y)):
-                single = self._evaluate(theta, X[i : i + 1], y[i : i + 1])
-                if single is not None:
-                    rows[i] = single[0]
-        # a record that is not finite counts for nothing, as everywhere
+        # a record that is not finite counts for nothing, as everywhere; nor does the function see it
         usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
+        if not usable.all():
+            X, y = np.where(usable[:, None], X, 0.0), np.where(usable, y, 0.0)
+        with quiet():
+            if self._objective.vectorized:
+                rows = self._together(theta, X, y)
+            else:
+                rows = self._one_by_one(theta, X, y, usable)
         rows[~usable] = 0.0
         return _clip_rows(rows, self._objective.lipschitz)
+
+    def _one_by_one(
+        self, theta: Array, X: Array, y: Array, usable: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Each row from its record alone; zero where the function raises."""
+        rows = np.zeros((len(y), self._objective.dimension))
+        if self._compiled is not None:
+            self._compiled(
+                theta.copy(), np.ascontiguousarray(X), np.ascontiguousarray(y), rows, usable
+            )
+            return rows
+        for i in np.flatnonzero(usable):
+            single = self._evaluate(theta, X[i : i + 1], y[i : i + 1])
+            if single is not None:
+                rows[i] = single[0]
+        return rows
+
+    def _together(self, theta: Array, X: Array, y: Array) -> Array:
+        """All rows from one call, of a function for which the caller vouches.
+
+        Where a record makes it raise, that record alone counts for nothing.  It is found by the
+        same call with parts of the rows replaced by the fixed row, zero: the others' rows come from
+        calls of the same shape, so that whoever vouched has vouched for them, too.
+        """
+        rows = np.zeros((len(y), self._objective.dimension))
+        parts = [(0, len(y))]
+        while parts:
+            first, last = parts.pop()
+            inside = np.zeros(len(y), dtype=bool)
+            inside[first:last] = True
+            whole = last - first == len(y)
+            some = (X, y) if whole else (np.where(inside[:, None], X, 0.0), np.where(inside, y, 0))
+            found = self._evaluate(theta, *some)
+            if found is not None:
+                rows[first:last] = found[first:last]
+            elif last - first > 1:
+                middle = (first + last) // 2
+                parts += [(first, middle), (middle, last)]
+        return rows
 
     def _evaluate(self, theta: Array, X: Array, y: Array) -> Array | None:
         """A fresh array of the right shape, or None."""
         try:
-            with np.errstate(all="ignore"):
-                # copies, so that the function can change neither records nor parameters
-                found = np.array(
-                    self._objective.gradients(theta.copy(), X.copy(), y.copy()), dtype=np.float64
-                )
-        except MemoryError:
+            # copies, so that the function can change neither records nor parameters
+            found = np.array(
+                self._objective.gradients(theta.copy(), X.copy(), y.copy()), dtype=np.float64
+            )
+        except KeyboardInterrupt:
             raise
-        except Exception:
+        except BaseException:  # also sys.exit() and a lack of memory: they may depend on values
             return None
         return found if found.shape == (len(y), self._objective.dimension) else None
 

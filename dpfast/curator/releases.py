@@ -10,6 +10,7 @@ functional's noise follows from the records: it is drawn from and forgotten here
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -18,16 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from dpfast.curator.answers import Receipt
+from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.certified import Minimiser, certified_minimiser, certified_plan
 from dpfast.curator.leverage import Leverage
 from dpfast.curator.observer import OBSERVER, Release
+from dpfast.curator.perturbation import PerturbationTerms, paid_minimiser
 from dpfast.curator.smooth import smooth_minimiser
 from dpfast.curator.terms import FunctionalTerms, Measure, ParameterTerms, Terms
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.models import Domain
 from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
+from dpfast.privacy.paid import PaidAnswers
 from dpfast.privacy.scaled_release import release_scaled
 from dpfast.privacy.sensitivity_condition import LogScale, largest_count
 from dpfast.privacy.sensitivity_release import COUNT, scaled_count
@@ -55,7 +58,7 @@ class CountAnswer(NamedTuple):
     receipt: Receipt
 
 
-class CertifiedRelease:
+class CertifiedRelease(PaidAnswers):
     """A certificate and one release, for one charge.
 
     Parameters
@@ -75,8 +78,9 @@ class CertifiedRelease:
     Privacy
     -------
     Opening charges ``terms.budget`` before any record is touched (claims R5 to R8 and R20 to R27
-    of ``dpfast/privacy/PROOFS-release.md``).  How long the search for the minimiser takes depends
-    on the records and is not protected.
+    of ``dpfast/privacy/PROOFS-release.md``).  Every part is released once, by this object alone: a
+    copy or a forked process cannot (claim C48).  How long the search for the minimiser takes
+    depends on the records and is not protected.
     """
 
     def __init__(
@@ -99,13 +103,19 @@ class CertifiedRelease:
         self._curator = curator
         self._domain = domain
         self._minimiser: Minimiser | None = None
+        self._searching = threading.Lock()
         second = ["largest eigenvalue"] * (terms.certificates - 1)
-        self._left = ["certificate", *second, terms.what]
+        fallback = ["fallback"] if terms.reserve else []
         curator.ledger.charge(terms.budget, terms.label)
+        super().__init__(
+            ["certificate", *second, terms.what, *fallback],
+            "it was not paid for, is used, or was asked before the certificate. Open "
+            "another CertifiedRelease.",
+        )
 
     def certificate(self) -> CountAnswer:
         """Release the count of steps with discrete Laplace noise (claims R5 and R31)."""
-        self._use("certificate")
+        self._take("certificate")
         plan = self.plan
         found = self._found()
         claim = "R5"
@@ -128,7 +138,7 @@ class CertifiedRelease:
         scale : LogScale
             From :func:`~dpfast.curator.terms.largest_scale` with the released lower bound.
         """
-        self._use("largest eigenvalue")
+        self._take("largest eigenvalue", after="certificate")
         count = largest_count(self._found().largest, scale)
         return self._count("largest eigenvalue", "R28", (scale,), count)
 
@@ -161,7 +171,7 @@ class CertifiedRelease:
             raise InvalidInput(
                 "a leverage certificate bounds the noise of the directions it was opened with only."
             )
-        self._use("functional")
+        self._take("functional", after="certificate", forgo="fallback")
         if not len(directions) == len(choices) == self.terms.n_functionals:
             raise BudgetExceeded(
                 f"{self.terms.n_functionals} functional(s) were paid for; received "
@@ -190,7 +200,7 @@ class CertifiedRelease:
 
     def parameter(self, choice: ParameterTerms) -> Array:
         """Release the minimiser with normal noise of a public scale (claim R4)."""
-        self._use("parameter")
+        self._take("parameter", after="certificate", forgo="fallback")
         shift, scale = choice.shift, choice.noise_scale
         receipt = Receipt("parameter", self.plan.claim, shift / scale, shift, scale)
         question = ("parameter", receipt.mu, choice)
@@ -209,21 +219,33 @@ class CertifiedRelease:
         psi = unit * self.measure.radius / math.sqrt(choice.l0) * length
         return choice.multiplier * (choice.factors.A * delta + choice.factors.Bc * psi)
 
-    def _use(self, query: str) -> None:
-        if query not in self._left or (query != "certificate" and "certificate" in self._left):
+    def fallback(self, curator: Curator, terms: PerturbationTerms) -> Answer:
+        """Release the perturbed minimiser in place of what was not certified (claim R24).
+
+        Parameters
+        ----------
+        curator : Curator
+            Of the same records, with the ridge the terms were made for.
+        terms : PerturbationTerms
+            Within the budget that is left beside the certificate.
+        """
+        left = self.terms.epsilon - self.terms.epsilon1, self.terms.reserve
+        if not (terms.budget.epsilon <= left[0] and terms.budget.delta <= left[1]):
             raise BudgetExceeded(
-                f"{query!r} was not paid for, is used, or was asked before the certificate. "
-                "Nothing was spent and no record was touched. Open another CertifiedRelease."
+                f"the fallback costs {terms.budget!r} and {left!r} was kept for it. Nothing was "
+                "released. Plan it with what was kept."
             )
-        self._left.remove(query)
+        self._take("fallback", after="certificate", forgo=self.terms.what)
+        return paid_minimiser(curator, terms)
 
     def _found(self) -> Minimiser:
-        if self._minimiser is None:
-            if isinstance(self.plan, SmoothPlan):
-                self._minimiser = smooth_minimiser(self._curator, self.plan)
-            else:
-                self._minimiser = certified_minimiser(self._curator, self.plan)
-        return self._minimiser
+        with self._searching:  # two threads would search twice
+            if self._minimiser is None:
+                if isinstance(self.plan, SmoothPlan):
+                    self._minimiser = smooth_minimiser(self._curator, self.plan)
+                else:
+                    self._minimiser = certified_minimiser(self._curator, self.plan)
+            return self._minimiser
 
     def _observe(
         self, parameters: tuple[Any, ...], receipt: Receipt, value: Any, draw: Callable[[], Any]

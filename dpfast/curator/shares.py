@@ -35,11 +35,6 @@ class Shares:
         self._values = values
         self._noise = source_of_noise(noise)
 
-    @property
-    def guarantee(self) -> str:
-        """What the noise source promises: "GDP" or "none (simulation)"."""
-        return self._noise.guarantee
-
     def receipt(self, mu: float) -> Receipt:
         """What :meth:`excess` would release; touches nothing, costs nothing."""
         sensitivity = share_sensitivity(self.n)

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from dpfast.curator.amplification import noise_multiplier
 from dpfast.curator.answers import Answer, Receipt
-from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, RecordKernel
 from dpfast.privacy.budget import ApproxDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.paid import PaidAnswers
 from dpfast.privacy.sensitivity_baselines import sampled_mean
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def plan_sampling(
     return SamplingPlan(budget, sampling_rate, n_steps, multiplier, total_mu, receipt)
 
 
-class SampledGradients:
+class SampledGradients(PaidAnswers):
     """A fixed number of noisy gradients, each over a fresh Poisson sample of the records.
 
     Parameters
@@ -90,7 +91,8 @@ class SampledGradients:
     Privacy
     -------
     Opening charges ``plan.budget``: the whole sequence, with parameters chosen adaptively, is
-    (epsilon, delta)-DP (claims B6 to B8 of PROOFS-baselines.md).  A further question is refused.
+    (epsilon, delta)-DP (claims B6 to B8 of PROOFS-baselines.md).  A further question is refused,
+    and so is any question to a copy or in a forked process (claim C48).
     """
 
     def __init__(self, curator: Curator, plan: SamplingPlan) -> None:
@@ -99,7 +101,11 @@ class SampledGradients:
         curator.ledger.charge(plan.budget, f"{plan.n_steps} sampled gradients")
         self._curator = curator
         self._plan = plan
-        self._remaining = plan.n_steps
+        super().__init__(
+            [plan.receipt.query] * plan.n_steps,
+            f"all {plan.n_steps} sampled gradients that were paid for are used. Plan more steps "
+            "from the start.",
+        )
 
     def gradient(self, theta: Array) -> Answer:
         """Release the sum of the scores of a fresh sample / expected size of a sample.
@@ -109,13 +115,8 @@ class SampledGradients:
         theta : ndarray of shape (p,)
             Public or released.
         """
-        if not self._remaining:
-            raise BudgetExceeded(
-                f"all {self._plan.n_steps} sampled gradients that were paid for are used. Nothing "
-                "was spent and no record was touched. Plan more steps from the start."
-            )
-        self._remaining -= 1
         receipt = self._plan.receipt
+        self._take(receipt.query)
         value = self._sampled_sum(theta)
         return self._curator._release((receipt.query, receipt.mu, theta), receipt, value)
 

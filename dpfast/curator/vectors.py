@@ -100,11 +100,6 @@ class RecordValues:
         self._file: str | None = None
 
     @property
-    def guarantee(self) -> str:
-        """What the noise source promises: "GDP" or "none (simulation)"."""
-        return self._noise.guarantee
-
-    @property
     def n_points(self) -> int:
         """Number of values told for each record so far."""
         return sum([len(chunk) for chunk in self._chunks])

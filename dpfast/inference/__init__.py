@@ -1,6 +1,7 @@
 """From a trajectory of noisy answers to estimates, standard errors and intervals."""
 
-from dpfast.inference.results import Fit, Guarantee
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import gradient_descent_noise, newton_noise, sandwich_covariance
 
 __all__ = ["Fit", "Guarantee", "gradient_descent_noise", "newton_noise", "sandwich_covariance"]

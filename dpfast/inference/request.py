@@ -13,15 +13,15 @@ from dpfast.curator import Curator
 from dpfast.data import as_records
 from dpfast.data.groups import checked_group_size, grouped
 from dpfast.errors import InvalidInput
-from dpfast.inference.results import Fit, Guarantee
+from dpfast.inference.guarantees import RELATION, Guarantee
+from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss, resolve_weighting
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 
 __all__ = [
-    "RELATION",
     "Request",
     "charge_shared",
     "checked_free_scale",
@@ -31,7 +31,6 @@ __all__ = [
     "objective_of",
 ]
 
-RELATION = "neighbours differ in the replacement of one record; n is public"
 GROUP_RELATION = (
     "neighbours differ in the replacement of one person with up to {m} rows; the number of "
     "persons is public"
@@ -76,14 +75,7 @@ class Request:
             raise InvalidInput(
                 "X has no columns and fit_intercept is False: there is nothing to fit."
             )
-        if noise is None:
-            noise = EntropyNoise()
-        elif not isinstance(noise, NoiseSource):
-            raise InvalidInput(
-                "noise must be a dpfast noise source such as dpfast.SeededNoise(0); received "
-                f"{noise!r}."
-            )
-        self.noise = noise
+        self.noise = checked_noise(noise)
         if threads is None:
             threads = 0
         elif isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
@@ -121,14 +113,9 @@ class Request:
     def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
         """The guarantee of a method whose every charge is in Gaussian DP."""
         m = self.group_size
-        entries = tuple([(label, m * spend.mu) for label, spend, _ in ledger.entries])
-        return Guarantee(
-            guarantee=self.noise.guarantee,
-            mu=total.mu,
-            relation=RELATION if m == 1 else GROUP_RELATION.format(m=m),
-            n=self.n_units,
-            entries=entries,
-        )
+        entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
+        relation = RELATION if m == 1 else GROUP_RELATION.format(m=m)
+        return Guarantee.of(total, self.noise, self.n_units, entries, relation=relation)
 
     def fit(
         self,

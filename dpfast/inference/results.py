@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import (
     Contrast,
     WaldTest,
@@ -21,79 +20,7 @@ from dpfast.inference.hypotheses import (
 from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.linalg import intervals
 
-__all__ = ["Fit", "Guarantee"]
-
-
-class Guarantee(NamedTuple):
-    """What was spent, on what, and what it promises.
-
-    Attributes
-    ----------
-    guarantee : str
-        ``"GDP"``; ``"none (simulation)"`` for seeded noise; ``"none (not private)"`` for a
-        comparison fit.
-    mu : float
-        Total Gaussian-DP parameter, inference included; ``inf`` for a fit that is not private.
-    relation : str
-        Neighbouring relation the guarantee is under.
-    n : int
-        Number of records, public.
-    entries : tuple of (str, float)
-        Each charge: what it was for, and its ``mu``.  Their squares add up to at most ``mu^2``.
-    """
-
-    guarantee: str
-    mu: float
-    relation: str
-    n: int
-    entries: tuple[tuple[str, float], ...]
-
-    def epsilon(self, delta: float) -> float:
-        """Smallest epsilon with (epsilon, delta)-DP, rounded up."""
-        if self.mu == np.inf:
-            return float("inf")
-        from dpfast.privacy.budget import gdp_epsilon
-
-        return gdp_epsilon(self.mu, delta)
-
-    def explain(self, delta: float = 1e-6) -> str:
-        """The guarantee in plain words: what an attacker can do at best.
-
-        Parameters
-        ----------
-        delta : float
-            For the (epsilon, delta) reading; far below ``1/n``.
-        """
-        if self.mu == np.inf:
-            return str(self)
-        from dpfast.privacy.tradeoff import explain
-
-        text = explain(self.mu, delta)
-        if self.guarantee != "GDP":
-            text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
-        return text
-
-    def equivalents(self) -> list[tuple[float, float]]:
-        """``(epsilon, delta)`` at ``delta = 1/n^2`` and ``1e-6``."""
-        deltas = [1e-6] if self.n < 2 else [1.0 / self.n**2, 1e-6]
-        return [(self.epsilon(delta), delta) for delta in deltas]
-
-    def __str__(self) -> str:
-        if self.mu == np.inf:
-            return "Privacy: NONE. This fit is not private and could not be published."
-        lines = []
-        if self.guarantee != "GDP":
-            lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
-        lines.append(f"Privacy: {self.mu:.6g}-GDP in total; {self.relation}")
-        lines.append(
-            "  equivalent to "
-            + " and ".join(f"(epsilon={e:.4g}, delta={d:.3g})-DP" for e, d in self.equivalents())
-        )
-        for label, group in itertools.groupby(self.entries, key=lambda entry: entry[0]):
-            mus = [mu for _, mu in group]
-            times = f" ({len(mus)} times)" if len(mus) > 1 else ""
-            lines.append(f"  spent mu = {math.hypot(*mus):.4f} on {label}{times}")
-        return "\n".join(lines)
+__all__ = ["Fit"]
 
 
 class Fit:
@@ -314,12 +241,7 @@ class Fit:
             "model": self.model,
             "method": self.method,
             "warnings": list(self.warnings),
-            "privacy": {
-                "guarantee": self.privacy.guarantee,
-                "mu": self.privacy.mu,
-                "relation": self.privacy.relation,
-                "entries": [list(entry) for entry in self.privacy.entries],
-            },
+            "privacy": self.privacy.to_dict(),
         }
         if self._covariance is not None:
             table["bse"] = self.bse.tolist()
@@ -330,4 +252,4 @@ class Fit:
         terms = ", ".join(
             f"{name}={value:.4g}" for name, value in zip(self.names, self.params, strict=True)
         )
-        return f"<Fit {terms}; {self.privacy.guarantee}, mu={self.privacy.mu:g}>"
+        return f"<Fit {terms}; {self.privacy.headline}>"

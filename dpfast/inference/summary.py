@@ -15,7 +15,7 @@ WIDTH = 79
 
 def summary_text(fit: Fit) -> str:
     """Format ``fit`` as a table of at most 79 columns."""
-    private = fit.privacy.mu != float("inf")
+    private = fit.privacy.total is not None
     title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
     lines = [title.center(WIDTH).rstrip(), "=" * WIDTH]
     lines += _wrapped("Model:   ", fit.model)

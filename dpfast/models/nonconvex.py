@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InvalidInput
+from dpfast.kernels.user_gradients import CompiledGradients, compiled_gradients
 from dpfast.models.losses import check_constant
 
 __all__ = ["KL", "PerRecordObjective", "one_hidden_layer", "phase_retrieval"]
@@ -64,7 +65,8 @@ class PerRecordObjective:
     ----------
     gradients : callable
         ``gradients(theta, X, y)`` with X of shape (m, q) and y of shape (m,) returns the gradients
-        of m records, shape (m, dimension).  Row i must depend on record i and theta only.
+        of m records, shape (m, dimension).  It is called with one record at a time, m = 1, unless
+        ``vectorized``.
     dimension : int
         Number of parameters.
     lipschitz : float
@@ -77,20 +79,27 @@ class PerRecordObjective:
     n_covariates : int, optional
         Columns of X it expects; any if omitted.
     vectorized : bool
-        False calls ``gradients`` with one record at a time.  Slow, but then no row can depend on
-        another record, whatever the function does.
+        True calls ``gradients`` with many records at a time.  The guarantee then rests on the
+        caller, and says so: row i of the answer must depend on row i of the data only.  A function
+        that subtracts a mean over its rows, say, publishes what it likes.
     block_rows : int
-        Records per call.
+        Records per call if vectorized; rows are added up in blocks of as many.
     name : str
 
     Notes
     -----
-    What the function does on particular records must not show.  It is first called on two made-up
+    What the function does on particular records must not show.  It is first called on made-up
     records (zeros and ones), before anything is spent: errors and wrong shapes there are raised.
-    Later, a block on which it raises or returns a wrong shape is evaluated again one record at a
-    time, and a record on which it still does, or whose gradient is not finite, contributes zero.
-    What it prints, logs, warns about or remembers is outside of what this library can see, and so
-    is the time it takes: such channels are the user's.
+    Later, a record on which it raises or returns a wrong shape, or whose gradient is not finite,
+    contributes zero, and its warnings are silenced.  A record with an entry that is not finite
+    contributes zero, too, and the function is given zeros in its place.
+
+    Record by record the function is compiled if Numba (``dpfast[numba]``) is installed, can compile
+    it, and there are at least 10,000 records; else it is called from Python, some hundred times
+    slower.  What Numba compiles sees global variables as they were then.
+
+    What the function prints, logs or remembers from call to call is outside of what this library
+    can see, and so is the time and the memory it takes: such channels are the user's.
 
     Examples
     --------
@@ -112,7 +121,7 @@ class PerRecordObjective:
         smoothness: float,
         losses: Gradients | None = None,
         n_covariates: int | None = None,
-        vectorized: bool = True,
+        vectorized: bool = False,
         block_rows: int = 4096,
         name: str | None = None,
     ) -> None:
@@ -136,13 +145,45 @@ class PerRecordObjective:
             smoothness, "smoothness", "the largest change of a gradient per distance"
         )
         self.n_covariates = n_covariates
+        if not isinstance(vectorized, (bool, np.bool_)):
+            raise InvalidInput(
+                f"vectorized must be True or False; received a {type(vectorized).__name__}."
+            )
         self.vectorized = bool(vectorized)
-        self.block_rows = int(block_rows) if vectorized else 1
+        self.block_rows = int(block_rows)
+        self._vetted = False
         self.name = name or getattr(gradients, "__name__", type(gradients).__name__)
 
     def ridge_gradient(self, theta: Array) -> Array | float:
         """Gradient of the public penalty: none."""
         return 0.0
+
+    @property
+    def vouched(self) -> tuple[str, ...]:
+        """What the caller vouches for, in words; nothing unless ``vectorized``."""
+        if not self.vectorized or self._vetted:
+            return ()
+        return (
+            f"row i of what {self.name} returns, or that it raises, depends on row i of the data "
+            "only",
+        )
+
+    def compiled(self, n_covariates: int) -> CompiledGradients | None:
+        """A compiled loop over records, if Numba can make one that does what the function does.
+
+        Tried on made-up records.
+        """
+        loop = compiled_gradients(self.gradients)
+        if loop is not None:
+            X, y, theta = *_made_up(n_covariates), np.zeros(self.dimension)
+            out = np.zeros((len(y), self.dimension))
+            loop(theta, X, y, out, np.ones(len(y), dtype=bool))
+            with np.errstate(all="ignore"):
+                plain = [self.gradients(theta.copy(), X[i : i + 1], y[i : i + 1]) for i in (0, 1)]
+                same = np.allclose(out, np.concatenate(plain), rtol=1e-9, equal_nan=True)
+            if not same:
+                return None
+        return loop
 
     def rehearse(self, n_covariates: int) -> None:
         """Call the function on made-up records and raise what is wrong with it.
@@ -156,24 +197,44 @@ class PerRecordObjective:
             raise InvalidInput(
                 f"{self.name} is for {self.n_covariates} covariates and X has {n_covariates}."
             )
-        rows = 2 if self.vectorized else 1
-        X, y = np.zeros((rows, n_covariates)), np.zeros(rows)
-        X[-1], y[-1] = 1.0, 1.0
+        X, y = _made_up(n_covariates)
         theta = np.zeros(self.dimension)
+        if self.vectorized:
+            self._rehearse(theta, X, y)
+        for i in range(len(y) if not self.vectorized else 0):
+            self._rehearse(theta, X[i : i + 1], y[i : i + 1])
+
+    def _rehearse(self, theta: Array, X: Array, y: Array) -> None:
+        rows = len(y)
         with np.errstate(all="ignore"):
-            found: Any = np.asarray(self.gradients(theta, X.copy(), y.copy()))
+            found: Any = np.asarray(self.gradients(theta.copy(), X.copy(), y.copy()))
         if found.shape != (rows, self.dimension) or found.dtype.kind not in "fiub":
             raise InvalidInput(
                 f"{self.name} must return one gradient per record, shape {(rows, self.dimension)} "
-                f"for {rows} records, of real numbers; on made-up records it returned shape "
+                f"for {rows} record(s), of real numbers; on made-up records it returned shape "
                 f"{found.shape} and dtype {found.dtype}."
             )
 
     def __repr__(self) -> str:
         return (
             f"PerRecordObjective({self.name}, dimension={self.dimension}, "
-            f"lipschitz={self.lipschitz:g}, smoothness={self.smoothness:g})"
+            f"lipschitz={self.lipschitz:g}, smoothness={self.smoothness:g}"
+            + ", vectorized=True)" * bool(self.vouched)
+            + ")" * (not self.vouched)
         )
+
+
+def _made_up(n_covariates: int) -> tuple[Array, Array]:
+    """Two records, of zeros and of ones."""
+    X, y = np.zeros((2, n_covariates)), np.zeros(2)
+    X[-1], y[-1] = 1.0, 1.0
+    return X, y
+
+
+def _of_the_library(objective: PerRecordObjective) -> PerRecordObjective:
+    """An objective whose rows are known not to mix: nobody has to vouch for them."""
+    objective._vetted = True
+    return objective
 
 
 def phase_retrieval(
@@ -208,14 +269,17 @@ def phase_retrieval(
     def losses(theta: Array, X: Array, y: Array) -> Array:
         return 0.25 * residuals(theta, X, y)[2] ** 2
 
-    return PerRecordObjective(
-        gradients,
-        dimension=n_covariates,
-        lipschitz=lipschitz,
-        smoothness=3.0 if smoothness is None else smoothness,
-        losses=losses,
-        n_covariates=n_covariates,
-        name="phase_retrieval",
+    return _of_the_library(
+        PerRecordObjective(
+            gradients,
+            dimension=n_covariates,
+            lipschitz=lipschitz,
+            smoothness=3.0 if smoothness is None else smoothness,
+            losses=losses,
+            n_covariates=n_covariates,
+            vectorized=True,
+            name="phase_retrieval",
+        )
     )
 
 
@@ -269,12 +333,15 @@ def one_hidden_layer(
         r = forward(theta, X, y)[3]
         return corner**2 * (np.sqrt(1.0 + (r / corner) ** 2) - 1.0)
 
-    return PerRecordObjective(
-        gradients,
-        dimension=hidden * (width + 1),
-        lipschitz=lipschitz,
-        smoothness=smoothness,
-        losses=losses,
-        n_covariates=n_covariates,
-        name="one_hidden_layer",
+    return _of_the_library(
+        PerRecordObjective(
+            gradients,
+            dimension=hidden * (width + 1),
+            lipschitz=lipschitz,
+            smoothness=smoothness,
+            losses=losses,
+            n_covariates=n_covariates,
+            vectorized=True,
+            name="one_hidden_layer",
+        )
     )

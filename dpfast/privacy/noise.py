@@ -17,19 +17,32 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput
 from dpfast.kernels.sampler import ExactSampler, scaled_floor
 
-__all__ = ["EntropyNoise", "NoiseSource", "SeededNoise"]
+__all__ = [
+    "SIMULATION",
+    "EntropyNoise",
+    "NoiseSource",
+    "SeededNoise",
+    "checked_noise",
+    "is_genuine",
+]
+
+#: What a result says whose noise was not genuine.
+SIMULATION = "none (simulation)"
 
 
 class NoiseSource:
     """Base of the noise sources.
 
-    Attributes
-    ----------
-    guarantee : str
-        ``"GDP"`` if results carry the privacy guarantee, ``"none (simulation)"`` if not.
+    A source of one's own is for simulation, whatever it says of itself: results carry a guarantee
+    with :class:`EntropyNoise` only (:func:`is_genuine`).
     """
 
-    guarantee: str = "none (simulation)"
+    __slots__ = ()
+
+    @property
+    def guarantee(self) -> str:
+        """``"GDP"`` if results carry the privacy guarantee, ``"none (simulation)"`` if not."""
+        return "GDP" if is_genuine(self) else SIMULATION
 
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
         """``floor(2**bits * Z)`` for ``size`` independent standard normals."""
@@ -47,7 +60,7 @@ class EntropyNoise(NoiseSource):
     value.  Bytes are fetched a page at a time, erased as they are used, and never survive a fork.
     """
 
-    guarantee = "GDP"
+    __slots__ = ("_sampler",)
 
     def __init__(self) -> None:
         self._sampler = ExactSampler(os.urandom)
@@ -74,7 +87,7 @@ class SeededNoise(NoiseSource):
         Any non-negative integer, of any size; all of it is used.
     """
 
-    guarantee = "none (simulation)"
+    __slots__ = ("_draw", "_entropy", "_generator")
 
     def __init__(self, seed: int | np.random.SeedSequence) -> None:
         if isinstance(seed, np.random.SeedSequence):
@@ -105,3 +118,23 @@ class SeededNoise(NoiseSource):
 def random_name() -> str:
     """32 hexadecimal digits that nothing else is called: no noise, but random all the same."""
     return os.urandom(16).hex()
+
+
+def is_genuine(noise: NoiseSource) -> bool:
+    """Whether results with this noise carry a guarantee: the library's own source, and no other.
+
+    The exact type: what a subclass draws, or says of itself, is not known here.
+    """
+    return type(noise) is EntropyNoise
+
+
+def checked_noise(noise: NoiseSource | None) -> NoiseSource:
+    """The noise source of a call, the operating system's entropy by default."""
+    if noise is None:
+        return EntropyNoise()
+    if isinstance(noise, NoiseSource):
+        return noise
+    raise InvalidInput(
+        "noise must be a dpfast noise source: dpfast.EntropyNoise() (the default) or, for "
+        f"simulations, dpfast.SeededNoise(0); received an object of type {type(noise).__name__}."
+    )

@@ -21,7 +21,7 @@ from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.leverage import LeveragePlan
-from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 from dpfast.privacy.sensitivity_release import COUNT
 from dpfast.privacy.smooth_minimiser import SmoothPlan
 from dpfast.release.recursion import RecursiveCertificate
@@ -113,8 +113,7 @@ class ReleaseRequest:
         )
 
     def guarantee(self, epsilon: float, delta: float, entries: Sequence[str]) -> ReleaseGuarantee:
-        private = self._request.noise.guarantee
-        text = private if private.startswith("none") else "(epsilon, delta)-DP"
+        text = "(epsilon, delta)-DP" if is_genuine(self._request.noise) else SIMULATION
         return ReleaseGuarantee(text, epsilon, delta, self.n, tuple(entries))
 
     def plan(self, curator: Curator, certificate: str) -> MinimiserPlan | SmoothPlan:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput
-from dpfast.inference.request import RELATION
+from dpfast.inference.guarantees import RELATION
 from dpfast.privacy.scaled_release import law_quantile, law_scale
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.perturbation import PerturbationTerms, perturbation_terms, perturbed_minimiser
+from dpfast.curator.perturbation import PerturbationTerms, perturbation_terms
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import Measure, Size, Terms, largest_scale
 from dpfast.errors import InvalidInput
@@ -242,7 +242,7 @@ class Session:
 
     def _fall_back(self, certificate: Certificate, fallback: _Fallback) -> ParameterRelease:
         curator = self.request.curator(Ledger(self.terms.budget), fallback.ridge)
-        answer = perturbed_minimiser(curator, fallback.terms, paid=True)
+        answer = self.query.fallback(curator, fallback.terms)
         scale = fallback.terms.tilt_scale
         return ParameterRelease(
             params=answer.value,

@@ -325,7 +325,7 @@ def test_the_guarantee_is_a_pair():
     assert str(copy.privacy) == str(privacy)
     assert copy.privacy.equivalents() == privacy.equivalents()
     json.dumps(result.to_dict())
-    assert fit(X, y, steps=20, noise=None).privacy.guarantee == "GDP"
+    assert fit(X, y, steps=20, noise=None).privacy.guarantee == "(epsilon, delta)-DP"
 
 
 def test_other_currencies_need_a_delta():

@@ -97,9 +97,11 @@ def test_an_exhausted_child_cannot_touch_what_the_choice_needs():
     labels = [label for label, _ in result.privacy.entries]
     assert labels[-1] == "selection"
     assert labels.count("selection") == 1
-    descent = sum(Fraction(mu) ** 2 for _, mu in result.privacy.entries[:-1])
-    assert descent <= 2 * Fraction(0.3) * Fraction(0.91)
-    assert not result.privacy.gaussian
+    assert result.privacy.unit == "rho"
+    descent = sum(Fraction(rho) for _, rho in result.privacy.entries[:-1])
+    assert descent <= Fraction(0.3) * Fraction(0.91)
+    assert descent + Fraction(result.privacy.entries[-1][1]) <= Fraction(0.3)
+    assert math.isnan(result.privacy.mu)
     assert result.privacy.epsilon(1e-6) == dpfast.ZCDP(0.3).epsilon(1e-6)
     with pytest.raises(dpfast.InvalidInput, match="zCDP"):
         run(dpfast.GDP(1.0), select="exponential")

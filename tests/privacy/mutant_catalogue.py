@@ -53,6 +53,9 @@ OBJECTIVE = "dpfast/models/objective.py"
 LOSSES = "dpfast/models/losses.py"
 DATA = "dpfast/data/records.py"
 REQUEST = "dpfast/inference/request.py"
+GUARANTEES = "dpfast/inference/guarantees.py"
+PAID = "dpfast/privacy/paid.py"
+PAID_TESTS = ("tests/privacy/test_paid_answers.py",)
 SCHEDULES = "dpfast/optimize/schedules.py"
 PLANNING = "dpfast/optimize/planning.py"
 DESCENT = "dpfast/optimize/gradient_descent.py"
@@ -707,19 +710,52 @@ BAD_RANDOMNESS = (
     ),
     plant(
         "seeded-noise-claims-privacy",
-        "a seeded source claims the GDP guarantee",
+        "a seeded source carries the guarantee",
         NOISE,
         NOISE_TESTS,
-        '    guarantee = "none (simulation)"\n',
-        '    guarantee = "GDP"\n',
+        "    return type(noise) is EntropyNoise\n",
+        "    return isinstance(noise, (EntropyNoise, SeededNoise))\n",
+    ),
+    plant(
+        "heir-claims-privacy",
+        "a user's subclass of the private source carries the guarantee, whatever it draws",
+        NOISE,
+        ("tests/inference/test_guarantees.py",),
+        "    return type(noise) is EntropyNoise\n",
+        "    return isinstance(noise, EntropyNoise)\n",
+    ),
+    plant(
+        "source-believed-for-the-asking",
+        "a source's own word decides whether results carry the guarantee",
+        NOISE,
+        ("tests/inference/test_guarantees.py",),
+        "    return type(noise) is EntropyNoise\n",
+        "    return type(noise) is EntropyNoise or vars(type(noise)).get('guarantee') == 'GDP'\n",
     ),
     plant(
         "result-claims-privacy",
         "a result claims the GDP guarantee whatever the noise source",
-        REQUEST,
+        GUARANTEES,
         FIT_TESTS,
-        "guarantee=self.noise.guarantee,",
-        'guarantee="GDP",',
+        "is_genuine(noise), mu, vouched)",
+        "True, mu, vouched)",
+    ),
+    plant(
+        "concentrated-called-gaussian",
+        "a choice by the exponential mechanism is reported in Gaussian DP",
+        GUARANTEES,
+        ("tests/inference/test_guarantees.py",),
+        "        if all(isinstance(entry.spend, GDP) for entry in charges):\n"
+        "            parts = [(entry.label, entry.spend.mu)",
+        "        if True:\n            parts = [(entry.label, GDP.within(entry.charged).mu)",
+    ),
+    plant(
+        "explained-in-gaussian",
+        "the plain words are those of a Gaussian parameter of the same size",
+        GUARANTEES,
+        ("tests/inference/test_guarantees.py",),
+        "explain(self.total, delta)",
+        "explain(GDP(self.mu) if self.mu > 0.0 else self.total, delta)",
     ),
 )
 
@@ -1261,8 +1297,56 @@ STEERING_AND_BASELINES = (
         "a sequence of sampled gradients goes on after the last that was paid for",
         "dpfast/curator/subsample.py",
         ("tests/baselines/test_dp_sgd.py",),
-        "        self._remaining -= 1\n",
+        "        self._take(receipt.query)\n",
         "",
+    ),
+    plant(
+        "paid-answer-never-marked",
+        "what was paid for once is answered again and again",
+        PAID,
+        PAID_TESTS,
+        "            self._left[answer] -= 1\n",
+        "",
+    ),
+    plant(
+        "paid-answer-marked-too-late",
+        "two threads get the answer that was paid for once",
+        PAID,
+        PAID_TESTS,
+        "        with self._answering:\n            if not",
+        "        if True:\n            if not",
+    ),
+    plant(
+        "copies-answer-too",
+        "what was paid for once is answered by every copy",
+        PAID,
+        PAID_TESTS,
+        "    def __reduce_ex__(",
+        "    def _unused(",
+    ),
+    plant(
+        "forks-answer-too",
+        "what was paid for once is answered by every forked process",
+        PAID,
+        PAID_TESTS,
+        "        if self._process != os.getpid():",
+        "        if self._process < 0:",
+    ),
+    plant(
+        "fallback-beside-the-release",
+        "a fallback is released beside what it was to replace",
+        PAID,
+        PAID_TESTS,
+        "            self._left[forgo] = 0\n",
+        "",
+    ),
+    plant(
+        "fallback-beyond-its-reserve",
+        "a fallback may cost more than was kept for it",
+        "dpfast/curator/releases.py",
+        PAID_TESTS,
+        "<= left[0] and terms.budget.delta <= left[1]",
+        "<= left[0]",
     ),
 )
 

@@ -138,7 +138,7 @@ def test_entropy_noise_copies_share_nothing():
 def test_guarantees():
     assert EntropyNoise().guarantee == "GDP"
     assert SeededNoise(0).guarantee == "none (simulation)"
-    assert NoiseSource().guarantee == "none (simulation)"  # a subclass must claim it explicitly
+    assert NoiseSource().guarantee == "none (simulation)"
     for method in ("normals", "discrete_laplace"):
         with pytest.raises(NotImplementedError):
             getattr(NoiseSource(), method)(*((1, 20) if method == "normals" else (1, 1, 2)))

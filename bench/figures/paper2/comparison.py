@@ -31,6 +31,7 @@ def noisy_descent(
         dimension=known.dimension,
         lipschitz=known.lipschitz * clip,
         smoothness=known.smoothness,
+        vectorized=True,
     )
     records = as_records(problem.X, problem.y)
     curator = GradientCurator(records, objective, Ledger(dpfast.ZCDP(rho)), SeededNoise(seed))

@@ -34,7 +34,12 @@ def growth_instance(tau: float, n: int, d: int, size: float, rng: np.random.Gene
 
     kappa = tau / (tau - 1.0)
     objective = PerRecordObjective(
-        gradients, dimension=d, lipschitz=2.0, smoothness=max(tau - 1.0, 1.0), name="growth"
+        gradients,
+        dimension=d,
+        lipschitz=2.0,
+        smoothness=max(tau - 1.0, 1.0),
+        name="growth",
+        vectorized=True,
     )
     return Problem(
         f"growth, kappa={kappa:.3g}, d={d}",
@@ -68,7 +73,12 @@ def two_sided_instance(tau: float, n: int, epsilon: float) -> Problem:
 
     lowest = value(a)
     objective = PerRecordObjective(
-        gradients, dimension=1, lipschitz=1.0, smoothness=10.0, name="two-sided"
+        gradients,
+        dimension=1,
+        lipschitz=1.0,
+        smoothness=10.0,
+        name="two-sided",
+        vectorized=True,
     )
     kappa = tau / (tau - 1.0)
     return Problem(

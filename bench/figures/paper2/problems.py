@@ -68,7 +68,12 @@ def radial(kappa: float, rng: np.random.Generator, n: int = 1000, d: int = 5) ->
         X,
         np.zeros(n),
         PerRecordObjective(
-            gradients, dimension=d, lipschitz=1.5, smoothness=max(tau - 1.0, 1.0), name="radial"
+            gradients,
+            dimension=d,
+            lipschitz=1.5,
+            smoothness=max(tau - 1.0, 1.0),
+            name="radial",
+            vectorized=True,
         ),
         start,
         KL(tau ** (-1.0 / kappa), kappa),
@@ -99,6 +104,7 @@ def regression_objective(loss: Loss, radius: float, p: int) -> PerRecordObjectiv
         smoothness=loss.psi_prime_bound * radius**2,
         losses=losses,
         name=loss.name,
+        vectorized=True,
     )
 
 

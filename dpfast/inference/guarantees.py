@@ -1,0 +1,222 @@
+"""What a result promises: every statement of it, in words or in numbers, is made here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from dpfast.errors import InvalidBudget, UnsupportedConversion
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
+from dpfast.privacy.ledger import Entry
+from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
+
+__all__ = ["NOT_PRIVATE", "RELATION", "Guarantee"]
+
+RELATION = "neighbours differ in the replacement of one record; n is public"
+
+KINDS: dict[type[Budget], str] = {
+    GDP: "GDP",
+    ZCDP: "zCDP",
+    PureDP: "pure DP",
+    ApproxDP: "(epsilon, delta)-DP",
+}
+
+
+class Guarantee(NamedTuple):
+    """What was spent, on what, and what it promises.
+
+    Attributes
+    ----------
+    total : GDP, ZCDP, ApproxDP or None
+        What is promised of everything published together, inference included; its type is the
+        currency of the promise.  None for a comparison fit, which is not private.
+    relation : str
+        Neighbouring relation the guarantee is under.
+    n : int
+        Number of records, public.
+    entries : tuple of (str, float)
+        Each charge: what it was for, and how much, in :attr:`unit`.
+    genuine : bool
+        Whether the noise was genuine.  If not the promise is void, and the figures are those of the
+        same run with genuine noise.
+    mu : float
+        A Gaussian-DP parameter that holds; NaN where none is known, ``inf`` if nothing is private.
+    vouched : tuple of str
+        What the promise rests on besides this library: the caller answers for it.
+    """
+
+    total: Budget | None
+    relation: str
+    n: int
+    entries: tuple[tuple[str, float], ...]
+    genuine: bool
+    mu: float
+    vouched: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        total: Budget,
+        noise: NoiseSource,
+        n: int,
+        entries: Iterable[tuple[str, float]] = (),
+        *,
+        mu: float = math.nan,
+        relation: str = RELATION,
+        vouched: tuple[str, ...] = (),
+    ) -> Guarantee:
+        """Of a run with this source of noise.
+
+        Parameters
+        ----------
+        mu : float
+            A Gaussian-DP parameter that holds where the total is in another currency.
+        """
+        if isinstance(total, GDP):
+            mu = total.mu
+        return cls(total, relation, n, tuple(entries), is_genuine(noise), mu, vouched)
+
+    @classmethod
+    def of_filter(
+        cls,
+        total: GDP | ZCDP,
+        noise: NoiseSource,
+        n: int,
+        entries: Iterable[Entry],
+        vouched: tuple[str, ...] = (),
+    ) -> Guarantee:
+        """Of a ledger's entries, charged by queries that were chosen on the way (claim K4).
+
+        Where every charge was Gaussian noise a total in zCDP is one in Gaussian DP, too.  A choice
+        by the exponential mechanism is zCDP only: then nothing is said in Gaussian DP.
+        """
+        charges = list(entries)
+        mu = math.nan
+        if all(isinstance(entry.spend, GDP) for entry in charges):
+            parts = [(entry.label, entry.spend.mu) for entry in charges]
+            if isinstance(total, ZCDP):
+                # rounded up: charges add up to at most rho exactly, hence to at most 2 rho in mu^2
+                mu = math.nextafter(math.sqrt(2.0 * total.rho), math.inf)
+        else:
+            parts = [(entry.label, entry.charged.rho) for entry in charges]
+        return cls.of(total, noise, n, parts, mu=mu, vouched=vouched)
+
+    @property
+    def guarantee(self) -> str:
+        """Kind of the promise: the currency of the total, or "none (...)" and why."""
+        if self.total is None:
+            return "none (not private)"
+        return KINDS[type(self.total)] if self.genuine else SIMULATION
+
+    @property
+    def unit(self) -> str:
+        """Of the entries: "mu", whose squares add up, or "rho", which adds up."""
+        return "rho" if isinstance(self.total, ZCDP) and math.isnan(self.mu) else "mu"
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon with (epsilon, delta)-DP, rounded up; infinite where none is known."""
+        if self.total is None:
+            return math.inf
+        try:
+            found = self.total.as_approx(delta).epsilon
+        except UnsupportedConversion:  # one pair, at a larger delta
+            found = math.inf
+        if not math.isnan(self.mu) and not isinstance(self.total, GDP):
+            with suppress(InvalidBudget):  # mu beyond what can be expressed as (epsilon, delta)
+                found = min(found, GDP(self.mu).epsilon(delta))
+        return found
+
+    def equivalents(self) -> list[tuple[float, float]]:
+        """``(epsilon, delta)``: the promised pair, or those at ``delta = 1/n^2`` and ``1e-6``."""
+        if isinstance(self.total, ApproxDP):
+            return [(self.total.epsilon, self.total.delta)]
+        deltas = [1e-6] if self.n < 2 else [1.0 / self.n**2, 1e-6]
+        return [(self.epsilon(delta), delta) for delta in deltas]
+
+    def explain(self, delta: float = 1e-6) -> str:
+        """The guarantee in plain words: what an attacker can do at best.
+
+        Parameters
+        ----------
+        delta : float
+            For the (epsilon, delta) reading; far below ``1/n``.
+        """
+        if self.total is None:
+            return str(self)
+        from dpfast.privacy.tradeoff import explain
+
+        text = explain(self.total, delta)
+        if not self.genuine:
+            text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
+        return "\n".join([text, *self._vouched_lines()])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values (for JSON); None where there is no number."""
+        total = self.total
+        return {
+            "guarantee": self.guarantee,
+            "total": None
+            if total is None
+            else {"type": type(total).__name__}
+            | dict(zip(total.fields, total.values(), strict=True)),
+            "mu": self.mu if math.isfinite(self.mu) else None,
+            "relation": self.relation,
+            "n": self.n,
+            "entries": [list(entry) for entry in self.entries],
+            "entries_unit": self.unit,
+            "vouched": list(self.vouched),
+        }
+
+    def shares(self) -> list[tuple[str, float]]:
+        """Of each charge, its part of the total, as the currency adds up."""
+        if self.unit == "rho":
+            assert isinstance(self.total, ZCDP)
+            return [(label, amount / self.total.rho) for label, amount in self.entries]
+        return [(label, (amount / self.mu) ** 2) for label, amount in self.entries]
+
+    @property
+    def headline(self) -> str:
+        """The promise in a few words: its kind and its numbers."""
+        if self.total is None:
+            return self.guarantee
+        total = self.total
+        numbers = zip(total.fields, total.values(), strict=True)
+        vouched = ["if the caller is right"] * bool(self.vouched)
+        return ", ".join(
+            [self.guarantee, *(f"{name}={value:g}" for name, value in numbers), *vouched]
+        )
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return "Privacy: NONE. This fit is not private and could not be published."
+        lines = []
+        if not self.genuine:
+            lines.append(f"Privacy guarantee: {self.guarantee}; the figures are for genuine noise")
+        lines.append(f"Privacy: {_statement(self.total)} in total; {self.relation}")
+        if not isinstance(self.total, ApproxDP):
+            pairs = [f"(epsilon={e:.4g}, delta={d:.3g})-DP" for e, d in self.equivalents()]
+            lines.append("  equivalent to " + " and ".join(pairs))
+        if not math.isnan(self.mu) and not isinstance(self.total, GDP):
+            lines.append(f"  also {self.mu:.6g}-GDP")
+        for label, group in itertools.groupby(self.entries, key=lambda entry: entry[0]):
+            amounts = [amount for _, amount in group]
+            spent = math.hypot(*amounts) if self.unit == "mu" else math.fsum(amounts)
+            times = f" ({len(amounts)} times)" if len(amounts) > 1 else ""
+            lines.append(f"  spent {self.unit} = {spent:.4f} on {label}{times}")
+        return "\n".join(lines + self._vouched_lines())
+
+    def _vouched_lines(self) -> list[str]:
+        return [f"  The caller vouches that {condition}." for condition in self.vouched]
+
+
+def _statement(total: Budget) -> str:
+    if isinstance(total, ApproxDP):
+        return f"(epsilon={total.epsilon:.6g}, delta={total.delta:.3g})-DP"
+    return f"{total.values()[0]:.6g}-{KINDS[type(total)]}"
+
+
+#: Of a fit for comparison.
+NOT_PRIVATE = Guarantee(None, "none", 0, (), True, math.inf)

@@ -1,0 +1,72 @@
+"""Users' gradients of one record, compiled by Numba into a loop over records.
+
+Numba is an optional extra: without it, or where it cannot compile a function, the curator calls the
+function itself, record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CompiledGradients", "compiled_gradients"]
+
+Array = NDArray[np.float64]
+
+#: ``(theta, X, y, out, usable)``: fill the rows of ``out`` for the records that are usable.
+CompiledGradients = Callable[[Array, Array, Array, Array, NDArray[np.bool_]], None]
+
+
+def compiled_gradients(function: Callable[..., Any]) -> CompiledGradients | None:
+    """A loop over records that calls a compiled copy of the function with one record at a time.
+
+    Every call gets the record and the parameters in arrays of its own, indices are checked, and an
+    exception or a wrong shape ends in a row of zeros: nothing a record does is seen by another, or
+    outside.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(theta, X, y)`` with X of shape (1, q) returns an array of shape (1, d).
+
+    Returns
+    -------
+    callable or None
+        None if Numba is not installed or cannot compile the function.
+    """
+    try:
+        import numba
+        from numba import types
+    except ImportError:
+        return None
+    # "numpy": a division by zero is an infinity, as in NumPy
+    options = {"error_model": "numpy", "boundscheck": True}
+    vector, matrix = types.float64[::1], types.float64[:, ::1]
+    try:
+        one = numba.njit(**options)(getattr(function, "py_func", function))
+
+        def over_records(theta, X, y, out, usable):  # type: ignore[no-untyped-def]
+            own_theta, own_X, own_y = np.empty_like(theta), X[:1].copy(), y[:1].copy()
+            for i in range(len(y)):
+                if not usable[i]:
+                    continue
+                own_theta[:] = theta
+                own_X[0] = X[i]
+                own_y[0] = y[i]
+                try:
+                    found = one(own_theta, own_X, own_y)
+                    if found.shape[0] == 1 and found.shape[1] == out.shape[1]:
+                        for j in range(out.shape[1]):
+                            out[i, j] = found[0, j]
+                except Exception:
+                    out[i] = 0.0
+
+        loop = numba.njit(**options)(over_records)
+        loop.compile((vector, matrix, vector, matrix, types.boolean[::1]))
+    except Exception:
+        return None
+    compiled: CompiledGradients = loop
+    return compiled

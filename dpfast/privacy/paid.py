@@ -1,0 +1,63 @@
+"""Answers that one charge pays for: each is given once, by the original alone.
+
+A ledger stands behind every other query and is as strict by itself.  What is charged as a whole,
+before its questions are asked, needs the same care (claim C48 of PROOFS.md).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from dpfast.errors import BudgetExceeded, LedgerClosed
+
+__all__ = ["PaidAnswers"]
+
+
+class PaidAnswers:
+    """Base of objects that answer what was paid for when they were opened.
+
+    A subclass calls ``__init__`` when its charge is granted, and :meth:`_take` before it touches a
+    record for an answer.  What goes wrong after that loses the answer.
+    """
+
+    def __init__(self, answers: Iterable[str], refusal: str) -> None:
+        self._left = Counter(answers)
+        self._refusal = refusal
+        self._answering = threading.Lock()
+        self._process = os.getpid()
+
+    def _take(self, answer: str, *, after: str = "", forgo: str = "") -> None:
+        """Mark an answer as given.
+
+        Parameters
+        ----------
+        answer : str
+        after : str
+            Another that must have been given.
+        forgo : str
+            Another that was offered in place of this one and is lost with it.
+        """
+        if self._process != os.getpid():  # first: the lock may be held by a thread fork left behind
+            raise LedgerClosed(self._closed("was inherited through fork"))
+        with self._answering:
+            if not self._left[answer] or self._left[after]:
+                raise BudgetExceeded(
+                    f"no {answer} is left to give: {self._refusal} Nothing was spent and no "
+                    "record was touched."
+                )
+            self._left[answer] -= 1
+            self._left[forgo] = 0
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Neither ``copy`` nor ``pickle``: two copies would answer twice for one charge."""
+        raise LedgerClosed(self._closed("was to be copied or pickled"))
+
+    def _closed(self, event: str) -> str:
+        return (
+            f"this {type(self).__name__} {event}, and its answers were paid for once: two copies "
+            "would give them twice. Ask the original, or open and pay for another."
+        )

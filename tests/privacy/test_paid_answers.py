@@ -1,0 +1,181 @@
+"""Claim C48: what was paid for as a whole is answered once, by threads, copies and forks."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Curator
+from dpfast.curator.perturbation import perturbation_terms
+from dpfast.curator.projection import ProjectedRecords
+from dpfast.curator.releases import CertifiedRelease
+from dpfast.curator.subsample import SampledGradients, plan_sampling
+from dpfast.curator.terms import Terms
+from dpfast.data import as_records
+from dpfast.errors import LedgerClosed
+from dpfast.models import Bounded, Box, Clip, Huber, LogCosh, Objective
+from dpfast.privacy.paid import PaidAnswers
+
+BUDGET = dpfast.ApproxDP(2.0, 1e-6)
+
+
+def records(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(n, 2))
+    return as_records(X, X @ [1.0, -0.5] + rng.laplace(size=n))
+
+
+def sampled():
+    """One sampled gradient, and how it is asked for."""
+    pytest.importorskip("dp_accounting")
+    objective = Objective(Huber(10.0), Clip(1.0), 2, scale=1.0)
+    keeper = Curator(records(), objective, dpfast.Ledger(BUDGET), dpfast.SeededNoise(0))
+    opened = SampledGradients(keeper, plan_sampling(keeper, BUDGET, 0.5, 1))
+    return opened, lambda paid: paid.gradient(np.zeros(3))
+
+
+def certified(reserve=0.0):
+    """One certificate, and how it is asked for."""
+    domain = Box(1.0).bind(2)
+    objective = Objective(
+        LogCosh(2.0), Bounded(domain.radius * (1 + 1e-12)), 2, fit_intercept=False, scale=1.0
+    )
+    terms = Terms("parameter", 4.0, 1e-6, 1.0, 4e-7, reserve=reserve)
+    keeper = Curator(
+        ProjectedRecords(records(), domain),
+        objective,
+        dpfast.Ledger(terms.budget),
+        dpfast.SeededNoise(0),
+    )
+    return CertifiedRelease(keeper, domain, terms), lambda paid: paid.certificate()
+
+
+def by_itself():
+    """The mechanism without a curator."""
+    return PaidAnswers(["answer"], "one was paid for."), lambda paid: paid._take("answer")
+
+
+KINDS = pytest.mark.parametrize("make", [by_itself, sampled, certified])
+
+
+@KINDS
+def test_c48_an_answer_is_given_once(make):
+    paid, ask = make()
+    ask(paid)
+    with pytest.raises(dpfast.BudgetExceeded, match="Nothing was spent"):
+        ask(paid)
+
+
+@KINDS
+@pytest.mark.parametrize("asked", [False, True])
+def test_c48_a_copy_never_answers(make, asked):
+    """Whether the original answered before or not."""
+    paid, ask = make()
+    if asked:
+        ask(paid)
+    for twin in (
+        lambda: copy.copy(paid),
+        lambda: copy.deepcopy(paid),
+        lambda: copy.deepcopy([paid])[0],
+        lambda: pickle.loads(pickle.dumps(paid)),
+        lambda: pickle.loads(pickle.dumps(paid, protocol=0)),
+    ):
+        with pytest.raises(LedgerClosed, match="copied or pickled"):
+            ask(twin())
+    if not asked:
+        ask(paid)  # the original can, still
+
+
+@KINDS
+def test_c48_a_forked_child_never_answers(make):
+    paid, ask = make()
+    with paid._answering:  # a lock that a thread of the parent holds must not stop the child
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                ask(paid)
+            except LedgerClosed:
+                code = 0
+            finally:
+                os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ask(paid)
+
+
+class Slow(Counter):
+    """Gives other threads time between the question and the mark."""
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        time.sleep(0.02)
+        return found
+
+
+@KINDS
+def test_c48_threads_get_one_answer_together(make):
+    paid, ask = make()
+    paid._left = Slow(paid._left)
+
+    def attempt(_):
+        try:
+            ask(paid)
+        except dpfast.BudgetExceeded:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(attempt, range(4))) == 1
+
+
+def test_c48_what_could_not_be_paid_for_answers_nothing():
+    """An object whose opening was refused: not even through the back door."""
+    opened, ask = certified()
+    paid = CertifiedRelease.__new__(CertifiedRelease)
+    with pytest.raises(dpfast.BudgetExceeded):
+        paid.__init__(opened._curator, opened._domain, opened.terms)
+    with pytest.raises(AttributeError):
+        ask(paid)
+
+
+def fallback_of(paid, epsilon=3.0, delta=1e-7):
+    source = paid._curator
+    objective = Objective(
+        LogCosh(2.0), source.objective.weighting, 2, fit_intercept=False, scale=1.0, ridge=1.0
+    )
+    keeper = Curator(
+        source._records, objective, dpfast.Ledger(dpfast.GDP(1.0)), dpfast.SeededNoise(1)
+    )
+    budget = dpfast.ApproxDP(epsilon, delta)
+    return keeper, perturbation_terms(keeper, paid._domain.radius, budget)
+
+
+def test_c48_a_fallback_is_released_once_and_in_place_of_the_release():
+    paid, ask = certified(reserve=1e-7)
+    with pytest.raises(dpfast.BudgetExceeded):  # before the certificate
+        paid.fallback(*fallback_of(paid))
+    ask(paid)
+    paid.fallback(*fallback_of(paid))
+    for question in (lambda: paid.fallback(*fallback_of(paid)), lambda: paid.parameter(None)):
+        with pytest.raises(dpfast.BudgetExceeded, match="not paid for"):
+            question()
+
+
+def test_c48_no_fallback_beyond_what_was_kept_for_it():
+    paid, ask = certified(reserve=1e-7)
+    ask(paid)
+    for terms in (fallback_of(paid, epsilon=3.01), fallback_of(paid, delta=2e-7)):
+        with pytest.raises(dpfast.BudgetExceeded, match="kept for it"):
+            paid.fallback(*terms)
+    without, ask = certified()
+    ask(without)
+    with pytest.raises(dpfast.BudgetExceeded):
+        without.fallback(*fallback_of(without))
