@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -42,6 +42,5 @@ class Searched(NamedTuple):
 
 def guarantee_of(total: GDP, n: int, ledger: Ledger, noise: NoiseSource) -> Guarantee:
     """The guarantee of a search whose charges are in this ledger."""
-    return Guarantee.of(
-        total, noise, n, [(entry.label, entry.charged.mu) for entry in ledger.entries]
-    )
+    charges = [(entry.label, entry.charged.mu) for entry in ledger.entries]
+    return Guarantee.of(total, noise, n, charges, vouched=TOLD)

@@ -17,7 +17,7 @@ from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.updates import Update
 from dpfast.curator.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.inference.request import charge_shared
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import GDP, Budget
@@ -268,6 +268,7 @@ class Tuner:
                 self._noise,
                 self._values.n,
                 [(entry.label, entry.spend.mu) for entry in self._ledger.entries],
+                vouched=TOLD,
             ),
             lost_steps=self.steps_paid - len(search.gradients),
         )

@@ -80,7 +80,7 @@ class RecordGradients:
                 yield rows, y[first : first + size]
 
     def _clipped(self, theta: Array, X: Array, y: Array) -> Array:
-        # a record that is not finite counts for nothing, as everywhere; nor does the function see it
+        # a record that is not finite counts for nothing, as everywhere, and is not shown
         usable = np.isfinite(X).all(axis=1) & np.isfinite(y)
         if not usable.all():
             X, y = np.where(usable[:, None], X, 0.0), np.where(usable, y, 0.0)
@@ -98,9 +98,9 @@ class RecordGradients:
         """Each row from its record alone; zero where the function raises."""
         rows = np.zeros((len(y), self._objective.dimension))
         if self._compiled is not None:
-            self._compiled(
-                theta.copy(), np.ascontiguousarray(X), np.ascontiguousarray(y), rows, usable
-            )
+            # writable copies in C order: the loop was compiled for these and for no other
+            own = [np.array(part, dtype=np.float64, order="C") for part in (theta, X, y)]
+            self._compiled(*own, rows, usable)
             return rows
         for i in np.flatnonzero(usable):
             single = self._evaluate(theta, X[i : i + 1], y[i : i + 1])
@@ -122,7 +122,9 @@ class RecordGradients:
             inside = np.zeros(len(y), dtype=bool)
             inside[first:last] = True
             whole = last - first == len(y)
-            some = (X, y) if whole else (np.where(inside[:, None], X, 0.0), np.where(inside, y, 0))
+            some = (
+                (X, y) if whole else (np.where(inside[:, None], X, 0.0), np.where(inside, y, 0.0))
+            )
             found = self._evaluate(theta, *some)
             if found is not None:
                 rows[first:last] = found[first:last]

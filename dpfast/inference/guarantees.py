@@ -13,9 +13,14 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 
-__all__ = ["NOT_PRIVATE", "RELATION", "Guarantee"]
+__all__ = ["NOT_PRIVATE", "RELATION", "TOLD", "Guarantee"]
 
 RELATION = "neighbours differ in the replacement of one record; n is public"
+
+#: What a search by losses that the caller computed for every record rests on.
+TOLD = (
+    "the values told for a record depend on that record and on public or released numbers only",
+)
 
 KINDS: dict[type[Budget], str] = {
     GDP: "GDP",

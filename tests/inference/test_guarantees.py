@@ -165,6 +165,10 @@ def test_all_statements_of_a_guarantee_agree(name, budget):
         shown, wanted = (re.sub(r"\s+", " ", t) for t in (result.summary(), str(result.privacy)))
         assert wanted in shown
         assert result.to_dict()["privacy"] == result.privacy.to_dict()
+    told = name in ("tune", "noisy_descent", "random_search")
+    assert [("depend on that record" in words) for words in result.privacy.vouched] == [True] * told
+    for text in (str(result.privacy), result.privacy.explain()):
+        assert ("The caller vouches that the values told" in text) == told
     if isinstance(result, dpfast.Fit):
         assert result.privacy.headline in repr(result)
 

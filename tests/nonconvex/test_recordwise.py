@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -159,9 +160,15 @@ def compiled_rows_of(function, X, y, **options):
     """As for many records: compiled, whatever their number."""
     pytest.importorskip("numba")
     rows = rows_of(function, X, y, **options)
-    rows._compiled = rows._objective.compiled(np.shape(X)[1])
+    rows._compiled = compiled(function)
     assert rows._compiled is not None
     return rows
+
+
+@cache
+def compiled(function):
+    objective = PerRecordObjective(function, dimension=2, lipschitz=1.0, smoothness=1.0)
+    return objective.compiled(2)
 
 
 def centred(theta, X, y):
@@ -192,12 +199,13 @@ def exiting(theta, X, y):
     return 0.2 * X
 
 
-@pytest.mark.parametrize("make", [rows_of, compiled_rows_of])
-@pytest.mark.parametrize("function", [centred, unlike, strict, exiting])
+@pytest.mark.parametrize(
+    ("make", "function"),
+    [(rows_of, function) for function in (centred, unlike, strict, exiting)]
+    + [pytest.param(compiled_rows_of, strict, marks=pytest.mark.slow)],
+)
 def test_k6_by_default_a_record_moves_the_sums_by_its_bound_whatever_the_function(make, function):
-    """One record of fifty replaced; before, ``unlike`` moved the mean by 25 times the sensitivity."""
-    if make is compiled_rows_of and function in (centred, unlike, exiting):
-        pytest.skip("Numba does not compile it")
+    """One record of fifty replaced; vectorised, ``unlike`` moves the mean 25 times as far."""
     if function is unlike:
         with pytest.raises(dpfast.InvalidInput):  # found out before anything is spent
             PerRecordObjective(unlike, dimension=2, lipschitz=0.7, smoothness=2.0).rehearse(2)
@@ -220,7 +228,7 @@ def test_k6_by_default_a_record_moves_the_sums_by_its_bound_whatever_the_functio
 
 
 def raising_rows(theta, X, y):
-    """As vouched for: row by row.  Single rows come in another shape and would count for nothing."""
+    """Row by row, as vouched for, but single rows come in another shape."""
     if (X > 4.0).any():
         raise ValueError
     return np.squeeze(np.tanh(X))
@@ -258,6 +266,7 @@ def slopes(theta, X, y):
     return (np.tanh(X @ theta) - y).reshape(-1, 1) * X
 
 
+@pytest.mark.slow  # Numba takes its time
 def test_k6_compiled_rows_are_those_of_python_and_of_the_vectorised_call():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 2)), rng.normal(size=300)
@@ -273,6 +282,7 @@ def test_k6_compiled_rows_are_those_of_python_and_of_the_vectorised_call():
         np.testing.assert_allclose(found, one, rtol=1e-12)
 
 
+@pytest.mark.slow  # Numba takes its time
 def test_k6_compiled_functions_cannot_change_what_others_see():
     def vandal(theta, X, y):
         found = X * theta
@@ -287,21 +297,38 @@ def test_k6_compiled_functions_cannot_change_what_others_see():
     assert (X == 0.1).all()
 
 
-def test_what_numba_cannot_compile_or_compiles_differently_is_called_from_python():
+SCALE = (1.0,)
+
+
+@pytest.mark.slow
+def test_what_numba_cannot_compile_or_compiles_differently_is_called_from_python(monkeypatch):
+    from dpfast.models import nonconvex
+
     pytest.importorskip("numba")
 
-    def uses_a_list(theta, X, y):
-        return np.array([{"a": float(v)}["a"] for v in X[0]]).reshape(1, -1)
+    def opens_a_file(theta, X, y):
+        with open("/dev/null") as file:
+            return X * len(file.read())
 
-    def differs(theta, X, y):
-        return X * (7 if isinstance(y, tuple) else state["now"])
+    class Gradients:
+        def __call__(self, theta, X, y):
+            return X
 
-    state = {"now": 1.0}
-    for function in (uses_a_list, differs, np.vectorize(lambda theta, X, y: X)):
+    def scaled(theta, X, y):
+        return X * SCALE[0]
+
+    for function in (opens_a_file, Gradients()):
         objective = PerRecordObjective(function, dimension=2, lipschitz=1.0, smoothness=1.0)
         assert objective.compiled(2) is None
+    objective = PerRecordObjective(scaled, dimension=2, lipschitz=1.0, smoothness=1.0)
+    loop = nonconvex.compiled_gradients(scaled)
+    assert loop is not None
+    monkeypatch.setitem(globals(), "SCALE", (2.0,))
+    monkeypatch.setattr(nonconvex, "compiled_gradients", lambda function: loop)
+    assert objective.compiled(2) is None  # it multiplies by 1, as when it was compiled
 
 
+@pytest.mark.slow  # Numba takes its time
 def test_many_records_are_compiled_and_few_are_not(monkeypatch):
     from dpfast.curator import recordwise
 
@@ -314,7 +341,7 @@ def test_many_records_are_compiled_and_few_are_not(monkeypatch):
 
 
 def test_warnings_of_the_function_are_silent_and_those_of_others_are_not():
-    """In this thread, in this call; a filter of all threads would swallow what others warn about."""
+    """In this thread only: a filter of all threads would swallow what others warn about."""
     import threading
 
     entered, told = threading.Event(), threading.Event()
