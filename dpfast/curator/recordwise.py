@@ -99,8 +99,8 @@ class RecordGradients:
         rows = np.zeros((len(y), self._objective.dimension))
         if self._compiled is not None:
             # writable copies in C order: the loop was compiled for these and for no other
-            own = [np.array(part, dtype=np.float64, order="C") for part in (theta, X, y)]
-            self._compiled(*own, rows, usable)
+            theta, X, y = (np.array(part, dtype=np.float64, order="C") for part in (theta, X, y))
+            self._compiled(theta, X, y, rows, usable)
             return rows
         for i in np.flatnonzero(usable):
             single = self._evaluate(theta, X[i : i + 1], y[i : i + 1])
@@ -122,10 +122,8 @@ class RecordGradients:
             inside = np.zeros(len(y), dtype=bool)
             inside[first:last] = True
             whole = last - first == len(y)
-            some = (
-                (X, y) if whole else (np.where(inside[:, None], X, 0.0), np.where(inside, y, 0.0))
-            )
-            found = self._evaluate(theta, *some)
+            some = X if whole else np.where(inside[:, None], X, 0.0)
+            found = self._evaluate(theta, some, y if whole else np.where(inside, y, 0.0))
             if found is not None:
                 rows[first:last] = found[first:last]
             elif last - first > 1:

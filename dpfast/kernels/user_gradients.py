@@ -43,12 +43,12 @@ def compiled_gradients(function: Callable[..., Any]) -> CompiledGradients | None
     except ImportError:
         return None
     # "numpy": a division by zero is an infinity, as in NumPy
-    options = {"error_model": "numpy", "boundscheck": True}
+    options: Any = {"error_model": "numpy", "boundscheck": True}
     vector, matrix = types.float64[::1], types.float64[:, ::1]
     try:
         one = numba.njit(**options)(getattr(function, "py_func", function))
 
-        def over_records(theta, X, y, out, usable):  # type: ignore[no-untyped-def]
+        def over_records(theta: Any, X: Any, y: Any, out: Any, usable: Any) -> None:
             own_theta, own_X, own_y = np.empty_like(theta), X[:1].copy(), y[:1].copy()
             for i in range(len(y)):
                 if not usable[i]:

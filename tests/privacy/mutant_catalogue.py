@@ -1774,7 +1774,7 @@ NON_CONVEX = (
         "after an exception a vectorised function is asked about fewer rows, in another shape",
         "dpfast/curator/recordwise.py",
         ("tests/nonconvex/test_recordwise.py",),
-        "found = self._evaluate(theta, *some)\n            if found is not None:\n"
+        "found = self._evaluate(theta, some, y if whole else np.where(inside, y, 0.0))\n            if found is not None:\n"
         "                rows[first:last] = found[first:last]\n",
         "found = self._evaluate(theta, X[first:last], y[first:last])\n"
         "            if found is not None:\n"
