@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -100,6 +101,7 @@ def test_c48_a_forked_child_never_answers(make):
     with paid._answering:  # a lock that a thread of the parent holds must not stop the child
         child = os.fork()
         if child == 0:
+            signal.alarm(20)  # ends a child that waits for the lock
             code = 1
             try:
                 ask(paid)
