@@ -195,6 +195,9 @@ class _ObservedNoise(NoiseSource):
             lambda: self._noise.discrete_laplace(size, numerator, denominator)
         )
 
+    def words(self, size: int) -> Any:
+        return self._observer.choice(lambda: self._noise.words(size))
+
 
 def _public(event: Event) -> Any:
     """What may not depend on records: all of a charge, all of an answer but its exact value."""

@@ -52,6 +52,18 @@ class NoiseSource:
         """Integers ``j`` with probability proportional to ``exp(-|j| numerator/denominator)``."""
         raise NotImplementedError
 
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """``size`` independent uniform 64-bit integers."""
+        raise NotImplementedError
+
+    def __sklearn_clone__(self) -> NoiseSource:
+        """scikit-learn's clones of an estimator draw from its one source.
+
+        A copy of a seeded source would repeat its numbers in every fold, as if they were
+        independent.  (Copies made by pickling, for other processes, do repeat them.)
+        """
+        return self
+
 
 class EntropyNoise(NoiseSource):
     """Exact noise from the operating system's entropy: the default, and private.
@@ -70,6 +82,9 @@ class EntropyNoise(NoiseSource):
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
         return self._sampler.discrete_laplace(size, numerator, denominator)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
     def __reduce__(self) -> tuple[type[EntropyNoise], tuple[()]]:
         return EntropyNoise, ()  # a copy fetches bytes of its own
@@ -110,6 +125,9 @@ class SeededNoise(NoiseSource):
         success = -math.expm1(-numerator / denominator)
         draw: Any = self._generator.geometric
         return np.asarray(draw(success, size) - draw(success, size), dtype=np.int64)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        return self._generator.integers(0, 2**64, size, dtype=np.uint64)
 
     def __repr__(self) -> str:
         return f"SeededNoise({self._entropy!r})"

@@ -1,0 +1,88 @@
+"""What scikit-learn's callers pass, checked by shape and dtype in messages without any value."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+
+from dpfast.data.records import Records, as_records
+from dpfast.errors import InvalidInput
+
+__all__ = ["column", "matrix", "records"]
+
+
+def matrix(X: Any) -> Any:
+    """``X`` with two dimensions and at least one column; unconverted."""
+    if hasattr(X, "nnz") and hasattr(X, "toarray"):
+        raise InvalidInput(
+            "Sparse data were passed for X, but dense data are required. Use X.toarray(), or "
+            "dpfast.fit, which takes compressed rows."
+        )
+    X = _with_shape(X, "X")
+    shape = tuple(X.shape)
+    if len(shape) != 2:
+        raise InvalidInput(
+            f"X must have 2 dimensions, (n records, q columns); received shape {shape}. Reshape "
+            "your data with X.reshape(-1, 1) if it has a single column, X.reshape(1, -1) if it is "
+            "a single record."
+        )
+    _refuse_complex(X, "X")
+    if shape[1] == 0:
+        raise InvalidInput(
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
+    return X
+
+
+def column(y: Any, kind: str) -> Any:
+    """``y`` with one dimension; a single column is taken as one, with scikit-learn's warning."""
+    if y is None:
+        raise InvalidInput(
+            f"This {kind} estimator requires y to be passed, but the target y is None."
+        )
+    y = _with_shape(y, "y")
+    shape = tuple(y.shape)
+    if len(shape) == 2 and shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of "
+            "y to (n_samples, ), for example using ravel().",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        y = np.asarray(y).ravel()
+    elif len(shape) != 1:
+        raise InvalidInput(f"y should be a 1d array, got an array of shape {shape} instead.")
+    _refuse_complex(y, "y")
+    return y
+
+
+def records(X: Any, y: Any) -> Records:
+    """The records of a checked pair, in memory."""
+    found = as_records(X, y)
+    if type(found) is not Records:
+        raise InvalidInput(
+            f"X or y is a {type(X).__name__} that is read piece by piece. The estimators work in "
+            "memory: pass NumPy arrays, or use dpfast.fit, which reads such data itself."
+        )
+    return found
+
+
+def _with_shape(values: Any, argument: str) -> Any:
+    if isinstance(values, np.memmap):  # the same memory, without a promise to convert it later
+        return np.asarray(values)
+    if hasattr(values, "shape"):
+        return values
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInput(
+            f"{argument} could not be read as an array: rows of different lengths?"
+        ) from None
+
+
+def _refuse_complex(values: Any, argument: str) -> None:
+    if getattr(getattr(values, "dtype", None), "kind", "") == "c":
+        raise InvalidInput(f"Complex data not supported: {argument} has dtype {values.dtype}.")

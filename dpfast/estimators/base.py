@@ -1,0 +1,173 @@
+"""What the three estimators share: reading data, the noise source, paid scores."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpfast.curator.vectors import RecordValues
+from dpfast.errors import DpfastError, InvalidInput
+from dpfast.estimators.arrays import column, matrix, records
+from dpfast.inference.request import charge_shared
+from dpfast.inference.results import Fit
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import EntropyNoise, NoiseSource
+
+__all__ = ["Array", "PrivateEstimator", "Score"]
+
+Array = NDArray[np.float64]
+
+
+class Score(NamedTuple):
+    """A paid score and the standard deviation of its noise, which is public."""
+
+    value: float
+    noise_scale: float
+
+
+class PrivateEstimator(BaseEstimator):
+    """What the three estimators share.
+
+    Attributes
+    ----------
+    result_ : dpfast.Fit
+        The released fit: standard errors, intervals, ledger, summary.  ``result_.privacy`` is the
+        price of this fit alone; what the folds and candidates of a search cost together, only
+        their shared ledger knows.
+    coef_, intercept_ : ndarray, float
+    n_features_in_ : int
+        Public by declaration, like the names of the columns.
+    """
+
+    privacy: Budget | float
+    score_privacy: Budget | float | None
+    fit_intercept: bool
+    ledger: Ledger | None
+    noise: NoiseSource | None
+
+    # -- what each estimator does differently
+
+    def _encoded(self, y: Any) -> Any:
+        """The response as ``dpfast.fit`` takes it."""
+        return y
+
+    def _fit_records(self, X: Array, y: Array) -> Any:
+        """Fit records that were read."""
+        raise NotImplementedError
+
+    def _losses(self, X: Array, y: Array) -> Array:
+        """Loss of each record, shape (n,)."""
+        raise NotImplementedError
+
+    def _loss_bound(self) -> float:
+        """Public bound that losses are clipped to."""
+        raise NotImplementedError
+
+    # -- reading
+
+    def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
+        """Records checked for shape and dtype; values may be anything."""
+        X = self._covariates(X, reset=reset)
+        encoded = self._encoded(column(y, type(self).__name__))
+        found = records(X, encoded)
+        return found.X, found.y
+
+    def _covariates(self, X: Any, *, reset: bool) -> Any:
+        X = matrix(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)  # names and number of columns
+        return X
+
+    # -- fitting
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Fit; spends ``privacy``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, q)
+            Any values: a record with a NaN or an infinity contributes exactly zero.
+        y : array-like of shape (n,)
+        """
+        return self._fit_records(*self._read(X, y, reset=True))
+
+    def _noise(self) -> NoiseSource:
+        if self.noise is None:
+            return EntropyNoise()
+        if not isinstance(self.noise, NoiseSource):
+            raise InvalidInput(
+                "noise must be a dpfast noise source such as dpfast.SeededNoise(0), or None; "
+                f"received {type(self.noise).__name__}."
+            )
+        return self.noise
+
+    def _shared_options(self) -> dict[str, Any]:
+        return {
+            "privacy": self.privacy,
+            "fit_intercept": self.fit_intercept,
+            "ledger": self.ledger,
+            "noise": self._noise(),
+            "names": getattr(self, "feature_names_in_", np.array([])).tolist() or None,
+        }
+
+    def _keep(self, result: Fit) -> Any:
+        relation = f"{result.privacy.relation}; {_one_of_several(self.ledger)}"
+        result.privacy = result.privacy._replace(relation=relation)
+        self.result_ = result
+        self.intercept_: Any = float(result.params[0]) if self.fit_intercept else 0.0
+        self.coef_ = result.params[1:] if self.fit_intercept else result.params
+        return self
+
+    def _linear(self, X: Any) -> Array:
+        check_is_fitted(self, "coef_")
+        X = self._covariates(X, reset=False)
+        return self._linear_of(records(X, np.zeros(X.shape[0])).X)
+
+    def _linear_of(self, X: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(X @ np.ravel(self.coef_) + self.intercept_, dtype=np.float64)
+
+    # -- scores
+
+    def _score(self, X: Any, y: Any) -> float:
+        check_is_fitted(self, "coef_")
+        return self._paid_score(*self._read(X, y, reset=False)).value
+
+    def _score_total(self) -> GDP:
+        if self.score_privacy is None:
+            raise InvalidInput(
+                "score() answers a question about the records it is given, so it has a price. Set "
+                "score_privacy=..., or use nonprivate_score() on data that are public."
+            )
+        return GDP.within(self.score_privacy)
+
+    def _planned_score(self, n: int) -> RecordValues:
+        """What will average the losses of n records; refuses what is impossible, for free."""
+        total = self._score_total()
+        values = RecordValues(n, Ledger(total), self._noise())
+        values.loss_receipt(0.0, self._loss_bound(), total.mu)
+        return values
+
+    def _paid_score(self, X: Array, y: Array) -> Score:
+        """Noisy mean of per-record losses, charged before they are averaged."""
+        values = self._planned_score(len(y))
+        total, upper = self._score_total(), self._loss_bound()
+        assert self.score_privacy is not None
+        charge_shared(self.ledger, self.score_privacy, total, f"{type(self).__name__}.score")
+        values.append(self._losses(X, y))
+        answer = values.mean_loss(0, 0.0, upper, total.mu)
+        return Score(1.0 - float(answer.value[0]) / upper, answer.noise_scale / upper)
+
+
+def _one_of_several(ledger: Ledger | None) -> str:
+    """That a fit's own price is not that of a search; from public amounts."""
+    if ledger is None:
+        return "this fit alone: without a ledger nothing counts the fits of folds or of a search"
+    try:
+        return f"this fit alone: its ledger has spent {ledger.spent!r} in all so far"
+    except (DpfastError, OSError):  # the ledger's file is gone; what was paid for is not lost
+        return "this fit alone: what its ledger has spent in all cannot be read"

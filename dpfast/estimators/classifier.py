@@ -1,0 +1,144 @@
+"""Logistic regression as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+
+from dpfast.data.classes import comparable, encoded, label_kind
+from dpfast.errors import InvalidInput
+from dpfast.estimators.base import Array, PrivateEstimator
+from dpfast.privacy.budget import Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.regression import fit
+
+__all__ = ["DPLogisticRegression"]
+
+
+class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
+    """Logistic regression for two declared classes (see :func:`dpfast.fit`).
+
+    Parameters
+    ----------
+    privacy : float or Budget
+        Total of one ``fit``, intervals included.
+    classes : sequence of two labels
+        Public: the negative class, then the positive one.  They are never taken from y; a record
+        with any other label contributes exactly zero.  Text labels against numeric classes, or
+        the reverse, are refused by dtype.
+    weights, fit_intercept, ridge, inference, score_privacy, ledger, noise
+        As in :class:`DPHuberRegressor`.
+
+    Privacy
+    -------
+    As :func:`dpfast.fit`, for the records of one ``fit``.  What tools of scikit-learn around it may
+    leak stands in :class:`DPHuberRegressor`; for a classifier an integer ``cv`` means folds that
+    are **stratified by exact labels**, so that one record moves others between folds.
+    """
+
+    def __init__(
+        self,
+        privacy: Budget | float = 1.0,
+        *,
+        classes: Sequence[Any] = (0, 1),
+        weights: Any = None,
+        fit_intercept: bool = True,
+        ridge: float = 0.0,
+        inference: bool = True,
+        score_privacy: Budget | float | None = None,
+        ledger: Ledger | None = None,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        self.privacy = privacy
+        self.classes = classes
+        self.weights = weights
+        self.fit_intercept = fit_intercept
+        self.ridge = ridge
+        self.inference = inference
+        self.score_privacy = score_privacy
+        self.ledger = ledger
+        self.noise = noise
+
+    def _fit_records(self, X: Array, y: Array) -> DPLogisticRegression:
+        result = fit(
+            X,
+            y,
+            "logistic",
+            weights=self.weights,
+            ridge=self.ridge,
+            inference=self.inference,
+            **self._shared_options(),
+        )
+        self._keep(result)
+        self.coef_ = np.reshape(self.coef_, (1, -1))
+        self.intercept_ = np.array([self.intercept_])
+        self.classes_ = self._declared()
+        return self
+
+    def _declared(self) -> NDArray[Any]:
+        classes = np.asarray(self.classes)
+        if classes.shape != (2,) or classes[0] == classes[1]:
+            raise InvalidInput(
+                "classes must be two different labels, the negative one first; received a "
+                f"{type(self.classes).__name__} of shape {classes.shape}."
+            )
+        return classes
+
+    def _encoded(self, y: Any) -> Array:
+        classes = self._declared()
+        kinds = label_kind(y), label_kind(classes)
+        if not comparable(*kinds):
+            raise InvalidInput(
+                f"y holds {kinds[0]} (by its dtype) and classes={self.classes!r} are {kinds[1]}: "
+                "no label would be one of the classes. Declare classes of the kind y has, or "
+                "convert y."
+            )
+        return encoded(y, *classes)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Linear predictor, positive for the positive class, shape (m,)."""
+        return self._linear(X)
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probability of each class, shape (m, 2)."""
+        from scipy.special import expit
+
+        positive = expit(self._linear(X))
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The more probable class of each row, shape (m,)."""
+        positive = self._linear(X) > 0.0
+        return np.asarray(self.classes_[positive.astype(int)])
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Noisy accuracy.
+
+        Privacy
+        -------
+        Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
+        """
+        return self._score(X, y)
+
+    def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Exact accuracy on public data: **not private**."""
+        return float(ClassifierMixin.score(self, X, y))
+
+    def _losses(self, X: Array, y: Array) -> Array:
+        """Whether each prediction is wrong; NaN for a label that was not declared."""
+        return np.abs(y - (self._linear_of(X) > 0.0))
+
+    def _loss_bound(self) -> float:
+        return 1.0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # such a record contributes exactly zero
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # the noise on tiny test data hides the signal
+        return tags

@@ -1,0 +1,96 @@
+"""Folds that look at the number of records only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.observer import source_of_noise
+from dpfast.errors import InvalidInput
+from dpfast.privacy.dealing import deal
+from dpfast.privacy.noise import EntropyNoise, NoiseSource
+
+__all__ = ["DealtFolds"]
+
+Indices = NDArray[np.intp]
+
+
+class DealtFolds:
+    """Folds of records dealt at random: a splitter for scikit-learn's ``cv=``.
+
+    Neither labels nor the order of the records have a say in which fold a record is in, so
+    replacing one record moves no other.  An integer ``cv`` stratifies the folds of a classifier by
+    exact labels, and does not have this property.
+
+    Parameters
+    ----------
+    n_splits : int
+        At least 2.
+    noise : NoiseSource, optional
+        Default: operating-system entropy.  ``SeededNoise`` is for simulation.
+
+    Privacy
+    -------
+    Free (claim C53): sizes are functions of n.  What is fitted and scored on the folds is not;
+    see :func:`cross_validate`.
+
+    Examples
+    --------
+    >>> folds = DealtFolds(5)
+    >>> [len(test) for train, test in folds.split(np.zeros((12, 1)))]
+    [3, 3, 2, 2, 2]
+    """
+
+    def __init__(self, n_splits: int = 5, *, noise: NoiseSource | None = None) -> None:
+        if (
+            isinstance(n_splits, bool)
+            or not isinstance(n_splits, (int, np.integer))
+            or n_splits < 2
+        ):
+            raise InvalidInput(
+                "n_splits must be a whole number of at least 2; received "
+                f"{n_splits if isinstance(n_splits, (int, float)) else type(n_splits).__name__}."
+            )
+        if noise is not None and not isinstance(noise, NoiseSource):
+            raise InvalidInput(
+                "noise must be a dpfast noise source such as dpfast.SeededNoise(0), or None; "
+                f"received {type(noise).__name__}."
+            )
+        self.n_splits = int(n_splits)
+        self.noise = EntropyNoise() if noise is None else noise
+
+    def parts(self, n: int) -> Indices:
+        """A new dealing: the fold that each of n records is left out in, shape (n,)."""
+        return deal(n, self.n_splits, source_of_noise(self.noise))
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
+        """Indices of the records to train and to test on, fold by fold, of a new dealing.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, q)
+            Only n matters.
+        y : object
+            Ignored.
+        groups : None
+            Records are dealt one by one: the rows of a person could be on both sides.
+        """
+        if groups is not None:
+            raise InvalidInput(
+                "records are dealt one by one, so the rows of one person would be on both sides "
+                "of a split. Pass no groups, and data with one row per person."
+            )
+        parts = self.parts(X.shape[0] if hasattr(X, "shape") else len(X))
+        return ((np.flatnonzero(parts != j), np.flatnonzero(parts == j)) for j in range(
+            self.n_splits
+        ))
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds."""
+        return self.n_splits
+
+    def __repr__(self) -> str:
+        return f"DealtFolds({self.n_splits}, noise={self.noise!r})"

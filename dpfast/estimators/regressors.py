@@ -1,0 +1,189 @@
+"""Regressions as scikit-learn estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+
+from dpfast.baselines import adassp
+from dpfast.estimators.base import Array, PrivateEstimator
+from dpfast.models import Loss
+from dpfast.privacy.budget import Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.regression import fit
+
+__all__ = ["DPHuberRegressor", "DPLinearRegression", "PrivateRegressor"]
+
+
+class PrivateRegressor(RegressorMixin, PrivateEstimator):
+    """What the two regressors share."""
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predicted response, shape (m,)."""
+        return self._linear(X)
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Noisy ``1 - mean(min(|y - prediction|, bound)) / bound``; higher is better.
+
+        The bound is ``5 scale``, or ``2 y_bound``.
+
+        Privacy
+        -------
+        Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
+        """
+        return self._score(X, y)
+
+    def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Coefficient of determination on public data: **not private**."""
+        return float(RegressorMixin.score(self, X, y))
+
+    def _losses(self, X: Array, y: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.abs(y - self._linear_of(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # such a record contributes exactly zero
+        tags.regressor_tags.poor_score = True  # the noise on tiny test data hides the signal
+        return tags
+
+
+class DPHuberRegressor(PrivateRegressor):
+    """Robust linear regression under differential privacy (see :func:`dpfast.fit`).
+
+    Parameters
+    ----------
+    privacy : float or Budget
+        Total of one ``fit``, intervals included; a float is mu of Gaussian DP.
+    loss : str or Loss
+        "log-cosh" (default), "huber", "pseudo-huber", or a dpfast loss.
+    scale : float
+        Public: typical size of a residual in the units of y.
+    weights : Mallows, Bounded or None
+        How a record's covariates are bounded; default Mallows weights.
+    fit_intercept : bool
+    ridge : float
+        Public ridge penalty.
+    inference : bool
+        Buy standard errors (``result_``) with a part of the budget.
+    score_privacy : float, Budget or None
+        Price of one ``score``; None refuses to score.
+    ledger : Ledger, optional
+        Budget shared with other fits: each ``fit`` and ``score`` is charged, and refused when it
+        is exhausted.  Clones share it, so the folds of a cross-validation do.
+    noise : NoiseSource, optional
+        Default: operating-system entropy.  ``SeededNoise`` is for simulation and voids the
+        guarantee; clones draw from the same source, one after the other, while copies in other
+        processes (``n_jobs``) repeat each other's numbers.  There is no ``random_state``, which
+        ensembles would set.
+
+    Privacy
+    -------
+    As :func:`dpfast.fit`, for the records of one ``fit``.  ``result_.privacy`` is the price of
+    that fit alone.  :func:`dpfast.estimators.cross_validate` plans and pays a whole
+    cross-validation; tools of scikit-learn pay each fit and score on its own from the ledger, and
+    some of what they do **no estimator can prevent**:
+
+    * an integer ``cv`` stratifies the folds of a classifier by exact labels, and one record moves
+      others; use :class:`dpfast.estimators.DealtFolds`;
+    * a bootstrap (``BaggingRegressor``) copies a record several times into a fit that pays for
+      one of it;
+    * ``scoring=`` other than the estimator's own ``score`` is exact: it hands out residuals of
+      records left out;
+    * ``StandardScaler``, imputers and feature selection before the estimator in a pipeline learn
+      from records without paying.
+    """
+
+    def __init__(
+        self,
+        privacy: Budget | float = 1.0,
+        *,
+        loss: str | Loss = "log-cosh",
+        scale: float = 1.0,
+        weights: Any = None,
+        fit_intercept: bool = True,
+        ridge: float = 0.0,
+        inference: bool = True,
+        score_privacy: Budget | float | None = None,
+        ledger: Ledger | None = None,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        self.privacy = privacy
+        self.loss = loss
+        self.scale = scale
+        self.weights = weights
+        self.fit_intercept = fit_intercept
+        self.ridge = ridge
+        self.inference = inference
+        self.score_privacy = score_privacy
+        self.ledger = ledger
+        self.noise = noise
+
+    def _fit_records(self, X: Array, y: Array) -> DPHuberRegressor:
+        result = fit(
+            X,
+            y,
+            self.loss,
+            scale=self.scale,
+            weights=self.weights,
+            ridge=self.ridge,
+            inference=self.inference,
+            **self._shared_options(),
+        )
+        self._keep(result)
+        return self
+
+    def _loss_bound(self) -> float:
+        return 5.0 * self.scale
+
+
+class DPLinearRegression(PrivateRegressor):
+    """Least squares under differential privacy from noisy statistics (AdaSSP, Wang 2018).
+
+    Parameters
+    ----------
+    privacy : float or Budget
+        Total of one ``fit``.
+    x_bound, y_bound : float
+        Public bounds on the norm of a row (intercept included) and on ``|y|``; records outside
+        are projected.
+    fit_intercept, score_privacy, ledger, noise
+        As in :class:`DPHuberRegressor`.
+
+    Privacy
+    -------
+    As :func:`dpfast.baselines.adassp`, for the records of one ``fit``.  What tools of scikit-learn
+    around it may leak (stratified folds, bootstraps, other scorers, scalers and imputers in a
+    pipeline) stands in :class:`DPHuberRegressor`.
+    """
+
+    def __init__(
+        self,
+        privacy: Budget | float = 1.0,
+        *,
+        x_bound: float = 2.0,
+        y_bound: float = 1.0,
+        fit_intercept: bool = True,
+        score_privacy: Budget | float | None = None,
+        ledger: Ledger | None = None,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        self.privacy = privacy
+        self.x_bound = x_bound
+        self.y_bound = y_bound
+        self.fit_intercept = fit_intercept
+        self.score_privacy = score_privacy
+        self.ledger = ledger
+        self.noise = noise
+
+    def _fit_records(self, X: Array, y: Array) -> DPLinearRegression:
+        bounds = {"x_bound": self.x_bound, "y_bound": self.y_bound}
+        self._keep(adassp(X, y, **bounds, **self._shared_options()))
+        return self
+
+    def _loss_bound(self) -> float:
+        return 2.0 * self.y_bound

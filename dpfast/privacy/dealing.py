@@ -1,0 +1,96 @@
+"""Records dealt into parts at random, and what a cross-validation on such parts costs.
+
+Claims C53 and C54 of PROOFS.md.  A dealing looks at the number of records only: parts that follow
+labels, values or the order of a table let one record move others.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import EntropyFailure, InvalidInput
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["cross_validation_cost", "deal", "part_sizes"]
+
+#: A tie among n <= 2^31 random words has a probability of at most 1/8.
+ATTEMPTS = 64
+
+#: More than any analysis spends, in each currency.
+_BOUNDLESS: dict[type[Budget], Budget] = {
+    GDP: GDP(sys.float_info.max),
+    ZCDP: ZCDP(sys.float_info.max),
+    PureDP: PureDP(sys.float_info.max),
+    ApproxDP: ApproxDP(sys.float_info.max, 1.0 - 2.0**-53),
+}
+
+
+def part_sizes(n: int, n_parts: int) -> list[int]:
+    """Numbers of records in the parts of a dealing; public."""
+    if not 1 <= n_parts <= n:
+        raise InvalidInput(
+            f"{n} records cannot be dealt into {n_parts} parts. Use at least one part and at most "
+            "as many as there are records."
+        )
+    return [n // n_parts + (part < n % n_parts) for part in range(n_parts)]
+
+
+def deal(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
+    """The part each of n records is dealt into, every dealing with parts of these sizes alike.
+
+    Parameters
+    ----------
+    n : int
+        Number of records, or of whatever is dealt whole.
+    n_parts : int
+    source : NoiseSource
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Integers below ``n_parts``; how often each occurs is :func:`part_sizes`.
+
+    Privacy
+    -------
+    Free: no record is looked at (claim C53).
+    """
+    sizes = part_sizes(n, n_parts)
+    for _ in range(ATTEMPTS):
+        words = source.words(n)
+        order = np.argsort(words)
+        ranked = words[order]
+        if not (ranked[1:] == ranked[:-1]).any():
+            parts = np.empty(n, dtype=np.intp)
+            parts[order] = np.repeat(np.arange(n_parts), sizes)
+            return parts
+    raise EntropyFailure("random words keep repeating each other: they are not random.")
+
+
+def cross_validation_cost(
+    fit: Budget, score: Budget, n_folds: int, currency: type[Budget] = GDP
+) -> Budget:
+    """What a cross-validation over dealt folds costs, by the ledger's own composition, rounded up.
+
+    Parameters
+    ----------
+    fit, score : Budget
+        Of one fit and of one score.
+    n_folds : int
+    currency : type
+        What the answer is in; conversions that cannot be proved are refused.
+
+    Privacy
+    -------
+    A record is in ``n_folds - 1`` training sets and in one test fold (claim C54).
+    """
+    book = Ledger(_BOUNDLESS[currency])
+    for _ in range(n_folds - 1):
+        book.charge(fit, "fit on the other folds")
+    book.charge(score, "score of the fold left out")
+    spent: Budget = book.spent
+    return spent
