@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.classes import comparable, label_kind
 from dpfast.errors import InvalidInput
 
 __all__ = ["SklearnLosses", "sklearn_losses"]
@@ -60,6 +61,12 @@ class SklearnLosses:
     ) -> None:
         from sklearn.base import clone
 
+        kinds = label_kind(training[1]), label_kind(validation[1])
+        if not comparable(*kinds):
+            raise InvalidInput(
+                f"y_train holds {kinds[0]} and y_validation {kinds[1]} (by their dtypes): every "
+                "prediction would be wrong. Convert one of them."
+            )
         self._clone = clone
         self._estimator = estimator
         self._training, self._validation = training, validation

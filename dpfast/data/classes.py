@@ -29,8 +29,8 @@ def label_kind(labels: Any) -> str:
     "objects" is a dtype that could be anything but numbers; "anything" is a list that mixes types,
     where one element would decide.
     """
-    dtype = getattr(labels, "dtype", getattr(labels, "type", None))  # Arrow calls it type
-    while hasattr(dtype, "categories") and hasattr(dtype.categories, "dtype"):  # of pandas
+    dtype: Any = getattr(labels, "dtype", getattr(labels, "type", None))  # Arrow calls it type
+    if hasattr(getattr(dtype, "categories", None), "dtype"):  # of pandas
         dtype = dtype.categories.dtype
     if str(dtype).lower().startswith(("str", "large_string", "utf8")):
         return "text"  # of pandas, polars and Arrow, which NumPy reads as objects

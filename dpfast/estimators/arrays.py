@@ -21,8 +21,7 @@ def matrix(X: Any) -> Any:
             "Sparse data were passed for X, but dense data are required. Use X.toarray(), or "
             "dpfast.fit, which takes compressed rows."
         )
-    X = _with_shape(X, "X")
-    shape = tuple(X.shape)
+    X, shape = _with_shape(X, "X")
     if len(shape) != 2:
         raise InvalidInput(
             f"X must have 2 dimensions, (n records, q columns); received shape {shape}. Reshape "
@@ -43,8 +42,7 @@ def column(y: Any, kind: str) -> Any:
         raise InvalidInput(
             f"This {kind} estimator requires y to be passed, but the target y is None."
         )
-    y = _with_shape(y, "y")
-    shape = tuple(y.shape)
+    y, shape = _with_shape(y, "y")
     if len(shape) == 2 and shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
@@ -70,17 +68,19 @@ def records(X: Any, y: Any) -> Records:
     return found
 
 
-def _with_shape(values: Any, argument: str) -> Any:
+def _with_shape(values: Any, argument: str) -> tuple[Any, tuple[int, ...]]:
+    """Lists stay lists: what they hold is for :func:`dpfast.data.records.as_records` to read."""
     if isinstance(values, np.memmap):  # the same memory, without a promise to convert it later
-        return np.asarray(values)
+        values = np.asarray(values)
     if hasattr(values, "shape"):
-        return values
+        return values, tuple(values.shape)
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
         raise InvalidInput(
             f"{argument} could not be read as an array: rows of different lengths?"
         ) from None
+    return values if isinstance(values, list) else array, array.shape
 
 
 def _refuse_complex(values: Any, argument: str) -> None:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast.curator.vectors import RecordValues
+from dpfast.data.records import Covariates
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
 from dpfast.inference.request import charge_shared
@@ -56,11 +57,11 @@ class PrivateEstimator(BaseEstimator):
         """The response as ``dpfast.fit`` takes it."""
         return y
 
-    def _fit_records(self, X: Array, y: Array) -> Any:
+    def _fit_records(self, X: Covariates, y: Array) -> Any:
         """Fit records that were read."""
         raise NotImplementedError
 
-    def _losses(self, X: Array, y: Array) -> Array:
+    def _losses(self, X: Covariates, y: Array) -> Array:
         """Loss of each record, shape (n,)."""
         raise NotImplementedError
 
@@ -70,7 +71,7 @@ class PrivateEstimator(BaseEstimator):
 
     # -- reading
 
-    def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
+    def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Covariates, Array]:
         """Records checked for shape and dtype; values may be anything."""
         X = self._covariates(X, reset=reset)
         encoded = self._encoded(column(y, type(self).__name__))
@@ -125,9 +126,9 @@ class PrivateEstimator(BaseEstimator):
     def _linear(self, X: Any) -> Array:
         check_is_fitted(self, "coef_")
         X = self._covariates(X, reset=False)
-        return self._linear_of(records(X, np.zeros(X.shape[0])).X)
+        return self._linear_of(records(X, np.zeros(len(X))).X)
 
-    def _linear_of(self, X: Array) -> Array:
+    def _linear_of(self, X: Covariates) -> Array:
         with np.errstate(all="ignore"):
             return np.asarray(X @ np.ravel(self.coef_) + self.intercept_, dtype=np.float64)
 
@@ -152,7 +153,7 @@ class PrivateEstimator(BaseEstimator):
         values.loss_receipt(0.0, self._loss_bound(), total.mu)
         return values
 
-    def _paid_score(self, X: Array, y: Array) -> Score:
+    def _paid_score(self, X: Covariates, y: Array) -> Score:
         """Noisy mean of per-record losses, charged before they are averaged."""
         values = self._planned_score(len(y))
         total, upper = self._score_total(), self._loss_bound()
@@ -166,7 +167,7 @@ class PrivateEstimator(BaseEstimator):
 def _one_of_several(ledger: Ledger | None) -> str:
     """That a fit's own price is not that of a search; from public amounts."""
     if ledger is None:
-        return "this fit alone: without a ledger nothing counts the fits of folds or of a search"
+        return "this fit alone, without others of a cross-validation or search"
     try:
         return f"this fit alone: its ledger has spent {ledger.spent!r} in all so far"
     except (DpfastError, OSError):  # the ledger's file is gone; what was paid for is not lost

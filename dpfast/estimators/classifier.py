@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
 from dpfast.data.classes import comparable, encoded, label_kind
+from dpfast.data.records import Covariates
 from dpfast.errors import InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator
 from dpfast.privacy.budget import Budget
@@ -64,7 +65,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         self.ledger = ledger
         self.noise = noise
 
-    def _fit_records(self, X: Array, y: Array) -> DPLogisticRegression:
+    def _fit_records(self, X: Covariates, y: Array) -> DPLogisticRegression:
         result = fit(
             X,
             y,
@@ -129,7 +130,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         """Exact accuracy on public data: **not private**."""
         return float(ClassifierMixin.score(self, X, y))
 
-    def _losses(self, X: Array, y: Array) -> Array:
+    def _losses(self, X: Covariates, y: Array) -> Array:
         """Whether each prediction is wrong; NaN for a label that was not declared."""
         return np.abs(y - (self._linear_of(X) > 0.0))
 

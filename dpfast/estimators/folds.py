@@ -83,10 +83,10 @@ class DealtFolds:
                 "records are dealt one by one, so the rows of one person would be on both sides "
                 "of a split. Pass no groups, and data with one row per person."
             )
-        parts = self.parts(X.shape[0] if hasattr(X, "shape") else len(X))
-        return ((np.flatnonzero(parts != j), np.flatnonzero(parts == j)) for j in range(
-            self.n_splits
-        ))
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        parts = self.parts(n)
+        ways = range(self.n_splits)
+        return ((np.flatnonzero(parts != j), np.flatnonzero(parts == j)) for j in ways)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Number of folds."""

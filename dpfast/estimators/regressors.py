@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from dpfast.baselines import adassp
+from dpfast.data.records import Covariates
 from dpfast.estimators.base import Array, PrivateEstimator
 from dpfast.models import Loss
 from dpfast.privacy.budget import Budget
@@ -41,7 +42,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         """Coefficient of determination on public data: **not private**."""
         return float(RegressorMixin.score(self, X, y))
 
-    def _losses(self, X: Array, y: Array) -> Array:
+    def _losses(self, X: Covariates, y: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.abs(y - self._linear_of(X))
 
@@ -123,7 +124,7 @@ class DPHuberRegressor(PrivateRegressor):
         self.ledger = ledger
         self.noise = noise
 
-    def _fit_records(self, X: Array, y: Array) -> DPHuberRegressor:
+    def _fit_records(self, X: Covariates, y: Array) -> DPHuberRegressor:
         result = fit(
             X,
             y,
@@ -180,9 +181,9 @@ class DPLinearRegression(PrivateRegressor):
         self.ledger = ledger
         self.noise = noise
 
-    def _fit_records(self, X: Array, y: Array) -> DPLinearRegression:
-        bounds = {"x_bound": self.x_bound, "y_bound": self.y_bound}
-        self._keep(adassp(X, y, **bounds, **self._shared_options()))
+    def _fit_records(self, X: Covariates, y: Array) -> DPLinearRegression:
+        options = self._shared_options()
+        self._keep(adassp(X, y, x_bound=self.x_bound, y_bound=self.y_bound, **options))
         return self
 
     def _loss_bound(self) -> float:

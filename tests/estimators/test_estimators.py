@@ -18,8 +18,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 import dpfast
-from dpfast.audit import neighbours, replay
 from dpfast import SeededNoise
+from dpfast.audit import neighbours, replay
 from dpfast.errors import InvalidInput
 from dpfast.estimators import (
     DPHuberRegressor,
@@ -119,7 +119,10 @@ def test_least_squares_from_statistics():
     ("estimator", "y"),
     [
         (DPHuberRegressor(score_privacy=1.0, scale=0.5, noise=SeededNoise(0)), Y),
-        (DPLogisticRegression(score_privacy=1.0, classes=("well", "sick"), noise=SeededNoise(0)), LABELS),
+        (
+            DPLogisticRegression(score_privacy=1.0, classes=("well", "sick"), noise=SeededNoise(0)),
+            LABELS,
+        ),
         (DPLinearRegression(score_privacy=1.0, x_bound=3.0, y_bound=3.0, noise=SeededNoise(0)), Y),
     ],
 )

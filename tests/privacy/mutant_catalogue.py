@@ -2900,10 +2900,96 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
         (ERRORS + "test_the_shift_of_a_parameter_reaches_its_root",),
         "pull * _DOWN >= push",
         "pull * (1.0 + 1e-6) >= push",
+DEALING = "dpfast/privacy/dealing.py"
+CROSS_VALIDATE = "dpfast/estimators/validation.py"
+DEALING_TESTS = ("tests/privacy/test_dealing.py",)
+CROSS_VALIDATE_TESTS = ("tests/estimators/test_cross_validation.py",)
+
+CROSS_VALIDATION = (
+    plant(
+        "cross-validation-scores-for-free",
+        "the score of a record's own fold is not in the total",
+        DEALING,
+        DEALING_TESTS,
+        '    book.charge(score, "score of the fold left out")\n',
+        "",
+    ),
+    plant(
+        "cross-validation-forgets-a-fit",
+        "a record is taken to be in k - 2 training sets",
+        DEALING,
+        DEALING_TESTS,
+        "range(n_folds - 1)",
+        "range(n_folds - 2)",
+    ),
+    plant(
+        "cross-validation-charged-as-one-fit",
+        "the shared ledger pays for one of the fits",
+        CROSS_VALIDATE,
+        CROSS_VALIDATE_TESTS,
+        "ledger.charge(total, ",
+        "ledger.charge(fit_price, ",
+    ),
+    plant(
+        "fold-models-see-their-fold",
+        "the model that is scored on a fold was trained on it, too",
+        CROSS_VALIDATE,
+        CROSS_VALIDATE_TESTS,
+        "trained._fit_records(features[~tested], response[~tested])",
+        "trained._fit_records(features, response)",
+    ),
+    plant(
+        "folds-follow-responses",
+        "folds are dealt by the rank of the response",
+        CROSS_VALIDATE,
+        CROSS_VALIDATE_TESTS,
+        "parts = dealt.parts(n)",
+        "parts = response.argsort(kind='stable').argsort(kind='stable') % k",
+    ),
+    plant(
+        "split-follows-labels",
+        "the splitter for scikit-learn deals by the rank of the label",
+        "dpfast/estimators/folds.py",
+        CROSS_VALIDATE_TESTS,
+        "parts = self.parts(n)",
+        "parts = (np.zeros(n) if y is None else np.asarray(y)).argsort(kind='stable') % self.n_splits",
+    ),
+    plant(
+        "seeded-folds-count-as-genuine",
+        "a cross-validation on seeded folds claims the guarantee",
+        CROSS_VALIDATE,
+        CROSS_VALIDATE_TESTS,
+        "(model._noise().guarantee, dealt.noise.guarantee)",
+        "(model._noise().guarantee,)",
+    ),
+    plant(
+        "dealt-in-the-order-of-the-table",
+        "parts are blocks of the table in place of random ones",
+        DEALING,
+        DEALING_TESTS,
+        "parts[order] = ",
+        "parts[:] = ",
+    ),
+    plant(
+        "ties-dealt-in-the-order-of-the-table",
+        "records with equal random words are not drawn again",
+        DEALING,
+        DEALING_TESTS,
+        "if not (ranked[1:] == ranked[:-1]).any():",
+        "if len(ranked) == n:",
+    ),
+    plant(
+        "scores-of-estimators-uncharged",
+        "a score is not charged to the ledger that the folds share",
+        "dpfast/estimators/base.py",
+        ("tests/estimators/test_estimators.py",),
+        "charge_shared(self.ledger, self.score_privacy, total,",
+        "charge_shared(None, self.score_privacy, total,",
     ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (
+    *CROSS_VALIDATION,
     *SHARES_AND_GROUPS,
     *NON_CONVEX,
     *RELEASE_ALGORITHMS,

@@ -30,8 +30,8 @@ class Scripted(NoiseSource):
 def test_every_dealing_is_as_likely_as_any_other(source):
     """5 records into parts of 3 and 2: all 10 dealings, chi-squared, false failure 1e-6.
 
-    With 10,000 dealings, one that comes up 15% more often than it should is found with
-    probability .97 or more.
+    With 10,000 dealings, one that comes up 25% more often than it should is found with
+    probability .98.
     """
     found = Counter(tuple(deal(5, 2, source).tolist()) for _ in range(10_000))
     assert len(found) == 10
