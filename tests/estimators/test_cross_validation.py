@@ -19,7 +19,6 @@ import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise
 from dpfast.audit import neighbours, replay
 from dpfast.audit.pairs import KINDS as PAIRS
-from dpfast.audit.transcript import Answered, perform
 from dpfast.curator.vectors import RecordValues
 from dpfast.errors import InvalidBudget, InvalidInput, UnsupportedConversion
 from dpfast.estimators import (
@@ -31,6 +30,7 @@ from dpfast.estimators import (
 )
 from dpfast.estimators.regressors import PrivateRegressor
 from dpfast.inference.request import charge_shared
+from tests.estimators.attacks import attained
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(600, 2))
@@ -232,19 +232,6 @@ class Mean(PrivateRegressor):
 
     def _loss_bound(self):
         return 1e4  # predictions are tiny beside it
-
-
-def attained(call, data, neighbour):
-    """Distance in mu of everything released, answers held equal: the likelihood ratio's own."""
-    first = perform(call, data, None)
-    other = perform(call, neighbour, first.events)
-    assert first.returned and other.returned and not other.divergence
-    moved = []
-    for one, two in zip(first.events, other.events, strict=True):
-        if isinstance(one, Answered):
-            distance = np.linalg.norm(one.release.value - two.release.value)
-            moved.append(distance / one.release.noise_scale)
-    return math.hypot(*moved), moved
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 8])

@@ -6,6 +6,7 @@ All of these are exact: two data sets that differ in one record, and what become
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,14 @@ pytest.importorskip("sklearn")
 from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV, KFold, check_cv, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    StratifiedKFold,
+    check_cv,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -27,6 +35,7 @@ from dpfast.estimators import (
     DPLinearRegression,
     DPLogisticRegression,
 )
+from tests.estimators.attacks import attained
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(200, 2))
@@ -42,7 +51,7 @@ def huber(**options):
 def parts(folds, y):
     """The fold in which each record is tested."""
     found = np.empty(len(y), dtype=int)
-    for j, (_, test) in enumerate(folds.split(X, y)):
+    for j, (_, test) in enumerate(folds.split(np.zeros((len(y), 1)), y)):
         found[test] = j
     return found
 
@@ -58,12 +67,51 @@ def test_an_integer_cv_moves_others_when_one_label_changes():
     assert (first == second).all()
 
 
+def test_what_stratified_folds_give_away():
+    """About twice what four fits and a score cost; folds that are dealt stay within it.
+
+    The last label decides in which folds eight others are, whose covariates are large and
+    alternate, so that a training set loses a record and gains its opposite; all others are NaN.
+    """
+    first, second = np.repeat([0.0, 1.0], 50), np.repeat([0.0, 1.0, 0.0], [50, 49, 1])
+    moved = np.flatnonzero(parts(StratifiedKFold(5), first) != parts(StratifiedKFold(5), second))
+    assert len(moved) == 8
+    rows = np.full((100, 1), np.nan)
+    rows[moved, 0] = 10.0 * np.tile([1.0, -1.0], 4)
+    total = (4 * 0.2**2 + 0.25**2) ** 0.5
+    pair = (rows, first), (rows, second)
+
+    def scores(data, cv):
+        model = DPLogisticRegression(
+            0.2,
+            score_privacy=0.25,
+            inference=False,
+            fit_intercept=False,
+            noise=SeededNoise(0),
+        )
+        return cross_val_score(model, *data, cv=cv())
+
+    assert attained(lambda data: scores(data, lambda: 5), *pair)[0] > 1.9 * total
+    assert attained(lambda data: scores(data, partial(DealtFolds, 5)), *pair)[0] <= total
+
+
 def test_a_bootstrap_copies_a_record_into_a_fit_that_pays_for_one():
     book = Ledger(5.0)
     bags = BaggingRegressor(huber(ledger=book), n_estimators=20, random_state=0).fit(X, Y)
     assert len(book.entries) == 20 and book.entries[0].charged.mu == 0.5
-    copies = max(np.bincount(sample).max() for sample in bags.estimators_samples_)
-    assert copies >= 5
+    copies = [np.bincount(sample, minlength=200) for sample in bags.estimators_samples_]
+    assert np.max(copies) >= 5
+    bag = int(np.argmax(np.max(copies, axis=1)))
+    record = int(np.argmax(copies[bag]))
+
+    def fit(data):  # that bag alone
+        return huber().fit(*(part[bags.estimators_samples_[bag]] for part in data)).coef_
+
+    others = np.full((200, 2), np.nan)
+    others[record] = 1.0
+    pair = (others, np.full(200, 1e6)), (others, np.full(200, -1e6))
+    assert attained(fit, *pair)[0] > 1.5 * 0.5
+    assert attained(lambda data: huber().fit(*data).coef_, *pair)[0] <= 0.5
 
 
 def test_a_foreign_scorer_hands_out_an_exact_residual():
