@@ -39,6 +39,8 @@ class DealtFolds:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from dpfast.estimators import DealtFolds
     >>> folds = DealtFolds(5)
     >>> [len(test) for train, test in folds.split(np.zeros((12, 1)))]
     [3, 3, 2, 2, 2]

@@ -129,6 +129,13 @@ def test_scores_are_those_of_models_that_have_not_seen_the_fold():
     assert found.mean == pytest.approx(found.scores.mean())
 
 
+def test_results_hold_no_records():
+    small, large = (
+        cross_validate(huber(), np.tile(X, (times, 1)), np.tile(Y, times)) for times in (1, 20)
+    )
+    assert abs(len(pickle.dumps(large)) - len(pickle.dumps(small))) < 500
+
+
 def test_the_noise_of_scores_is_reported():
     found = cross_validate(huber(), X, Y, folds=5)
     assert found.noise_scales == pytest.approx(np.full(5, 1 / (120 * 0.25)), rel=1e-3)
