@@ -33,7 +33,7 @@ VALUES = "values never raise: a record that is not finite contributes zero and i
 DECLARED = "classes are declared, never taken from y: undeclared labels contribute zero"
 NOISE = "ten records at mu = 1: the noise decides, as it should"
 FEW = "more coefficients than records are refused: n and p are public"
-OBJECTS = "an array of objects is refused by its dtype: what its cells hold are values"
+OBJECTS = "what the cells of an array of objects hold are values, which never decide what is raised"
 EXPECTED = {
     "check_supervised_y_no_nan": VALUES,
     "check_classifiers_classes": DECLARED,
