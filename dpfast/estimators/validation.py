@@ -167,9 +167,10 @@ def _guarantee(model: PrivateEstimator, dealt: DealtFolds, n: int) -> Guarantee:
     fit_mu, score_mu = GDP.within(model.privacy), model._score_total()
     total = cross_validation_cost(fit_mu, score_mu, k)
     assert isinstance(total, GDP)
-    sources = (model._noise().guarantee, dealt.noise.guarantee)
+    sources = (model._noise(), dealt.noise)
+    source = next((source for source in sources if source.guarantee != "GDP"), sources[0])
     return Guarantee(
-        guarantee=next((said for said in sources if said != "GDP"), "GDP"),
+        guarantee=source.guarantee,
         mu=total.mu,
         relation=f"{RELATION}; a record is in {k - 1} of the {k} fits and in one score",
         n=n,

@@ -2959,8 +2959,8 @@ CROSS_VALIDATION = (
         "a cross-validation on seeded folds claims the guarantee",
         CROSS_VALIDATE,
         CROSS_VALIDATE_TESTS,
-        "(model._noise().guarantee, dealt.noise.guarantee)",
-        "(model._noise().guarantee,)",
+        "sources = (model._noise(), dealt.noise)",
+        "sources = (model._noise(),)",
     ),
     plant(
         "dealt-in-the-order-of-the-table",
