@@ -14,11 +14,12 @@ from sklearn.base import clone
 from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator
 from dpfast.estimators.folds import DealtFolds
-from dpfast.inference.request import RELATION
-from dpfast.inference.results import Fit, Guarantee
+from dpfast.inference.guarantees import RELATION, Guarantee
+from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.dealing import cross_validation_cost, part_sizes
 from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import is_genuine
 
 __all__ = ["CrossValidation", "cross_validate"]
 
@@ -168,11 +169,7 @@ def _guarantee(model: PrivateEstimator, dealt: DealtFolds, n: int) -> Guarantee:
     total = cross_validation_cost(fit_mu, score_mu, k)
     assert isinstance(total, GDP)
     sources = (model._noise(), dealt.noise)
-    source = next((source for source in sources if source.guarantee != "GDP"), sources[0])
-    return Guarantee(
-        guarantee=source.guarantee,
-        mu=total.mu,
-        relation=f"{RELATION}; a record is in {k - 1} of the {k} fits and in one score",
-        n=n,
-        entries=(*[("a fit without one fold", fit_mu.mu)] * (k - 1), ("its score", score_mu.mu)),
-    )
+    source = next((source for source in sources if not is_genuine(source)), sources[0])
+    entries = (*[("a fit without one fold", fit_mu.mu)] * (k - 1), ("its score", score_mu.mu))
+    relation = f"{RELATION}; a record is in {k - 1} of the {k} fits and in one score"
+    return Guarantee.of(total, source, n, entries, relation=relation)

@@ -2900,6 +2900,9 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
         (ERRORS + "test_the_shift_of_a_parameter_reaches_its_root",),
         "pull * _DOWN >= push",
         "pull * (1.0 + 1e-6) >= push",
+    ),
+)
+
 DEALING = "dpfast/privacy/dealing.py"
 CROSS_VALIDATE = "dpfast/estimators/validation.py"
 DEALING_TESTS = ("tests/privacy/test_dealing.py",)
