@@ -2,7 +2,8 @@
 
 All exceptions derive from :class:`DpfastError` and from the built-in exception a caller would
 expect, so ``except ValueError`` keeps working.  Messages say what was wrong, what was received,
-what is allowed and what to do.  No message ever contains a number computed from records.
+what is allowed and what to do.  No message ever contains a number computed from records, nor what
+stands in an argument that may be data by mistake: :func:`described` says what kind of thing it is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ __all__ = [
     "RecordsUnavailable",
     "SimulationWarning",
     "UnsupportedConversion",
+    "described",
+    "dtype_name",
 ]
 
 
@@ -81,3 +84,70 @@ class DpfastWarning(UserWarning):
 
 class SimulationWarning(DpfastWarning):
     """Noise from a seeded source carries no privacy guarantee."""
+
+
+LONGEST_TEXT = 80
+
+#: Where the types are whose instances are shown: budgets, losses, weights, optimisers.  Domains are
+#: not among them, because a box is made of vectors.
+SETTINGS = (
+    "dpfast.privacy.budget",
+    *(f"dpfast.models.{name}" for name in ("custom", "free_scale", "losses", "objective")),
+    *(f"dpfast.models.{name}" for name in ("redescending", "smooth_losses", "weighting")),
+    "dpfast.optimize.",
+)
+
+
+def described(value: object, *, text: bool = False) -> str:
+    """What an argument is, for a message that must not show data.
+
+    Shown as they are: None, plain Python numbers (``int``, ``float``, ``bool`` and no subclass of
+    them, so no NumPy scalar, which may be an entry of an array), and dpfast's own settings, whose
+    constructors have looked at what they hold.  A plain string is shown only where a string belongs
+    (``text=True``: an option, a column, a formula, a path), because there it was typed by a person;
+    where a number or an array belongs it may be a cell.  Everything else (arrays, frames, lists,
+    tuples, sets, mappings, foreign objects) is named by its type and, if it has them, its shape and
+    dtype; what is inside is never shown.
+
+    Parameters
+    ----------
+    value : object
+    text : bool
+        The argument is meant to be a string.
+
+    Examples
+    --------
+    >>> described(1.5), described([1.5, 2.5]), described("F", text=True), described("F")
+    ('1.5', 'a list of length 2', "'F'", 'a str of length 1')
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, float):
+        return repr(value)
+    if text and type(value) is str:  # no subclass: NumPy's is an entry of an array
+        return repr(value[:LONGEST_TEXT]) + ("..." if len(value) > LONGEST_TEXT else "")
+    origin = kind.__module__.partition(".")[0]
+    if kind.__module__.startswith(SETTINGS):
+        return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if kind.__name__ in ("function", "builtin_function_or_method", "method"):
+        return f"the function {getattr(value, '__qualname__', kind.__name__)}"
+    name = kind.__name__ if origin in ("builtins", "__main__") else f"{origin}.{kind.__name__}"
+    found = f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+    if kind in (str, bytes, list, tuple, dict, set, frozenset):
+        return f"{found} of length {len(value)}"  # type: ignore[arg-type]
+    if origin in ("numpy", "pandas", "polars", "pyarrow", "scipy", "dask"):
+        facts = []
+        shape = getattr(value, "shape", None) if kind.__name__ != "LazyFrame" else None
+        if type(shape) is tuple and shape and all(type(size) is int for size in shape):
+            facts.append(f"shape {shape}")
+        if hasattr(value, "dtype"):
+            facts.append(f"dtype {dtype_name(value.dtype)}")
+        found += " of " * bool(facts) + " and ".join(facts)
+    return found
+
+
+def dtype_name(dtype: object) -> str:
+    """A type of numbers without the categories or fields that it may list."""
+    name = getattr(dtype, "name", None)
+    return name if isinstance(name, str) else str(dtype).partition("(")[0]

@@ -17,15 +17,16 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 RECORD_KERNELS = ("dpfast.kernels.records",)
 ADAPTERS = {"estimators", "plots", "cli", "demo", "__main__"}
 AFTER_CURATOR = {"optimize", "inference", "release", "bayesopt", "baselines"}
-BASE = {"errors", "kernels", "models", "data", "privacy", "curator"}
+BASE = {"errors", "arguments", "kernels", "models", "data", "privacy", "curator"}
 
 # What each room may import from dpfast besides itself.  A room or top-level module that is not
 # listed may import every room, but no adapter.
 ALLOWED = {
     "errors": set(),
+    "arguments": {"errors"},
     "kernels": {"errors"},
-    "models": {"errors", "kernels"},
-    "data": {"errors", "kernels"},
+    "models": {"errors", "arguments", "kernels"},
+    "data": {"errors", "arguments", "kernels"},
     "datasets": {"errors"},
     "privacy": {"errors", "kernels"},
     "curator": BASE - {"curator"},

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.columns import numbers
-from dpfast.data.records import Records
+from dpfast.data.cells import number_cells
+from dpfast.data.columns import is_number_type, numbers
+from dpfast.data.records import Records, checked_names
 from dpfast.data.reduction import FAN_IN, fold
-from dpfast.errors import InvalidInput, RecordsUnavailable
+from dpfast.errors import InvalidInput, RecordsUnavailable, described, dtype_name
 
 __all__ = ["ClusterRecords", "dask_records"]
 
@@ -133,6 +134,8 @@ def _fold_packed(packed: list[Any]) -> Any:
 
 
 def _converted(array: NDArray[Any]) -> NDArray[np.float64]:
+    if array.dtype == object:
+        return number_cells(array.ravel().tolist()).reshape(array.shape)
     with np.errstate(all="ignore"):
         return np.require(array.astype(np.float64, copy=False), None, "A")
 
@@ -171,20 +174,13 @@ def dask_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
         raise InvalidInput("X has no rows; at least one record is needed.")
     X = _without_empty_chunks(X.rechunk({1: -1}))
     y = y.rechunk((X.chunks[0],))
-    if names is not None and (
-        len(names) != X.shape[1] or not all(isinstance(name, str) for name in names)
-    ):
-        raise InvalidInput(
-            f"names must be {X.shape[1]} strings, one for each column of X; received "
-            f"{list(names)!r}."
-        )
-    return ClusterRecords((X, _as_column(y)), None if names is None else tuple(names))
+    return ClusterRecords((X, _as_column(y)), checked_names(names, X.shape[1]))
 
 
 def _check_array(values: Any, argument: str, ndim: int) -> None:
     if not hasattr(values, "chunks") or not hasattr(values, "to_delayed"):
         raise InvalidInput(
-            f"{argument} must be a dask.array like the other; received {type(values).__name__}. "
+            f"{argument} must be a dask.array like the other; received {described(values)}. "
             "Use dask.array.from_array(...), or series.to_dask_array(lengths=True)."
         )
     if values.ndim != ndim:
@@ -201,11 +197,14 @@ def _check_array(values: Any, argument: str, ndim: int) -> None:
 
 
 def _check_dtype(dtype: Any, what: str) -> None:
-    kind, size = getattr(dtype, "kind", "O"), getattr(dtype, "itemsize", 0)
-    if not (kind in "iub" or (kind == "f" and size <= 8)):
+    if isinstance(dtype, np.dtype):
+        allowed = dtype.kind == "O" or is_number_type(dtype)
+    else:
+        allowed = getattr(dtype, "kind", "O") in "iubf"  # pandas' nullable ones
+    if not allowed:
         raise InvalidInput(
-            f"{what} has dtype {dtype}; allowed are floats of at most 64 bits, integers and "
-            "booleans. Convert it to float64 first."
+            f"{what} has dtype {dtype_name(dtype)}; allowed are floats of at most 64 bits, "
+            "integers and booleans. Convert it to float64 first."
         )
 
 
@@ -217,13 +216,13 @@ def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
         )
     if isinstance(y, str):
         if y not in columns:
-            raise InvalidInput(f"X has no column {y!r}; it has {columns}.")
+            raise InvalidInput(f"X has no column {described(y, text=True)}; it has {columns}.")
         covariates = [name for name in columns if name != y]
     else:
         if not (hasattr(y, "npartitions") and hasattr(y, "dtype")):
             raise InvalidInput(
                 "with a dask.dataframe y must be a dask series with the same partitions, or the "
-                f"name of a column of X; received {type(y).__name__}."
+                f"name of a column of X; received {described(y)}."
             )
         _check_dtype(y.dtype, "y")
         covariates = columns

@@ -1,35 +1,65 @@
-"""One column of a table as an array: pandas, polars, Arrow, mappings of arrays.
+"""One column of a table as an array: pandas, polars, Arrow, mappings of arrays, lists.
 
-The libraries are never imported; their tables are known by what they can do.  Shapes and dtypes
-may raise, values never.
+The libraries are never imported; their tables are known by what they can do.  What is refused is
+refused for the type of a column, which is public; a cell that the type allows and a number or a
+label cannot stand for is missing.  So one cell decides about its own record alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.data.cells import number_cells, objects, text
+from dpfast.errors import InvalidInput, described, dtype_name
 
-__all__ = ["column", "column_names", "labels", "numbers"]
+__all__ = [
+    "column",
+    "column_names",
+    "foreign_array",
+    "frame",
+    "is_arrow_number",
+    "is_number_type",
+    "kept_encoded",
+    "labels",
+    "library",
+    "numbers",
+]
+
+#: Arrow's types of numbers, decimals aside; a column of nulls has the type "null".
+ARROW_NUMBERS = frozenset(
+    ["bool", "halffloat", "float", "double", "null"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+ARROW_TEXT = frozenset(["string", "large_string", "string_view"])
+ARROW_BYTES = frozenset(["binary", "large_binary", "binary_view"])
+#: Arrow's types whose different values Arrow can list.
+ARROW_ENCODED = (ARROW_NUMBERS | ARROW_TEXT | {"binary", "large_binary"}) - {"halffloat", "null"}
+
+
+def library(values: Any) -> str:
+    """Name of the package that an object's type comes from."""
+    return type(values).__module__.partition(".")[0]
 
 
 def column_names(table: Any) -> list[str]:
     """Names of a table's columns, in order."""
+    names: Any = None
     if isinstance(table, Mapping):
-        return [str(name) for name in table]
-    names = getattr(table, "column_names", None)  # Arrow
-    if names is None:
-        names = getattr(table, "columns", None)  # pandas, polars
-    if names is None:
-        names = getattr(getattr(table, "dtype", None), "names", None)  # structured arrays
+        names = list(table)
+    elif type(table).__name__ != "LazyFrame":
+        names = getattr(table, "column_names", None)  # Arrow
+        if names is None:
+            names = getattr(table, "columns", None)  # pandas, polars
+        if names is None:
+            names = getattr(getattr(table, "dtype", None), "names", None)  # structured arrays
     if names is None:
         raise InvalidInput(
-            "a table must be a pandas or polars DataFrame, an Arrow table or a mapping of column "
-            f"names to arrays; received {type(table).__name__}."
+            "a table must be a pandas or polars DataFrame (not a lazy one: call .collect() first), "
+            f"an Arrow table or a mapping of column names to arrays; received {described(table)}."
         )
     return [str(name) for name in names]
 
@@ -37,55 +67,261 @@ def column_names(table: Any) -> list[str]:
 def column(table: Any, name: str) -> Any:
     """The column of this name, in its library's own type."""
     names = column_names(table)
-    if name not in names:
-        raise InvalidInput(f"the table has no column {name!r}; it has {names}.")
+    if not isinstance(name, str) or name not in names:
+        raise InvalidInput(f"the table has no column {described(name, text=True)}; it has {names}.")
     return table[name]
 
 
+def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
+    """Names (None if they are not all strings) and columns of a data frame; None for others."""
+    origin, kind = library(table), type(table).__name__
+    if origin == "polars" and kind == "LazyFrame":
+        raise InvalidInput("a lazy data frame holds no records yet. Call .collect() first.")
+    names: Any
+    if origin == "pandas" and hasattr(table, "iloc") and getattr(table, "ndim", 0) == 2:
+        names = list(table.columns)
+        columns = [table.iloc[:, j] for j in range(len(names))]
+    elif origin == "polars" and hasattr(table, "get_columns"):
+        names, columns = list(table.columns), list(table.get_columns())
+    elif origin == "pyarrow" and hasattr(table, "column_names"):
+        names, columns = list(table.column_names), list(table.columns)
+    else:
+        return None
+    return (names if all(isinstance(name, str) for name in names) else None), columns
+
+
+def is_arrow_number(kind: Any) -> bool:
+    """Whether float64 can stand for the values of this type of Arrow's."""
+    return str(kind) in ARROW_NUMBERS or str(kind).startswith("decimal")
+
+
+def is_number_type(dtype: Any) -> bool:
+    """Whether NumPy numbers of this type are real and of at most 64 bits."""
+    return dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8)
+
+
+def foreign_array(values: Any, what: str) -> NDArray[Any]:
+    """``np.asarray`` of what is neither a list nor of a known library, or a refusal of its type."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidInput(
+            f"{what} is a masked array, and its mask would be lost. Fill it first: a record with a "
+            "NaN contributes exactly zero and still counts in n."
+        )
+    try:
+        return np.asarray(values)
+    except Exception:
+        pass  # raised below without its context, which may quote a value
+    raise InvalidInput(f"{what} could not be read as an array; received {described(values)}.")
+
+
+def _read(values: Any, name: str, readers: tuple[Callable[[Any], Any], ...]) -> Any:
+    """What the reader for this kind of column finds: pandas, Arrow, polars, lists, arrays."""
+    of_pandas, of_arrow, of_polars, of_cells, of_array = readers
+    origin = library(values)
+    if origin == "pandas":
+        return of_pandas(values)
+    if origin == "pyarrow" and hasattr(values, "type"):
+        return of_arrow(values)
+    if origin == "polars" and hasattr(values, "to_list"):
+        return of_polars(values)
+    if isinstance(values, (list, tuple)):
+        return of_cells(values)
+    what = f"column {described(name, text=True)}"
+    array = foreign_array(values, what)
+    if array.ndim != 1:
+        raise InvalidInput(f"{what} must have one dimension; received shape {array.shape}.")
+    return of_array(array)
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+
 def numbers(values: Any, name: str) -> NDArray[np.float64]:
-    """A numeric column as float64, missing values as NaN.
+    """A numeric column as float64; NaN where there is no number.
+
+    A column of Python objects, as a list is, is read cell by cell: numbers and booleans count,
+    text does not.
 
     Raises
     ------
     InvalidInput
-        If the column's *type* is not numeric or boolean.
+        If the column's *type* is not numeric, boolean or that of Python objects.
     """
-    array = _as_array(values)
-    if array.ndim != 1:
-        raise InvalidInput(f"column {name!r} must have one dimension; received {array.shape}.")
-    if array.dtype.kind in "iub" or (array.dtype.kind == "f" and array.dtype.itemsize <= 8):
+    readers = (_of_pandas, _of_arrow, _of_polars, number_cells, _of_array)
+    found: Numbers = _read(values, name, readers)
+    if found is None:
+        raise InvalidInput(
+            f"column {described(name, text=True)} must be numbers or booleans and has type "
+            f"{_type_of(values)}. Convert it to a numeric type first, or declare it categorical."
+        )
+    return found
+
+
+Numbers = NDArray[np.float64] | None  # None: refused for its type
+
+
+def _of_array(array: NDArray[Any]) -> Numbers:
+    if array.dtype == object:
+        return number_cells(array.tolist())
+    if not is_number_type(array.dtype):
+        return None
+    with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
+        return array.astype(np.float64)
+
+
+def _of_pandas(values: Any) -> Numbers:
+    values = getattr(values, "array", values)
+    dtype = values.dtype
+    if hasattr(dtype, "categories"):
+        table = _of_pandas(dtype.categories)
+        return None if table is None else np.append(table, np.nan)[np.asarray(values.codes)]
+    if _is_arrow_backed(dtype):
+        return _of_arrow(values.__arrow_array__())
+    if isinstance(dtype, np.dtype) or type(dtype).__name__ in ("SparseDtype", "NumpyEADtype"):
+        return _of_array(np.asarray(values))
+    if getattr(dtype, "kind", "O") in "iufb":  # nullable
         with np.errstate(all="ignore"):
-            return array.astype(np.float64)
-    raise InvalidInput(
-        f"column {name!r} is declared numeric and has type {array.dtype}. Convert it to a numeric "
-        "type first, or declare it categorical."
-    )
-
-
-def labels(values: Any, name: str) -> NDArray[np.object_]:
-    """A column of labels as an array of Python objects; missing values are None or NaN."""
-    array = np.asarray(values, dtype=object)
-    if array.ndim != 1:
-        raise InvalidInput(f"column {name!r} must have one dimension; received {array.shape}.")
-    return array
-
-
-#: Arrow's types of numbers that float64 can stand for.
-ARROW_NUMBERS = frozenset(
-    ["bool", "halffloat", "float", "double"]
-    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-)
-
-
-def _as_array(values: Any) -> NDArray[Any]:
-    """Like ``np.asarray``, with a library's missing values as NaN where it has its own kind."""
-    dtype = getattr(values, "dtype", None)
-    if hasattr(values, "to_numpy") and type(dtype).__module__.startswith("pandas"):
-        kind = getattr(dtype, "kind", "O")  # nullable integers, floats and booleans have one
-        if kind in "iufb":
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    if type(values).__module__.startswith("pyarrow"):
-        if str(values.type) in ARROW_NUMBERS:  # otherwise a null would change the type
-            values = values.cast("float64", safe=False)
-        values = values.to_numpy(zero_copy_only=False)
-    return np.asarray(values)
+    return None
+
+
+def _of_arrow(values: Any) -> Numbers:
+    if not is_arrow_number(_value_type(values)):
+        return None
+    with np.errstate(all="ignore"):
+        # cast first: otherwise a null would change the type
+        return np.asarray(values.cast("float64", safe=False).to_numpy(zero_copy_only=False))
+
+
+def _of_polars(values: Any) -> Numbers:
+    dtype = values.dtype
+    if str(dtype).startswith("Object"):
+        return number_cells(values.to_list())
+    if not dtype.is_numeric() and str(dtype) not in ("Boolean", "Null"):
+        return None
+    return np.array(values.cast(float, strict=False).to_numpy(), dtype=np.float64)
+
+
+# ---- labels --------------------------------------------------------------------------------------
+
+
+def labels(values: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
+    """Labels of a column, and for each record the position of its own; -1 where it is missing.
+
+    The labels are Python objects of any kind and may be repeated.
+
+    Raises
+    ------
+    InvalidInput
+        If the column's *type* is that of times, complex numbers, lists or records.
+    """
+    readers = (_pandas_labels, _arrow_labels, _polars_labels, _each, _array_labels)
+    found: Labels = _read(values, name, readers)
+    if found is None:
+        raise InvalidInput(
+            f"column {described(name, text=True)} must be labels (text, integers, booleans) and "
+            f"has type {_type_of(values)}. Convert it to text or integers first."
+        )
+    return found
+
+
+Labels = tuple[list[Any], NDArray[np.int64]] | None  # None: refused for its type
+
+
+def _each(cells: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    return list(cells), np.arange(len(cells))
+
+
+def _array_labels(array: NDArray[Any]) -> Labels:
+    return None if array.dtype.kind in "mMcV" else _each(objects(array))
+
+
+def _pandas_labels(values: Any) -> Labels:
+    values = getattr(values, "array", values)
+    dtype = values.dtype
+    if hasattr(dtype, "categories"):
+        found = _pandas_labels(dtype.categories)
+        if found is None:
+            return None
+        table, positions = found
+        return table, np.append(positions, -1)[np.asarray(values.codes)]
+    if _is_arrow_backed(dtype):
+        return _arrow_labels(values.__arrow_array__())
+    if getattr(dtype, "kind", "O") in "mMcV":
+        return None
+    return _each(objects(np.asarray(values, dtype=object)))
+
+
+def _arrow_labels(values: Any) -> Labels:
+    kind = str(_value_type(values))
+    if kind == "null":
+        return [], np.full(len(values), -1)
+    if not is_arrow_number(kind) and kind not in ARROW_TEXT | ARROW_BYTES:
+        return None
+    table: list[Any] = []
+    parts = [np.empty(0, dtype=np.int64)]
+    for chunk in getattr(values, "chunks", [values]):
+        if not hasattr(chunk, "dictionary") and kind in ARROW_ENCODED:
+            chunk = chunk.dictionary_encode()  # so that each different value is read once
+        if hasattr(chunk, "dictionary"):
+            # positions in 64 bits: those of a dictionary may have 8, all of them taken
+            own = chunk.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+            cells = _arrow_cells(chunk.dictionary)
+        else:
+            own, cells = np.arange(len(chunk)), _arrow_cells(chunk)
+        parts.append(np.where(own < 0, -1, own + len(table)))
+        table.extend(cells)
+    return table, np.concatenate(parts)
+
+
+def _arrow_cells(values: Any) -> list[Any]:
+    kind = str(values.type)
+    if kind in ARROW_TEXT:  # as bytes, because whatever is stored may not be text
+        return list(text(values.cast(kind.replace("string", "binary")).to_pylist()))
+    return list(values.to_pylist())
+
+
+def _polars_labels(values: Any) -> Labels:
+    kind = str(values.dtype).partition("(")[0]
+    if kind in ("String", "Categorical", "Enum"):
+        return _each(list(text(values.cast(str).cast(bytes).to_list())))
+    if values.dtype.is_numeric() or kind in ("Boolean", "Null", "Object", "Binary"):
+        return _each(values.to_list())
+    return None
+
+
+# ---- types ---------------------------------------------------------------------------------------
+
+
+def _value_type(values: Any) -> Any:
+    """Arrow's type of a column's values, whether or not they are kept in a dictionary."""
+    return getattr(values.type, "value_type", values.type) if _is_encoded(values) else values.type
+
+
+def _is_encoded(values: Any) -> bool:
+    return str(values.type).startswith("dictionary<")
+
+
+def kept_encoded(arrow_schema: Any) -> list[str]:
+    """Columns of a Parquet file that are to be read as dictionaries of text (``read_dictionary``).
+
+    Otherwise Arrow decodes them, checks what it read to be text, and encodes them again.
+    """
+    return [
+        field.name
+        for field in arrow_schema
+        if str(field.type).startswith("dictionary<")
+        and str(field.type.value_type) in ARROW_TEXT | ARROW_BYTES
+    ]
+
+
+def _is_arrow_backed(dtype: Any) -> bool:
+    return type(dtype).__name__ == "ArrowDtype" or getattr(dtype, "storage", None) == "pyarrow"
+
+
+def _type_of(values: Any) -> str:
+    """Of a column, in its library's words but without the categories that it may list."""
+    dtype = getattr(values, "dtype", None)
+    if dtype is None:
+        return str(getattr(values, "type", type(values).__name__))
+    return dtype_name(dtype)

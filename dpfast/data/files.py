@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.columns import kept_encoded
 from dpfast.data.schema import Binary, Categorical, Column, Numeric, Schema
 from dpfast.errors import InvalidInput
 
@@ -60,8 +61,9 @@ def _read_arrow(path: Path, schema: Schema, kind: str) -> Any:
             "Parquet and Arrow files need pyarrow: pip install 'dpfast[tables]'."
         ) from error
     if kind == ".parquet":
-        wanted = [name for name in parquet.read_schema(path).names if name in schema.columns]
-        return parquet.read_table(path, columns=wanted)
+        found = parquet.read_schema(path)
+        wanted = [name for name in found.names if name in schema.columns]
+        return parquet.read_table(path, columns=wanted, read_dictionary=kept_encoded(found))
     return feather.read_table(path)
 
 
@@ -73,21 +75,34 @@ def _read_csv(path: Path, schema: Schema, delimiter: str) -> dict[str, NDArray[A
 def csv_cells(
     path: Path, delimiter: str = ",", wanted: Container[str] | None = None
 ) -> dict[str, list[str]]:
-    """Cells of the wanted columns (default: all) of a CSV file; missing ones are empty."""
-    text: dict[str, Any] = {"encoding": "utf-8", "errors": "replace", "newline": ""}
+    """Cells of the wanted columns (default: all) of a CSV file; missing ones are empty.
+
+    A line is a record, whatever is in it: each is parsed by itself, so that a quote that is not
+    closed, or a cell that is too long, spoils its own record and no other.
+    """
+    text: dict[str, Any] = {"encoding": "utf-8", "errors": "replace", "newline": "\n"}
     with gzip.open(path, "rt", **text) if path.suffix == ".gz" else path.open(**text) as file:
-        rows = csv.reader(file, delimiter=delimiter)
-        header = next(rows, None)
-        if header is None:
+        first = next(file, None)
+        if first is None:
             raise InvalidInput(
                 f"the data file {str(path)!r} is empty; its first row must name the columns."
             )
+        header = _row(first, delimiter)
         chosen = [(i, name) for i, name in enumerate(header) if wanted is None or name in wanted]
         cells: list[list[str]] = [[] for _ in chosen]
-        for row in rows:
+        for line in file:
+            row = _row(line, delimiter)
             for (i, _), column in zip(chosen, cells, strict=True):
                 column.append(row[i] if i < len(row) else "")
     return {name: column for (_, name), column in zip(chosen, cells, strict=True)}
+
+
+def _row(line: str, delimiter: str) -> list[str]:
+    """Cells of one line; none if it cannot be parsed."""
+    try:
+        return next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
+    except csv.Error:  # among others a cell longer than the module's limit
+        return []
 
 
 def _parsed(cells: list[str], declared: Column) -> NDArray[Any]:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.columns import labels
 from dpfast.data.records import Records
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["checked_group_size", "grouped"]
 
@@ -28,7 +29,7 @@ def checked_group_size(group: Any, group_size: Any) -> int:
         or not 1 <= group_size <= 10_000
     ):
         raise InvalidInput(
-            f"group_size must be a whole number from 1 to 10000; received {group_size!r}."
+            f"group_size must be a whole number from 1 to 10000; received {described(group_size)}."
         )
     return int(group_size)
 
@@ -40,6 +41,11 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     ones are records that contribute exactly zero.  So replacing a person replaces at most
     ``group_size`` records, and n counts persons times slots.
 
+    All rows without a usable label (None, NaN, ``pd.NA``, what cannot be hashed or compared, text
+    that is no Unicode) are **one** person, and at most ``group_size`` of them are used.  Two of
+    them may be the same person's, and if each were a person of its own, one with many such rows
+    would move many records.  Label them before, as persons of their own, if they are.
+
     Parameters
     ----------
     records : Records
@@ -49,16 +55,18 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     """
     if not hasattr(records, "X"):
         raise InvalidInput(
-            f"group=... needs arrays in memory; received {records!r}. Keep at most group_size rows "
-            "of each person when the data are prepared, and ask for a budget of privacy/group_size."
+            f"group=... needs arrays in memory; received {described(records)}. Keep at most "
+            "group_size rows of each person when the data are prepared, and ask for a budget of "
+            "privacy/group_size."
         )
-    labels = np.asarray(group, dtype=object)
-    if labels.shape != (records.n,):
+    found, positions = labels(group, "group")
+    if len(positions) != records.n:
         raise InvalidInput(
-            f"group must have one label for each of the {records.n} rows; received shape "
-            f"{labels.shape}."
+            f"group must have one label for each of the {records.n} rows; received "
+            f"{len(positions)}."
         )
-    slots, persons = _slots(labels.tolist(), group_size)
+    persons_of = [*map(_person, found), None]  # -1, a missing label, is the last
+    slots, persons = _slots([persons_of[position] for position in positions.tolist()], group_size)
     kept = slots >= 0
     n = persons * group_size
     X = np.full((n, records.n_covariates), np.nan)
@@ -68,13 +76,21 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     return Records(X, y, records.names)
 
 
+def _person(label: Any) -> Any:
+    """The label as a key; None for whatever is not equal to itself or cannot be a key."""
+    try:
+        hash(label)
+        return label if bool(label == label) else None
+    except Exception:
+        return None
+
+
 def _slots(labels: list[Any], group_size: int) -> tuple[NDArray[np.int64], int]:
     """Slot of each row, -1 for rows beyond the bound; and the number of persons."""
     seen: dict[Any, list[int]] = {}
     slots = np.full(len(labels), -1, dtype=np.int64)
     for i, label in enumerate(labels):
-        key = label if label == label else None  # every NaN is one and the same person
-        person = seen.setdefault(key, [len(seen), 0])
+        person = seen.setdefault(label, [len(seen), 0])
         if person[1] < group_size:
             slots[i] = person[0] * group_size + person[1]
             person[1] += 1

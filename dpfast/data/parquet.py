@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.columns import ARROW_NUMBERS, numbers
+from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
 from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
-from dpfast.errors import InvalidInput, RecordsUnavailable
+from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
 __all__ = ["open_parquet"]
 
@@ -83,11 +83,12 @@ def open_parquet(
     groups: list[Group] = []
     for file in files:
         metadata = parquet.read_metadata(file)
-        _check_columns(metadata.schema.to_arrow_schema(), file, covariates, response, schema)
+        found = metadata.schema.to_arrow_schema()
+        _check_columns(found, file, covariates, response, schema)
         for k in range(metadata.num_row_groups):
             rows = metadata.row_group(k).num_rows
             if rows:
-                groups.append(Group(file, k, rows))
+                groups.append(Group(file, k, rows, kept_encoded(found)))
     if not groups:
         raise InvalidInput(f"{str(path)!r} has no rows; at least one record is needed.")
     encoding = _encoding(parquet.read_schema(files[0]), covariates, response, schema)
@@ -107,6 +108,7 @@ class Group(NamedTuple):
     file: str
     number: int
     rows: int
+    kept_encoded: list[str]
 
 
 class Encoding(NamedTuple):
@@ -143,9 +145,9 @@ class Decoder:
         group = self._groups[k]
         try:
             unchanged = _stamp(group.file) == self._stamps[group.file]
-            with parquet.ParquetFile(group.file) as file:
+            with parquet.ParquetFile(group.file, read_dictionary=group.kept_encoded) as file:
                 table = file.read_row_group(group.number, columns=self._columns)
-        except (OSError, ValueError, KeyError, NotImplementedError):  # Arrow's, with what it read
+        except Exception:  # Arrow's, with what it read
             unchanged = False
         if not unchanged:
             raise RecordsUnavailable(CHANGED)
@@ -204,20 +206,30 @@ def _check_columns(
         raise InvalidInput(
             "covariates=[...] is needed without a schema: name the columns of X, in order."
         )
-    wanted = [*(covariates or ()), response]
-    for name in wanted:
+    # names in a list are called by their place: a list of cells may be passed for it
+    wanted = [(f"covariates[{i}]", name) for i, name in enumerate(_listed(covariates))]
+    for place, name in [*wanted, (f"response={described(response, text=True)}", response)]:
         if not isinstance(name, str) or arrow_schema.names.count(name) != 1:
             raise InvalidInput(
-                f"{file!r} has no single column {name!r}; it has {arrow_schema.names}."
+                f"{place} names no single column of {file!r}; it has {arrow_schema.names}."
             )
-        kind = str(arrow_schema.field(name).type)
-        if schema is None and kind not in ARROW_NUMBERS:
+        kind = arrow_schema.field(name).type
+        if schema is None and not is_arrow_number(kind):
             raise InvalidInput(
                 f"column {name!r} of {file!r} has type {kind}; without a schema columns must be "
                 "numbers or booleans. Pass schema=dpfast.Schema({...}) that declares it."
             )
     if schema is not None:
         schema.encode(arrow_schema.empty_table(), covariates, response)  # refuses wrong types
+
+
+def _listed(covariates: Any) -> list[Any]:
+    if isinstance(covariates, str) or not (covariates is None or hasattr(covariates, "__iter__")):
+        raise InvalidInput(
+            "covariates must be a list of names of columns; received "
+            f"{described(covariates, text=True)}."
+        )
+    return [] if covariates is None else list(covariates)
 
 
 def _encoding(

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.cells import number_cells
+from dpfast.data.columns import foreign_array, frame, is_number_type, library, numbers
 from dpfast.data.reduction import additions, tree_sum
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
-__all__ = ["Covariates", "Records", "as_records"]
+__all__ = ["Covariates", "Records", "as_records", "checked_names"]
 
 #: Covariates as they are stored; every computation with them is in float64.
 Covariates = NDArray[np.float64 | np.float32]
 
 FLOAT64, FLOAT32 = np.dtype(np.float64), np.dtype(np.float32)
+ONE_FLOAT = ({FLOAT64}, {FLOAT32})
 
 
 class Records:
@@ -101,7 +104,10 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
         in half the memory, with the results of the same values in float64).  A ``numpy.memmap``
         of another type and a SciPy matrix in compressed rows (CSR) are converted block by block
         for every query; a ``dask.array`` or ``dask.dataframe`` stays where it is.  Records (of
-        :func:`dpfast.open_parquet`) are taken as they are, with ``y=None``.
+        :func:`dpfast.open_parquet`) are taken as they are, with ``y=None``.  Data frames (pandas,
+        polars, Arrow) are converted column by column.  Python objects (a list of rows, an array or
+        a column of type object) are read cell by cell: numbers and booleans count, whatever else a
+        cell holds (text, None, ...) is missing.
     y : array-like of shape (n,)
     names : sequence of str, optional
         Public names of the q columns; a table's own column names by default.
@@ -118,7 +124,14 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
         from dpfast.data.cluster import dask_records
 
         return dask_records(X, y, names)
-    column_names = None if plain else _column_names(X)
+    column_names: Sequence[str] | None = None
+    if not plain:
+        if (table := frame(X)) is not None:
+            column_names, X = table[0], _matrix(X, *table)
+        else:
+            column_names = _column_names(X)
+        if library(y) in ("pandas", "polars", "pyarrow") and getattr(y, "ndim", 1) == 1:
+            y = numbers(y, "y")
     wrap = Records if plain else _wrapper(X, y)
     covariates: Any
     response: Any
@@ -135,12 +148,23 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
         raise InvalidInput("X has no rows; at least one record is needed.")
     if names is None:
         names = column_names
-    elif len(names) != covariates.shape[1] or not all(isinstance(name, str) for name in names):
+    return wrap(covariates, response, checked_names(names, covariates.shape[1]))
+
+
+def checked_names(names: Any, n_covariates: int) -> tuple[str, ...] | None:
+    """Public names of the columns of X, or None."""
+    if names is None:
+        return None
+    if not hasattr(names, "__iter__") or isinstance(names, str):
+        given: tuple[Any, ...] = ()
+    else:
+        given = tuple(names)
+    if len(given) != n_covariates or not all(isinstance(name, str) for name in given):
         raise InvalidInput(
-            f"names must be {covariates.shape[1]} strings, one for each column of X; received "
-            f"{list(names)!r}."
+            f"names must be {n_covariates} strings, one for each column of X; received "
+            f"{described(names)}."
         )
-    return wrap(covariates, response, tuple(names) if names is not None else None)
+    return given
 
 
 def _opened(records: Records, y: Any, names: Any) -> Records:
@@ -202,26 +226,51 @@ def _as_floats(values: Any, argument: str, ndim: int) -> Covariates:
 def _as_array(values: Any, argument: str, ndim: int) -> NDArray[Any]:
     if type(values) is np.ndarray:
         array = values
+    elif isinstance(values, (list, tuple)):
+        array = _of_lists(values, argument, ndim)
     else:
-        if isinstance(values, np.ma.MaskedArray):
-            raise InvalidInput(
-                f"{argument} is a masked array, and its mask would be lost. Fill it first: a "
-                "record with a NaN contributes exactly zero and still counts in n."
-            )
         if hasattr(values, "toarray") and hasattr(values, "nnz"):
             raise InvalidInput(
                 f"{argument} is a sparse matrix that is not in compressed rows. Pass "
                 f"{argument}.tocsr() (a response: {argument}.toarray().ravel())."
             )
-        try:
-            array = np.asarray(values)
-        except ValueError as error:  # ragged nested lists
-            raise InvalidInput(
-                f"{argument} could not be read as an array: rows of different lengths? Pass a "
-                f"{ndim}-dimensional array of numbers."
-            ) from error
+        array = foreign_array(values, argument)
+    if array.dtype == object and array.ndim == ndim:
+        array = number_cells(array.ravel().tolist()).reshape(array.shape)
     _check_numbers(array, argument, ndim)
     return array
+
+
+def _of_lists(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
+    """Cells of a list, or of a list of rows that must have the same length, as numbers."""
+    if ndim == 1:
+        return number_cells(values)
+    rows = [list(row) if _is_row(row) else None for row in values]
+    lengths = {None if row is None else len(row) for row in rows}
+    if len(lengths) == 1 and None not in lengths:
+        cells = [cell for row in rows for cell in row or ()]
+        return number_cells(cells).reshape(len(rows), -1 if cells else 0)
+    if lengths <= {None}:  # no rows at all
+        return np.empty(len(values))
+    raise InvalidInput(
+        f"{argument} could not be read as an array: rows of different lengths? Pass a "
+        f"{ndim}-dimensional array of numbers."
+    )
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
+
+
+def _matrix(table: Any, names: Any, columns: list[Any]) -> Covariates:
+    """The columns of a data frame side by side; of one type of floats they stay as they are."""
+    if library(table) == "pandas" and {column.dtype for column in columns} in ONE_FLOAT:
+        return np.asarray(table)
+    # covariate by covariate, as the columns are stored: the kernels read any strides
+    found: NDArray[np.float64] = np.empty((len(columns), len(table)))
+    for j, (row, column) in enumerate(zip(found, columns, strict=True)):
+        row[:] = numbers(column, str(j) if names is None else names[j])
+    return found.T
 
 
 def _check_numbers(array: Any, argument: str, ndim: int) -> None:
@@ -233,9 +282,8 @@ def _check_numbers(array: Any, argument: str, ndim: int) -> None:
             f"shape {array.shape}."
             + (" Reshape a single column with X.reshape(-1, 1)." if ndim == 2 else "")
         )
-    dtype = array.dtype
-    if not (dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8)):
+    if not is_number_type(array.dtype):
         raise InvalidInput(
-            f"{argument} has dtype {dtype}; allowed are floats of at most 64 bits, integers and "
-            "booleans. Convert it to float64 first."
+            f"{argument} has dtype {array.dtype.name}; allowed are floats of at most 64 bits, "
+            "integers and booleans. Convert it to float64 first."
         )

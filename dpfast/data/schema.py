@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import real_number
 from dpfast.data.columns import column, column_names, labels, numbers
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["Binary", "Categorical", "Design", "Numeric", "Schema"]
 
@@ -64,15 +65,16 @@ class Numeric(Column):
             if value is None and name in ("centre", "unit"):
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise InvalidInput(f"{name} must be a number; received {value!r}.")
+                raise InvalidInput(f"{name} must be a number; received {described(value)}.")
             if not math.isfinite(value):
-                raise InvalidInput(f"{name} must be finite; received {value!r}.")
+                raise InvalidInput(f"{name} must be finite; received {described(value)}.")
         if not self.low < self.high:
             raise InvalidInput(
-                f"low must be below high; received low={self.low!r}, high={self.high!r}."
+                f"low must be below high; received low={described(self.low)}, "
+                f"high={described(self.high)}."
             )
         if self.unit is not None and not self.unit > 0.0:
-            raise InvalidInput(f"unit must be positive; received {self.unit!r}.")
+            raise InvalidInput(f"unit must be positive; received {described(self.unit)}.")
 
     @property
     def location(self) -> float:
@@ -116,21 +118,22 @@ class Categorical(Column):
     def __post_init__(self) -> None:
         levels = self.levels
         if isinstance(levels, str) or not isinstance(levels, Sequence):
-            raise InvalidInput(f"levels must be a list of labels; received {levels!r}.")
+            raise InvalidInput(f"levels must be a list of labels; received {described(levels)}.")
         object.__setattr__(self, "levels", tuple(levels))
         if len(set(levels)) != len(levels) or len(levels) < 2:
             raise InvalidInput(
-                f"levels must be at least two different labels; received {list(levels)!r}."
+                f"levels must be at least two different labels; received {described(levels)}."
             )
         if not all(isinstance(level, (str, int, bool)) for level in levels):
-            raise InvalidInput(f"levels must be strings or integers; received {list(levels)!r}.")
+            raise InvalidInput(f"levels must be strings or integers; received {described(levels)}.")
         if self.reference is None:
             object.__setattr__(self, "reference", self.levels[0])
         for name in ("reference", "other"):
             value = getattr(self, name)
             if value is not None and value not in self.levels:
                 raise InvalidInput(
-                    f"{name} must be one of the levels {list(levels)!r}; received {value!r}."
+                    f"{name} must be one of the levels {described(levels)}; received "
+                    f"{described(value)}."
                 )
 
     def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
@@ -147,18 +150,16 @@ class Categorical(Column):
         """Position of each value among the levels, -1 for those outside."""
         known = {level: code for code, level in enumerate(self.levels)}
         outside = -1 if self.other is None else known[self.other]
-        if hasattr(values, "dictionary_encode"):  # Arrow: look up each different value once
-            encoded = values.dictionary_encode()
-            encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
-            table = self.codes(np.array([*encoded.dictionary.to_pylist(), None], object), name)
-            return table[encoded.indices.fill_null(len(table) - 1).to_numpy()]
-        found = np.empty(len(values), dtype=np.int64)
-        for i, value in enumerate(labels(values, name)):
-            try:
-                found[i] = known.get(value, outside)
-            except TypeError:  # not hashable, so not a level
-                found[i] = outside
-        return found
+        found, positions = labels(values, name)
+        table = np.array([*[_known(known, label, outside) for label in found], outside])
+        return table[positions]  # -1, a missing label, is the last
+
+
+def _known(known: dict[Any, int], label: Any, outside: int) -> int:
+    try:
+        return known.get(label, outside)
+    except Exception:  # not hashable, or not to be compared: not a level
+        return outside
 
 
 @dataclass(frozen=True)
@@ -178,9 +179,17 @@ class Binary(Column):
     kind: ClassVar[str] = "binary"
 
     def __post_init__(self) -> None:
+        for name in ("positive", "negative"):
+            value = getattr(self, name)
+            if not isinstance(value, (str, int)):
+                raise InvalidInput(
+                    f"{name} must be a string, an integer or a boolean; received "
+                    f"{described(value)}."
+                )
         if self.positive == self.negative:
             raise InvalidInput(
-                f"positive and negative must differ; received {self.positive!r} for both."
+                "positive and negative must differ; received "
+                f"{described(self.positive, text=True)} for both."
             )
 
     def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
@@ -243,21 +252,46 @@ class Schema:
     """
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
+        if not isinstance(columns, Mapping):
+            raise InvalidInput(
+                "columns must map names to Numeric(...), Categorical(...) or Binary(...); received "
+                f"{described(columns)}."
+            )
         for name, declared in columns.items():
             if not isinstance(name, str) or not isinstance(declared, Column):
                 raise InvalidInput(
                     "columns must map names to Numeric(...), Categorical(...) or Binary(...); "
-                    f"received {name!r}: {declared!r}."
+                    f"received {described(name, text=True)} with a {type(declared).__name__}."
                 )
         self.columns: dict[str, Column] = dict(columns)
 
     def __getitem__(self, name: str) -> Column:
-        if name not in self.columns:
+        if not isinstance(name, str) or name not in self.columns:
             raise InvalidInput(
-                f"the schema does not declare column {name!r}; it declares {list(self.columns)}. "
-                "Add it with its public range or levels."
+                f"the schema does not declare column {described(name, text=True)}; it declares "
+                f"{list(self.columns)}. Add it with its public range or levels."
             )
         return self.columns[name]
+
+    def declared(self, names: Any, argument: str) -> list[str]:
+        """A list of names of declared columns.
+
+        One that is not declared is called by its place in the list, because a list of cells may be
+        passed for a list of names.
+        """
+        if isinstance(names, str) or not hasattr(names, "__iter__"):
+            raise InvalidInput(
+                f"{argument} must be a list of names of columns; received "
+                f"{described(names, text=True)}."
+            )
+        given = list(names)
+        for i, name in enumerate(given):
+            if not isinstance(name, str) or name not in self.columns:
+                raise InvalidInput(
+                    f"the schema does not declare {argument}[{i}]; it declares "
+                    f"{list(self.columns)}. Add it with its public range or levels."
+                )
+        return given
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.columns == other.columns
@@ -274,8 +308,13 @@ class Schema:
         for name, (centre, unit) in scaling.items():
             declared = self[name]
             if not isinstance(declared, Numeric):
-                raise InvalidInput(f"column {name!r} is {declared.kind}; only numbers are scaled.")
-            columns[name] = replace(declared, centre=float(centre), unit=float(unit))
+                raise InvalidInput(
+                    f"column {described(name, text=True)} is {declared.kind}; only numbers are "
+                    "scaled."
+                )
+            columns[name] = replace(
+                declared, centre=real_number(centre, "centre"), unit=real_number(unit, "unit")
+            )
         return Schema(columns)
 
     def response(self, table: Any, name: str) -> Array:
@@ -283,8 +322,8 @@ class Schema:
         encoded, names, _ = self[name].encode(column(table, name), name)
         if len(names) != 1:
             raise InvalidInput(
-                f"the response {name!r} is declared categorical; declare it Binary(positive=..., "
-                "negative=...) for a logistic regression."
+                f"the response {described(name, text=True)} is declared categorical; declare it "
+                "Binary(positive=..., negative=...) for a logistic regression."
             )
         return encoded[:, 0]
 
@@ -308,7 +347,10 @@ class Schema:
         if covariates is None:
             present = column_names(table)
             covariates = [name for name in self.columns if name in present and name != response]
-        parts = [self[name].encode(column(table, name), name) for name in covariates]
+        parts = [
+            self[name].encode(column(table, name), name)
+            for name in self.declared(covariates, "covariates")
+        ]
         if not parts:
             raise InvalidInput("there is no covariate to encode: name at least one column.")
         lengths = {len(part[0]) for part in parts}
@@ -354,10 +396,10 @@ class Schema:
 
 
 def _draft(values: Any, name: str) -> Column:
-    try:
-        x = numbers(values, name)
-    except InvalidInput:
-        found = sorted({str(v) for v in labels(values, name) if v is not None and v == v})
+    x = _as_numbers(values, name)
+    if x is None:
+        known = {label for label in labels(values, name)[0] if isinstance(label, (str, int))}
+        found = sorted(map(str, known))
         if "other" not in found:
             found.append("other")
         return Categorical(tuple(found if len(found) > 1 else [*found, "no"]), other="other")
@@ -370,3 +412,17 @@ def _draft(values: Any, name: str) -> Column:
     low = math.floor((low - margin) / step) * step if low < 0.0 or low > margin else 0.0
     high = math.ceil((high + margin) / step) * step
     return Numeric(float(f"{low:.12g}"), float(f"{high:.12g}"))
+
+
+def _as_numbers(values: Any, name: str) -> Array | None:
+    """The numbers of a public column; None if it is one of labels."""
+    try:
+        x = numbers(values, name)
+    except InvalidInput:
+        return None
+    # a list of labels is one of Python objects, without a type that says so
+    return x if np.isfinite(x).any() or not any(map(_is_text, labels(values, name)[0])) else None
+
+
+def _is_text(label: Any) -> bool:
+    return isinstance(label, str)

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 if TYPE_CHECKING:
     from dpfast.data.schema import Column, Schema
@@ -50,13 +50,16 @@ def _column(name: str, entry: Any) -> Column:
 
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if kind not in KEYS:
-        raise InvalidInput(f"column {name!r}: kind must be one of {list(KEYS)}; received {kind!r}.")
+        raise InvalidInput(
+            f"column {described(name, text=True)}: kind must be one of {list(KEYS)}; received "
+            f"{described(kind, text=True)}."
+        )
     required, optional = KEYS[kind]
     given = set(entry) - {"kind"}
     if not set(required) <= given <= {*required, *optional}:
         raise InvalidInput(
-            f"column {name!r} is {kind}: needs {list(required)}, may have {list(optional)}; "
-            f"received {sorted(given)}."
+            f"column {described(name, text=True)} is {kind}: needs {list(required)}, may have "
+            f"{list(optional)}; received {sorted(given)}."
         )
     values = {key: entry[key] for key in given}
     kinds = {"numeric": schema.Numeric, "categorical": schema.Categorical, "binary": schema.Binary}

@@ -32,6 +32,34 @@ def test_any_label_is_a_person():
     assert records.n == 2 * 4  # nan and None are one, 3 and 3.0 are one
 
 
+class Awkward:
+    """A label that cannot be compared."""
+
+    def __eq__(self, other):
+        raise ValueError("patient 4711")
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_rows_without_a_label_are_one_person(m):
+    """C47: whatever a person without usable labels has in their rows, m records move."""
+    pandas = pytest.importorskip("pandas")
+    nobody = [None, float("nan"), pandas.NA, pandas.NaT, [4711], Awkward(), {}, np.ones(2)]
+    people = [f"person {i // 2}" for i in range(20)]
+    group = [*people, *nobody]
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(len(group), 1))
+    other = X.copy()
+    other[20:] = 100.0 + np.arange(len(nobody))[:, None]
+    found = [grouped(as_records(x, x[:, 0]), group, m) for x in (X, other)]
+    assert found[0].n == found[1].n == 11 * m
+    moved = ~((found[0].y == found[1].y) | (np.isnan(found[0].y) & np.isnan(found[1].y)))
+    assert moved.sum() == m
+    shuffled = [*people, *reversed(nobody)]
+    assert grouped(as_records(X, X[:, 0]), shuffled, m).n == 11 * m
+
+
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("want", [GRADIENT, HESSIAN, MEAT])
 def test_a_person_attains_the_sensitivity_of_a_group(m, want):

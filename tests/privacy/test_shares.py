@@ -114,7 +114,7 @@ def test_quantiles_pass_record_and_replay(pair):
         ({"high": np.inf}, "finite"),
         ({"steps": 0}, "steps"),
         ({"x": []}, "x is empty"),
-        ({"x": ["a"]}, "numeric"),
+        ({"x": np.array(["a"])}, "numeric"),
     ],
 )
 def test_refusals(options, named):

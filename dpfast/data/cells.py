@@ -1,0 +1,73 @@
+"""One Python object as a number or a label: what cannot be one is missing, and nothing raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["number", "number_cells", "objects", "text"]
+
+NUMBERS = (Real, np.bool_, Decimal)  # NumPy's integers and floats, and fractions, are Real
+PLAIN = {int, float, bool}
+
+
+def number(cell: Any) -> float:
+    """The float64 nearest to a number or a boolean; NaN for every other object.
+
+    Text is missing even where it spells a number: whether a cell is a number is decided by its
+    type, as it is for a column.
+    """
+    if type(cell) is float:
+        return cell
+    if isinstance(cell, np.ndarray) and cell.ndim == 0:
+        cell = cell[()]
+    if not isinstance(cell, NUMBERS) or isinstance(cell, np.timedelta64):
+        return np.nan
+    try:
+        return float(cell)
+    except Exception:  # too large an integer, a signalling decimal, a subclass with ideas
+        return np.nan
+
+
+def number_cells(cells: Sequence[Any]) -> NDArray[np.float64]:
+    """:func:`number` of each cell, shape (n,)."""
+    with np.errstate(all="ignore"):
+        if set(map(type, cells)) <= PLAIN:
+            try:
+                return np.array(cells, dtype=np.float64)  # the same numbers, faster
+            except OverflowError:  # an integer that float64 cannot hold
+                pass
+        return np.fromiter(map(number, cells), np.float64, len(cells))
+
+
+def objects(array: NDArray[Any]) -> list[Any]:
+    """The entries of an array as Python objects; None for text that is no Unicode."""
+    try:
+        found: list[Any] = array.astype(object).tolist()
+    except Exception:  # NumPy's fixed-width text may hold any 32 bits as a character
+        return [_object(array, i) for i in range(len(array))]
+    return found
+
+
+def _object(array: NDArray[Any], i: int) -> Any:
+    try:
+        return array[i : i + 1].astype(object)[0]
+    except Exception:
+        return None
+
+
+def text(encoded: Iterable[bytes | None]) -> list[str | None]:
+    """Strings from their bytes; None for what is not UTF-8."""
+    return [_decoded(cell) for cell in encoded]
+
+
+def _decoded(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
