@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.arguments import real_number
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Loss, Objective, Weighting
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.nonprivate import nonprivate_curator, nonprivate_descent
@@ -104,6 +105,10 @@ def estimate_kl(
     -------
     None.  Numbers computed from private data by this function must not be published or used.
     """
+    if isinstance(n_rays, bool) or not isinstance(n_rays, (int, np.integer)) or n_rays < 1:
+        raise InvalidInput(f"n_rays must be a positive whole number; received {described(n_rays)}.")
+    if kappa is not None:
+        kappa = real_number(kappa, "kappa")
     curator, origin = nonprivate_curator(
         public_X, public_y, objective, start=start, scale=scale, weights=weights,
         fit_intercept=fit_intercept, ridge=ridge,
@@ -133,7 +138,7 @@ def estimate_kl(
     norms, excesses = norms[kept], excesses[kept]
     if len(norms) < 8:
         raise InvalidInput("too few points lie above the minimum; pass another start.")
-    slope = _envelope_slope(np.log(norms), np.log(excesses)) if kappa is None else float(kappa)
+    slope = _envelope_slope(np.log(norms), np.log(excesses)) if kappa is None else kappa
     slope = max(1.0, slope)
     gamma = float(np.max(excesses ** (1.0 / slope) / norms))
     return KLEstimate(KL(gamma, slope).checked(), norms, excesses)

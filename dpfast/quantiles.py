@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array, real_number
 from dpfast.curator.shares import Shares
 from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Numeric, Schema
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.request import charge_shared
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -79,15 +80,24 @@ def private_quantiles(
     ``privacy`` in total under replacement of one record, n public: ``k * steps`` adaptive shares
     with noise (claims C9 and C46).  ``low``, ``high`` and ``steps`` must be public.
     """
-    wanted = [_probability(p) for p in probabilities]
+    wanted = real_array(probabilities, "probabilities").tolist()
+    if not isinstance(wanted, list) or not all(_is_probability(p) for p in wanted):
+        raise InvalidInput(
+            "every probability must lie strictly between 0 and 1; received "
+            f"{described(probabilities)}."
+        )
     if not wanted:
         raise InvalidInput("probabilities is empty: ask for at least one quantile.")
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    ends = real_number(low, "low"), real_number(high, "high")
+    if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
         raise InvalidInput(
-            f"low and high must be finite public numbers, low first; received {low!r}, {high!r}."
+            f"low and high must be finite public numbers, low first; received {described(low)}, "
+            f"{described(high)}."
         )
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or not 1 <= steps <= 60:
-        raise InvalidInput(f"steps must be a whole number from 1 to 60; received {steps!r}.")
+        raise InvalidInput(
+            f"steps must be a whole number from 1 to 60; received {described(steps)}."
+        )
     values = numbers(x, "x")
     if len(values) == 0:
         raise InvalidInput("x is empty; at least one record is needed.")
@@ -96,7 +106,7 @@ def private_quantiles(
     mu = total.mu / math.sqrt(len(wanted) * steps) * (1.0 - ROUNDING_MARGIN)
     shares.receipt(mu)  # refuses what is impossible, free of charge
     charge_shared(ledger, privacy, total, f"private_quantiles(n={shares.n}, k={len(wanted)})")
-    found = [_bisect(shares, p, float(low), float(high), steps, mu) for p in wanted]
+    found = [_bisect(shares, p, *ends, steps, mu) for p in wanted]
     order = np.argsort(wanted, kind="stable")
     result = np.empty(len(found))
     result[order] = np.sort(found)  # free post-processing
@@ -115,10 +125,8 @@ def _bisect(
     return low + 0.5 * (high - low)
 
 
-def _probability(p: Any) -> float:
-    if isinstance(p, bool) or not isinstance(p, (int, float, np.floating)) or not 0.0 < p < 1.0:
-        raise InvalidInput(f"a probability must lie strictly between 0 and 1; received {p!r}.")
-    return float(p)
+def _is_probability(p: Any) -> bool:
+    return isinstance(p, float) and 0.0 < p < 1.0
 
 
 def with_private_scaling(
@@ -154,7 +162,9 @@ def with_private_scaling(
     -------
     ``privacy`` in total (claim C46): the three quartiles of each column.
     """
-    declared: Mapping[str, Numeric] = {name: _numeric(schema, name) for name in columns}
+    declared: Mapping[str, Numeric] = {
+        name: _numeric(schema, name) for name in schema.declared(columns, "columns")
+    }
     if not declared:
         raise InvalidInput("columns is empty: name at least one numeric column.")
     total = GDP.within(privacy)
@@ -178,5 +188,8 @@ def with_private_scaling(
 def _numeric(schema: Schema, name: str) -> Numeric:
     found = schema[name]
     if not isinstance(found, Numeric):
-        raise InvalidInput(f"column {name!r} is declared {found.kind}; only numbers are scaled.")
+        raise InvalidInput(
+            f"column {described(name, text=True)} is declared {found.kind}; only numbers are "
+            "scaled."
+        )
     return found

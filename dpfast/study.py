@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import flag, real_array, real_number
 from dpfast.curator.answers import StepBudget
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.hypotheses import half_width
 from dpfast.inference.request import Request
 from dpfast.inference.sandwich import gradient_descent_noise, newton_noise
@@ -168,13 +169,13 @@ def plan(
     if sum(given) != 2:
         raise InvalidInput(
             "give two of n, mu and width, and the third is computed; received "
-            f"n={n!r}, mu={mu!r}, width={width!r}."
+            f"n={described(n)}, mu={described(mu)}, width={described(width)}."
         )
     forecast = _Forecast(p, loss, level, scale, weights, fit_intercept, rate, pilot)
     if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
-        raise InvalidInput(f"n must be a positive whole number; received {n!r}.")
+        raise InvalidInput(f"n must be a positive whole number; received {described(n)}.")
     if width is not None and not 0.0 < width < math.inf:
-        raise InvalidInput(f"width must be positive and finite; received {width!r}.")
+        raise InvalidInput(f"width must be positive and finite; received {described(width)}.")
     total = None if mu is None else GDP.within(mu).mu
     if width is None:
         assert n is not None and total is not None
@@ -232,19 +233,23 @@ class _Forecast:
         pilot: tuple[Any, Any] | None,
     ) -> None:
         if not 0.0 < level < 1.0:
-            raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+            raise InvalidInput(
+                f"level must lie strictly between 0 and 1; received {described(level)}."
+            )
         if pilot is None and (not isinstance(p, (int, np.integer)) or p < 1):
             raise InvalidInput(
                 "p must be the number of coefficients, the intercept included, unless a public "
-                f"pilot is given; received {p!r}."
+                f"pilot is given; received {described(p)}."
             )
         resolved = resolve_loss(loss)
         if pilot is None:
             assert p is not None
             self.source = "a synthetic pilot: independent standard normal covariates"
-            X, y = _synthetic(int(p) - int(fit_intercept), resolved, scale, rate)
+            X, y = _synthetic(
+                int(p) - int(flag(fit_intercept, "fit_intercept")), resolved, scale, rate
+            )
         else:
-            X, y = (np.asarray(part, dtype=float) for part in pilot)
+            X, y = (real_array(part, "pilot") for part in pilot)
             self.source = f"a public pilot of {len(y)} records"
         request = Request(X, y, fit_intercept=fit_intercept, noise=None, threads=None, names=None)
         self.level, self.fit_intercept = level, fit_intercept
@@ -325,7 +330,7 @@ def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Ar
     from scipy.special import ndtri
 
     if not 0.0 < rate < 1.0:
-        raise InvalidInput(f"rate must lie strictly between 0 and 1; received {rate!r}.")
+        raise InvalidInput(f"rate must lie strictly between 0 and 1; received {described(rate)}.")
     ratio = 1.5
     for _ in range(64):  # ratio^(q + 2) = ratio + 1
         ratio = (1.0 + ratio) ** (1.0 / (q + 2.0))
@@ -335,4 +340,4 @@ def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Ar
     X, last = ndtri(uniform[:, :q]), uniform[:, q]
     if loss.binary_response:
         return X, (last < rate).astype(float)
-    return X, (1.0 if scale is None else float(scale)) * ndtri(last)
+    return X, (1.0 if scale is None else real_number(scale, "scale")) * ndtri(last)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpfast.data.formula import design_from_formula
 from dpfast.data.schema import Schema
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.results import Fit
 from dpfast.models import Loss
 from dpfast.privacy.budget import Budget
@@ -59,7 +59,9 @@ def fit_formula(
     design = design_from_formula(formula, data, schema)
     X, y = design.arrays()
     if y is None:
-        raise InvalidInput(f"formula {formula!r} has no response: write 'response ~ terms'.")
+        raise InvalidInput(
+            f"formula {described(formula, text=True)} has no response: write 'response ~ terms'."
+        )
     options.setdefault("names", design.names)
     return fit(
         X,

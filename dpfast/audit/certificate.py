@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["LowerBound", "lower_bound"]
 
@@ -57,7 +57,7 @@ class LowerBound(NamedTuple):
         Holds for all delta at once: the limits are simultaneous.
         """
         if not 0.0 <= delta < 1.0:
-            raise InvalidInput(f"delta must lie in [0, 1); received {delta!r}.")
+            raise InvalidInput(f"delta must lie in [0, 1); received {described(delta)}.")
         best = 0.0
         for high, low in zip(self.false_positive, self.true_positive, strict=True):
             for more, less in ((low, high), (1.0 - high, 1.0 - low)):
@@ -119,7 +119,7 @@ def lower_bound(
     ):
         raise InvalidInput(f"n_samples must be a whole number, at least 100; received {n_samples}.")
     if not 0.5 <= confidence < 1.0:
-        raise InvalidInput(f"confidence must lie in [0.5, 1); received {confidence!r}.")
+        raise InvalidInput(f"confidence must lie in [0.5, 1); received {described(confidence)}.")
     held_out = max(20, round(HELD_OUT * n_samples))
     # Alternating, so that a drift of the machine or of the noise source cannot favour one side.
     outputs: tuple[list[Any], list[Any]] = ([], [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpfast.errors import InvalidInput, UnsupportedConversion
+from dpfast.errors import InvalidInput, UnsupportedConversion, described
 from dpfast.privacy.budget import GDP, ZCDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 
@@ -54,7 +54,8 @@ def to_dp_accounting(ledger: Ledger) -> Any:
         if isinstance(spend, PureDP):
             return dp_accounting.LaplaceDpEvent(1.0 / spend.epsilon)
         raise UnsupportedConversion(
-            f"dp-accounting has no event for {spend!r}. Keep the ledger in GDP, ZCDP or PureDP."
+            f"dp-accounting has no event for {described(spend)}. Keep the ledger in GDP, ZCDP or "
+            "PureDP."
         )
 
     return dp_accounting.ComposedDpEvent([event(entry.spend) for entry in ledger.entries])

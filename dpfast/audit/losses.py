@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import CustomLoss, Loss
 
 __all__ = ["LossReport", "check_loss"]
@@ -85,7 +85,9 @@ def check_loss(loss: Loss) -> LossReport:
     True
     """
     if not isinstance(loss, Loss) or loss.binary_response:
-        raise InvalidInput(f"loss must be a dpfast loss of a residual; received {loss!r}.")
+        raise InvalidInput(
+            f"loss must be a dpfast loss of a residual; received {described(loss, text=True)}."
+        )
     return _Check(loss).report()
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["KINDS", "Pair", "neighbours"]
 
@@ -86,7 +86,9 @@ def neighbours(
     array([1., 1.])
     """
     if kind is not None and kind not in KINDS:
-        raise InvalidInput(f"kind must be one of {KINDS} or None; received {kind!r}.")
+        raise InvalidInput(
+            f"kind must be one of {KINDS} or None; received {described(kind, text=True)}."
+        )
     covariates, response = np.array(X, dtype=float), np.array(y, dtype=float)
     if covariates.ndim != 2 or covariates.shape[1] == 0 or response.shape != covariates.shape[:1]:
         raise InvalidInput(

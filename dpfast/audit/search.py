@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.observer import Release, nonprivate_contributions, observed
 from dpfast.data import as_records
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Bounded, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
@@ -180,7 +180,7 @@ def sensitivity_search(
     True
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise InvalidInput(f"n must be a positive whole number; received {n!r}.")
+        raise InvalidInput(f"n must be a positive whole number; received {described(n)}.")
     budget = StepBudget(*budget)
     search = _Search(objective, int(n), seed)
     findings = {
@@ -191,7 +191,7 @@ def sensitivity_search(
     if not findings:
         raise InvalidInput(
             f"quantities must contain some of {tuple(_targets(objective, int(n), budget))}; "
-            f"received {quantities!r}."
+            f"received {described(quantities, text=True)}."
         )
     return SearchReport(repr(objective), findings, search.n_pairs)
 

@@ -10,7 +10,7 @@ import numpy as np
 from dpfast.audit.calls import examples
 from dpfast.audit.pairs import KINDS, neighbours
 from dpfast.audit.playback import replay
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["Checked", "SelfCheck", "self_check"]
 
@@ -96,12 +96,14 @@ def self_check(
     Runs on synthetic data; nothing about it needs protection.
     """
     if not 1 <= pairs <= len(KINDS):
-        raise InvalidInput(f"pairs must lie in [1, {len(KINDS)}]; received {pairs!r}.")
+        raise InvalidInput(f"pairs must lie in [1, {len(KINDS)}]; received {described(pairs)}.")
     chosen = [e for e in examples() if only is None or only in f"{e.name} {e.label}"]
     if quick:
         chosen = list({example.name: example for example in reversed(chosen)}.values())
     if not chosen:
-        raise InvalidInput(f"no audited call contains {only!r} in its name or options.")
+        raise InvalidInput(
+            f"no audited call contains {described(only, text=True)} in its name or options."
+        )
     grid = np.arange(1.0, N_RECORDS + 1.0)
     X = np.column_stack([np.sin(3.0 * grid), np.cos(7.0 * grid)])  # spread like random numbers
     responses = {False: X[:, 0] - X[:, 1] + np.sin(grid), True: np.asarray(X[:, 0] > 0, float)}

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from dpfast.baselines.searched import Searched, guarantee_of
+from dpfast.arguments import real_array
+from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.covariance import RBF, Covariance
 from dpfast.curator.vectors import RecordValues
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.request import charge_shared, checked_steps
 from dpfast.optimize.schedules import Uniform
 from dpfast.privacy.budget import GDP, Budget
@@ -82,12 +83,14 @@ def global_search(
     if covariance is None:
         covariance = RBF(0.25 * d**0.5, 0.25)
     if not 0.0 <= exploration < np.inf:
-        raise InvalidInput(f"exploration must be at least 0 and finite; received {exploration!r}.")
+        raise InvalidInput(
+            f"exploration must be at least 0 and finite; received {described(exploration)}."
+        )
     source = checked_noise(noise)
     total = GDP.within(privacy)
     own = Ledger(total)
     values = RecordValues(n_records, own, source)
-    low, high = float(loss_range[0]), float(loss_range[1])
+    low, high = checked_range(loss_range)
     mus = Uniform().step_mus(total.mu, count)
     receipt = values.loss_receipt(low, high, mus[0])  # refuses what is impossible
     charge_shared(ledger, privacy, total, f"global_search(n={n_records}, {count} evaluations)")
@@ -120,7 +123,7 @@ def global_search(
 def _first(start: ArrayLike | None, box: Box) -> Array:
     if start is None:
         return 0.5 * box.lower + 0.5 * box.upper
-    theta = np.array(start, dtype=np.float64)
+    theta = np.array(real_array(start, "start"))
     if theta.shape != (box.dimension,) or not np.isfinite(theta).all():
         raise InvalidInput(f"start must be {box.dimension} finite numbers within the bounds.")
     return np.asarray(np.clip(theta, box.lower, box.upper))

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array
 from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
 from dpfast.curator.vectors import RecordValues
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.request import charge_shared, checked_steps
 from dpfast.optimize.schedules import Schedule, Uniform, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
@@ -75,7 +76,7 @@ def noisy_descent(
     count, d = checked_steps(steps), box.dimension
     rule = resolve_update(update, Plain(1.0))
     if not 0.0 <= average < 1.0:
-        raise InvalidInput(f"average must lie in [0, 1); received {average!r}.")
+        raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
     total = GDP.within(privacy)
     mus = resolve_schedule(schedule, Uniform()).step_mus(total.mu, count)
     own = Ledger(total)
@@ -84,7 +85,7 @@ def noisy_descent(
         probe.mean_receipt(clip, mu, d)
     theta = 0.5 * box.lower + 0.5 * box.upper
     if start is not None:
-        theta = np.array(start, dtype=np.float64)
+        theta = np.array(real_array(start, "start"))
         if theta.shape != (d,) or not np.isfinite(theta).all():
             raise InvalidInput(f"start must be {d} finite numbers; received shape {theta.shape}.")
     charge_shared(ledger, privacy, total, f"noisy_descent(n={probe.n}, d={d})")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
-from dpfast.errors import InvalidBudget
+from dpfast.errors import InvalidBudget, described
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.request import Request, charge_shared
 from dpfast.inference.results import Fit
@@ -75,7 +75,7 @@ def objective_perturbation(
     if not isinstance(privacy, ApproxDP):
         raise InvalidBudget(
             "objective perturbation is (epsilon, delta)-DP and nothing else. Pass "
-            f"privacy=dpfast.ApproxDP(epsilon, delta); received {privacy!r}."
+            f"privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
         )
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = request.objective(loss, scale=scale, weights=Bounded(radius), ridge=ridge)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from dpfast.baselines.searched import Searched, guarantee_of
+from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.curator.selection import best_of_random_trials, plan_selection
 from dpfast.curator.vectors import RecordValues
@@ -68,7 +68,7 @@ def random_search(
     box = Box(bounds)
     source = checked_noise(noise)
     epsilon = _pure(privacy)
-    low, high = float(loss_range[0]), float(loss_range[1])
+    low, high = checked_range(loss_range)
     total = PureDP(epsilon).as_gdp()
     own = Ledger(total)
     plan = plan_selection(RecordValues(n_records, own, source), low, high, epsilon)

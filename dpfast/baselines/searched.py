@@ -7,12 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Searched", "guarantee_of"]
+__all__ = ["Searched", "checked_range", "guarantee_of"]
 
 Array = NDArray[np.float64]
 
@@ -38,6 +40,17 @@ class Searched(NamedTuple):
     scores: Array
     method: str
     privacy: Guarantee
+
+
+def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:
+    """Public ends of the losses, the lower one first."""
+    ends = real_array(loss_range, "loss_range")
+    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise InvalidInput(
+            "the range of the losses must be two finite public numbers, the lower one first; "
+            f"received {described(loss_range)}."
+        )
+    return float(ends[0]), float(ends[1])
 
 
 def guarantee_of(total: GDP, n: int, ledger: Ledger, noise: NoiseSource) -> Guarantee:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.arguments import real_number
 from dpfast.baselines.clipping import clipped_objective, default_step_size
 from dpfast.curator.subsample import SampledGradients, plan_sampling
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.request import (
     Request,
@@ -113,14 +114,16 @@ def dp_sgd(
     n_steps = checked_steps(steps)
     theta = checked_start(start, request.dimension)
     if not 0.0 <= average < 1.0:
-        raise InvalidInput(f"average must lie in [0, 1); received {average!r}.")
+        raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
     if step_size is None:
         step_size = default_step_size(objective)
     elif not 0.0 < step_size < float("inf"):
-        raise InvalidInput(f"step_size must be positive and finite; received {step_size!r}.")
+        raise InvalidInput(
+            f"step_size must be positive and finite; received {described(step_size)}."
+        )
     own_ledger = Ledger(budget)
     curator = request.curator(objective, own_ledger)
-    plan = plan_sampling(curator, budget, float(sampling_rate), n_steps)
+    plan = plan_sampling(curator, budget, real_number(sampling_rate, "sampling_rate"), n_steps)
     label = f"dp_sgd({objective.loss.name}, n={request.n}, p={request.dimension})"
     charge_shared(ledger, budget, budget, label)
     gradients = SampledGradients(curator, plan)
@@ -153,18 +156,20 @@ def _as_pair(privacy: Budget | float, delta: float | None) -> ApproxDP:
     if isinstance(budget, ApproxDP):
         if delta is not None:
             raise InvalidInput(
-                f"{budget!r} has its own delta; received delta={delta!r} as well. Omit it."
+                f"{described(budget)} has its own delta; received delta={described(delta)} as "
+                "well. Omit it."
             )
         return budget
     if isinstance(budget, PureDP):
         raise InvalidBudget(
-            f"Gaussian noise cannot honour {budget!r}: it is never pure-epsilon DP. Pass "
+            f"Gaussian noise cannot honour {described(budget)}: it is never pure-epsilon DP. Pass "
             "ApproxDP(epsilon, delta)."
         )
     if delta is None:
         raise InvalidInput(
-            f"DP-SGD promises one pair (epsilon, delta), and {budget!r} has no delta. Pass "
-            "privacy=ApproxDP(epsilon, delta), or delta=... for the pair that it implies there."
+            f"DP-SGD promises one pair (epsilon, delta), and {described(budget)} has no delta. "
+            "Pass privacy=ApproxDP(epsilon, delta), or delta=... for the pair that it implies "
+            "there."
         )
     pair = budget.as_approx(delta)
     return ApproxDP(pair.epsilon, pair.delta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Huber, Loss, resolve_loss
 
 __all__ = ["Squared", "loss_and_scale"]
@@ -29,7 +29,8 @@ def loss_and_scale(loss: str | Loss, scale: float | None) -> tuple[Loss, float |
     if loss == "squared" or isinstance(loss, Squared):
         if scale is not None:
             raise InvalidInput(
-                f"scale is not a parameter of the squared loss; received {scale!r}. Omit it."
+                f"scale is not a parameter of the squared loss; received {described(scale)}. "
+                "Omit it."
             )
         return Squared(), 1.0
     if isinstance(loss, str):

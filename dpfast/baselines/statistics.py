@@ -14,7 +14,7 @@ from dpfast.curator.statistics import (
     statistics_receipts,
     sufficient_statistics as release_statistics,
 )
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.request import Request, charge_shared, in_unit
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import newton_direction
@@ -207,8 +207,8 @@ def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: floa
     for name, value in (("x_bound", x_bound), ("y_bound", y_bound)):
         if not isinstance(value, (int, float, np.integer, np.floating)) or not value > 0.0:
             raise InvalidInput(
-                f"{name} must be a positive public number; received {value!r}. It is never "
-                "estimated from the data: pass a bound known from outside them."
+                f"{name} must be a positive public number; received {described(value)}. It is "
+                "never estimated from the data: pass a bound known from outside them."
             )
     return Objective(
         Huber(c=float(y_bound)),
@@ -223,7 +223,9 @@ def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: floa
 def _split(mu: float, moment_ratio: float) -> tuple[float, float]:
     """``(mu_gram, mu_moment)`` that together cost ``mu``; the joint cost is homogeneous."""
     if not 1e-6 <= moment_ratio <= 1e6:
-        raise InvalidInput(f"moment_ratio must lie in [1e-6, 1e6]; received {moment_ratio!r}.")
+        raise InvalidInput(
+            f"moment_ratio must lie in [1e-6, 1e6]; received {described(moment_ratio)}."
+        )
     mu_gram = mu * (1.0 - ROUNDING_MARGIN) / statistics_mu(1.0, math.sqrt(moment_ratio))
     return mu_gram, mu_gram * math.sqrt(moment_ratio)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["Box"]
 
@@ -32,10 +33,7 @@ class Box:
     """
 
     def __init__(self, bounds: ArrayLike, units: str = "box") -> None:
-        try:
-            corners = np.array(bounds, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"bounds must hold real numbers; received {bounds!r}.") from error
+        corners = np.array(real_array(bounds, "bounds"))
         if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) == 0:
             raise InvalidInput(
                 "bounds must have shape (d, 2), one (lower, upper) pair per parameter; received "
@@ -44,7 +42,9 @@ class Box:
         if not (np.isfinite(corners).all() and (corners[:, 0] < corners[:, 1]).all()):
             raise InvalidInput("every lower bound must be finite and below its finite upper bound.")
         if units not in UNITS:
-            raise InvalidInput(f"units must be one of {UNITS}; received {units!r}.")
+            raise InvalidInput(
+                f"units must be one of {UNITS}; received {described(units, text=True)}."
+            )
         self.lower, self.upper = corners[:, 0].copy(), corners[:, 1].copy()
         self.dimension = len(corners)
         self.units = units
@@ -59,7 +59,7 @@ class Box:
 
     def inside(self, theta: ArrayLike) -> Array:
         """Coordinates of the search of parameters (..., d)."""
-        return np.asarray((np.asarray(theta, dtype=np.float64) - self._origin) / self._width)
+        return np.asarray((real_array(theta, "theta") - self._origin) / self._width)
 
     def outside(self, point: ArrayLike) -> Array:
         """Parameters at coordinates of the search, inside the bounds to the last bit."""

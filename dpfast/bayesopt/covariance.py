@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["RBF", "Covariance", "Matern52", "Matern72", "Polynomial2"]
 
@@ -26,14 +27,11 @@ FAR = 1000.0
 
 
 def _hyperparameter(value: ArrayLike, name: str) -> Array:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must hold real numbers; received {value!r}.") from error
+    array = real_array(value, name)
     low, high = SCALE_RANGE
     if array.ndim > 1 or array.size == 0 or not ((array >= low) & (array <= high)).all():
         raise InvalidInput(
-            f"{name} must lie in [{low:g}, {high:g}]; received {value!r}. "
+            f"{name} must lie in [{low:g}, {high:g}]; received {described(value)}. "
             "Pass a positive public number, or one per dimension where that is allowed."
         )
     return array
@@ -47,7 +45,7 @@ def as_points(points: ArrayLike, name: str = "points", dimension: int | None = N
     InvalidInput
         If the shape is wrong or a coordinate is not finite.
     """
-    array = np.ascontiguousarray(points, dtype=np.float64)
+    array = np.ascontiguousarray(real_array(points, name))
     if array.ndim != 2 or (dimension is not None and array.shape[1] != dimension):
         width = "d" if dimension is None else str(dimension)
         raise InvalidInput(
@@ -78,7 +76,9 @@ class Covariance:
         self._length_scales = _hyperparameter(length_scales, "length_scales")
         scale = _hyperparameter(output_scale, "output_scale")
         if scale.ndim:
-            raise InvalidInput(f"output_scale must be one number; received {output_scale!r}.")
+            raise InvalidInput(
+                f"output_scale must be one number; received {described(output_scale)}."
+            )
         self._output_scale = float(scale)
 
     @property
@@ -150,7 +150,7 @@ class Covariance:
 
 
 def _one_point(theta: ArrayLike) -> Array:
-    array = np.asarray(theta, dtype=np.float64)
+    array = real_array(theta, "theta")
     if array.ndim != 1:
         raise InvalidInput(f"theta must have shape (d,); received {array.shape}.")
     return as_points(array[None, :], "theta")[0]
@@ -269,7 +269,7 @@ class Polynomial2(Covariance):
         super().__init__(length_scales, output_scale)
         constant = _hyperparameter(offset, "offset")
         if constant.ndim:
-            raise InvalidInput(f"offset must be one number; received {offset!r}.")
+            raise InvalidInput(f"offset must be one number; received {described(offset)}.")
         self._offset = float(constant)
 
     @property

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from dpfast.arguments import flag, real_array
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.covariance import RBF, Covariance, as_points
 from dpfast.errors import InvalidInput
@@ -58,7 +59,7 @@ def fit_covariance(
     None is spent: public values only.
     """
     points = as_points(public_points, "public_points")
-    values = np.asarray(public_values, dtype=np.float64)
+    values = real_array(public_values, "public_values")
     if values.shape != (len(points),) or len(points) < 3 or not np.isfinite(values).all():
         raise InvalidInput(
             "public_values must be one finite number for each of at least 3 public_points; "
@@ -67,7 +68,7 @@ def fit_covariance(
     if bounds is not None:
         points = Box(bounds).inside(points)
     d = points.shape[1]
-    size = d if separate else 1
+    size = d if flag(separate, "separate") else 1
     spread = np.maximum(points.std(axis=0), 1e-12)
     centre = np.log(2.0 * spread if separate else [2.0 * float(np.sqrt(np.mean(spread**2)))])
     limits = [(c - 5.0, c + 5.0) for c in centre] + [_LOG_NOISE]

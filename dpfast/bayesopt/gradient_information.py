@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array
 from dpfast.bayesopt.covariance import Covariance, as_points
 from dpfast.bayesopt.designs import starting_design
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.acquisition import AcquisitionKernel
 
 __all__ = ["GradientInformation"]
@@ -59,11 +60,11 @@ class GradientInformation:
         if len(box) == 0 or not (box[:, 0] <= box[:, 1]).all():
             raise InvalidInput(
                 f"bounds must hold a lower and an upper end for each dimension, in this order; "
-                f"received {box.tolist()}."
+                f"received {described(bounds)}."
             )
         if not 0.0 <= noise_variance <= 1e60:
             raise InvalidInput(
-                f"noise_variance must lie in [0, 1e60]; received {noise_variance!r}."
+                f"noise_variance must lie in [0, 1e60]; received {described(noise_variance)}."
             )
         self._covariance = covariance
         self._noise_variance = float(noise_variance)
@@ -185,8 +186,8 @@ class GradientInformation:
         at = self._at(theta)
         if b < 0 or starts + len(initial) < 1:
             raise InvalidInput(
-                f"b must not be negative and there must be a start; received b={b!r}, "
-                f"starts={starts!r} and {len(initial)} initial designs."
+                f"b must not be negative and there must be a start; received b={described(b)}, "
+                f"starts={described(starts)} and {len(initial)} initial designs."
             )
         designs = [as_points(start, "initial", self.dimension) for start in initial]
         if any(len(design) != b for design in designs):
@@ -241,10 +242,11 @@ class GradientInformation:
         """
         at = self._at(theta)
         if not threshold >= 0.0:
-            raise InvalidInput(f"threshold must not be negative; received {threshold!r}.")
+            raise InvalidInput(f"threshold must not be negative; received {described(threshold)}.")
         if not 0 <= b_min <= b_max:
             raise InvalidInput(
-                f"0 <= b_min <= b_max is needed; received b_min={b_min!r} and b_max={b_max!r}."
+                f"0 <= b_min <= b_max is needed; received b_min={described(b_min)} and "
+                f"b_max={described(b_max)}."
             )
         fewest = max(b_min, self.fewest_points(at, threshold))
         if fewest >= b_max:
@@ -291,7 +293,7 @@ class GradientInformation:
         return self.dimension - int(np.searchsorted(left, threshold + slack, "right") - 1)
 
     def _at(self, theta: ArrayLike) -> Array:
-        array = np.asarray(theta, dtype=np.float64)
+        array = real_array(theta, "theta")
         if array.shape != (self.dimension,):
             raise InvalidInput(
                 f"theta must have shape ({self.dimension},); received {array.shape}."

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array, real_number
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.covariance import RBF, Covariance
 from dpfast.bayesopt.surrogate import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.request import checked_steps
 from dpfast.optimize.schedules import Geometric, Schedule, resolve_schedule
 
@@ -93,16 +94,16 @@ def resolve_settings(
     if not isinstance(covariance, Covariance):
         raise InvalidInput(
             "covariance must be one of dpfast.bayesopt's, such as RBF(length_scales); received "
-            f"{covariance!r}."
+            f"{described(covariance)}."
         )
     if noise_variance is None:
         noise_variance = DEFAULT_NOISE * covariance.output_scale**2
     if not 0.0 <= noise_variance < np.inf:
         raise InvalidInput(
-            f"noise_variance must be at least 0 and finite; received {noise_variance!r}."
+            f"noise_variance must be at least 0 and finite; received {described(noise_variance)}."
         )
     if mean not in MEANS:
-        raise InvalidInput(f"mean must be one of {MEANS}; received {mean!r}.")
+        raise InvalidInput(f"mean must be one of {MEANS}; received {described(mean, text=True)}.")
     if threshold is None:
         batch = _count(default_batch(d) if batch is None else batch, "batch")
     elif batch is not None:
@@ -110,17 +111,17 @@ def resolve_settings(
     elif not 0.0 < threshold <= 1.0:
         raise InvalidInput(
             "threshold is the part of the prior gradient variance that may remain, in (0, 1]; "
-            f"received {threshold!r}."
+            f"received {described(threshold)}."
         )
     if not 0.0 <= average < 1.0:
-        raise InvalidInput(f"average must lie in [0, 1); received {average!r}.")
+        raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
     return Settings(
         box,
         _start(start, box),
         covariance,
         float(noise_variance),
         mean,
-        float(clip),
+        real_number(clip, "clip"),
         checked_steps(steps),
         batch,
         threshold,
@@ -143,7 +144,7 @@ def _narrowest(box: Box) -> float:
 
 def _count(value: int, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not value >= 1:
-        raise InvalidInput(f"{name} must be a positive whole number; received {value!r}.")
+        raise InvalidInput(f"{name} must be a positive whole number; received {described(value)}.")
     return int(value)
 
 
@@ -151,7 +152,7 @@ def _start(start: ArrayLike | None, box: Box) -> Array:
     """In coordinates of the search; the middle of the box by default."""
     if start is None:
         return box.inside(0.5 * box.lower + 0.5 * box.upper)
-    theta = np.array(start, dtype=np.float64)
+    theta = np.array(real_array(start, "start"))
     if theta.shape != (box.dimension,) or not np.isfinite(theta).all():
         raise InvalidInput(
             f"start must be {box.dimension} finite public numbers; received shape {theta.shape}."

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import real_number
 from dpfast.data.classes import comparable, label_kind
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["SklearnLosses", "sklearn_losses"]
 
@@ -70,12 +71,22 @@ class SklearnLosses:
         self._clone = clone
         self._estimator = estimator
         self._training, self._validation = training, validation
+        if not isinstance(parameters, Mapping):
+            raise InvalidInput(
+                "parameters must map names to (low, high) or (low, high, 'log'); received "
+                f"{described(parameters)}."
+            )
         self.n_records = len(validation[1])
         self.names = tuple(parameters)
         self._logarithmic = np.array(
             [_is_logarithmic(name, parameters[name]) for name in parameters]
         )
-        limits = np.array([[float(p[0]), float(p[1])] for p in parameters.values()]).reshape(-1, 2)
+        limits = np.array(
+            [
+                [real_number(end, f"parameters[{described(name, text=True)}]") for end in p[:2]]
+                for name, p in parameters.items()
+            ]
+        ).reshape(-1, 2)
         if self._logarithmic.any() and not (limits[self._logarithmic] > 0.0).all():
             raise InvalidInput("bounds of a parameter on a log scale must be positive.")
         limits[self._logarithmic] = np.log(limits[self._logarithmic])
@@ -83,7 +94,7 @@ class SklearnLosses:
         if not callable(metric) and metric not in (*METRICS, "log_loss"):
             raise InvalidInput(
                 f"metric must be one of {sorted([*METRICS, 'log_loss'])} or a function of (truth, "
-                f"prediction) that returns one loss per record; received {metric!r}."
+                f"prediction) that returns one loss per record; received {described(metric)}."
             )
         self._metric = metric
 
@@ -150,9 +161,14 @@ def sklearn_losses(
 
 
 def _is_logarithmic(name: str, given: tuple[Any, ...]) -> bool:
-    if len(given) not in (2, 3) or (len(given) == 3 and given[2] not in ("log", "linear")):
+    if (
+        not isinstance(given, (list, tuple))
+        or len(given) not in (2, 3)
+        or (len(given) == 3 and given[2] not in ("log", "linear"))
+    ):
         raise InvalidInput(
-            f"parameters[{name!r}] must be (low, high) or (low, high, 'log'); received {given!r}."
+            f"parameters[{described(name, text=True)}] must be (low, high) or (low, high, "
+            f"'log'); received {described(given)}."
         )
     return len(given) == 3 and given[2] == "log"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import Settings
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["ledger_path", "load_state", "restore", "save_state", "values_path"]
 
@@ -63,12 +63,17 @@ def load_state(path: str) -> dict[str, Any]:
             state: dict[str, Any] = json.load(file)
     except FileNotFoundError:
         raise InvalidInput(
-            f"there is no search at {path!r}. Start one with Tuner(..., path=...)."
+            f"there is no search at {described(path, text=True)}. Start one with Tuner(..., "
+            "path=...)."
         ) from None
     except ValueError as error:
-        raise InvalidInput(f"{path!r} is not a search of dpfast: it is not JSON.") from error
+        raise InvalidInput(
+            f"{described(path, text=True)} is not a search of dpfast: it is not JSON."
+        ) from error
     if not isinstance(state, dict) or state.get("dpfast search") != FORMAT:
-        raise InvalidInput(f"{path!r} is not a search that this version of dpfast can read.")
+        raise InvalidInput(
+            f"{described(path, text=True)} is not a search that this version of dpfast can read."
+        )
     return state
 
 

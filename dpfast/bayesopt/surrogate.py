@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from dpfast.bayesopt.covariance import Covariance
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["MEANS", "gradient_weights", "signal_projection"]
 
@@ -45,7 +45,7 @@ def gradient_weights(
     mean : {"constant", "zero"}
     """
     if mean not in MEANS:
-        raise InvalidInput(f"mean must be one of {MEANS}; received {mean!r}.")
+        raise InvalidInput(f"mean must be one of {MEANS}; received {described(mean, text=True)}.")
     gram = covariance.values(points, points)
     variance = float(np.diag(gram).max())
     gram[np.diag_indices_from(gram)] += noise_variance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.privacy.budget import Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 
@@ -31,7 +31,7 @@ class TrainingCost:
 
     def __init__(self, ledger: Ledger, cost: Budget | float) -> None:
         if not isinstance(ledger, Ledger):
-            raise InvalidInput(f"ledger must be a dpfast.Ledger; received {ledger!r}.")
+            raise InvalidInput(f"ledger must be a dpfast.Ledger; received {described(ledger)}.")
         self.ledger = ledger
         self.cost = as_budget(cost)
 

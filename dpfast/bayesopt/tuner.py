@@ -16,7 +16,7 @@ from dpfast.bayesopt.state import ledger_path, load_state, restore, save_state, 
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.updates import Update
 from dpfast.curator.vectors import RecordValues
-from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.errors import BudgetExceeded, InvalidInput, described
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.inference.request import charge_shared
 from dpfast.optimize.schedules import Schedule
@@ -139,7 +139,7 @@ class Tuner:
         self._noise = noise = checked_noise(noise)
         if training is not None and not isinstance(training, TrainingCost):
             raise InvalidInput(
-                f"training must be a dpfast.bayesopt.TrainingCost; received {training!r}."
+                f"training must be a dpfast.bayesopt.TrainingCost; received {described(training)}."
             )
         if keep_values and path is None:
             raise InvalidInput("keep_values needs a path to keep them at.")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["AdaGrad", "History", "Plain", "Smoothed", "Update", "resolve_update"]
 
@@ -52,7 +52,7 @@ class Update:
 
 def _positive(value: float, name: str) -> float:
     if isinstance(value, bool) or not 0.0 < value < float("inf"):
-        raise InvalidInput(f"{name} must be positive and finite; received {value!r}.")
+        raise InvalidInput(f"{name} must be positive and finite; received {described(value)}.")
     return float(value)
 
 
@@ -118,9 +118,9 @@ class Smoothed(Update):
     def __init__(self, step_size: float = 0.1, *, decay: float = 0.8, final: float = 0.2) -> None:
         self.step_size = _positive(step_size, "step_size")
         if not 0.0 <= decay < 1.0:
-            raise InvalidInput(f"decay must lie in [0, 1); received {decay!r}.")
+            raise InvalidInput(f"decay must lie in [0, 1); received {described(decay)}.")
         if not 0.0 < final <= 1.0:
-            raise InvalidInput(f"final must lie in (0, 1]; received {final!r}.")
+            raise InvalidInput(f"final must lie in (0, 1]; received {described(final)}.")
         self.decay, self.final = float(decay), float(final)
 
     def step(self, history: History) -> Array:
@@ -151,5 +151,5 @@ def resolve_update(update: str | Update | None, default: Update) -> Update:
         return AdaGrad()
     raise InvalidInput(
         'update must be "adagrad", dpfast.bayesopt.Plain(step_size), AdaGrad(...), Smoothed(...) '
-        f"or None; received {update!r}."
+        f"or None; received {described(update, text=True)}."
     )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import StepBudget
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Constants, Objective
 from dpfast.privacy.sensitivity import joint_mu
 from dpfast.privacy.sensitivity_scale import (
@@ -58,8 +58,8 @@ def record_bounds(
     scale = joint.high if theta is None else objective.scale_at(theta)
     if not joint.low * (1.0 - 1e-9) <= scale <= joint.high * (1.0 + 1e-9):
         raise InvalidInput(
-            f"the scale must lie in [{joint.low:g}, {joint.high:g}]; the parameter has {scale!r}. "
-            "Use Objective.project."
+            f"the scale must lie in [{joint.low:g}, {joint.high:g}]; the parameter has "
+            f"{described(scale)}. Use Objective.project."
         )
     factor = (
         majorizer_factor(coupling)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from dpfast.errors import InvalidBudget
+from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import GDP, ApproxDP
 
 __all__ = ["noise_multiplier", "sampled_epsilon"]
@@ -141,5 +141,5 @@ def _check_delta(delta: float) -> None:
     if not SMALLEST_DELTA <= delta < 1.0:
         raise InvalidBudget(
             f"delta must lie in [{SMALLEST_DELTA:g}, 1) for the accounting of subsampled "
-            f"gradients, whose convolutions have rounding errors; received {delta!r}."
+            f"gradients, whose convolutions have rounding errors; received {described(delta)}."
         )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.projection import thinned
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import eigh, newton_direction
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER
 from dpfast.models import Bounded, release_constants
@@ -101,8 +101,8 @@ def public_problem(curator: Curator, radius: float) -> PublicProblem:
     refuse_free_scale(objective, "a certified minimiser")
     if not isinstance(objective.weighting, Bounded):
         raise InvalidInput(
-            f"{objective.weighting!r} does not bound the rows themselves, which certificates need. "
-            "Declare a domain such as dpfast.Ball(radius)."
+            f"{described(objective.weighting)} does not bound the rows themselves, which "
+            "certificates need. Declare a domain such as dpfast.Ball(radius)."
         )
     return {
         "radius": radius,

@@ -20,7 +20,7 @@ from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.observer import hand_out, source_of_noise
 from dpfast.curator.recordwise import RecordGradients
 from dpfast.data import Records
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.records import GRADIENT, RecordKernel, summation_depth
 from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
@@ -132,7 +132,8 @@ class GradientCurator:
         """
         if not self.smoothness < math.inf:
             raise InvalidInput(
-                f"{self.objective!r} has no smoothness constant, so a change of its gradient has "
+                f"{described(self.objective)} has no smoothness constant, so a change of its "
+                "gradient has "
                 'no bound. Use method="adaptive" with a step_size, or weights=dpfast.Mallows().'
             )
         mu = _mu(rho)
@@ -240,7 +241,8 @@ def remaining_rho(ledger: Ledger) -> float:
     if isinstance(left, GDP):
         return 0.5 * left.mu * left.mu * (1.0 - 2.0**-50)
     raise InvalidInput(
-        f"a ledger in ZCDP or GDP is needed for gradients with Gaussian noise; received {ledger!r}."
+        "a ledger in ZCDP or GDP is needed for gradients with Gaussian noise; received "
+        f"{described(ledger)}."
     )
 
 

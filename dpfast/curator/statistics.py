@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import eigh
 from dpfast.kernels.records import GRADIENT, HESSIAN, RecordKernel
 from dpfast.models import Bounded, Huber
@@ -138,6 +138,6 @@ def _least_squares(curator: Curator) -> Objective:
     ):
         raise InvalidInput(
             "sufficient statistics need the objective Huber(c=y_bound), Bounded(x_bound) with "
-            f"scale 1; received {objective!r}."
+            f"scale 1; received {described(objective)}."
         )
     return objective

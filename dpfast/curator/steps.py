@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.answers import Answer, Receipt
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.records import HESSIAN, MAJORIZER, RecordKernel
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
@@ -38,7 +38,9 @@ def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answ
     """Release the mean loss at ``new`` minus that at ``old`` (claim C21)."""
     objective, n = curator.objective, curator.n
     if not objective.weighting.has_loss:
-        raise InvalidInput(f"{objective.weighting!r} has no loss whose difference is bounded.")
+        raise InvalidInput(
+            f"{described(objective.weighting)} has no loss whose difference is bounded."
+        )
     refuse_free_scale(objective, "a difference of losses")
     distance = float(np.linalg.norm(new - old))
     if not distance > 0.0:
@@ -78,8 +80,8 @@ def largest_curvature(curator: Curator, mu: float) -> Answer:
         raise InvalidInput(f"{objective.curvature_refusal()}, hence no largest curvature.")
     if not objective.curvature_peaks_at_zero:
         raise InvalidInput(
-            f"{objective!r} does not have its largest curvature at zero residuals, so there is no "
-            "single parameter to estimate it at. Pass a public step_size instead."
+            f"{described(objective)} does not have its largest curvature at zero residuals, so "
+            "there is no single parameter to estimate it at. Pass a public step_size instead."
         )
     receipt = _eigenvalue_receipt(curator, "largest curvature", mu)
     curator.ledger.charge(GDP(mu), receipt.query)

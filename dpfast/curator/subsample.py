@@ -62,7 +62,7 @@ def plan_sampling(
 ) -> SamplingPlan:
     """Calibrate the noise; touches no record, costs nothing."""
     if not 0.0 < sampling_rate <= 1.0:
-        raise InvalidInput(f"sampling_rate must lie in (0, 1]; received {sampling_rate!r}.")
+        raise InvalidInput("sampling_rate must lie in (0, 1].")
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
     if sampling_rate < 1.0:
         gap_rate(sampling_rate)  # refuses a rate that cannot be sampled

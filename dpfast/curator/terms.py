@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dpfast.errors import InvalidBudget
+from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.leverage import LeveragePlan
@@ -300,8 +300,8 @@ def functional_multiplier(terms: Terms, tau: float) -> float:
     grid = grid_delta(terms.epsilon, terms.n_functionals)
     if not delta - terms.delta1 > 2.0 * grid:
         raise InvalidBudget(
-            f"delta = {terms.delta!r} is too small beside the precision of the noise at epsilon = "
-            f"{terms.epsilon!r}. Use a larger delta or a smaller epsilon."
+            f"delta = {described(terms.delta)} is too small beside the precision of the noise at "
+            f"epsilon = {described(terms.epsilon)}. Use a larger delta or a smaller epsilon."
         )
     return calibrate_functional(
         terms.epsilon,

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.observer import hand_out, source_of_noise
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
@@ -92,7 +92,9 @@ class RecordValues:
 
     def __init__(self, n: int, ledger: Ledger, noise: NoiseSource) -> None:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise InvalidInput(f"n must be a positive whole number of records; received {n!r}.")
+            raise InvalidInput(
+                f"n must be a positive whole number of records; received {described(n)}."
+            )
         self.n = int(n)
         self.ledger = ledger
         self._noise = source_of_noise(noise)
@@ -152,7 +154,7 @@ class RecordValues:
         if not BOUND_RANGE[0] <= bound <= BOUND_RANGE[1]:
             raise InvalidInput(
                 "the clipping norm must be a public number in "
-                f"[{BOUND_RANGE[0]:g}, {BOUND_RANGE[1]:g}]; received {bound!r}."
+                f"[{BOUND_RANGE[0]:g}, {BOUND_RANGE[1]:g}]; received {described(bound)}."
             )
         sensitivity = clipped_mean(bound, self.n, dimension, depth=self.depth())
         scale = gaussian_scale(sensitivity, mu, dimension)

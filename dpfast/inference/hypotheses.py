@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["Contrast", "WaldTest", "confidence_ellipse", "half_width", "t_test", "wald_test"]
 
@@ -31,7 +32,7 @@ class WaldTest(NamedTuple):
 
 
 def _rows(restriction: ArrayLike, p: int) -> NDArray[np.float64]:
-    rows = np.atleast_2d(np.asarray(restriction, dtype=float))
+    rows = np.atleast_2d(real_array(restriction, "a restriction"))
     if rows.ndim != 2 or rows.shape[1] != p or not np.isfinite(rows).all():
         raise InvalidInput(
             f"a restriction must be finite and have shape ({p},) or (k, {p}); received shape "
@@ -53,7 +54,7 @@ def t_test(
     estimate = rows @ params
     bse = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
     with np.errstate(all="ignore"):
-        z = (estimate - np.asarray(value, dtype=float)) / bse
+        z = (estimate - real_array(value, "value")) / bse
     return Contrast(estimate, bse, z, np.asarray(2.0 * ndtr(-np.abs(z))))
 
 
@@ -70,7 +71,7 @@ def wald_test(
     df = rows.shape[0]
     if np.linalg.matrix_rank(rows) < df:
         raise InvalidInput("the rows of a restriction must be linearly independent.")
-    difference = rows @ params - np.broadcast_to(np.asarray(value, dtype=float), df)
+    difference = rows @ params - np.broadcast_to(real_array(value, "value"), df)
     middle = rows @ covariance @ rows.T
     statistic = float(difference @ np.linalg.pinv(middle, hermitian=True) @ difference)
     return WaldTest(statistic, df, float(chdtrc(df, statistic)))
@@ -79,7 +80,7 @@ def wald_test(
 def half_width(level: float) -> float:
     """Half the width of a two-sided interval, in standard errors (normal approximation)."""
     if not 0.0 < level < 1.0:
-        raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+        raise InvalidInput(f"level must lie strictly between 0 and 1; received {described(level)}.")
     return _normal_half_width(float(level))
 
 
@@ -95,7 +96,7 @@ def confidence_ellipse(
 ) -> NDArray[np.float64]:
     """Points on the boundary of the joint confidence region of two coefficients."""
     if not 0.0 < level < 1.0:
-        raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+        raise InvalidInput(f"level must lie strictly between 0 and 1; received {described(level)}.")
     radius = np.sqrt(-2.0 * np.log1p(-level))  # the chi-squared quantile with two degrees
     values, vectors = np.linalg.eigh(covariance)
     angle = np.linspace(0.0, 2.0 * np.pi, n_points)

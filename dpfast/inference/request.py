@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import flag, real_array
 from dpfast.curator import Curator
 from dpfast.data import as_records
 from dpfast.data.groups import checked_group_size, grouped
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
@@ -67,7 +68,7 @@ class Request:
         self.group_size = checked_group_size(group, group_size)
         if group is not None:
             self.records = grouped(self.records, group, self.group_size)
-        self.fit_intercept = fit_intercept
+        self.fit_intercept = flag(fit_intercept, "fit_intercept")
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
         self.dimension = self.n_covariates + int(fit_intercept)
@@ -80,7 +81,7 @@ class Request:
             threads = 0
         elif isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
             raise InvalidInput(
-                f"threads must be a positive whole number or None; received {threads!r}."
+                f"threads must be a positive whole number or None; received {described(threads)}."
             )
         self.threads = int(threads)
 
@@ -210,7 +211,9 @@ def checked_steps(steps: int) -> int:
         or not isinstance(steps, (int, np.integer))
         or not 1 <= steps <= 100_000
     ):
-        raise InvalidInput(f"steps must be a whole number from 1 to 100000; received {steps!r}.")
+        raise InvalidInput(
+            f"steps must be a whole number from 1 to 100000; received {described(steps)}."
+        )
     return int(steps)
 
 
@@ -225,7 +228,7 @@ def checked_start(start: Sequence[float] | None, dimension: int) -> Array:
     """A public starting point, zero by default."""
     if start is None:
         return np.zeros(dimension)
-    theta = np.array(start, dtype=float)
+    theta = np.array(real_array(start, "start"))
     if theta.shape != (dimension,) or not np.isfinite(theta).all():
         raise InvalidInput(
             f"start must be {dimension} finite numbers (the intercept first, if any); received "
@@ -237,5 +240,7 @@ def checked_start(start: Sequence[float] | None, dimension: int) -> Array:
 def in_unit(value: float, name: str) -> float:
     """A public share, strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1.0:
-        raise InvalidInput(f"{name} must lie strictly between 0 and 1; received {value!r}.")
+        raise InvalidInput(
+            f"{name} must lie strictly between 0 and 1; received {described(value)}."
+        )
     return float(value)

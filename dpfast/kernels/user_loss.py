@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels import code_cache
 from dpfast.kernels.code_key import code_key
 from dpfast.kernels.scalar_math import vectorisable
@@ -178,7 +178,7 @@ def _scalar(numba: Any, types: Any, name: str, function: Scalar) -> Any:
     """A function of one float, compiled to return a float."""
     if not callable(function):
         raise InvalidInput(
-            f"{name} must be a Python function of one residual; received {function!r}."
+            f"{name} must be a Python function of one residual; received {described(function)}."
         )
     try:
         compiled = numba.njit(error_model="numpy", inline="always")(vectorisable(function))
@@ -187,11 +187,12 @@ def _scalar(numba: Any, types: Any, name: str, function: Scalar) -> Any:
     except Exception as error:  # Numba has no common base class of its failures
         raise InvalidInput(
             f"{name} of a loss must be a function of one float that Numba can compile; received "
-            f"{function!r}, for which Numba says: {str(error).strip().splitlines()[0]}. Use "
-            "arithmetic, comparisons, and functions of math or numpy on floats."
+            f"{described(function)}, for which Numba says: {str(error).strip().splitlines()[0]}. "
+            "Use arithmetic, comparisons, and functions of math or numpy on floats."
         ) from error
     if result not in (types.float64, types.float32, types.int64, types.boolean):
         raise InvalidInput(
-            f"{name} of a loss must return a float; received {function!r}, which returns {result}."
+            f"{name} of a loss must return a float; received {described(function)}, which "
+            f"returns {result}."
         )
     return compiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import Loss
 
 __all__ = ["ReleaseConstants", "SmoothConstants", "release_constants", "smooth_constants"]
@@ -55,8 +55,9 @@ def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
     c = loss.self_concordance
     if not c < math.inf:
         raise InvalidInput(
-            f"{loss!r} is not self-concordant: its curvature can vanish between two parameters. "
-            "Use LogCosh, PseudoHuber, OstrovskiiBach, SmoothAbsolute or Logistic; or, for a "
+            f"{described(loss, text=True)} is not self-concordant: its curvature can vanish "
+            "between two parameters. Use LogCosh, PseudoHuber, OstrovskiiBach, SmoothAbsolute or "
+            "Logistic; or, for a "
             "convex loss whose third derivative is bounded, release_parameter or certify with "
             "certificate='smooth'."
         )
@@ -113,8 +114,8 @@ def smooth_constants(loss: Loss, scale: float = 1.0) -> SmoothConstants:
         )
     if not loss.psi_second_bound < math.inf:
         raise InvalidInput(
-            f"{loss!r} has no bound on its third derivative: psi' jumps where the loss turns from "
-            f"quadratic to linear. {advice}"
+            f"{described(loss, text=True)} has no bound on its third derivative: psi' jumps "
+            f"where the loss turns from quadratic to linear. {advice}"
         )
     up = 1.0 + 2.0**-50
     return SmoothConstants(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.losses import Loss, check_constant
 
@@ -110,17 +110,20 @@ class CustomLoss(Loss):
         for argument, function in (("loss", loss), ("psi", psi), ("psi_prime", psi_prime)):
             if not callable(function):
                 raise InvalidInput(
-                    f"{argument} must be a function of one residual; received {function!r}."
+                    f"{argument} must be a function of one residual; received "
+                    f"{described(function)}."
                 )
         if not isinstance(name, str) or not name:
-            raise InvalidInput(f"name must be a string that is not empty; received {name!r}.")
+            raise InvalidInput(
+                f"name must be a string that is not empty; received {described(name, text=True)}."
+            )
         if not isinstance(convex, bool):
-            raise InvalidInput(f"convex must be True or False; received {convex!r}.")
+            raise InvalidInput(f"convex must be True or False; received {described(convex)}.")
         coupling = "independent" if coupling is None else coupling
         if coupling not in ENFORCED_COUPLINGS:
             raise InvalidInput(
                 f"coupling must be None or one of {ENFORCED_COUPLINGS}, which the kernels can "
-                f"enforce; received {coupling!r}."
+                f"enforce; received {described(coupling, text=True)}."
             )
         self.functions = (loss, psi, psi_prime)
         self.name = name
@@ -131,7 +134,7 @@ class CustomLoss(Loss):
         if self_concordance != math.inf:
             check_constant(self_concordance, "self_concordance", "g with |psi''| <= g psi'")
         if not isinstance(cache, bool):
-            raise InvalidInput(f"cache must be True or False; received {cache!r}.")
+            raise InvalidInput(f"cache must be True or False; received {described(cache)}.")
         self.cache = cache
         self._self_concordance = float(self_concordance)
 

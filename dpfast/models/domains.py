@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import check_constant
 from dpfast.models.quadratics import (
     ball_maximum,
@@ -54,8 +55,8 @@ class Domain:
         """This domain for X with so many columns; an error if it was declared for others."""
         if self.n_covariates is not None and self.n_covariates != n_covariates:
             raise InvalidInput(
-                f"{self!r} describes {self.n_covariates} columns; X has {n_covariates}. Declare "
-                "every column of X, without the intercept."
+                f"{described(self)} describes {self.n_covariates} columns; X has "
+                f"{described(n_covariates)}. Declare every column of X, without the intercept."
             )
         return self
 
@@ -71,7 +72,7 @@ class Domain:
 
     def _columns(self, what: str) -> int:
         if self.n_covariates is None:
-            raise InvalidInput(f"{self!r} has no {what} before bind(n_covariates).")
+            raise InvalidInput(f"{described(self)} has no {what} before bind(n_covariates).")
         return self.n_covariates
 
     def project(self, X: ArrayLike) -> Array:
@@ -88,8 +89,7 @@ class Domain:
         -------
         ndarray of shape (n, q)
         """
-        with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
-            rows = np.asarray(X, dtype=float)
+        rows = real_array(X, "X")
         if self.n_covariates is not None and rows.shape[1] != self.n_covariates:
             self.bind(rows.shape[1])
         with np.errstate(all="ignore"):
@@ -109,7 +109,7 @@ class Domain:
         ----------
         direction : ndarray of shape (dimension,)
         """
-        p = np.asarray(direction, dtype=float)
+        p = real_array(direction, "direction")
         if self.dimension is not None and p.shape != (self.dimension,):
             raise InvalidInput(
                 f"a direction needs {self.dimension} coordinates, intercept included; received "
@@ -144,7 +144,7 @@ class Domain:
         ----------
         direction : ndarray of shape (dimension,)
         """
-        p = np.asarray(direction, dtype=float)
+        p = real_array(direction, "direction")
         fixed, rest = (float(p[0]), p[1:]) if self.intercept else (None, p)
         forced = self._excess(rest)
         if fixed is not None:
@@ -191,7 +191,7 @@ class Domain:
         alignment : float
             ``sup |x'H^-1 p|`` relative to ``length mean(x'H^-1 x)``, at most 1.
         """
-        p = np.asarray(direction, dtype=float)
+        p = real_array(direction, "direction")
         mean, covariance = self._moments(len(p) - int(self.intercept))
         if self.intercept:
             mean = np.concatenate([[1.0], mean])
@@ -283,7 +283,7 @@ class Domain:
 
 
 def _symmetric(H_inverse: ArrayLike, dimension: int | None) -> Array:
-    M = np.asarray(H_inverse, dtype=float)
+    M = real_array(H_inverse, "H_inverse")
     if M.ndim != 2 or M.shape[0] != M.shape[1] or dimension not in (None, M.shape[0]):
         raise InvalidInput(
             f"H_inverse must be a square matrix with {dimension or 'as many'} rows"
@@ -326,8 +326,8 @@ class Ball(Domain):
         self.n_covariates = None
         if intercept and self._radius <= 1.0:
             raise InvalidInput(
-                f"Ball({radius!r}, intercept=True) leaves no room for covariates beside the "
-                "intercept, whose value 1 counts in the norm of a row. Pass a radius above 1."
+                f"Ball({described(radius)}, intercept=True) leaves no room for covariates beside "
+                "the intercept, whose value 1 counts in the norm of a row. Pass a radius above 1."
             )
 
     @property
@@ -393,15 +393,24 @@ class Box(Domain):
         n_covariates: int | None = None,
         intercept: bool = False,
     ) -> None:
-        first = np.asarray(bound, dtype=float)
-        lows, high = (-first, first) if highs is None else (first, np.asarray(highs, dtype=float))
+        if n_covariates is not None and (
+            isinstance(n_covariates, bool)
+            or not isinstance(n_covariates, (int, np.integer))
+            or n_covariates < 1
+        ):
+            raise InvalidInput(
+                "n_covariates must be a positive whole number or None; received "
+                f"{described(n_covariates)}."
+            )
+        first = real_array(bound, "bound")
+        lows, high = (-first, first) if highs is None else (first, real_array(highs, "highs"))
         lows, high = np.broadcast_arrays(lows, high)
         if lows.ndim > 1 or not (np.isfinite(lows).all() and np.isfinite(high).all()):
             raise InvalidInput("bounds must be finite numbers or vectors of them, one per column.")
         if not (lows < high).all():
             raise InvalidInput(
-                f"every low must be below its high; received {lows.tolist()} and {high.tolist()}. "
-                "A bound on the absolute value must be positive."
+                f"every low must be below its high; received {described(bound)} and "
+                f"{described(highs)}. A bound on the absolute value must be positive."
             )
         if lows.ndim == 1 and n_covariates not in (None, len(lows)):
             raise InvalidInput(f"{len(lows)} bounds were given for {n_covariates} columns.")
@@ -487,7 +496,7 @@ class LpBall(Domain):
         self, p: float, radius: float, *, n_covariates: int | None = None, intercept: bool = False
     ) -> None:
         if not p >= 1.0:
-            raise InvalidInput(f"p must be at least 1 (inf is allowed); received {p!r}.")
+            raise InvalidInput(f"p must be at least 1 (inf is allowed); received {described(p)}.")
         self.p = float(p)
         self.lp_radius = check_constant(radius, "radius", "the bound on the l_p norm of a row")
         self.n_covariates = n_covariates

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import Huber, LogCosh, Loss, PseudoHuber, check_constant
 from dpfast.models.weighting import Bounded, Mallows, Weighting
 
@@ -50,8 +50,8 @@ class FreeScale:
         self.high = check_constant(high, "high", meaning)
         if not self.low < self.high:
             raise InvalidInput(
-                f"low must be below high; received FreeScale({low!r}, {high!r}). Pass "
-                "scale=<number> for a known scale."
+                f"low must be below high; received FreeScale({described(low)}, "
+                f"{described(high)}). Pass scale=<number> for a known scale."
             )
         if start is None:
             self.start = math.sqrt(self.low) * math.sqrt(self.high)
@@ -60,7 +60,7 @@ class FreeScale:
         if not self.low <= self.start <= self.high:
             raise InvalidInput(
                 f"start must lie between low and high, {self.low:g} and {self.high:g}; received "
-                f"{start!r}."
+                f"{described(start)}."
             )
 
     def __repr__(self) -> str:
@@ -143,8 +143,8 @@ def _refuse(loss: Loss, weighting: Weighting) -> None:
         )
     if type(weighting) not in (Bounded, Mallows):
         raise InvalidInput(
-            f"{weighting!r} cannot be combined with a free scale: the scale's score is bounded "
-            "only by weights with (||x|| w/R)^2 <= w <= 1. Use dpfast.Mallows(radius) or "
+            f"{described(weighting)} cannot be combined with a free scale: the scale's score is "
+            "bounded only by weights with (||x|| w/R)^2 <= w <= 1. Use dpfast.Mallows(radius) or "
             "dpfast.Bounded(radius)."
         )
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = ["Huber", "LogCosh", "Logistic", "Loss", "PseudoHuber", "resolve_loss"]
@@ -41,13 +41,13 @@ def check_constant(value: object, name: str, meaning: str) -> float:
         return value  # the usual case
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InvalidInput(
-            f"{name} must be a number ({meaning}); received {value!r} of type "
+            f"{name} must be a number ({meaning}); received {described(value)} of type "
             f"{type(value).__name__}. Pass a positive public number."
         )
     number = float(value)
     if not low <= number <= high:
         raise InvalidInput(
-            f"{name} must lie in [{low:g}, {high:g}] ({meaning}); received {value!r}. "
+            f"{name} must lie in [{low:g}, {high:g}] ({meaning}); received {described(value)}. "
             "Pass a positive, finite public number."
         )
     return number
@@ -331,5 +331,5 @@ def resolve_loss(loss: str | Loss) -> Loss:
         return LOSSES[loss]()
     raise InvalidInput(
         f"loss must be one of {sorted(LOSSES)} or a dpfast loss object such as "
-        f"dpfast.LogCosh(c=1.345); received {loss!r}."
+        f"dpfast.LogCosh(c=1.345); received {described(loss, text=True)}."
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.free_scale import FreeScale, joint_scale
 from dpfast.models.losses import Loss, check_constant
@@ -107,15 +107,16 @@ class Objective:
         self.ridge = _resolve_ridge(ridge)
         if isinstance(weighting, Schweppe) and not loss.needs_scale:
             raise InvalidInput(
-                f"{weighting!r} scales the residual of a record together with its covariates, and "
-                f"the {loss.name} loss is not a function of a residual: P(y = 1) would change. Use "
+                f"{described(weighting)} scales the residual of a record together with its "
+                f"covariates, and the {loss.name} loss is not a function of a residual: P(y = 1) "
+                "would change. Use "
                 "weights=dpfast.Mallows(radius) or dpfast.Bounded(radius)."
             )
         if free_scale is not None and (scale is not None or self.ridge):
             raise InvalidInput(
                 "a free scale cannot be combined with a fixed one, nor with a ridge penalty, "
                 "whose weight beside the loss would change with the estimated scale; received "
-                f"scale={scale!r} and ridge={ridge!r}."
+                f"scale={described(scale)} and ridge={described(ridge)}."
             )
         if isinstance(weighting, Bounded) and fit_intercept and weighting.radius <= 1.0:
             raise InvalidInput(
@@ -249,7 +250,8 @@ def _resolve_scale(loss: Loss, scale: float | None) -> float:
     if not loss.needs_scale:
         if scale is not None:
             raise InvalidInput(
-                f"scale is not a parameter of the {loss.name} loss; received {scale!r}. Omit it."
+                f"scale is not a parameter of the {loss.name} loss; received {described(scale)}. "
+                "Omit it."
             )
         return 1.0
     if scale is None:

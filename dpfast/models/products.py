@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from dpfast.errors import InvalidInput
+from dpfast.arguments import real_number
+from dpfast.errors import InvalidInput, described
 from dpfast.models.domains import Domain, describe, quadratic_bounds
 from dpfast.models.quadratics import monotone_vertices
 
@@ -26,10 +27,11 @@ class Interval:
     width = 1
 
     def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = float(low), float(high)
+        self.low, self.high = real_number(low, "low"), real_number(high, "high")
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise InvalidInput(
-                f"an interval needs finite ends, low below high; received {low!r} and {high!r}."
+                f"an interval needs finite ends, low below high; received {described(low)} and "
+                f"{described(high)}."
             )
 
     @property
@@ -76,7 +78,7 @@ class OneHot:
 
     def __init__(self, levels: int, *, reference: bool = False) -> None:
         if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
-            raise InvalidInput(f"levels must be a positive integer; received {levels!r}.")
+            raise InvalidInput(f"levels must be a positive integer; received {described(levels)}.")
         self.width = levels
         self.reference = reference
 
@@ -131,7 +133,7 @@ class Product(Domain):
         if not self.parts or not all(isinstance(p, Interval | OneHot) for p in self.parts):
             raise InvalidInput(
                 "parts must be a non-empty sequence of Interval(low, high) and "
-                f"OneHot(levels); received {parts!r}."
+                f"OneHot(levels); received {described(parts)}."
             )
         self.intercept = intercept
         self.n_covariates = sum(part.width for part in self.parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import check_constant
 
 __all__ = [
@@ -143,5 +143,5 @@ def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
     raise InvalidInput(
         "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), dpfast.Schweppe(radius), "
         "dpfast.MallowsLinear(radius), dpfast.Clip(radius) or "
-        f"None (Mallows with radius sqrt(p)); received {weights!r}."
+        f"None (Mallows with radius sqrt(p)); received {described(weights, text=True)}."
     )

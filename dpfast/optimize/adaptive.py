@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.gradients import GradientCurator, public_length
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize.descent import (
@@ -89,7 +89,7 @@ class Adaptive:
         """Refuse an objective this method cannot minimise."""
         if self.step_size is None and not objective.smoothness < math.inf:
             raise InvalidInput(
-                f"{objective!r} has no smoothness constant to take a step size from. Pass "
+                f"{described(objective)} has no smoothness constant to take a step size from. Pass "
                 "dpfast.Adaptive(step_size=...), a public number."
             )
 

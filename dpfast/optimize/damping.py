@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 
 __all__ = [
@@ -83,7 +83,7 @@ class Damped(StepRule):
 
     def __init__(self, step_size: float) -> None:
         if not 0.0 < step_size <= 1.0:
-            raise InvalidInput(f"step_size must lie in (0, 1]; received {step_size!r}.")
+            raise InvalidInput(f"step_size must lie in (0, 1]; received {described(step_size)}.")
         self._step_size = step_size
 
     def planned(self, n_steps: int) -> list[float]:
@@ -116,11 +116,11 @@ class AveragingTail(StepRule):
 
     def __init__(self, step_size: float = 0.6, length: int | None = None) -> None:
         if not 0.0 < step_size < 1.0:
-            raise InvalidInput(f"step_size must lie in (0, 1); received {step_size!r}.")
+            raise InvalidInput(f"step_size must lie in (0, 1); received {described(step_size)}.")
         if length is None:
             length = math.ceil(math.log(0.02) / math.log1p(-step_size))
         if length < 1:
-            raise InvalidInput(f"length must be at least 1; received {length!r}.")
+            raise InvalidInput(f"length must be at least 1; received {described(length)}.")
         self.tail_step_size = step_size
         self.length = length
 
@@ -139,8 +139,8 @@ def _self_concordance(objective: Objective) -> float:
     gamma = objective.self_concordance
     if gamma == math.inf:
         raise InvalidInput(
-            f"{objective!r} has no public self-concordance constant: Mallows weights bound "
-            "||x||^2 w, not ||x||, and Huber's losses have none. Use "
+            f"{described(objective)} has no public self-concordance constant: Mallows weights "
+            "bound ||x||^2 w, not ||x||, and Huber's losses have none. Use "
             "weights=dpfast.Schweppe(radius) or dpfast.Bounded(radius) and a self-concordant loss."
         )
     return gamma
@@ -221,14 +221,18 @@ class Backtracking(StepRule):
         shrink: float = 0.5,
     ) -> None:
         if not 1 <= evaluations <= 10_000:
-            raise InvalidInput(f"evaluations must lie in [1, 10000]; received {evaluations!r}.")
+            raise InvalidInput(
+                f"evaluations must lie in [1, 10000]; received {described(evaluations)}."
+            )
         for name, value, high in (
             ("share", share, 1.0),
             ("slope", slope, 0.5),
             ("shrink", shrink, 1.0),
         ):
             if not 0.0 < value < high:
-                raise InvalidInput(f"{name} must lie in (0, {high:g}); received {value!r}.")
+                raise InvalidInput(
+                    f"{name} must lie in (0, {high:g}); received {described(value)}."
+                )
         self.evaluations = evaluations
         self.share = share
         self.slope = slope

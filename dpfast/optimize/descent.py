@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = [
     "LEAST_RHO",
@@ -76,7 +76,7 @@ def checked_positive(value: object, name: str) -> float:
         or not isinstance(value, (int, float, np.integer, np.floating))
         or not 0.0 < float(value) < math.inf
     ):
-        raise InvalidInput(f"{name} must be positive and finite; received {value!r}.")
+        raise InvalidInput(f"{name} must be positive and finite; received {described(value)}.")
     return float(value)
 
 
@@ -87,7 +87,9 @@ def checked_count(value: object, name: str, most: int = 100_000) -> int:
         or not isinstance(value, (int, np.integer))
         or not 1 <= int(value) <= most
     ):
-        raise InvalidInput(f"{name} must be a whole number from 1 to {most}; received {value!r}.")
+        raise InvalidInput(
+            f"{name} must be a whole number from 1 to {most}; received {described(value)}."
+        )
     return int(value)
 
 
@@ -98,5 +100,5 @@ def checked_share(value: object, name: str) -> float:
         or not isinstance(value, (int, float, np.integer, np.floating))
         or not 0.0 <= float(value) < 1.0
     ):
-        raise InvalidInput(f"{name} must lie in [0, 1); received {value!r}.")
+        raise InvalidInput(f"{name} must lie in [0, 1); received {described(value)}.")
     return float(value)

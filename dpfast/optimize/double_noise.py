@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step
 from dpfast.models import Objective
 from dpfast.optimize.schedules import Geometric, Schedule
@@ -56,11 +56,17 @@ class DoubleNoise:
     ) -> None:
         for label, value in (("damping", damping), ("max_step", max_step)):
             if value is not None and not 0.0 < value < float("inf"):
-                raise InvalidInput(f"{label} must be positive and finite; received {value!r}.")
+                raise InvalidInput(
+                    f"{label} must be positive and finite; received {described(value)}."
+                )
         if not 0.0 < direction_share < 1.0:
-            raise InvalidInput(f"direction_share must lie in (0, 1); received {direction_share!r}.")
+            raise InvalidInput(
+                f"direction_share must lie in (0, 1); received {described(direction_share)}."
+            )
         if newton_steps < 0:
-            raise InvalidInput(f"newton_steps must be at least 0; received {newton_steps!r}.")
+            raise InvalidInput(
+                f"newton_steps must be at least 0; received {described(newton_steps)}."
+            )
         self.damping = damping
         self.direction_share = direction_share
         self.newton_steps = newton_steps

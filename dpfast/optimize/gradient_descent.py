@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory
@@ -45,10 +45,10 @@ class GradientDescent:
         if not known:
             raise InvalidInput(
                 'step_size must be positive and finite, "estimated" or None (1 / the public '
-                f"smoothness); received {step_size!r}."
+                f"smoothness); received {described(step_size)}."
             )
         if not 0.0 <= average < 1.0:
-            raise InvalidInput(f"average must lie in [0, 1); received {average!r}.")
+            raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
         self.step_size = step_size
         self.average = average
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from dpfast.curator import StepBudget
 from dpfast.curator.accounting import joint_cost
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Constants, Objective
 from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
@@ -59,24 +59,26 @@ def choose_method(
         raise InvalidInput(
             'method must be "auto", "newton", "gradient-descent", "double-noise", '
             "dpfast.Newton(...), dpfast.GradientDescent(...) or dpfast.DoubleNoise(...); received "
-            f"{method!r}."
+            f"{described(method, text=True)}."
         )
     if isinstance(chosen, Newton if free else JointNewton):
         raise InvalidInput(
             "dpfast.JointNewton is for scale=dpfast.FreeScale(...), and dpfast.Newton for a known "
-            f'scale; received {chosen!r} with {objective!r}. method="newton" picks the right one.'
+            f"scale; received {described(chosen, text=True)} with {described(objective)}. "
+            'method="newton" picks the right one.'
         )
     estimated = isinstance(chosen, GradientDescent) and chosen.step_size == "estimated"
     if free and (estimated or isinstance(chosen, DoubleNoise)):
         raise InvalidInput(
-            f"{chosen!r} is for a known scale; received {objective!r}. Use "
+            f"{described(chosen, text=True)} is for a known scale; received "
+            f"{described(objective)}. Use "
             'method="newton" or method="gradient-descent".'
         )
     needs_curvature = estimated or isinstance(chosen, Newton | DoubleNoise)
     if needs_curvature and not objective.has_curvature:
         remedy = "" if not objective.loss.has_curvature else " or weights=dpfast.Mallows(radius)"
         raise InvalidInput(
-            f"{objective.curvature_refusal()}, which {chosen!r} needs. Use "
+            f"{objective.curvature_refusal()}, which {described(chosen, text=True)} needs. Use "
             f'method="gradient-descent"{remedy}.'
         )
     return chosen, reason

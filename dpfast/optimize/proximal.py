@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.gradients import GradientCurator, public_length
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.descent import LEAST_RHO, Path, checked_count, checked_positive, noise_for
@@ -130,8 +130,8 @@ class Proximal:
         """Refuse an objective this method cannot minimise."""
         if self.convexity is None and not objective.smoothness < math.inf:
             raise InvalidInput(
-                f"{objective!r} has no smoothness constant. Pass Proximal(convexity=...), a "
-                "public number."
+                f"{described(objective)} has no smoothness constant. Pass "
+                "Proximal(convexity=...), a public number."
             )
 
     def run(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["Geometric", "Schedule", "Uniform", "resolve_schedule"]
 
@@ -57,9 +57,11 @@ class Geometric(Schedule):
 
     def __init__(self, ratio: float, uniform_share: float) -> None:
         if not 1.0 <= ratio <= 1e6:
-            raise InvalidInput(f"ratio must lie in [1, 1e6]; received {ratio!r}.")
+            raise InvalidInput(f"ratio must lie in [1, 1e6]; received {described(ratio)}.")
         if not 0.0 < uniform_share <= 1.0:
-            raise InvalidInput(f"uniform_share must lie in (0, 1]; received {uniform_share!r}.")
+            raise InvalidInput(
+                f"uniform_share must lie in (0, 1]; received {described(uniform_share)}."
+            )
         self.ratio = float(ratio)
         self.uniform_share = float(uniform_share)
 
@@ -88,5 +90,5 @@ def resolve_schedule(schedule: str | Schedule | None, default: Schedule) -> Sche
         return schedule
     raise InvalidInput(
         'schedule must be "geometric", "uniform", a dpfast.Geometric(ratio, uniform_share) or '
-        f"None; received {schedule!r}."
+        f"None; received {described(schedule, text=True)}."
     )

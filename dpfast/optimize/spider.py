@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.gradients import GradientCurator, public_length
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.descent import (
@@ -110,20 +110,20 @@ class Spider:
         self.max_steps = checked_count(max_steps, "max_steps")
         if not self.decay > 1.0 or not self.gradient_share < 1.0:
             raise InvalidInput(
-                "decay must exceed 1 and gradient_share be below 1; received "
-                f"{self.decay!r}, {self.gradient_share!r}."
+                f"decay must exceed 1 and gradient_share be below 1; received {described(decay)} "
+                f"and {described(gradient_share)}."
             )
         if not self.step < 2.0 * self.threshold:
             raise InvalidInput(
-                f"step = {self.step!r} must be shorter than twice the threshold "
-                f"{self.threshold!r}, or a step need not go down."
+                "step must be shorter than twice the threshold, or a step need not go down; "
+                f"received {described(step)} and {described(threshold)}."
             )
 
     def check(self, objective: Objective | PerRecordObjective) -> None:
         """Refuse an objective this method cannot minimise."""
         if not objective.smoothness < math.inf:
             raise InvalidInput(
-                f"{objective!r} has no smoothness constant, which KL-Spider needs. Use "
+                f"{described(objective)} has no smoothness constant, which KL-Spider needs. Use "
                 'weights=dpfast.Mallows(radius) or method="adaptive".'
             )
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.kernels.sampler import release
 from dpfast.privacy.noise import NoiseSource
 
@@ -80,10 +80,12 @@ def gaussian_scale(sensitivity: float, mu: float, dimension: int) -> float:
         If mu is not above ``GRID_COST``, about 1.7e-6.
     """
     if dimension < 1:
-        raise InvalidInput(f"dimension must be a positive integer; received {dimension!r}.")
+        raise InvalidInput(
+            f"dimension must be a positive integer; received {described(dimension)}."
+        )
     if not GRID_COST < mu < math.inf:
         raise InvalidBudget(
-            f"mu = {mu!r} is too small for a release on the grid: it must be above "
+            f"mu = {described(mu)} is too small for a release on the grid: it must be above "
             f"{GRID_COST:.3g}. Use fewer steps or a larger budget."
         )
     scale = sensitivity / (mu - GRID_COST) * (1.0 + 2.0**-48)
@@ -95,7 +97,7 @@ def _check_scale(noise_scale: float) -> None:
     if not _SCALE_RANGE[0] <= noise_scale <= _SCALE_RANGE[1]:
         raise InvalidInput(
             f"the noise scale must lie in [{_SCALE_RANGE[0]:g}, {_SCALE_RANGE[1]:g}]; received "
-            f"{noise_scale!r}. Rescale the data by a public constant."
+            f"{described(noise_scale)}. Rescale the data by a public constant."
         )
 
 
@@ -255,14 +257,15 @@ def laplace_rate(sensitivity: int, epsilon: float) -> tuple[int, int]:
     if sensitivity < 1 or not 0.0 < epsilon < math.inf:
         raise InvalidBudget(
             "sensitivity must be a positive integer and epsilon positive and finite; received "
-            f"{sensitivity!r} and {epsilon!r}."
+            f"{described(sensitivity)} and {described(epsilon)}."
         )
     numerator, denominator = epsilon.as_integer_ratio()
     bits = 50
     rate = (numerator << bits) // (denominator * sensitivity)
     if not 2**10 <= rate < 2**62:
         raise InvalidBudget(
-            f"epsilon/sensitivity must lie in [2^-40, 2^12); received {epsilon!r}/{sensitivity!r}."
+            "epsilon/sensitivity must lie in [2^-40, 2^12); received "
+            f"{described(epsilon)}/{described(sensitivity)}."
         )
     return rate, 1 << bits
 

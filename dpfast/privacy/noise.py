@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.sampler import ExactSampler, scaled_floor
 
 __all__ = [
@@ -112,7 +112,7 @@ class SeededNoise(NoiseSource):
         else:
             raise InvalidInput(
                 "seed must be a non-negative integer or a numpy.random.SeedSequence; received "
-                f"{seed!r}. For private noise use EntropyNoise(), which has no seed."
+                f"{described(seed)}. For private noise use EntropyNoise(), which has no seed."
             )
         self._generator = np.random.Generator(np.random.PCG64(sequence))
         self._draw = self._generator.standard_normal

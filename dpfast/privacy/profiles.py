@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpfast.errors import InvalidBudget
+from dpfast.errors import InvalidBudget, described
 
 __all__ = [
     "composed_profile",
@@ -43,7 +43,7 @@ def _check(shift: float, ratio: float) -> None:
     if not (0.0 <= shift < math.inf and 0.0 < ratio < math.inf):
         raise InvalidBudget(
             "a shift must be finite and at least 0 and a ratio of scales positive and finite; "
-            f"received {shift!r} and {ratio!r}."
+            f"received {described(shift)} and {described(ratio)}."
         )
 
 
@@ -146,7 +146,10 @@ def worst_profile(
     Attained at the largest shift and one of the two ratios (claims C26 and C27).
     """
     if not 0.0 < low <= 1.0 <= high < math.inf:
-        raise InvalidBudget(f"the ratios must satisfy 0 < low <= 1 <= high; got {low!r}, {high!r}.")
+        raise InvalidBudget(
+            f"the ratios must satisfy 0 < low <= 1 <= high; got {described(low)}, "
+            f"{described(high)}."
+        )
 
     def profile(epsilon: Array) -> Array:
         return np.maximum(kind(epsilon, shift, low), kind(epsilon, shift, high))
@@ -161,7 +164,9 @@ def with_laplace(profile: Profile, laplace_epsilon: float, epsilon: float) -> fl
     """
     e1 = laplace_epsilon
     if not 0.0 < e1 < math.inf:
-        raise InvalidBudget(f"laplace_epsilon must be positive and finite; received {e1!r}.")
+        raise InvalidBudget(
+            f"laplace_epsilon must be positive and finite; received {described(e1)}."
+        )
     # over v = exp(-l): H(epsilon - l) is convex in v, so a chord lies above it
     v = np.exp(np.linspace(e1, -e1, CELLS + 1))[::-1]
     h = profile(np.asarray(epsilon + np.log(v), dtype=float))
@@ -188,7 +193,7 @@ def with_discrete_laplace(
     if not (0.0 < e1 < math.inf and 1 <= size <= 1 << 20):
         raise InvalidBudget(
             "laplace_epsilon must be positive and finite and sensitivity in [1, 2^20]; received "
-            f"{e1!r} and {size!r}."
+            f"{described(e1)} and {described(size)}."
         )
     losses, mass = _discrete_laplace_losses(e1, size, count)
     total = float((mass * profile(np.asarray(epsilon - losses, dtype=float))).sum())

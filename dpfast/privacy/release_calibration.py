@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from dpfast.errors import InvalidBudget
+from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.profiles import (
     composed_profile,
     gaussian_profile,
@@ -51,8 +51,8 @@ def _check_budget(epsilon: float, delta: float, epsilon1: float, delta1: float) 
     if not (0.0 < epsilon1 < epsilon < math.inf and 0.0 < delta1 < delta < 1.0):
         raise InvalidBudget(
             "the certificate must cost less than the whole: 0 < epsilon1 < epsilon and "
-            f"0 < delta1 < delta < 1; received epsilon={epsilon!r}, epsilon1={epsilon1!r}, "
-            f"delta={delta!r}, delta1={delta1!r}."
+            f"0 < delta1 < delta < 1; received epsilon={described(epsilon)}, "
+            f"epsilon1={described(epsilon1)}, delta={described(delta)}, delta1={described(delta1)}."
         )
 
 
@@ -100,9 +100,11 @@ def calibrate_functional(
     """
     _check_budget(epsilon, delta, epsilon1, delta1)
     if noise not in _NOISE:
-        raise InvalidBudget(f"noise must be one of {sorted(_NOISE)}; received {noise!r}.")
+        raise InvalidBudget(
+            f"noise must be one of {sorted(_NOISE)}; received {described(noise, text=True)}."
+        )
     if not 0.0 <= tau < 1.0:
-        raise InvalidBudget(f"tau must lie in [0, 1); received {tau!r}.")
+        raise InvalidBudget(f"tau must lie in [0, 1); received {described(tau)}.")
     budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
     return _multiplier(noise, epsilon, budget, epsilon1 / certificates, tau, M, certificates, count)
 
@@ -206,7 +208,7 @@ def objective_perturbation_delta(
         ("radius", radius), ("n", n), ("lreg", lreg),
     ):  # fmt: skip
         if not 0.0 < value < math.inf:
-            raise InvalidBudget(f"{name} must be positive and finite; received {value!r}.")
+            raise InvalidBudget(f"{name} must be positive and finite; received {described(value)}.")
     rest = epsilon - math.log1p(curvature_bound / (n * lreg) * (1.0 + 1e-11)) * _UP
     if rest <= 0.0:
         return 1.0
@@ -252,7 +254,7 @@ def objective_perturbation_scale(
     if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
         raise InvalidBudget(
             "epsilon must be positive and finite and delta in (0, 1); received "
-            f"{epsilon!r} and {delta!r}."
+            f"{described(epsilon)} and {described(delta)}."
         )
     unit = 2.0 * B1 * radius / n
 

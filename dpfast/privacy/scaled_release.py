@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = [
@@ -47,8 +47,8 @@ def scale_grid(scale_bound: float) -> float:
     """Public grid of a release whose scale is at most ``scale_bound``: a power of two."""
     if not 1e-250 < scale_bound < 1e250:
         raise InvalidInput(
-            f"the bound of a noise scale must lie in [1e-250, 1e250]; received {scale_bound!r}. "
-            "Rescale the data by a public constant."
+            "the bound of a noise scale must lie in [1e-250, 1e250]; received "
+            f"{described(scale_bound)}. Rescale the data by a public constant."
         )
     return 2.0 ** (math.frexp(scale_bound)[1] - 1 - GRID_BITS)
 
@@ -58,7 +58,8 @@ def grid_delta(epsilon: float, count: int = 1) -> float:
     value = count * (1.0 + math.exp(min(epsilon, 700.0))) * TOTAL_VARIATION * (1.0 + 1e-9)
     if not value < 1.0:
         raise InvalidBudget(
-            f"epsilon = {epsilon!r} is too large for noise drawn to {_BITS} bits; use one below 25."
+            f"epsilon = {described(epsilon)} is too large for noise drawn to {_BITS} bits; use "
+            "one below 25."
         )
     return value
 
@@ -114,7 +115,7 @@ def law_quantile(law: str, tail: float) -> float:
     """Level z with ``P(|Z| > z) = tail``."""
     _check_law(law)
     if not 0.0 < tail < 1.0:
-        raise InvalidInput(f"a tail probability must lie in (0, 1); received {tail!r}.")
+        raise InvalidInput(f"a tail probability must lie in (0, 1); received {described(tail)}.")
     if law == "laplace":
         return -math.log(tail)
     from scipy.special import ndtri, stdtrit
@@ -132,7 +133,7 @@ def law_scale(law: str) -> float:
 
 def _check_law(law: str) -> None:
     if law not in LAWS:
-        raise InvalidInput(f"noise must be one of {LAWS}; received {law!r}.")
+        raise InvalidInput(f"noise must be one of {LAWS}; received {described(law, text=True)}.")
 
 
 def _draw(law: str, source: NoiseSource) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
@@ -35,7 +35,7 @@ def number_of_trials(mean: float, source: NoiseSource) -> int:
     """
     if not 1.01 <= mean <= 1e9:
         raise InvalidInput(
-            f"the expected number of trials must lie in [1.01, 1e9]; received {mean!r}."
+            f"the expected number of trials must lie in [1.01, 1e9]; received {described(mean)}."
         )
     numerator, denominator = laplace_rate(1, -math.log1p(-1.0 / mean))
     while True:

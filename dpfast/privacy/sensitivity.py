@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = [
     "COUPLINGS",
@@ -45,7 +45,7 @@ def _relative_slack(n: int, depth: int) -> float:
     ``gamma * n`` relative to ``bound / n``.
     """
     if not 0 <= depth < 2**50:
-        raise InvalidInput(f"depth must be an integer in [0, 2^50); received {depth!r}.")
+        raise InvalidInput(f"depth must be an integer in [0, 2^50); received {described(depth)}.")
     roundings = depth * UNIT_ROUNDOFF
     gamma = roundings / (1.0 - roundings)
     return JOINT_MARGIN * (RECORD_ERROR + gamma * n * (1.0 + RECORD_ERROR)) * _UP
@@ -53,11 +53,11 @@ def _relative_slack(n: int, depth: int) -> float:
 
 def _check(n: int, **positive: float) -> None:
     if n < 1:
-        raise InvalidInput(f"n must be a positive integer; received {n!r}.")
+        raise InvalidInput(f"n must be a positive integer; received {described(n)}.")
     for name, value in positive.items():
         if not 0.0 < value < math.inf:
             raise InvalidInput(
-                f"{name} must be a positive, finite public constant; received {value!r}."
+                f"{name} must be a positive, finite public constant; received {described(value)}."
             )
 
 
@@ -96,7 +96,9 @@ def mean_rank_one(
     """
     _check(n, bound=bound)
     if dimension < 1:
-        raise InvalidInput(f"dimension must be a positive integer; received {dimension!r}.")
+        raise InvalidInput(
+            f"dimension must be a positive integer; received {described(dimension)}."
+        )
     factor = 1.0 if alone and dimension == 1 else math.sqrt(2.0)
     return factor * bound / n * (1.0 + _relative_slack(n, depth)) * _UP
 
@@ -147,8 +149,8 @@ def damped_direction(
     error = mean_error + solver_error
     if not error < 0.5 * damping:
         raise InvalidInput(
-            f"damping = {damping!r} is at the rounding level of a Hessian bounded by {bound!r}. "
-            "Pass a larger damping."
+            f"damping = {described(damping)} is at the rounding level of a Hessian bounded by "
+            f"{described(bound)}. Pass a larger damping."
         )
     slack = 2.0 * error / (damping * (damping - error))
     # a released zero still needs a positive scale
@@ -202,11 +204,14 @@ def joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: floa
 def _joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float) -> float:
     scale = max(mu_gradient, mu_hessian, mu_meat)
     if coupling not in COUPLINGS:
-        raise InvalidInput(f"coupling must be one of {COUPLINGS}; received {coupling!r}.")
+        raise InvalidInput(
+            f"coupling must be one of {COUPLINGS}; received {described(coupling, text=True)}."
+        )
     if not (0.0 < scale < math.inf and min(mu_gradient, mu_hessian, mu_meat) >= 0.0):
         raise InvalidInput(
             "the mu of each quantity must be finite and at least 0, one of them positive; received "
-            f"gradient {mu_gradient!r}, hessian {mu_hessian!r}, meat {mu_meat!r}."
+            f"gradient {described(mu_gradient)}, hessian {described(mu_hessian)}, meat "
+            f"{described(mu_meat)}."
         )
     g, h, q = (mu_gradient / scale) ** 2, (mu_hessian / scale) ** 2, (mu_meat / scale) ** 2
     squared = g + h + q

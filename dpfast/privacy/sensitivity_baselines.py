@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF
 
 __all__ = [
@@ -26,7 +26,7 @@ def _check(**positive: float) -> None:
     for name, value in positive.items():
         if not 0.0 < value < math.inf:
             raise InvalidInput(
-                f"{name} must be a positive, finite public constant; received {value!r}."
+                f"{name} must be a positive, finite public constant; received {described(value)}."
             )
 
 
@@ -60,7 +60,7 @@ def symmetric_noise_bound(noise_scale: float, dimension: int, failure: float) ->
     """
     _check(noise_scale=noise_scale, dimension=dimension)
     if not 0.0 < failure < 1.0:
-        raise InvalidInput(f"failure must lie in (0, 1); received {failure!r}.")
+        raise InvalidInput(f"failure must lie in (0, 1); received {described(failure)}.")
     return noise_scale * (math.sqrt(2.0 * dimension) + math.sqrt(-2.0 * math.log(failure)))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF, mean_score
 
 __all__ = ["clipped_mean", "loss_steps", "mean_loss", "selection_cost", "trial_epsilon"]
@@ -36,7 +36,7 @@ def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> flo
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InvalidInput(
             f"vectors must have between 1 and {MAX_DIMENSION} coordinates, so that the rounding "
-            f"of their norm is negligible; received {dimension!r}."
+            f"of their norm is negligible; received {described(dimension)}."
         )
     return mean_score(2.0 * bound, n, depth=depth)
 
@@ -49,7 +49,7 @@ def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise InvalidInput(
             "the range of the losses must be two finite public numbers, the lower one first; "
-            f"received {lower!r} and {upper!r}."
+            f"received {described(lower)} and {described(upper)}."
         )
     return mean_score((upper - lower) * _UP, n, depth=depth)
 
@@ -57,7 +57,7 @@ def mean_loss(lower: float, upper: float, n: int, *, depth: int = 0) -> float:
 def trial_epsilon(epsilon: float) -> float:
     """Pure-DP budget of one trial so that the best of a geometric number costs ``epsilon`` (G5)."""
     if not 0.0 < epsilon < math.inf:
-        raise InvalidInput(f"epsilon must be positive and finite; received {epsilon!r}.")
+        raise InvalidInput(f"epsilon must be positive and finite; received {described(epsilon)}.")
     return epsilon / 3.0 * (1.0 - 2.0**-50)
 
 

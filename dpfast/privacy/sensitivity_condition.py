@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.privacy.sensitivity_release import (
     COUNT,
     EVALUATION,
@@ -74,7 +74,7 @@ def log_scale(v: float, solver_error: float, low: float, high: float) -> LogScal
     if not (0.0 < v < math.inf and 0.0 <= solver_error <= 1.0 and 0.0 < low < high < math.inf):
         raise InvalidInput(
             "v must be positive and finite, solver_error in [0, 1] and 0 < low < high; received "
-            f"{v!r}, {solver_error!r}, {low!r} and {high!r}."
+            f"{described(v)}, {described(solver_error)}, {described(low)} and {described(high)}."
         )
     error = (solver_error + 2.0**-50 * (1.0 + math.log(high / low))) * _UP
     return LogScale(low, high, error, (v + 2.0 * error) * _UP)

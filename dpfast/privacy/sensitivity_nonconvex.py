@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.privacy.sensitivity import UNIT_ROUNDOFF, mean_score
 
 __all__ = [
@@ -46,7 +46,8 @@ def gradient_change(
     """
     if not (0.0 <= lowest <= 1.0 and error >= 0.0):
         raise InvalidInput(
-            f"lowest must lie in [0, 1] and error be at least 0; received {lowest!r}, {error!r}."
+            f"lowest must lie in [0, 1] and error be at least 0; received {described(lowest)}, "
+            f"{described(error)}."
         )
     diameter = min(2.0 * limit, ((1.0 + lowest) * limit + 2.0 * error) * _UP)
     # the rounding of the sum is relative to the bound, which is at most the diameter
@@ -79,7 +80,9 @@ def gradient_norm(lipschitz: float, n: int, dimension: int, *, depth: int = 0) -
         Number of coordinates, whose squares are added up with rounding.
     """
     if dimension < 1:
-        raise InvalidInput(f"dimension must be a positive integer; received {dimension!r}.")
+        raise InvalidInput(
+            f"dimension must be a positive integer; received {described(dimension)}."
+        )
     rounding = 2.0 * lipschitz * (dimension + 4.0) * UNIT_ROUNDOFF * (1.0 + 1e-9)
     return (mean_gradient(lipschitz, n, depth=depth) + rounding) * _UP
 
@@ -88,7 +91,8 @@ def norm_steps(sensitivity: float, grid: float) -> int:
     """By how many grid steps one record can move a norm rounded to the nearest step (claim K5)."""
     if not (0.0 < grid < math.inf and 0.0 < sensitivity < math.inf):
         raise InvalidInput(
-            f"sensitivity and grid must be positive; received {sensitivity!r}, {grid!r}."
+            f"sensitivity and grid must be positive; received {described(sensitivity)}, "
+            f"{described(grid)}."
         )
     return math.floor(sensitivity / grid * _UP + 2.0**-29) + 1
 
@@ -108,6 +112,8 @@ def exponential_cost(rate: tuple[int, int], steps: int) -> float:
     """
     numerator, denominator = rate
     if numerator < 1 or denominator < 1 or steps < 1:
-        raise InvalidBudget(f"rate and steps must be positive; received {rate!r}, {steps!r}.")
+        raise InvalidBudget(
+            f"rate and steps must be positive; received {described(rate)}, {described(steps)}."
+        )
     half_range = steps * numerator / denominator
     return 0.5 * half_range * half_range * (1.0 + 2.0**-50)

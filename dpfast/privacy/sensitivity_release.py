@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release_calibration import (
     COUNT,
@@ -71,14 +71,16 @@ def _positive(**values: float) -> None:
     for name, value in values.items():
         if not 0.0 < value < math.inf:
             raise InvalidInput(
-                f"{name} must be a positive, finite public constant; received {value!r}."
+                f"{name} must be a positive, finite public constant; received {described(value)}."
             )
 
 
 def _nonnegative(**values: float) -> None:
     for name, value in values.items():
         if not 0.0 <= value < math.inf:
-            raise InvalidInput(f"{name} must be finite and at least 0; received {value!r}.")
+            raise InvalidInput(
+                f"{name} must be finite and at least 0; received {described(value)}."
+            )
 
 
 # ---- theorem A ----------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ def functional_factors(v: float, tau: float, solver_error: float = 0.0) -> Funct
     (:func:`evaluation_error`).
     """
     if not 0.0 < tau < 1.0:
-        raise InvalidInput(f"tau must lie in (0, 1); received {tau!r}.")
+        raise InvalidInput(f"tau must lie in (0, 1); received {described(tau)}.")
     if not small_enough(v, solver_error):
         return None
     a, shift, push, whole = shift_factors(v, solver_error)
@@ -377,7 +379,7 @@ def tail_count(epsilon1: float, delta1: float, M: int = COUNT) -> int:
     """
     numerator, denominator = laplace_rate(M, epsilon1)
     if not 0.0 < delta1 < 1.0:
-        raise InvalidInput(f"delta1 must lie in (0, 1); received {delta1!r}.")
+        raise InvalidInput(f"delta1 must lie in (0, 1); received {described(delta1)}.")
     a = numerator / denominator * _DOWN
 
     def exceeds(k: int) -> bool:

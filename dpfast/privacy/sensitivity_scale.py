@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.privacy.sensitivity import _UP
 
 __all__ = [
@@ -66,11 +66,13 @@ class ScaleCoupling(NamedTuple):
 
 def _checked(family: str, ratio: float, limits: dict[str, float]) -> float:
     if family not in limits:
-        raise InvalidInput(f"family must be one of {sorted(limits)}; received {family!r}.")
+        raise InvalidInput(
+            f"family must be one of {sorted(limits)}; received {described(family, text=True)}."
+        )
     if not 0.0 < ratio <= limits[family]:
         raise InvalidInput(
             f"the ratio f c/R of the {family} loss must lie in (0, {limits[family]:.6g}]; received "
-            f"{ratio!r}."
+            f"{described(ratio)}."
         )
     return ratio
 
@@ -104,7 +106,7 @@ def meat_factor(coupling: ScaleCoupling) -> float:
     family, ratio, kappa = coupling
     if not 0.0 <= kappa <= 2.0 * _CHI[family] * _UP:
         raise InvalidInput(
-            f"kappa / c^2 must lie in [0, {2.0 * _CHI[family]:.6g}]; received {kappa!r}."
+            f"kappa / c^2 must lie in [0, {2.0 * _CHI[family]:.6g}]; received {described(kappa)}."
         )
     return (1.0 + (ratio * max(0.5 * kappa, _CHI[family] - 0.5 * kappa)) ** 2) * _UP
 
@@ -148,7 +150,7 @@ def _joint_scale_mu(
     if not (0.0 < scale < math.inf and min(mu_g, mu_h, mu_q) >= 0.0):
         raise InvalidInput(
             "the mu of each quantity must be finite and at least 0, one of them positive; received "
-            f"gradient {mu_g!r}, hessian {mu_h!r}, meat {mu_q!r}."
+            f"gradient {described(mu_g)}, hessian {described(mu_h)}, meat {described(mu_q)}."
         )
     g, h, q = (mu_g / scale) ** 2, (mu_h / scale) ** 2, (mu_q / scale) ** 2
     squared = g + h + q

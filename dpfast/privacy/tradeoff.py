@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from dpfast.errors import InvalidBudget
+from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget, zcdp_delta
 
 __all__ = ["attack_advantage", "attack_power", "explain"]
@@ -41,7 +41,9 @@ def attack_power(budget: Budget | float, false_positive_rate: float) -> float:
     budget = as_budget(budget)
     rate = false_positive_rate
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 <= rate <= 1.0:
-        raise InvalidBudget(f"false_positive_rate must be a number in [0, 1]; received {rate!r}.")
+        raise InvalidBudget(
+            f"false_positive_rate must be a number in [0, 1]; received {described(rate)}."
+        )
     rate = float(rate)
     if isinstance(budget, GDP):
         return _gaussian_power(budget.mu, rate)

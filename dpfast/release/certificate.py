@@ -7,7 +7,7 @@ from typing import Any
 
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import Terms, largest_scale
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.inference.request import in_unit
 from dpfast.models import Domain, Loss
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
@@ -89,7 +89,7 @@ def certify(
     ``dpfast/privacy/PROOFS-release.md``; with ``certificate="smooth"`` R25 and R26).
     """
     if which not in WHICH:
-        raise InvalidInput(f"which must be one of {WHICH}; received {which!r}.")
+        raise InvalidInput(f"which must be one of {WHICH}; received {described(which, text=True)}.")
     if which == "both" and certificate in ("leverage", "smooth"):
         raise InvalidInput(
             'which="both" needs the smallest eigenvalue and a self-concordant loss: pass '
@@ -98,12 +98,13 @@ def certify(
     both, share = which == "both", in_unit(failure, "failure")
     if not both and not isinstance(privacy, PureDP):
         raise InvalidBudget(
-            f"a certificate is pure DP. Pass privacy=dpfast.PureDP(epsilon); received {privacy!r}."
+            "a certificate is pure DP. Pass privacy=dpfast.PureDP(epsilon); received "
+            f"{described(privacy)}."
         )
     if both and not isinstance(privacy, ApproxDP):
         raise InvalidBudget(
             "the largest eigenvalue is released by way of a bound of the smallest, which may "
-            f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {privacy!r}."
+            f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
         )
     assert isinstance(privacy, PureDP | ApproxDP)
     delta = privacy.delta if isinstance(privacy, ApproxDP) else 0.0

@@ -13,7 +13,7 @@ from dpfast.curator.terms import (
     functional_terms,
     proportional_terms,
 )
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.request import in_unit
 from dpfast.models import Domain, Loss
 from dpfast.privacy.budget import ApproxDP, Budget
@@ -163,7 +163,9 @@ def release_functional(
     )  # fmt: skip
     rows, single, labels = request.direction(direction)
     if noise_law not in LAWS:
-        raise InvalidInput(f"noise_law must be one of {LAWS}; received {noise_law!r}.")
+        raise InvalidInput(
+            f"noise_law must be one of {LAWS}; received {described(noise_law, text=True)}."
+        )
     if certificate == "smooth":
         raise InvalidInput(
             "certificate='smooth' bounds how far the minimiser moves, not how the noise of one "
@@ -171,7 +173,9 @@ def release_functional(
             "release_parameter, or certificate='global' with a self-concordant loss."
         )
     if procedure not in PROCEDURES:
-        raise InvalidInput(f"procedure must be one of {PROCEDURES}; received {procedure!r}.")
+        raise InvalidInput(
+            f"procedure must be one of {PROCEDURES}; received {described(procedure, text=True)}."
+        )
     twice = procedure == "paper"
     if twice and certificate == "leverage":
         raise InvalidInput(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.certificates import LINEAR_MODEL, SMOOTH_LOSS, RecursionTable
 from dpfast.privacy.sensitivity_release import (
     COUNT,
@@ -32,7 +32,8 @@ def linear_slope(c: float, rho: float) -> float:
     """
     if not (0.0 < rho < 1.0 and 0.0 < c < math.inf):
         raise InvalidInput(
-            f"rho must lie in (0, 1) and c be positive and finite; received {rho!r} and {c!r}."
+            f"rho must lie in (0, 1) and c be positive and finite; received {described(rho)} and "
+            f"{described(c)}."
         )
     return c * (1.0 - rho) / math.log(2.0 - rho) * _UP
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import real_array
 from dpfast.curator import Curator
 from dpfast.curator.certified import certified_plan
 from dpfast.curator.leverage import Leverage
 from dpfast.curator.projection import ProjectedRecords
 from dpfast.curator.smooth import smooth_plan
 from dpfast.curator.terms import Measure, Terms
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.inference.request import Request, charge_shared
 from dpfast.models import Bounded, Domain, Loss, Objective, release_constants, resolve_loss
 from dpfast.privacy.budget import ApproxDP, Budget
@@ -43,7 +44,7 @@ def approximate(privacy: Budget) -> ApproxDP:
         raise InvalidBudget(
             "a release by test and release has an (epsilon, delta) guarantee: the test may fail "
             f"with a small probability. Pass privacy=dpfast.ApproxDP(epsilon, delta); received "
-            f"{privacy!r}."
+            f"{described(privacy)}."
         )
     return privacy
 
@@ -76,7 +77,8 @@ class ReleaseRequest:
         if not isinstance(domain, Domain):
             raise InvalidInput(
                 "domain must say where the rows of X are, such as dpfast.Ball(radius) or "
-                f"dpfast.Box(1.0); received {domain!r}. Rows outside are projected onto it."
+                f"dpfast.Box(1.0); received {described(domain)}. Rows outside are projected onto "
+                "it."
             )
         self._request = Request(
             X, y, fit_intercept=domain.intercept, noise=noise, threads=threads, names=names
@@ -120,7 +122,8 @@ class ReleaseRequest:
         """How the minimiser is found and how far it can move."""
         if certificate not in CERTIFICATES:
             raise InvalidInput(
-                f"certificate must be one of {CERTIFICATES}; received {certificate!r}."
+                f"certificate must be one of {CERTIFICATES}; received "
+                f"{described(certificate, text=True)}."
             )
         make = smooth_plan if certificate == "smooth" else certified_plan
         return make(curator, self.domain.radius)
@@ -184,14 +187,16 @@ class ReleaseRequest:
         if isinstance(direction, (list, tuple)) and direction and isinstance(direction[0], str):
             unknown = [name for name in direction if name not in self.names]
             if unknown:
+                # by its place: a list of cells may be passed for a list of names
                 raise InvalidInput(
-                    f"no coefficient is called {unknown[0]!r}; they are {', '.join(self.names)}."
+                    f"direction[{direction.index(unknown[0])}] names no coefficient; they are "
+                    f"{', '.join(self.names)}."
                 )
             rows = np.zeros((len(direction), self.dimension))
             for row, name in zip(rows, direction, strict=True):
                 row[self.names.index(name)] = 1.0
             return rows, len(direction) == 1, tuple(direction)
-        rows = np.asarray(direction, dtype=float)
+        rows = real_array(direction, "direction")
         single = rows.ndim == 1
         rows = np.atleast_2d(rows)
         if rows.ndim != 2 or rows.shape[1] != self.dimension or not np.isfinite(rows).all():

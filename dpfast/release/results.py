@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.guarantees import RELATION
 from dpfast.privacy.scaled_release import law_quantile, law_scale
 
@@ -355,5 +355,5 @@ class ParameterRelease:
 
 def _level(level: float) -> float:
     if not 0.0 < level < 1.0:
-        raise InvalidInput(f"level must lie strictly between 0 and 1; received {level!r}.")
+        raise InvalidInput(f"level must lie strictly between 0 and 1; received {described(level)}.")
     return level

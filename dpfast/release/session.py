@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpfast.curator.perturbation import PerturbationTerms, perturbation_terms
 from dpfast.curator.releases import CertifiedRelease
 from dpfast.curator.terms import Measure, Size, Terms, largest_scale
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.models import release_constants
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.certified_minimiser import MinimiserPlan
@@ -52,7 +52,9 @@ def make_terms(
 ) -> Terms:
     """Divide the total between certificate, release and fallback."""
     if fallback not in FALLBACKS:
-        raise InvalidInput(f"fallback must be one of {FALLBACKS}; received {fallback!r}.")
+        raise InvalidInput(
+            f"fallback must be one of {FALLBACKS}; received {described(fallback, text=True)}."
+        )
     reserve = total.delta * RESERVE_SHARE if fallback else 0.0
     failure = (total.delta - reserve) * FAILURE_SHARE
     return Terms(

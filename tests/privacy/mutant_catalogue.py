@@ -1688,6 +1688,7 @@ BLACK_BOX = (
 
 SHARE_TESTS = ("tests/privacy/test_shares.py",)
 GROUP_TESTS = ("tests/privacy/test_groups.py",)
+CELL_TESTS = ("tests/data/test_values_never_speak.py",)
 
 SHARES_AND_GROUPS = (
     plant(
@@ -1729,6 +1730,50 @@ SHARES_AND_GROUPS = (
         GROUP_TESTS,
         "        if person[1] < group_size:\n",
         "        if person[0] * group_size + person[1] < len(labels):\n",
+    ),
+    plant(
+        "rows-without-a-label-are-persons",
+        "each row without a usable label is a person of its own",
+        "dpfast/data/groups.py",
+        GROUP_TESTS,
+        "    except Exception:\n        return None\n",
+        "    except Exception:\n        return object()\n",
+        "bool(label == label) else None\n",
+        "bool(label == label) else object()\n",
+    ),
+    plant(
+        "a-cell-raises",
+        "a cell of Python objects that float() refuses is an error",
+        "dpfast/data/cells.py",
+        CELL_TESTS,
+        "    except Exception:  # too large an integer",
+        "    except TypeError:  # too large an integer",
+    ),
+    plant(
+        "a-quote-swallows-lines",
+        "a quote that is not closed takes in the records after it",
+        "dpfast/data/files.py",
+        CELL_TESTS,
+        "        for line in file:\n            row = _row(line, delimiter)\n",
+        "        for row in csv.reader(file, delimiter=delimiter):\n",
+    ),
+    plant(
+        "a-missing-cell-changes-a-type",
+        "a nullable column is read as Python objects, where one cell is missing",
+        "dpfast/data/columns.py",
+        CELL_TESTS,
+        '        return np.asarray(values.cast("float64", safe=False)'
+        ".to_numpy(zero_copy_only=False))\n",
+        "        return _of_array(values.to_numpy(zero_copy_only=False))"
+        " if values.null_count == 0 else None\n",
+    ),
+    plant(
+        "an-argument-is-quoted",
+        "a list in a wrong argument is shown with what is in it",
+        "dpfast/errors.py",
+        ("tests/test_messages_show_no_data.py",),
+        '        return f"{found} of length {len(value)}"',
+        '        return f"{found} {value!r}"',
     ),
 )
 
