@@ -241,7 +241,7 @@ def test_a_schema_encodes_block_by_block(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"covariates": ["x0", "z"]}, "no single column 'z'"),
+        ({"covariates": ["x0", "z"]}, "names no single column"),
         ({"covariates": None}, "needed without a schema"),
         ({"covariates": ["label"]}, "has type string"),
         ({"response": "label"}, "has type string"),
