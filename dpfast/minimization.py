@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.curator.gradients import GradientCurator
 from dpfast.errors import InvalidInput
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.progress import watched
 from dpfast.inference.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting
@@ -119,7 +120,7 @@ def minimize(
     names : sequence of str, optional
         Names of the columns of X (of the parameters, for a per-record objective).
     progress : callable, optional
-        Called as ``progress(done, planned)``.
+        Called as ``progress(done, planned)``; see :func:`dpfast.fit`.
 
     Returns
     -------
@@ -186,6 +187,7 @@ def minimize(
     curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
     reserve = curator.remaining * SELECTION_SHARE if select == "exponential" else 0.0
     curator.check(curator.remaining)
+    report = watched(progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1)
     charge_shared(ledger, privacy, total, f"minimize({target!r}, n={request.n})")
     if reserve:
         # a child pays for the descent, so that it cannot spend what the choice needs
@@ -193,7 +195,7 @@ def minimize(
         walker = curator.with_ledger(rest)
     else:
         walker = curator
-    path = _run(algorithm, walker, theta, condition, progress)
+    path = _run(algorithm, walker, theta, condition, report)
     params = path.theta
     if select == "shortest gradient":
         params = _shortest(path)

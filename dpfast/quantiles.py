@@ -20,7 +20,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.inference.request import charge_shared
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
 
 __all__ = ["private_quantiles", "with_private_scaling"]
 
@@ -73,56 +73,89 @@ def private_quantiles(
     Raises
     ------
     InvalidInput, InvalidBudget, BudgetExceeded
-        For a senseless public argument or a budget that cannot pay, before x is looked at.
+        For a senseless public argument, the shape or dtype of x, or a budget that cannot pay,
+        before anything is spent.
 
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: ``k * steps`` adaptive shares
     with noise (claims C9 and C46).  ``low``, ``high`` and ``steps`` must be public.
     """
-    wanted = real_array(probabilities, "probabilities").tolist()
-    if not isinstance(wanted, list) or not all(_is_probability(p) for p in wanted):
-        raise InvalidInput(
-            "every probability must lie strictly between 0 and 1; received "
-            f"{described(probabilities)}."
-        )
-    if not wanted:
-        raise InvalidInput("probabilities is empty: ask for at least one quantile.")
-    ends = real_number(low, "low"), real_number(high, "high")
-    if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < ends[1]):
-        raise InvalidInput(
-            f"low and high must be finite public numbers, low first; received {described(low)}, "
-            f"{described(high)}."
-        )
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or not 1 <= steps <= 60:
-        raise InvalidInput(
-            f"steps must be a whole number from 1 to 60; received {described(steps)}."
-        )
-    values = numbers(x, "x")
-    if len(values) == 0:
-        raise InvalidInput("x is empty; at least one record is needed.")
     total = GDP.within(privacy)
-    shares = Shares(values, Ledger(total), EntropyNoise() if noise is None else noise)
-    mu = total.mu / math.sqrt(len(wanted) * steps) * (1.0 - ROUNDING_MARGIN)
-    shares.receipt(mu)  # refuses what is impossible, free of charge
-    charge_shared(ledger, privacy, total, f"private_quantiles(n={shares.n}, k={len(wanted)})")
-    found = [_bisect(shares, p, *ends, steps, mu) for p in wanted]
-    order = np.argsort(wanted, kind="stable")
-    result = np.empty(len(found))
-    result[order] = np.sort(found)  # free post-processing
-    return result
+    search = _Bisection(x, "x", probabilities, low, high, total, steps, noise)
+    label = f"private_quantiles(n={search.n}, k={len(search.wanted)})"
+    charge_shared(ledger, privacy, total, label)
+    return search.run()
 
 
-def _bisect(
-    shares: Shares, probability: float, low: float, high: float, steps: int, mu: float
-) -> float:
-    for _ in range(steps):
-        middle = low + 0.5 * (high - low)
-        if shares.excess(middle, probability, mu).value[0] < 0.0:
-            low = middle
-        else:
-            high = middle
-    return low + 0.5 * (high - low)
+class _Bisection:
+    """A search for quantiles whose public arguments were checked; :meth:`run` spends ``total``."""
+
+    def __init__(
+        self,
+        x: Any,
+        name: str,
+        probabilities: Sequence[float],
+        low: float,
+        high: float,
+        total: GDP,
+        steps: int,
+        noise: NoiseSource | None,
+    ) -> None:
+        self.wanted = np.atleast_1d(real_array(probabilities, "probabilities")).tolist()
+        if not all(_is_probability(p) for p in self.wanted):
+            raise InvalidInput(
+                "every probability must lie strictly between 0 and 1; received "
+                f"{described(probabilities)}."
+            )
+        if not self.wanted:
+            raise InvalidInput("probabilities is empty: ask for at least one quantile.")
+        self._low, self._high = _checked_range(low, high)
+        if (
+            isinstance(steps, bool)
+            or not isinstance(steps, (int, np.integer))
+            or not 1 <= steps <= 60
+        ):
+            raise InvalidInput(
+                f"steps must be a whole number from 1 to 60; received {described(steps)}."
+            )
+        source = checked_noise(noise)
+        values = numbers(x, name)
+        self.n = len(values)
+        if self.n == 0:
+            raise InvalidInput(f"{name} is empty; at least one record is needed.")
+        self._steps = int(steps)
+        self._mu = total.mu / math.sqrt(len(self.wanted) * self._steps) * (1.0 - ROUNDING_MARGIN)
+        self._shares = Shares(values, Ledger(total), source)
+        self._shares.receipt(self._mu)  # refuses what is impossible, free of charge
+
+    def run(self) -> NDArray[np.float64]:
+        """The quantiles, in the order they were asked for."""
+        found = [self._bisect(p) for p in self.wanted]
+        order = np.argsort(self.wanted, kind="stable")
+        result = np.empty(len(found))
+        result[order] = np.sort(found)  # free post-processing
+        return result
+
+    def _bisect(self, probability: float) -> float:
+        low, high = self._low, self._high
+        for _ in range(self._steps):
+            middle = low + 0.5 * (high - low)
+            if self._shares.excess(middle, probability, self._mu).value[0] < 0.0:
+                low = middle
+            else:
+                high = middle
+        return low + 0.5 * (high - low)
+
+
+def _checked_range(low: Any, high: Any) -> tuple[float, float]:
+    ends = real_number(low, "low"), real_number(high, "high")
+    if not (all(map(math.isfinite, ends)) and 0.0 < ends[1] - ends[0] < math.inf):
+        raise InvalidInput(
+            "low and high must be finite public numbers, low first, with a finite difference; "
+            f"received {described(low)}, {described(high)}."
+        )
+    return ends
 
 
 def _is_probability(p: Any) -> bool:
@@ -162,27 +195,29 @@ def with_private_scaling(
     -------
     ``privacy`` in total (claim C46): the three quartiles of each column.
     """
+    if not isinstance(schema, Schema):
+        raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
     declared: Mapping[str, Numeric] = {
         name: _numeric(schema, name) for name in schema.declared(columns, "columns")
     }
     if not declared:
         raise InvalidInput("columns is empty: name at least one numeric column.")
     total = GDP.within(privacy)
-    charge_shared(ledger, privacy, total, f"with_private_scaling({len(declared)} columns)")
     each = GDP(total.mu / math.sqrt(len(declared)) * (1.0 - ROUNDING_MARGIN))
-    scaling = {}
+    searches = {}
     for name, public in declared.items():
-        first, median, third = private_quantiles(
-            numbers(column(table, name), name),
-            (0.25, 0.5, 0.75),
-            low=public.low,
-            high=public.high,
-            privacy=each,
-            noise=noise,
-        )
-        unit = max((third - first) / NORMAL_IQR, 1e-3 * (public.high - public.low))
-        scaling[name] = (float(median), float(unit))
+        x, ends = column(table, name), (public.low, public.high)
+        searches[name] = _Bisection(x, name, (0.25, 0.5, 0.75), *ends, each, STEPS, noise)
+    charge_shared(ledger, privacy, total, f"with_private_scaling({len(declared)} columns)")
+    scaling = {}
+    for name, search in searches.items():
+        first, median, third = search.run().tolist()
+        scaling[name] = (median, max((third - first) / NORMAL_IQR, _least_unit(declared[name])))
     return schema.with_scaling(**scaling)
+
+
+def _least_unit(public: Numeric) -> float:
+    return 1e-3 * (public.high - public.low)
 
 
 def _numeric(schema: Schema, name: str) -> Numeric:
@@ -191,5 +226,10 @@ def _numeric(schema: Schema, name: str) -> Numeric:
         raise InvalidInput(
             f"column {described(name, text=True)} is declared {found.kind}; only numbers are "
             "scaled."
+        )
+    if not 0.0 < _least_unit(found) < math.inf:
+        raise InvalidInput(
+            f"the declared range of column {described(name, text=True)}, {found.low!r} to "
+            f"{found.high!r}, is too short or too long to be divided. Declare it in other units."
         )
     return found

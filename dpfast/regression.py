@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.arguments import flag
+from dpfast.inference.progress import watched
 from dpfast.inference.recipe import recipe_of
 from dpfast.inference.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
@@ -106,7 +108,9 @@ def fit(
         a budget of ``privacy / m`` for one row, and intervals allow for rows of one person that
         go together (their sampling variance is up to m times that of independent rows).
     progress : callable, optional
-        Called as ``progress(step, n_steps)`` after each step.
+        Called as ``progress(0, n_steps)`` before anything is spent, where it is refused if it
+        raises, and as ``progress(step, n_steps)`` after each step.  What it raises there is logged
+        and the fit goes on, because it is paid for; ``KeyboardInterrupt`` stops it.
 
     Returns
     -------
@@ -147,7 +151,7 @@ def fit(
         group=group,
         group_size=group_size,
     )
-    unit = request.per_record(total)
+    unit, inference = request.per_record(total), flag(inference, "inference")
     recipe = recipe_of(
         request.n,
         request.n_covariates,
@@ -170,9 +174,11 @@ def fit(
     curator = request.curator(objective, own_ledger)
     for budget in recipe.budgets:
         curator.plan(budget)  # refuses an impossible budget while nothing is spent
+    optimiser, n_steps = recipe.optimiser, len(recipe.budgets)
+    optimiser.check(curator, n_steps, recipe.steering_mu)
+    report = watched(progress, n_steps)
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
-    run = recipe.optimiser.run
-    trajectory = run(curator, theta, recipe.budgets, progress, recipe.steering_mu)
+    trajectory = optimiser.run(curator, theta, recipe.budgets, report, recipe.steering_mu)
     return request.fit(
         trajectory.theta,
         model=recipe.model,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpfast.baselines.squared import Squared, loss_and_scale
+from dpfast.errors import InvalidInput, described
+from dpfast.inference.progress import watched
 from dpfast.inference.request import Request, charge_shared, checked_start, checked_steps
 from dpfast.inference.results import Fit
 from dpfast.models import Clip, Loss, Objective
@@ -78,7 +80,7 @@ def clipped_gradient_descent(
     threads : int, optional
     names : sequence of str, optional
     progress : callable, optional
-        Called as ``progress(step, n_steps)`` after each step.
+        Called as ``progress(step, n_steps)``; see :func:`dpfast.fit`.
 
     Returns
     -------
@@ -95,6 +97,10 @@ def clipped_gradient_descent(
     objective = clipped_objective(request, loss, clip, scale, ridge)
     if step_size is None:
         step_size = default_step_size(objective)
+    elif isinstance(step_size, str):  # of GradientDescent, which can buy an estimate
+        raise InvalidInput(
+            f"step_size must be a positive number or None; received {described(step_size)}."
+        )
     optimiser = GradientDescent(step_size=step_size, average=average)
     n_steps = checked_steps(steps)
     _, default_schedule = optimiser.defaults(objective, request.n, total.mu)
@@ -105,10 +111,11 @@ def clipped_gradient_descent(
     curator = request.curator(objective, own_ledger)
     for budget in budgets:
         curator.receipts(budget)  # refuses an impossible budget while nothing is spent
+    report = watched(progress, n_steps)
     name = objective.loss.name
     label = f"clipped_gradient_descent({name}, n={request.n}, p={request.dimension})"
     charge_shared(ledger, privacy, total, label)
-    trajectory = optimiser.run(curator, theta, budgets, progress)
+    trajectory = optimiser.run(curator, theta, budgets, report)
     return request.fit(
         trajectory.theta,
         model=repr(objective),

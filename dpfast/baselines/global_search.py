@@ -14,7 +14,7 @@ from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.covariance import RBF, Covariance
 from dpfast.curator.vectors import RecordValues
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.request import charge_shared, checked_steps
+from dpfast.inference.request import charge_shared, checked_steps, refuse_unpayable
 from dpfast.optimize.schedules import Uniform
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -82,6 +82,12 @@ def global_search(
     count, d = checked_steps(evaluations), box.dimension
     if covariance is None:
         covariance = RBF(0.25 * d**0.5, 0.25)
+    if not isinstance(covariance, Covariance):
+        raise InvalidInput(
+            "covariance must be one of dpfast.bayesopt's, such as RBF(length_scales); received an "
+            f"object of type {type(covariance).__name__}."
+        )
+    exploration = float(exploration)
     if not 0.0 <= exploration < np.inf:
         raise InvalidInput(
             f"exploration must be at least 0 and finite; received {described(exploration)}."
@@ -93,13 +99,15 @@ def global_search(
     low, high = checked_range(loss_range)
     mus = Uniform().step_mus(total.mu, count)
     receipt = values.loss_receipt(low, high, mus[0])  # refuses what is impossible
-    charge_shared(ledger, privacy, total, f"global_search(n={n_records}, {count} evaluations)")
     places = box.inside(_first(start, box))[None, :]
+    label = f"global_search(n={n_records}, {count} evaluations)"
+    refuse_unpayable(ledger, privacy, total, label)
+    values.append(losses(box.outside(places[0])))  # refuses a wrong shape while nothing is spent
+    charge_shared(ledger, privacy, total, label)
     grid = _spread(CANDIDATES, d)
     scores: list[float] = []
     relative = (receipt.noise_scale / (high - low)) ** 2
     for k, mu in enumerate(mus):
-        values.append(losses(box.outside(places[-1])))
         scores.append(float(values.mean_loss(k, low, high, mu).value[0]))
         known = _relative(scores, low, high)
         mean, _ = _posterior(covariance, places, known, relative, places)
@@ -111,6 +119,7 @@ def global_search(
         mean, deviation = _posterior(covariance, places, known, relative, candidates)
         chosen = candidates[int(np.argmin(mean - exploration * deviation))]
         places = np.vstack((places, chosen))
+        values.append(losses(box.outside(chosen)))
     return Searched(
         theta=box.outside(centre),
         path=box.outside(places),

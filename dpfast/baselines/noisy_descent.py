@@ -13,7 +13,7 @@ from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
 from dpfast.curator.vectors import RecordValues
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.request import charge_shared, checked_steps
+from dpfast.inference.request import charge_shared, checked_steps, refuse_unpayable
 from dpfast.optimize.schedules import Schedule, Uniform, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -88,19 +88,28 @@ def noisy_descent(
         theta = np.array(real_array(start, "start"))
         if theta.shape != (d,) or not np.isfinite(theta).all():
             raise InvalidInput(f"start must be {d} finite numbers; received shape {theta.shape}.")
-    charge_shared(ledger, privacy, total, f"noisy_descent(n={probe.n}, d={d})")
     theta = box.project(theta)
-    history = History([], [], [], [], count)
-    path = [theta]
-    for mu in mus:
+
+    def told_at(point: Array) -> RecordValues:
         told = RecordValues(n_records, own, source)
-        rows = np.asarray(gradients(theta))
+        rows = np.asarray(gradients(point))
         if rows.shape != (probe.n, d):
             raise InvalidInput(
                 f"gradients must return shape ({probe.n}, {d}), one row per record; received "
                 f"{rows.shape}."
             )
         told.append(rows.T, d)
+        return told
+
+    label = f"noisy_descent(n={probe.n}, d={d})"
+    refuse_unpayable(ledger, privacy, total, label)
+    told = told_at(theta)  # refuses a wrong shape while nothing is spent
+    charge_shared(ledger, privacy, total, label)
+    history = History([], [], [], [], count)
+    path = [theta]
+    for k, mu in enumerate(mus):
+        if k:
+            told = told_at(theta)
         answer = told.mean(np.eye(d), clip, mu)
         history.iterates.append(theta)
         history.gradients.append(answer.value)

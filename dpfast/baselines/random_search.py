@@ -12,11 +12,12 @@ from scipy.special import ndtr
 from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.curator.selection import best_of_random_trials, plan_selection
-from dpfast.curator.vectors import RecordValues
-from dpfast.inference.request import charge_shared
+from dpfast.curator.vectors import RecordValues, checked_values
+from dpfast.inference.request import charge_shared, refuse_unpayable
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.selection import trials_rate
 
 __all__ = ["random_search"]
 
@@ -69,10 +70,15 @@ def random_search(
     source = checked_noise(noise)
     epsilon = _pure(privacy)
     low, high = checked_range(loss_range)
+    trials_rate(mean_trials)  # refuses what is impossible
     total = PureDP(epsilon).as_gdp()
     own = Ledger(total)
     plan = plan_selection(RecordValues(n_records, own, source), low, high, epsilon)
-    charge_shared(ledger, privacy, total, f"random_search(n={n_records}, d={box.dimension})")
+    label = f"random_search(n={n_records}, d={box.dimension})"
+    refuse_unpayable(ledger, privacy, total, label)
+    # of a point that tells nothing, to refuse a wrong shape while nothing is spent
+    checked_values(losses(0.5 * box.lower + 0.5 * box.upper), n_records)
+    charge_shared(ledger, privacy, total, label)
     found = best_of_random_trials(
         losses,
         (box.lower, box.upper),
@@ -98,6 +104,8 @@ def _pure(privacy: Budget | float) -> float:
         return privacy.epsilon
     mu = GDP.within(privacy).mu
     epsilon = math.log(float(ndtr(0.5 * mu)) / float(ndtr(-0.5 * mu)))
-    while PureDP(epsilon).as_gdp().mu > mu:
-        epsilon *= 1.0 - 1e-12
+    less = 1e-12
+    while PureDP(epsilon).as_gdp().mu > mu:  # by rounding, coarse for a small mu
+        epsilon *= 1.0 - less
+        less = min(2.0 * less, 0.5)
     return epsilon

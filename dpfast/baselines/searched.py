@@ -45,7 +45,7 @@ class Searched(NamedTuple):
 def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:
     """Public ends of the losses, the lower one first."""
     ends = real_array(loss_range, "loss_range")
-    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+    if ends.shape != (2,) or not 0.0 < ends[1] - ends[0] < np.inf:
         raise InvalidInput(
             "the range of the losses must be two finite public numbers, the lower one first; "
             f"received {described(loss_range)}."

@@ -12,6 +12,7 @@ from dpfast.baselines.clipping import clipped_objective, default_step_size
 from dpfast.curator.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.progress import watched
 from dpfast.inference.request import (
     Request,
     charge_shared,
@@ -88,7 +89,7 @@ def dp_sgd(
     threads : int, optional
     names : sequence of str, optional
     progress : callable, optional
-        Called as ``progress(step, n_steps)`` after each step.
+        Called as ``progress(step, n_steps)``; see :func:`dpfast.fit`.
 
     Returns
     -------
@@ -117,13 +118,15 @@ def dp_sgd(
         raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
     if step_size is None:
         step_size = default_step_size(objective)
-    elif not 0.0 < step_size < float("inf"):
+    step_size = real_number(step_size, "step_size")
+    if not 0.0 < step_size < float("inf"):
         raise InvalidInput(
             f"step_size must be positive and finite; received {described(step_size)}."
         )
     own_ledger = Ledger(budget)
     curator = request.curator(objective, own_ledger)
     plan = plan_sampling(curator, budget, real_number(sampling_rate, "sampling_rate"), n_steps)
+    report = watched(progress, n_steps)
     label = f"dp_sgd({objective.loss.name}, n={request.n}, p={request.dimension})"
     charge_shared(ledger, budget, budget, label)
     gradients = SampledGradients(curator, plan)
@@ -132,8 +135,8 @@ def dp_sgd(
         gradient = gradients.gradient(theta).value + objective.ridge_gradient(theta)
         theta = theta - step_size * gradient
         iterates.append(theta)
-        if progress is not None:
-            progress(k + 1, n_steps)
+        if report is not None:
+            report(k + 1, n_steps)
     if average:
         theta = np.mean(iterates[-max(1, round(average * n_steps)) :], axis=0)
     step = (plan.receipt.query, plan.receipt.mu)

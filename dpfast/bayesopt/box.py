@@ -41,6 +41,9 @@ class Box:
             )
         if not (np.isfinite(corners).all() and (corners[:, 0] < corners[:, 1]).all()):
             raise InvalidInput("every lower bound must be finite and below its finite upper bound.")
+        with np.errstate(all="ignore"):
+            if not np.isfinite(corners[:, 1] - corners[:, 0]).all():
+                raise InvalidInput("the length of every side of the box must be finite.")
         if units not in UNITS:
             raise InvalidInput(
                 f"units must be one of {UNITS}; received {described(units, text=True)}."

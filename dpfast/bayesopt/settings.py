@@ -14,6 +14,7 @@ from dpfast.bayesopt.surrogate import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.request import checked_steps
+from dpfast.optimize.descent import checked_count
 from dpfast.optimize.schedules import Geometric, Schedule, resolve_schedule
 
 __all__ = ["Settings", "resolve_settings"]
@@ -105,7 +106,7 @@ def resolve_settings(
     if mean not in MEANS:
         raise InvalidInput(f"mean must be one of {MEANS}; received {described(mean, text=True)}.")
     if threshold is None:
-        batch = _count(default_batch(d) if batch is None else batch, "batch")
+        batch = checked_count(default_batch(d) if batch is None else batch, "batch")
     elif batch is not None:
         raise InvalidInput("pass a batch or a threshold, not both.")
     elif not 0.0 < threshold <= 1.0:
@@ -125,7 +126,7 @@ def resolve_settings(
         checked_steps(steps),
         batch,
         threshold,
-        d + 1 if max_batch is None else _count(max_batch, "max_batch"),
+        d + 1 if max_batch is None else checked_count(max_batch, "max_batch"),
         resolve_update(update, Smoothed(DEFAULT_STEP * _narrowest(box))),
         resolve_schedule(schedule, Geometric(ratio=1.1, uniform_share=0.3)),
         float(average),
@@ -140,12 +141,6 @@ def default_batch(dimension: int) -> int:
 def _narrowest(box: Box) -> float:
     low, high = box.search_bounds.T
     return float(np.min(high - low))
-
-
-def _count(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not value >= 1:
-        raise InvalidInput(f"{name} must be a positive whole number; received {described(value)}.")
-    return int(value)
 
 
 def _start(start: ArrayLike | None, box: Box) -> Array:

@@ -12,7 +12,15 @@ from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import Settings
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["ledger_path", "load_state", "restore", "save_state", "values_path"]
+__all__ = [
+    "ledger_path",
+    "load_state",
+    "publish_state",
+    "restore",
+    "save_state",
+    "stage_state",
+    "values_path",
+]
 
 FORMAT = 1
 
@@ -29,6 +37,16 @@ def values_path(path: str | os.PathLike[str]) -> str:
 
 def save_state(path: str, search: Search, n_records: int, fingerprint: str) -> None:
     """Write the released and public numbers of a search, durably and all or nothing."""
+    stage_state(path, search, n_records, fingerprint)
+    publish_state(path)
+
+
+def stage_state(path: str, search: Search, n_records: int, fingerprint: str) -> None:
+    """The first half of :func:`save_state`: whatever a disk can refuse, and no search there yet."""
+    if not path or os.path.isdir(path):
+        raise InvalidInput(
+            f"path must name a file to keep the search in; received {described(path, text=True)}."
+        )
     state = {
         "dpfast search": FORMAT,
         "n_records": n_records,
@@ -42,18 +60,25 @@ def save_state(path: str, search: Search, n_records: int, fingerprint: str) -> N
         "noise_scales": search.noise_scales,
         "traces": search.traces,
     }
-    scratch = path + ".new"
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(_scratch(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         json.dump(state, file)  # floats are written with all their digits
         file.flush()
         os.fsync(file.fileno())
-    os.replace(scratch, path)
+
+
+def publish_state(path: str) -> None:
+    """The second half: from here on there is a search at `path`."""
+    os.replace(_scratch(path), path)
     folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _scratch(path: str) -> str:
+    return path + ".new"
 
 
 def load_state(path: str) -> dict[str, Any]:

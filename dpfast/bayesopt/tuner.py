@@ -8,17 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import flag
 from dpfast.bayesopt.covariance import Covariance
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import resolve_settings
-from dpfast.bayesopt.state import ledger_path, load_state, restore, save_state, values_path
+from dpfast.bayesopt.state import (
+    ledger_path,
+    load_state,
+    publish_state,
+    restore,
+    save_state,
+    stage_state,
+    values_path,
+)
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.updates import Update
 from dpfast.curator.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput, described
 from dpfast.inference.guarantees import TOLD, Guarantee
-from dpfast.inference.request import charge_shared
+from dpfast.inference.request import charge_shared, refuse_unpayable
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -141,7 +150,7 @@ class Tuner:
             raise InvalidInput(
                 f"training must be a dpfast.bayesopt.TrainingCost; received {described(training)}."
             )
-        if keep_values and path is None:
+        if flag(keep_values, "keep_values") and path is None:
             raise InvalidInput("keep_values needs a path to keep them at.")
         self._total = GDP.within(privacy)
         self._path = None if path is None else os.fspath(path)
@@ -161,19 +170,8 @@ class Tuner:
             # without a total: a search whose ledger is gone must not get a new one
             self._ledger = Ledger.open(ledger_path(self._path))
         else:
-            charge_shared(
-                ledger,
-                privacy,
-                self._total,
-                f"tune({self._settings.describe()}, steps={self._settings.steps}, n={probe.n})",
-            )
             self._search = Search(self._settings)
-            # a ledger that is there without a search is what a crash left: its charges stand
-            self._ledger = (
-                Ledger(self._total)
-                if self._path is None
-                else Ledger.open(ledger_path(self._path), self._total)
-            )
+            self._start(probe.n, ledger, privacy)
         self._values = RecordValues(probe.n, self._ledger, noise)
         if self._path is not None:
             evaluated = self._search.points
@@ -182,6 +180,36 @@ class Tuner:
                 known = self._values.keep(values_path(self._path), len(evaluated))
             self._missing = evaluated[known:]
             self._save()
+
+    def _start(self, n: int, ledger: Ledger | None, privacy: Budget | float) -> None:
+        """Charge the shared ledger for a new search, once nothing is left to be refused.
+
+        There is no state at the path before the charge: a search that is found there was paid for.
+        """
+        settings, path = self._settings, self._path
+        label = f"tune({settings.describe()}, steps={settings.steps}, n={n})"
+        refuse_unpayable(ledger, privacy, self._total, label)
+        if path is None:
+            self._ledger = Ledger(self._total)
+            self._rehearse(n)
+            charge_shared(ledger, privacy, self._total, label)
+            return
+        stage_state(path, self._search, n, self._fingerprint)
+        own = ledger_path(path)
+        # a ledger that is there without a search is what a crash left: its charges stand
+        created = not os.path.exists(own)
+        self._ledger = Ledger.open(own, self._total)
+        try:
+            self._rehearse(n)
+            charge_shared(ledger, privacy, self._total, label)
+        except BaseException:
+            if created:  # nothing was spent from it, and the next attempt may have another total
+                os.unlink(own)
+            raise
+        publish_state(path)
+
+    def _rehearse(self, n: int) -> None:
+        """What a kind of search tries before the charge; nothing where losses come from outside."""
 
     @property
     def done(self) -> bool:

@@ -14,7 +14,10 @@ from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.bayesopt.updates import Update
+from dpfast.curator.vectors import checked_values
 from dpfast.errors import InvalidInput
+from dpfast.inference.progress import watched
+from dpfast.inference.request import checked_steps
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -70,7 +73,7 @@ def tune(
         See :class:`dpfast.bayesopt.Tuner`, as for all that follow.
     update, schedule, average, start, units, ledger, noise, training, path, keep_values
     progress : callable, optional
-        Called with (steps paid for, steps).
+        Called with (steps paid for, steps); see :func:`dpfast.fit`.
 
     Returns
     -------
@@ -79,7 +82,8 @@ def tune(
     Raises
     ------
     InvalidInput
-        For wrong shapes, dtypes or settings; never because of values.
+        For wrong shapes, dtypes or settings; never because of values.  ``losses`` is called once
+        before anything is spent, and the shape and dtype of what it returns are checked.
     BudgetExceeded
         If a shared ledger or the budget for training does not suffice.
 
@@ -105,7 +109,9 @@ def tune(
     >>> bool(np.abs(found.theta - 1.0).max() < 0.5)
     True
     """
-    tuner = Tuner(
+    report = watched(progress, checked_steps(steps))
+    tuner = _TunedLosses(
+        losses,
         bounds,
         privacy=privacy,
         n_records=n_records,
@@ -129,18 +135,46 @@ def tune(
         keep_values=keep_values,
     )
     while not tuner.done:
-        tuner.tell(_told(losses, tuner.ask()))
-        if progress is not None:
-            progress(tuner.steps_paid, steps)
+        tuner.evaluate()
+        if report is not None:
+            report(tuner.steps_paid, steps)
     return tuner.result()
 
 
-def _told(losses: Callable[[Array], ArrayLike], points: Array) -> Any:
-    """The losses at each point, one row per point; shapes are checked where they are taken."""
-    rows = [np.asarray(losses(theta)) for theta in points]
-    if len({row.shape for row in rows}) > 1:
-        raise InvalidInput(
-            "losses must return one loss per validation record at every point; received shapes "
-            f"{sorted({row.shape for row in rows})}."
-        )
-    return np.array(rows)
+class _TunedLosses(Tuner):
+    """A search that calls a function for its losses, the first time before anything is spent."""
+
+    def __init__(
+        self, losses: Callable[[Array], ArrayLike], bounds: ArrayLike, **options: Any
+    ) -> None:
+        if not callable(losses):
+            raise InvalidInput(
+                "losses must be a function of the parameters; received an object of type "
+                f"{type(losses).__name__}."
+            )
+        self._losses = losses
+        self._first: list[Any] = []  # what the rehearsal was told, until it is used
+        super().__init__(bounds, **options)
+
+    def _rehearse(self, n: int) -> None:
+        """Evaluate the first point of the first batch; only its shape and dtype are looked at."""
+        batch = self._search.batch()
+        if self._training is not None:
+            self._training.charge(1)  # for what is run, whatever comes of it
+        told = np.asarray(self._losses(self._settings.box.outside(batch)[0]))
+        checked_values(told, n)
+        if self._training is not None:
+            self._training.charge(len(batch) - 1)
+        self._first, self._pending = [told], batch
+
+    def evaluate(self) -> None:
+        """Ask, evaluate and tell."""
+        points = self.ask()
+        rows, self._first = self._first, []
+        rows += [np.asarray(self._losses(theta)) for theta in points[len(rows) :]]
+        if len({row.shape for row in rows}) > 1:
+            raise InvalidInput(
+                "losses must return one loss per validation record at every point; received shapes "
+                f"{sorted({row.shape for row in rows})}."
+            )
+        self.tell(np.array(rows))

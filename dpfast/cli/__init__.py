@@ -1,7 +1,7 @@
 """The ``dpfast`` command.
 
 Exit codes: 0 done; 1 refused, with a message that says what to do; 2 wrong usage; 3 the ledger
-cannot pay.
+cannot pay; 4 paid for, but not delivered as asked: a message says where the result is.
 """
 
 from __future__ import annotations

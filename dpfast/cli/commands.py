@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dpfast
+from dpfast.cli.output import PaidResult
 from dpfast.cli.progress import ProgressBar
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.privacy.budget import Budget
@@ -45,9 +46,16 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 def fit(arguments: argparse.Namespace) -> int:
+    """Everything that can be refused comes before the fit, which charges; then nothing is lost."""
     from dpfast.data.files import read_table
+    from dpfast.inference.hypotheses import half_width
 
     privacy = budget_of(arguments)
+    half_width(arguments.level)
+    if len(arguments.delimiter) != 1:
+        raise InvalidInput(
+            f"--delimiter must be a single character; received {arguments.delimiter!r}."
+        )
     schema = dpfast.Schema.from_toml(Path(arguments.schema))
     options: dict[str, Any] = {
         "scale": arguments.scale,
@@ -70,25 +78,25 @@ def fit(arguments: argparse.Namespace) -> int:
         options["ledger"] = dpfast.Ledger.open(arguments.ledger)
     if (arguments.formula is None) == (arguments.response is None):
         raise InvalidInput("give either --formula or --response (with --covariates).")
+    source = {"formula": arguments.formula, "schema": schema.to_toml()}
     table = read_table(arguments.data, schema, arguments.delimiter)
-    if arguments.formula is not None:
-        result = dpfast.fit_formula(
-            arguments.formula, table, arguments.loss, schema=schema, privacy=privacy, **options
-        )
-    else:
-        names = None if arguments.covariates is None else arguments.covariates.split(",")
-        design = schema.encode(table, names, arguments.response)
-        X, y = design.arrays()
-        result = dpfast.fit(X, y, arguments.loss, privacy=privacy, names=design.names, **options)
-    report = result.to_dict()
-    report["source"] = {"formula": arguments.formula, "schema": schema.to_toml()}
-    if not arguments.no_inference:
-        report["level"] = arguments.level
-        report["conf_int"] = result.conf_int(arguments.level).tolist()
-    if arguments.out is not None:
-        Path(arguments.out).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(report, indent=1) if arguments.json else result.summary())
-    return 0
+    with PaidResult(arguments.out) as delivery:
+        if arguments.formula is not None:
+            result = dpfast.fit_formula(
+                arguments.formula, table, arguments.loss, schema=schema, privacy=privacy, **options
+            )
+        else:
+            names = None if arguments.covariates is None else arguments.covariates.split(",")
+            design = schema.encode(table, names, arguments.response)
+            X, y = design.arrays()
+            loss, names = arguments.loss, design.names
+            result = dpfast.fit(X, y, loss, privacy=privacy, names=names, **options)
+        report = result.to_dict() | {"source": source}
+        if not arguments.no_inference:
+            report["level"] = arguments.level
+            report["conf_int"] = result.conf_int(arguments.level).tolist()
+        text = json.dumps(report, indent=1)
+        return delivery.deliver(text + "\n", text if arguments.json else result.summary())
 
 
 def plan(arguments: argparse.Namespace) -> int:

@@ -31,28 +31,44 @@ Array = NDArray[np.float64]
 #: The kernels' code of a difference of losses, for the depth of its summation.
 LOSS_DIFFERENCE = 16
 
-__all__ = ["damped_direction", "extreme_eigenvalue", "largest_curvature", "loss_difference"]
+__all__ = [
+    "curvature_receipt",
+    "damped_direction",
+    "difference_receipt",
+    "direction_receipt",
+    "extreme_eigenvalue",
+    "largest_curvature",
+    "loss_difference",
+]
 
 
 def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answer:
     """Release the mean loss at ``new`` minus that at ``old`` (claim C21)."""
+    distance = float(np.linalg.norm(new - old))
+    if not distance > 0.0:
+        distance = np.finfo(float).tiny ** 0.5  # a public zero: any positive scale will do
+    receipt = difference_receipt(curator, distance, mu)
+    curator.ledger.charge(GDP(mu), receipt.query)
+    value = np.array([curator._loss_difference(new, old)])
+    return curator._release((receipt.query, mu, new, old), receipt, value)
+
+
+def difference_receipt(curator: Curator, distance: float, mu: float) -> Receipt:
+    """How a loss difference over this distance would be released; touches nothing, costs nothing.
+
+    Whether it is refused does not depend on the distance, of which the noise is a multiple.
+    """
     objective, n = curator.objective, curator.n
     if not objective.weighting.has_loss:
         raise InvalidInput(
             f"{described(objective.weighting)} has no loss whose difference is bounded."
         )
     refuse_free_scale(objective, "a difference of losses")
-    distance = float(np.linalg.norm(new - old))
-    if not distance > 0.0:
-        distance = np.finfo(float).tiny ** 0.5  # a public zero: any positive scale will do
     depth = curator.depth(LOSS_DIFFERENCE)
     sensitivity = loss_difference_sensitivity(objective.score_bound, distance, n, depth=depth)
     scale = gaussian_scale(sensitivity, mu, 1)
     check_grid_range(objective.score_bound * distance, scale, 1)
-    receipt = Receipt("loss difference", "C21", mu, sensitivity, scale)
-    curator.ledger.charge(GDP(mu), receipt.query)
-    value = np.array([curator._loss_difference(new, old)])
-    return curator._release((receipt.query, mu, new, old), receipt, value)
+    return Receipt("loss difference", "C21", mu, sensitivity, scale)
 
 
 def extreme_eigenvalue(curator: Curator, theta: Array, mu: float, *, largest: bool) -> Answer:
@@ -74,6 +90,14 @@ def largest_curvature(curator: Curator, mu: float) -> Answer:
     Reached where every residual (logistic: every linear predictor) is zero, so the records are
     read with zero responses at zero parameters; the matrix is of the kind C20 is about.
     """
+    receipt = curvature_receipt(curator, mu)
+    curator.ledger.charge(GDP(mu), receipt.query)
+    value = np.array([float(np.linalg.eigvalsh(_peak_hessian(curator))[-1])])
+    return curator._release((receipt.query, mu), receipt, value)
+
+
+def curvature_receipt(curator: Curator, mu: float) -> Receipt:
+    """How :func:`largest_curvature` would be released; touches nothing, costs nothing."""
     objective = curator.objective
     refuse_free_scale(objective, "the largest curvature")
     if not objective.has_curvature:
@@ -83,10 +107,7 @@ def largest_curvature(curator: Curator, mu: float) -> Answer:
             f"{described(objective)} does not have its largest curvature at zero residuals, so "
             "there is no single parameter to estimate it at. Pass a public step_size instead."
         )
-    receipt = _eigenvalue_receipt(curator, "largest curvature", mu)
-    curator.ledger.charge(GDP(mu), receipt.query)
-    value = np.array([float(np.linalg.eigvalsh(_peak_hessian(curator))[-1])])
-    return curator._release((receipt.query, mu), receipt, value)
+    return _eigenvalue_receipt(curator, "largest curvature", mu)
 
 
 def _eigenvalue_receipt(curator: Curator, name: str, mu: float) -> Receipt:
@@ -128,20 +149,31 @@ def damped_direction(
     Noise on the direction instead of on the matrix (claim C25; formulas page, section 4.5).  With
     ``majorize``, H is the mean of the majorising curvatures, which have the same bound.
     """
+    want = MAJORIZER if majorize else HESSIAN
+    length = float(np.linalg.norm(gradient))
+    receipt = direction_receipt(curator, length, damping, mu, want)
+    curator.ledger.charge(GDP(mu), receipt.query)
+    _, hessian, _ = curator._sums(theta, want)
+    shift = damping * np.eye(curator.objective.dimension)
+    factor = cho_factor(hessian + shift, check_finite=False)
+    value = cho_solve(factor, gradient, check_finite=False)
+    question = (receipt.query, mu, theta, gradient, damping, majorize)
+    return curator._release(question, receipt, value)
+
+
+def direction_receipt(
+    curator: Curator, length: float, damping: float, mu: float, want: int = HESSIAN
+) -> Receipt:
+    """How a direction for a gradient of this length would be released; costs nothing.
+
+    Whether it is refused does not depend on the length, of which the noise is a multiple.
+    """
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
     refuse_free_scale(objective, "a damped direction")
-    length = float(np.linalg.norm(gradient))
-    want = MAJORIZER if majorize else HESSIAN
     depth = curator.depth(want)
     sensitivity = direction_sensitivity(
         objective.curvature_bound, damping, length, n, p, depth=depth
     )
     scale = gaussian_scale(sensitivity, mu, p)
     check_grid_range(2.0 * length / damping, scale, p)
-    receipt = Receipt("damped direction", "C25", mu, sensitivity, scale)
-    curator.ledger.charge(GDP(mu), receipt.query)
-    _, hessian, _ = curator._sums(theta, want)
-    factor = cho_factor(hessian + damping * np.eye(p), check_finite=False)
-    value = cho_solve(factor, gradient, check_finite=False)
-    question = (receipt.query, mu, theta, gradient, damping, majorize)
-    return curator._release(question, receipt, value)
+    return Receipt("damped direction", "C25", mu, sensitivity, scale)

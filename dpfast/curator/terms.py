@@ -323,9 +323,23 @@ def parameter_terms(
     shift = plan.shift(l0)
     if not shift < math.inf:
         return None
-    multiplier = calibrate_parameter(
-        terms.epsilon, terms.delta - terms.reserve, terms.epsilon1, terms.delta1
-    )
+    multiplier = parameter_multiplier(terms, plan.dimension)
     if not multiplier < math.inf:
         return None
     return ParameterTerms(l0, shift, gaussian_scale(shift, 1.0 / multiplier, plan.dimension))
+
+
+def parameter_multiplier(terms: Terms, dimension: int) -> float:
+    """Noise over shift of the whole parameter, infinite if the budget has none to offer.
+
+    Raises
+    ------
+    InvalidBudget
+        If the grid of a release would be too coarse for it.
+    """
+    multiplier = calibrate_parameter(
+        terms.epsilon, terms.delta - terms.reserve, terms.epsilon1, terms.delta1
+    )
+    if multiplier < math.inf:
+        gaussian_scale(1.0, 1.0 / multiplier, dimension)
+    return multiplier

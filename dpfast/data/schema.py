@@ -302,7 +302,7 @@ class Schema:
         inside = ", ".join(f"{name!r}: {declared!r}" for name, declared in self.columns.items())
         return f"Schema({{{inside}}})"
 
-    def with_scaling(self, **scaling: tuple[float, float]) -> Schema:
+    def with_scaling(self, /, **scaling: tuple[float, float]) -> Schema:
         """A copy whose numeric columns have the given public or released ``(centre, unit)``."""
         columns = dict(self.columns)
         for name, (centre, unit) in scaling.items():

@@ -18,7 +18,7 @@ from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss, resolve_weighting
-from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.budget import GDP, Budget, amount
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
@@ -30,6 +30,7 @@ __all__ = [
     "checked_steps",
     "in_unit",
     "objective_of",
+    "refuse_unpayable",
 ]
 
 GROUP_RELATION = (
@@ -64,6 +65,9 @@ class Request:
         group: Any = None,
         group_size: int | None = None,
     ) -> None:
+        fit_intercept = flag(fit_intercept, "fit_intercept")
+        self.noise = checked_noise(noise)
+        self.threads = _checked_threads(threads)
         self.records = as_records(X, y, names)
         self.group_size = checked_group_size(group, group_size)
         if group is not None:
@@ -76,14 +80,6 @@ class Request:
             raise InvalidInput(
                 "X has no columns and fit_intercept is False: there is nothing to fit."
             )
-        self.noise = checked_noise(noise)
-        if threads is None:
-            threads = 0
-        elif isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
-            raise InvalidInput(
-                f"threads must be a positive whole number or None; received {described(threads)}."
-            )
-        self.threads = int(threads)
 
     def objective(
         self,
@@ -198,10 +194,63 @@ def _numbered(n_covariates: int) -> tuple[str, ...]:
 def charge_shared(
     ledger: Ledger | None, privacy: Budget | float, total: Budget, label: str
 ) -> None:
-    """Charge the ledger several analyses share, in its own currency if the request was in it."""
+    """Charge the ledger several analyses share, in its own currency if the request was in it.
+
+    The last thing before noise is drawn: whatever public arguments may be refused for was refused.
+    """
     if ledger is not None:
-        same = isinstance(privacy, Budget) and type(privacy) is type(ledger.total)
-        ledger.charge(privacy if same else total, label)
+        _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)
+
+
+def refuse_unpayable(
+    ledger: Ledger | None, privacy: Budget | float, total: Budget, label: str
+) -> None:
+    """Refuse what the ledger cannot pay, before work that has to come before the charge.
+
+    By rounded sums, in favour of the request: :func:`charge_shared` decides exactly.
+    """
+    if ledger is None:
+        return
+    spent: Budget = _checked_ledger(ledger).spent
+    trial = Ledger(ledger.total)
+    if any(spent.values()):
+        less = [value * (1.0 - 2.0**-40) for value in spent.values()]
+        trial.charge(amount(type(spent), *less), "earlier charges")
+    trial.charge(_spend(ledger, privacy, total), label)
+
+
+def _spend(ledger: Ledger, privacy: Budget | float, total: Budget) -> Budget:
+    same = isinstance(privacy, Budget) and type(privacy) is type(ledger.total)
+    return privacy if same and isinstance(privacy, Budget) else total
+
+
+def _checked_ledger(ledger: Any) -> Ledger:
+    if not isinstance(ledger, Ledger):
+        raise InvalidInput(
+            "ledger must be a dpfast.Ledger, such as dpfast.Ledger.open(path), or None; received "
+            f"an object of type {type(ledger).__name__}."
+        )
+    return ledger
+
+
+#: Beyond this a number of threads is a mistake, and near it none of C's integers overflows.
+MOST_THREADS = 65_536
+
+
+def _checked_threads(threads: int | None) -> int:
+    """A number of threads, 0 for the default."""
+    if threads is None:
+        return 0
+    if (
+        isinstance(threads, bool)
+        or not isinstance(threads, (int, np.integer))
+        or not 1 <= threads <= MOST_THREADS
+    ):
+        raise InvalidInput(
+            f"threads must be a whole number from 1 to {MOST_THREADS}, or None; received "
+            f"{described(threads)}."
+        )
+    return int(threads)
 
 
 def checked_steps(steps: int) -> int:

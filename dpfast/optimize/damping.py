@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
+from dpfast.curator.steps import difference_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 
@@ -53,6 +54,9 @@ class StepRule:
     def start(self, objective: Objective, mu: float) -> StepRule:
         """A fresh copy for one run with ``mu`` to spend on this rule's own queries."""
         return self
+
+    def check(self, curator: Curator) -> None:
+        """Refuse, from public numbers, what this run's queries would be refused for; free."""
 
     def step_size(self, situation: Situation) -> float:
         """Step size in (0, 1]."""
@@ -247,6 +251,10 @@ class Backtracking(StepRule):
         run._mu = mu / self.evaluations**0.5
         run._left = self.evaluations
         return run
+
+    def check(self, curator: Curator) -> None:
+        # a margin for the rounding of distances, whose ratio to the noise decides
+        difference_receipt(curator, 1.0, self._mu * (1.0 + 2.0**-40))
 
     def step_size(self, situation: Situation) -> float:
         if self._settled:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
+from dpfast.curator.steps import direction_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step
 from dpfast.models import Objective
@@ -92,6 +93,19 @@ class DoubleNoise:
         p = objective.dimension
         return objective.curvature_bound * max(2.0 / p, 10.0 * p**0.5 / (n * mu))
 
+    def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:
+        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
+        damping, mu = self._direction(curator, n_steps, steering_mu)
+        # a margin for the rounding of lengths, whose ratio to the noise decides
+        mu *= 1.0 + 2.0**-40
+        direction_receipt(curator, 1.0, damping + curator.objective.ridge, mu)
+
+    def _direction(self, curator: Curator, n_steps: int, steering_mu: float) -> tuple[float, float]:
+        """Public damping and the budget of each direction."""
+        total_mu = steering_mu / self.direction_share**0.5
+        damping = self.resolve_damping(curator.objective, curator.n, total_mu)
+        return damping, steering_mu / n_steps**0.5 * (1.0 - 2.0**-40)
+
     def run(
         self,
         curator: Curator,
@@ -107,9 +121,7 @@ class DoubleNoise:
         Post-processing of the curator's answers, which charge their own ledger.
         """
         objective, n_steps = curator.objective, len(budgets)
-        total_mu = steering_mu / self.direction_share**0.5
-        damping = self.resolve_damping(objective, curator.n, total_mu)
-        direction_mu = steering_mu / n_steps**0.5 * (1.0 - 2.0**-40)
+        damping, direction_mu = self._direction(curator, n_steps, steering_mu)
         max_step = self.max_step if self.max_step is not None else 1e3 * objective.scale
         theta = start
         iterates, scales, direction_scales = [theta], [], []

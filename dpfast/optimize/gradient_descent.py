@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
+from dpfast.curator.steps import curvature_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.optimize.schedules import Geometric, Schedule
@@ -41,6 +42,7 @@ class GradientDescent:
         if isinstance(step_size, str):
             known = step_size == "estimated"
         else:
+            step_size = None if step_size is None else float(step_size)
             known = step_size is None or 0.0 < step_size < float("inf")
         if not known:
             raise InvalidInput(
@@ -83,6 +85,11 @@ class GradientDescent:
             # Clipped scores have no smoothness constant; a step moves by at most one scale.
             return objective.scale / objective.score_bound
         return 1.0 / smoothness
+
+    def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:
+        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
+        if self.step_size == "estimated":
+            curvature_receipt(curator, steering_mu)
 
     def run(
         self,

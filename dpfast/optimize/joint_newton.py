@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step, eigh, newton_direction
 from dpfast.models import Objective
 from dpfast.optimize.newton import curvature_noise
@@ -58,7 +58,7 @@ class JointNewton:
         if newton_steps < 0 or not floor >= 0.0:
             raise InvalidInput(
                 "newton_steps and floor must be at least 0; received "
-                f"{newton_steps!r} and {floor!r}."
+                f"{described(newton_steps)} and {described(floor)}."
             )
         self.newton_steps = newton_steps
         self.floor = floor
@@ -81,6 +81,9 @@ class JointNewton:
         level = curvature_noise(objective, n, mu)
         ratio = min(8.0, max(2.0, 0.16 / level))
         return 8, Geometric(ratio=ratio, uniform_share=0.1)
+
+    def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:
+        """Nothing to refuse: there are no queries beside those of the budgets."""
 
     def run(
         self,

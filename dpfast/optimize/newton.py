@@ -124,6 +124,10 @@ class Newton:
             ratio = min(10.0, max(2.0, 0.16 / level))
         return early + tail + self.gradient_steps, Geometric(ratio=ratio, uniform_share=share)
 
+    def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:
+        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
+        self.step.start(curator.objective, steering_mu).check(curator)
+
     def run(
         self,
         curator: Curator,

@@ -125,6 +125,11 @@ class Proximal:
         self.rounds = None if rounds is None else checked_count(rounds, "rounds", 1000)
         self.growth = checked_positive(growth, "growth")
         self.inner: InnerOptimiser = NoisyDescent() if inner is None else inner
+        if not callable(getattr(self.inner, "solve", None)):
+            raise InvalidInput(
+                "inner must have a method solve, as dpfast.NoisyDescent() has; received an object "
+                f"of type {type(inner).__name__}."
+            )
 
     def check(self, objective: Objective | PerRecordObjective) -> None:
         """Refuse an objective this method cannot minimise."""
@@ -133,6 +138,9 @@ class Proximal:
                 f"{described(objective)} has no smoothness constant. Pass "
                 "Proximal(convexity=...), a public number."
             )
+        check = getattr(self.inner, "check", None)
+        if check is not None:
+            check(objective)
 
     def run(
         self,

@@ -16,7 +16,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["number_of_trials", "trial_point"]
+__all__ = ["number_of_trials", "trial_point", "trials_rate"]
 
 #: Bits of the normals that places of trials are made of.
 _BITS = 44
@@ -33,16 +33,21 @@ def number_of_trials(mean: float, source: NoiseSource) -> int:
         Expected number of trials, public; at least 1.01.
     source : NoiseSource
     """
-    if not 1.01 <= mean <= 1e9:
-        raise InvalidInput(
-            f"the expected number of trials must lie in [1.01, 1e9]; received {described(mean)}."
-        )
-    numerator, denominator = laplace_rate(1, -math.log1p(-1.0 / mean))
+    numerator, denominator = trials_rate(mean)
     while True:
         draws = source.discrete_laplace(16, numerator, denominator)
         found = draws[draws >= 0]
         if found.size:
             return 1 + int(found[0])
+
+
+def trials_rate(mean: float) -> tuple[int, int]:
+    """Rate of the number of trials; refuses a mean that it cannot have, and draws nothing."""
+    if not isinstance(mean, (int, float, np.integer, np.floating)) or not 1.01 <= mean <= 1e9:
+        raise InvalidInput(
+            f"the expected number of trials must lie in [1.01, 1e9]; received {described(mean)}."
+        )
+    return laplace_rate(1, -math.log1p(-1.0 / float(mean)))
 
 
 def trial_point(

@@ -120,8 +120,8 @@ def certify(
     plan = request.plan(curator, certificate)
     recursion = request.recursion(certificate, plan)
     leverage = request.leverage(certificate, plan)
-    request.charge(ledger, privacy, "certify")
     query = CertifiedRelease(curator, request.domain, terms, recursion, leverage, plan)
+    request.charge(ledger, privacy, "certify")  # everything that can be refused was
     count = query.certificate().value
     guarantee = request.guarantee(epsilon, delta, ("the certificate",))
     found = request.certificate(query.measure, terms, count, recursion, guarantee)

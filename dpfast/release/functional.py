@@ -28,7 +28,7 @@ from dpfast.release.results import (
     NotCertified,
     ParameterRelease,
 )
-from dpfast.release.sampling import sampling_errors
+from dpfast.release.sampling import plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
 
 __all__ = ["release_functional"]
@@ -181,11 +181,12 @@ def release_functional(
         raise InvalidInput(
             'procedure="paper" needs an eigenvalue: pass certificate="global" or "recursive".'
         )
-    main = total
+    main, sandwich = total, None
     extra: tuple[str, ...] = ()
     if inference is not None:
         part = in_unit(inference, "inference")
         main = ApproxDP(total.epsilon * (1.0 - part), total.delta * (1.0 - part))
+        sandwich = plan_sandwich(request, ApproxDP(total.epsilon * part, total.delta * part))
         extra = ("a private sandwich covariance",)
     share = in_unit(certificate_share, "certificate_share")
     terms = make_terms(
@@ -208,10 +209,7 @@ def release_functional(
 
     def release(choices: Choices, found: Certificate) -> FunctionalRelease:
         value = session.query.functionals(rows, choices)
-        errors = None
-        if inference is not None:
-            budget = ApproxDP(total.epsilon * inference, total.delta * inference)
-            errors = sampling_errors(request, rows, budget)
+        errors = None if sandwich is None else sampling_errors(sandwich, rows)
         return FunctionalRelease(
             value=float(value[0]) if single else value,
             directions=rows,

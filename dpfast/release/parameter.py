@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.curator.terms import ParameterTerms, parameter_terms
+from dpfast.curator.terms import ParameterTerms, parameter_multiplier, parameter_terms
 from dpfast.errors import InvalidInput
 from dpfast.inference.request import in_unit
 from dpfast.models import Domain, Loss
@@ -77,6 +77,7 @@ def release_parameter(
             'certificate="leverage" bounds functionals of the parameter, not its length. Pass '
             '"global", "recursive" or "smooth", or use dpfast.release_functional with directions.'
         )
+    parameter_multiplier(terms, request.dimension)  # refuses an impossible budget, free of charge
     session = Session(request, terms, "release_parameter", total, ledger, certificate)
 
     def allow(l0: float) -> ParameterTerms | None:

@@ -34,6 +34,9 @@ Array = NDArray[np.float64]
 
 CERTIFICATES = ("global", "leverage", "recursive", "smooth")
 
+#: Range of a direction's length, whose square then neither overflows nor underflows.
+DIRECTION_LENGTHS = (1e-100, 1e100)
+
 #: Slack above the radius within which the kernels leave a projected row as it is.
 ROW_SLACK = 1.0 + 1e-12
 
@@ -205,7 +208,12 @@ class ReleaseRequest:
                 "(the intercept first, if there is one), or rows of them; received shape "
                 f"{np.shape(direction)}."
             )
-        if not rows.any(axis=1).all():
-            raise InvalidInput("a direction must not be zero.")
+        with np.errstate(all="ignore"):
+            lengths = np.sqrt(np.square(rows).sum(axis=1))
+        if not ((lengths >= DIRECTION_LENGTHS[0]) & (lengths <= DIRECTION_LENGTHS[1])).all():
+            raise InvalidInput(
+                "the length of a direction must lie in "
+                f"[{DIRECTION_LENGTHS[0]:g}, {DIRECTION_LENGTHS[1]:g}]. Rescale it."
+            )
         labels = tuple(f"direction {j + 1}" for j in range(len(rows)))
         return rows, single, ("direction",) if single else labels

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.kernels.linalg import sandwich
-from dpfast.optimize import Newton, resolve_schedule
+from dpfast.curator import Curator, StepBudget
+from dpfast.kernels.linalg import sandwich as sandwich_covariance
+from dpfast.optimize import Newton
 from dpfast.optimize.planning import plan_steps
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.release.request import ReleaseRequest
 
-__all__ = ["sampling_errors"]
+__all__ = ["Sandwich", "plan_sandwich", "sampling_errors"]
 
 Array = NDArray[np.float64]
 
 
-def sampling_errors(request: ReleaseRequest, directions: Array, budget: ApproxDP) -> Array:
+class Sandwich(NamedTuple):
+    """Noisy Newton steps that were found to be possible."""
+
+    curator: Curator
+    optimiser: Newton
+    budgets: list[StepBudget]
+
+
+def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> Sandwich:
+    """Divide a budget among the steps; refuses an impossible one and costs nothing."""
+    total = GDP.within(budget)
+    curator = request.curator(Ledger(total))
+    objective = curator.objective
+    optimiser = Newton()
+    n_steps, schedule = optimiser.defaults(objective, request.n, total.mu)
+    budgets = plan_steps(optimiser, objective, total.mu, schedule, n_steps, True)
+    for step in budgets:
+        curator.plan(step)
+    return Sandwich(curator, optimiser, budgets)
+
+
+def sampling_errors(sandwich: Sandwich, directions: Array) -> Array:
     """Standard errors of ``directions @ theta``, from noisy Newton steps and a noisy sandwich.
 
     Parameters
     ----------
-    request : ReleaseRequest
+    sandwich : Sandwich
     directions : ndarray of shape (k, p)
-    budget : ApproxDP
 
     Returns
     -------
@@ -33,20 +56,14 @@ def sampling_errors(request: ReleaseRequest, directions: Array, budget: ApproxDP
 
     Privacy
     -------
-    Spends ``budget``, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
+    Spends the plan's budget, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
     """
-    total = GDP.within(budget)
-    curator = request.curator(Ledger(total))
-    objective = curator.objective
-    optimiser = Newton()
-    n_steps, schedule = optimiser.defaults(objective, request.n, total.mu)
-    budgets = plan_steps(
-        optimiser, objective, total.mu, resolve_schedule(schedule, schedule), n_steps, True
-    )
-    trajectory = optimiser.run(curator, np.zeros(request.dimension), budgets, None, 0.0)
+    curator, optimiser, budgets = sandwich
+    p = curator.objective.dimension
+    trajectory = optimiser.run(curator, np.zeros(p), budgets, None, 0.0)
     hessian, meat = trajectory.final.hessian, trajectory.final.meat
-    floor = 2.0 * hessian.noise_scale * request.dimension**0.5
-    ridged = hessian.value + objective.ridge * np.eye(request.dimension)
-    covariance, _, _ = sandwich(ridged, meat.value, floor)
-    variance = np.einsum("ij,jk,ik->i", directions, covariance, directions) / request.n
+    floor = 2.0 * hessian.noise_scale * p**0.5
+    ridged = hessian.value + curator.objective.ridge * np.eye(p)
+    covariance, _, _ = sandwich_covariance(ridged, meat.value, floor)
+    variance = np.einsum("ij,jk,ik->i", directions, covariance, directions) / curator.n
     return np.sqrt(np.maximum(variance, 0.0))

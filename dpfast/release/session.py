@@ -128,10 +128,10 @@ class Session:
         self.leverage = request.leverage(certificate, self.plan, directions)
         self.measure: Measure = self.plan if self.leverage is None else self.leverage.plan
         self.fallback = self._plan_fallback() if terms.reserve else None
-        request.charge(ledger, privacy, what)  # everything that can be refused was
         self.query = CertifiedRelease(
             curator, request.domain, terms, self.recursion, self.leverage, self.plan
         )
+        request.charge(ledger, privacy, what)  # everything that can be refused was
 
     def run(
         self,

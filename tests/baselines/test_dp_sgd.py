@@ -388,6 +388,6 @@ def test_progress_and_path():
     needs_accounting()
     calls = []
     result = fit(*data(50), steps=4, progress=lambda k, n: calls.append((k, n)), average=0.0)
-    assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert calls == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
     assert result.iterates.shape == (5, 3)
     assert np.array_equal(result.iterates[-1], result.params)

@@ -207,7 +207,7 @@ def test_a_shared_ledger_pays_at_once_and_refuses():
 def test_progress_counts_paid_steps():
     seen = []
     search(steps=3, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 # ---- public hyperparameters ----------------------------------------------------------------------

@@ -287,7 +287,7 @@ def test_progress_is_called_once_per_step():
         X, y, "huber", privacy=1.0, scale=1.0, progress=lambda *step: seen.append(step)
     )
     n_steps = len(fit.iterates) - 1
-    assert seen == [(k, n_steps) for k in range(1, n_steps + 1)]
+    assert seen == [(k, n_steps) for k in range(n_steps + 1)]
 
 
 def test_predict():

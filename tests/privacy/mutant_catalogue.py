@@ -1078,8 +1078,8 @@ MONEY = (
         "an analysis does not charge the ledger it was given",
         REQUEST,
         FIT_TESTS,
-        "        ledger.charge(privacy if same else total, label)",
-        "        del same",
+        "        _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)",
+        "        _checked_ledger(ledger)",
     ),
     plant(
         "shared-ledger-charged-last",
@@ -1088,8 +1088,8 @@ MONEY = (
         ("tests/audit/test_replay.py",),
         '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
         "",
-        "    trajectory = run(curator, theta, recipe.budgets, progress, recipe.steering_mu)\n",
-        "    trajectory = run(curator, theta, recipe.budgets, progress, recipe.steering_mu)\n"
+        "    trajectory = optimiser.run(curator, theta, recipe.budgets, report, recipe.steering_mu)\n",
+        "    trajectory = optimiser.run(curator, theta, recipe.budgets, report, recipe.steering_mu)\n"
         '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
     ),
     plant(
@@ -1568,6 +1568,7 @@ ONE_PARAMETER = (
 VECTORS = "dpfast/curator/vectors.py"
 TUNER = "dpfast/bayesopt/tuner.py"
 BLACK_BOX_TESTS = ("tests/bayesopt/test_sensitivities.py",)
+REFUSED_TESTS = ("tests/privacy/test_refused_first.py",)
 RESUME_TESTS = ("tests/bayesopt/test_resume.py",)
 SELECTION_TESTS = ("tests/bayesopt/test_selection.py",)
 
@@ -1681,8 +1682,51 @@ BLACK_BOX = (
         "the told losses end up in the state file",
         "dpfast/bayesopt/state.py",
         RESUME_TESTS,
-        '    scratch = path + ".new"\n',
-        '    state["told"] = search.told.tolist() if hasattr(search, "told") else [0.0] * n_records\n    scratch = path + ".new"\n',
+        "    descriptor = os.open(_scratch(path)",
+        '    state["told"] = search.told.tolist() if hasattr(search, "told") else [0.0] * n_records\n    descriptor = os.open(_scratch(path)',
+    ),
+    plant(
+        "search-published-before-it-is-paid",
+        "a search is found at its path, and resumed for nothing, though the ledger refused it",
+        "dpfast/bayesopt/tuner.py",
+        REFUSED_TESTS,
+        "        stage_state(path, self._search, n, self._fingerprint)\n",
+        "        save_state(path, self._search, n, self._fingerprint)\n"
+        "        stage_state(path, self._search, n, self._fingerprint)\n",
+    ),
+    plant(
+        "release-charged-then-planned",
+        "the shared ledger pays for a release whose budget is refused afterwards",
+        "dpfast/release/session.py",
+        REFUSED_TESTS,
+        "        self.query = CertifiedRelease(\n",
+        "        request.charge(ledger, privacy, what)\n        self.query = CertifiedRelease(\n",
+        "        request.charge(ledger, privacy, what)  # everything that can be refused was\n",
+        "",
+    ),
+    plant(
+        "steering-queries-unchecked",
+        "a fit is charged whose steering queries no grid can release",
+        "dpfast/regression.py",
+        REFUSED_TESTS,
+        "    optimiser.check(curator, n_steps, recipe.steering_mu)\n",
+        "",
+    ),
+    plant(
+        "progress-untried",
+        "a progress function of a wrong signature is found out after the charge",
+        "dpfast/inference/progress.py",
+        REFUSED_TESTS,
+        "        progress(0, planned)\n",
+        "        pass\n",
+    ),
+    plant(
+        "progress-loses-the-result",
+        "what progress raises ends a fit that was paid for",
+        "dpfast/inference/progress.py",
+        REFUSED_TESTS,
+        "            self._progress = None\n            import logging",
+        "            raise\n            import logging",
     ),
 )
 
@@ -1712,8 +1756,16 @@ SHARES_AND_GROUPS = (
         "several quantiles are charged as if one were asked for",
         "dpfast/quantiles.py",
         SHARE_TESTS,
-        "math.sqrt(len(wanted) * steps)",
-        "math.sqrt(steps)",
+        "math.sqrt(len(self.wanted) * self._steps)",
+        "math.sqrt(self._steps)",
+    ),
+    plant(
+        "scaling-unpaid",
+        "columns are scaled privately and the shared ledger is not charged",
+        "dpfast/quantiles.py",
+        REFUSED_TESTS,
+        '    charge_shared(ledger, privacy, total, f"with_private_scaling({len(declared)} columns)")\n',
+        "",
     ),
     plant(
         "rows-of-a-person-unpaid",

@@ -1,0 +1,191 @@
+"""Where a result goes that was paid for and cannot be computed again.
+
+What can be refused is refused before the charge: the file is made and room is taken for it.  What
+fails afterwards must not take the result along: it goes elsewhere, and a message says where.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from types import TracebackType
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["PaidResult"]
+
+#: Bytes taken on the disk before the charge: the report of about 180 coefficients with their
+#: covariances.  A larger one may still meet a full disk, and is printed then.
+RESERVED = 1 << 20
+
+
+class PaidResult:
+    """Delivery of one paid result to a file, or to standard output.
+
+    Open it before the charge, call :meth:`deliver` after it.
+
+    Parameters
+    ----------
+    target : str or None
+        File to be written, replaced if it exists.
+    """
+
+    def __init__(self, target: str | None) -> None:
+        self._target = None if target is None else os.path.realpath(target)
+        self._scratch: str | None = None
+
+    def __enter__(self) -> PaidResult:
+        target = self._target
+        if target is None:
+            return self
+        if os.path.lexists(target) and not os.path.isfile(target):
+            raise InvalidInput(
+                f"--out {target!r} is not an ordinary file. Name one, or print with --json."
+            )
+        folder, name = os.path.split(target)
+        try:
+            # exclusive, and for the owner's eyes only
+            descriptor, self._scratch = tempfile.mkstemp(".part", name + ".", folder)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(bytes(RESERVED))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            self._discard()
+            raise InvalidInput(
+                f"--out {target!r} cannot be written ({error.strerror}). Nothing was spent. Name a "
+                "file in a folder that exists, that you may write to and that has room."
+            ) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._discard()
+
+    def deliver(self, report: str, shown: str) -> int:
+        """Write the report, show something, and return the exit code.
+
+        Parameters
+        ----------
+        report : str
+            All that was paid for.
+        shown : str
+            For standard output: the report, or a table for people.
+
+        Returns
+        -------
+        int
+            0; or 4 if the result is not where it was asked for but where a message says.
+        """
+        written = self._target is not None and self._write(report)
+        if self._target is not None and not written:
+            shown = report  # at least it is on the screen
+        if _printed(shown):
+            return 0 if written or self._target is None else 4
+        if written:
+            _tell(f"the result is in {self._target}; it could not be printed.")
+            return 0
+        if self._scratch is None:
+            self._scratch = _saved(report)
+        if self._scratch is None:
+            _tell("the result could neither be printed nor saved.")
+        else:
+            _tell(f"the result could not be printed. It is in {self._scratch} and was paid for.")
+            self._scratch = None
+        return 4
+
+    def _write(self, report: str) -> bool:
+        """Fill the file beside the target and rename it."""
+        assert self._target is not None and self._scratch is not None
+        try:
+            _fill(self._scratch, report)
+        except OSError as error:
+            self._discard()
+            _tell(
+                f"the result could not be written to {self._target} ({error.strerror}). It was "
+                "paid for and is printed instead."
+            )
+            return False
+        try:
+            os.replace(self._scratch, self._target)
+        except OSError as error:
+            _tell(
+                f"the result could not be moved to {self._target} ({error.strerror}). It was paid "
+                f"for and is in {self._scratch}."
+            )
+            self._scratch = None  # it stays
+            return False
+        self._scratch = None
+        _sync(os.path.dirname(self._target))
+        return True
+
+    def _discard(self) -> None:
+        if self._scratch is not None:
+            with suppress(OSError):
+                os.unlink(self._scratch)
+            self._scratch = None
+
+
+def _fill(path: str, report: str) -> None:
+    """Overwrite what was reserved, so that no more room is needed, and force it to disk."""
+    content = report.encode()
+    with open(path, "r+b") as file:
+        file.write(content)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: str) -> None:
+    """Make a rename durable, where folders can be synchronised."""
+    with suppress(OSError):  # the file itself is on the disk
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _saved(report: str) -> str | None:
+    """A new file in the working directory, or else in that for temporary files."""
+    for folder in (os.curdir, tempfile.gettempdir()):
+        try:
+            descriptor, path = tempfile.mkstemp(".json", "dpfast-result-", os.path.abspath(folder))
+            os.close(descriptor)
+            _fill(path, report)
+        except OSError:
+            continue
+        return path
+    return None
+
+
+def _printed(text: str) -> bool:
+    """Print, and know whether it arrived: pipes are closed, disks full, encodings narrow."""
+    if sys.stdout is None:
+        return False
+    try:
+        print(text)
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _silence()
+        return False
+    return True
+
+
+def _silence() -> None:
+    """Let what is still in the buffer go nowhere, or Python would complain on its way out."""
+    with suppress(OSError, ValueError):
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+
+
+def _tell(message: str) -> None:
+    with suppress(OSError, ValueError):
+        print(f"dpfast: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,64 @@
+"""Progress reports to a function of the caller's, which must not cost a result that is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpfast.errors import InvalidInput
+
+__all__ = ["Progress", "watched"]
+
+Progress = Callable[[int, int], None]
+
+
+def watched(progress: Any, planned: int) -> Progress | None:
+    """A caller's ``progress(done, planned)``, tried once as ``progress(0, planned)``.
+
+    Call it before the charge: what is not callable, or does not take two numbers, is refused while
+    nothing is spent.  What the function raises later is logged, with its traceback, and it is not
+    called again: the run goes on to its result.  ``KeyboardInterrupt`` stops it as ever.
+
+    Parameters
+    ----------
+    progress : callable or None
+    planned : int
+        Public number of steps.
+    """
+    if progress is None:
+        return None
+    if not callable(progress):
+        raise InvalidInput(
+            "progress must be a function that is called with (done, planned), or None; received "
+            f"an object of type {type(progress).__name__}."
+        )
+    try:
+        progress(0, planned)
+    except Exception as error:
+        raise InvalidInput(
+            f"progress is called with (done, planned) and raised {type(error).__name__} when it "
+            f"was tried with (0, {planned}). Nothing was spent. Pass a function such as "
+            'lambda done, planned: print(f"{done}/{planned}").'
+        ) from error
+    return _Watched(progress)
+
+
+class _Watched:
+    def __init__(self, progress: Progress) -> None:
+        self._progress: Progress | None = progress
+
+    def __call__(self, done: int, planned: int) -> None:
+        if self._progress is None:
+            return
+        try:
+            self._progress(done, planned)
+        except Exception:
+            self._progress = None
+            import logging  # of the standard library's channels, the one that never raises
+
+            logging.getLogger("dpfast").exception(
+                "progress raised at step %d of %d and is not called again; what was paid for is "
+                "completed and returned",
+                done,
+                planned,
+            )

@@ -1,0 +1,189 @@
+"""The command line refuses before it charges, and what was paid for arrives somewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.cli import main
+from dpfast.cli.output import RESERVED, PaidResult
+
+SCHEMA = """
+[columns."größe"]
+kind = "numeric"
+low = -1
+high = 1
+[columns.y]
+kind = "numeric"
+low = -2
+high = 2
+"""
+
+FIT = ["fit", "data.csv", "--schema", "schema.toml", "--scale", "0.3", "--response", "y"]
+PAID = [*FIT, "--mu", "1", "--ledger", "budget"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = [f"{x:.3f},{x + e:.3f}" for x, e in rng.uniform(-1, 1, (200, 2))]
+    Path("data.csv").write_text("größe,y\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
+    dpfast.Ledger.open("budget", dpfast.GDP(3.0))
+    return tmp_path
+
+
+def spent():
+    return len(dpfast.Ledger.open("budget").entries)
+
+
+def run(arguments, **options):
+    """The command as users run it."""
+    environment = os.environ | {"PYTHONPATH": str(Path(dpfast.__path__[0]).parent)}
+    environment |= options.pop("env", {})
+    return subprocess.run(
+        [sys.executable, "-m", "dpfast", *arguments],
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env=environment,
+        **options,
+    )
+
+
+def reports_in(folder):
+    return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".part"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--level", "95"], "level must lie strictly between 0 and 1"),
+        (["--level", "0"], "level must lie strictly between 0 and 1"),
+        (["--level", "nan"], "level must lie strictly between 0 and 1"),
+        (["--out", "missing/fit.json"], "Nothing was spent"),
+        (["--out", "."], "not an ordinary file"),
+        (["--out", "/dev/null"], "not an ordinary file"),
+        (["--delimiter", "ab"], "single character"),
+        (["--covariates", "absent"], "absent"),
+        (["--loss", "squared"], "loss"),
+        (["--method", "magic"], "method"),
+        (["--steps", "0"], "steps"),
+        (["--scale", "-1"], "scale"),
+        (["--radius", "0"], "radius"),
+        (["--ridge", "-1"], "ridge"),
+        (["--seed", "-1"], "seed"),
+    ],
+)
+def test_a_wrong_option_costs_nothing(folder, capsys, arguments, named):
+    assert main([*PAID, *arguments]) == 1
+    assert named in capsys.readouterr().err
+    assert spent() == 0 and reports_in(folder) == []
+
+
+def test_a_result_is_its_owners_alone_and_replaces_what_was_there(folder, capsys):
+    Path("fit.json").write_text("old")
+    os.symlink("fit.json", "link.json")
+    assert main([*PAID, "--out", "link.json"]) == 0
+    assert os.path.islink("link.json")
+    assert json.loads(Path("fit.json").read_text())["names"] == ["intercept", "größe"]
+    assert stat.S_IMODE(os.stat("fit.json").st_mode) == 0o600
+    assert [path.name for path in reports_in(folder)] == ["fit.json", "link.json"]
+
+
+def test_a_full_disk_is_noticed_before_the_charge(folder):
+    """The file size limit stands for the disk."""
+    result = run(
+        [*PAID, "--out", "fit.json"],
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (RESERVED // 2,) * 2),
+    )
+    assert result.returncode == 1 and "Nothing was spent" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert spent() == 0 and reports_in(folder) == []
+
+
+def test_a_disk_that_fills_up_during_the_fit_prints_the_result(folder, capsys, monkeypatch):
+    def full(path, report):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dpfast.cli.output._fill", full)
+    assert main([*PAID, "--out", "fit.json"]) == 4
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["names"] == ["intercept", "größe"]
+    assert "printed instead" in captured.err and "No space left" in captured.err
+    assert spent() == 1 and reports_in(folder) == []
+
+
+def test_a_failed_rename_names_the_file_that_holds_the_result(folder, capsys, monkeypatch):
+    def refused(source, target):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "replace", refused)
+    assert main([*PAID, "--out", "fit.json"]) == 4
+    (kept,) = reports_in(folder)
+    captured = capsys.readouterr()
+    assert str(kept) in captured.err
+    assert json.loads(kept.read_text()) == json.loads(captured.out)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def closed_pipe():
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.parametrize("out", [[], ["--out", "fit.json"], ["--json"]], ids=["", "out", "json"])
+@pytest.mark.parametrize("where", ["closed pipe", "full device"])
+def test_what_cannot_be_printed_is_kept(folder, out, where):
+    stdout = closed_pipe() if where == "closed pipe" else os.open("/dev/full", os.O_WRONLY)
+    try:
+        result = run([*PAID, *out], stdout=stdout)
+    finally:
+        os.close(stdout)
+    (kept,) = reports_in(folder)
+    assert result.returncode == (0 if "--out" in out else 4)
+    assert str(kept) in result.stderr
+    assert "Traceback" not in result.stderr and "Exception ignored" not in result.stderr
+    assert json.loads(kept.read_text())["names"] == ["intercept", "größe"]
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert spent() == 1
+
+
+def test_a_closed_output_or_a_narrow_encoding_lose_nothing(folder):
+    result = run(PAID, stdout=None, preexec_fn=lambda: os.close(1))
+    (kept,) = reports_in(folder)
+    assert result.returncode == 4 and str(kept) in result.stderr
+    kept.unlink()
+    narrow = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    result = run(PAID, stdout=subprocess.PIPE, env=narrow)
+    (kept,) = reports_in(folder)
+    assert result.returncode == 4 and kept.name in result.stderr
+    assert json.loads(kept.read_text())["names"] == ["intercept", "größe"]
+
+
+def test_without_a_working_directory_the_folder_for_temporary_files_serves(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "curdir", str(tmp_path / "absent"))
+    monkeypatch.setattr("dpfast.cli.output._printed", lambda text: False)
+    with PaidResult(None) as delivery:
+        assert delivery.deliver("{}\n", "table") == 4
+    (kept,) = tmp_path.iterdir()
+    assert kept.read_text() == "{}\n" and str(kept) in capsys.readouterr().err
+
+
+def test_nothing_is_left_behind_when_the_ledger_refuses(folder, capsys):
+    assert main([*FIT, "--mu", "9", "--ledger", "budget", "--out", "fit.json"]) == 3
+    assert reports_in(folder) == [] and spent() == 0

@@ -1,0 +1,413 @@
+"""Refused first: whatever a public argument is refused for costs nothing.
+
+Every function that spends privacy gets every argument wrong in turn, with a shared ledger: either
+a result comes back, with a summary that can be printed, or the ledger is untouched.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import warnings
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import baselines, bayesopt
+from dpfast.audit.registry import callables
+from dpfast.optimize.damping import Backtracking, SelfConcordant
+
+RNG = np.random.default_rng(0)
+N = 60
+X = RNG.uniform(-1.0, 1.0, (N, 2))
+Y = X @ [1.0, 0.5] + 0.1 * RNG.normal(size=N)
+MANY = RNG.uniform(-1.0, 1.0, (4000, 1))
+TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "text": np.array(["u", "v"] * (N // 2), object)}
+NUMBER = dpfast.Numeric(-2.0, 2.0)
+SCHEMA = dpfast.Schema(dict.fromkeys(("a", "b", "y", "text", "absent"), NUMBER))
+PAIR = dpfast.ApproxDP(1.0, 1e-5)
+BOX = [(0.0, 1.0), (0.0, 1.0)]
+
+
+def losses(theta):
+    return ((X - theta) ** 2).sum(axis=1)
+
+
+def gradients(theta):
+    return 2.0 * (theta - X)
+
+
+def per_record(theta, X, y):
+    return (X @ theta - y)[:, None] * X
+
+
+REGRESSION = {"X": X, "y": Y, "loss": "log-cosh", "privacy": 1.0, "scale": 1.0}
+NONCONVEX = {"X": X, "y": Y, "objective": "tukey", "privacy": 1.0, "scale": 1.0}
+RELEASE = REGRESSION | {"privacy": PAIR, "domain": dpfast.Box(1.0)}
+CERTIFIED = RELEASE | {"X": MANY, "y": MANY[:, 0]}
+SEARCH = {"losses": losses, "bounds": BOX, "privacy": 1.0, "n_records": N}
+OWN = dpfast.PerRecordObjective(per_record, dimension=2, lipschitz=5.0, smoothness=3.0)
+SUMS = {"X": X, "y": Y, "x_bound": 2.0, "y_bound": 2.0, "privacy": 1.0}
+
+CALLS = {
+    "fit": (dpfast.fit, REGRESSION),
+    "fit, double noise": (dpfast.fit, REGRESSION | {"method": "double-noise"}),
+    "fit, free scale": (dpfast.fit, REGRESSION | {"scale": dpfast.FreeScale(0.5, 2.0)}),
+    "fit, groups": (dpfast.fit, REGRESSION | {"group": np.arange(N) // 2, "group_size": 2}),
+    "minimize": (dpfast.minimize, NONCONVEX),
+    "minimize, spider": (dpfast.minimize, NONCONVEX | {"kl": (1.0, 2.0)}),
+    "minimize, exponential": (
+        dpfast.minimize,
+        NONCONVEX | {"privacy": dpfast.ZCDP(0.5), "select": "exponential"},
+    ),
+    "minimize, own objective": (
+        dpfast.minimize,
+        {"X": X, "y": Y, "objective": OWN, "privacy": 1.0},
+    ),
+    "tune": (dpfast.tune, SEARCH | {"steps": 2}),
+    "Tuner": (bayesopt.Tuner, {"bounds": BOX, "privacy": 1.0, "n_records": N, "steps": 2}),
+    "certify": (dpfast.certify, RELEASE | {"privacy": dpfast.PureDP(1.0)}),
+    "certify, both": (dpfast.certify, RELEASE | {"which": "both"}),
+    "release_functional": (dpfast.release_functional, RELEASE | {"direction": "x1"}),
+    "release_parameter": (dpfast.release_parameter, RELEASE),
+    "private_quantiles": (
+        dpfast.private_quantiles,
+        {"x": Y, "probabilities": [0.5], "low": -2.0, "high": 2.0, "privacy": 1.0},
+    ),
+    "with_private_scaling": (
+        dpfast.with_private_scaling,
+        {"schema": SCHEMA, "table": TABLE, "columns": ["a"], "privacy": 1.0},
+    ),
+    "adassp": (baselines.adassp, SUMS),
+    "sufficient_statistics": (baselines.sufficient_statistics, SUMS),
+    "clipped_gradient_descent": (
+        baselines.clipped_gradient_descent,
+        {"X": X, "y": Y, "loss": "squared", "clip": 1.0, "privacy": 1.0, "steps": 3},
+    ),
+    "objective_perturbation": (
+        baselines.objective_perturbation,
+        REGRESSION | {"privacy": PAIR, "ridge": 0.5, "radius": 2.0},
+    ),
+    "output_perturbation": (baselines.output_perturbation, REGRESSION | {"ridge": 0.5}),
+    "global_search": (
+        baselines.global_search,
+        SEARCH | {"loss_range": (0.0, 2.0), "evaluations": 2},
+    ),
+    "random_search": (
+        baselines.random_search,
+        SEARCH | {"loss_range": (0.0, 2.0), "mean_trials": 2.0},
+    ),
+    "noisy_descent": (
+        baselines.noisy_descent,
+        {k: SEARCH[k] for k in ("bounds", "privacy", "n_records")}
+        | {"gradients": gradients, "clip": 2.0, "steps": 3},
+    ),
+}
+if find_spec("formulaic"):
+    CALLS["fit_formula"] = (
+        dpfast.fit_formula,
+        {"formula": "y ~ a + b", "data": TABLE, "schema": SCHEMA, "privacy": 1.0, "scale": 1.0},
+    )
+if find_spec("dp_accounting"):
+    CALLS["dp_sgd"] = (
+        baselines.dp_sgd,
+        {"X": X, "y": Y, "loss": "squared", "clip": 1.0, "privacy": PAIR, "steps": 3},
+    )
+
+
+def one_argument(theta):
+    return 0.0
+
+
+WRONG = [
+    None, True, -1, 0, 7, 0.5, 95.0, float("nan"), float("inf"), 1e-300, 1e300, 1j, 2**40,
+    10**400, "x", "", b"x", [], ["a", "b"], (2.0, 1.0), {"x": 1}, np.zeros((0, 2)), np.zeros(0),
+    np.full((N, 2), "s", object), np.array(["s"] * N), np.zeros((N, 2), complex), object(), int,
+    one_argument,
+]  # fmt: skip
+
+#: Numbers that are right, and make a call long.
+LONG = {"steps", "evaluations", "batch", "max_batch"}
+
+BUDGETS = [
+    *map(dpfast.GDP, (1e-300, 1e-7, 3e-6, 1e-4, 1e3, 1e6, 1e9, 1e13, 1e300)),
+    *map(dpfast.ZCDP, (1e-300, 1e-11, 1e-8, 1e6, 1e12, 1e300)),
+    *map(dpfast.PureDP, (1e-300, 1e-12, 1e-6, 1e3, 1e9)),
+    *[dpfast.ApproxDP(e, d) for e in (1e-300, 1e-9, 1e-3, 1e3, 1e9) for d in (1e-300, 1e-9)],
+]
+
+
+def rich_ledger(privacy):
+    kind = type(privacy) if isinstance(privacy, (dpfast.ZCDP, dpfast.PureDP)) else dpfast.GDP
+    if isinstance(privacy, dpfast.ApproxDP):
+        return dpfast.Ledger(dpfast.ApproxDP(1e300, 0.999))
+    return dpfast.Ledger(kind(1e150))
+
+
+def outcome(function, arguments, ledger):
+    """The error of a call; its result must be complete if there is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = function(**arguments)
+            for report in ("summary", "to_dict", "result", "__repr__"):
+                getattr(result, report, lambda: None)()
+        except Exception as error:
+            return error
+    return None
+
+
+def check(name, wrong):
+    function, right = CALLS[name]
+    ledger = rich_ledger((right | wrong)["privacy"])
+    error = outcome(function, {**right, "ledger": ledger} | wrong, ledger)
+    if error is not None:
+        argument, value = next(iter(wrong.items()))
+        assert not ledger.entries, f"{name} charged, then refused {argument}={value!r}: {error!r}"
+    return error
+
+
+CASES = [
+    # the accounting of a sample takes seconds for an odd budget
+    pytest.param(name, argument, marks=[pytest.mark.slow] if name == "dp_sgd" else [])
+    for name, (function, _) in CALLS.items()
+    for argument, parameter in inspect.signature(function).parameters.items()
+    if parameter.kind is not parameter.VAR_KEYWORD
+]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_right_arguments_are_right(name):
+    function, right = CALLS[name]
+    ledger = rich_ledger(right["privacy"])
+    assert outcome(function, {**right, "ledger": ledger}, ledger) is None
+    assert len(ledger.entries) == 1
+
+
+def test_every_public_function_with_a_ledger_is_here():
+    tested = {function for function, _ in CALLS.values()}
+    missing = {
+        name
+        for name, thing in callables().items()
+        if inspect.isfunction(thing)
+        and {"ledger", "privacy"} <= set(inspect.signature(thing).parameters)
+    } - {f"{function.__module__}.{function.__qualname__}" for function in tested}
+    optional = {"dpfast.tables.fit_formula", "dpfast.baselines.sgd.dp_sgd"}
+    inside = {
+        "dpfast.bayesopt.tuner.Tuner.__init__",  # here, by the name of its class
+        "dpfast.release.request.ReleaseRequest.charge",  # the charge itself
+    }
+    adapters = {name for name in missing if name.startswith("dpfast.estimators.")}  # of fit
+    assert missing <= optional | inside | adapters
+
+
+@pytest.mark.parametrize(("name", "argument"), CASES, ids=lambda part: part.replace(" ", "-"))
+def test_a_wrong_argument_costs_nothing(name, argument, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a path can be right
+    for value in WRONG:
+        if argument in LONG and isinstance(value, (int, float)) and 7 <= value < 100:
+            continue
+        check(name, {argument: value})
+    if argument == "privacy" and name != "dp_sgd":
+        for budget in BUDGETS:
+            check(name, {"privacy": budget})
+
+
+ESTIMATED = {"method": dpfast.GradientDescent(step_size="estimated")}
+
+#: Clipped scores have no smoothness to take the inner step size from.
+CLIPPED = dpfast.Proximal(convexity=1.0, inner=dpfast.Adaptive())
+
+MUST_BE_REFUSED = [
+    ("fit", {"progress": True}),
+    ("fit", {"progress": one_argument}),
+    ("fit", {"threads": "x"}),
+    ("fit", {"threads": 2**40}),
+    ("fit", {"fit_intercept": 7}),
+    ("fit", {"inference": "no"}),
+    ("fit", {"noise": 7}),
+    ("fit", {"ledger": "x"}),
+    ("fit", {"start": "x"}),
+    ("fit", {"steps": 0}),
+    ("fit", {"schedule": "unknown"}),
+    ("fit", {"method": "unknown"}),
+    ("fit", {"names": ["only one"]}),
+    ("fit", {"method": dpfast.Newton(step=SelfConcordant())}),  # Mallows weights have no constant
+    ("fit", {"method": dpfast.Newton(step=Backtracking()), "privacy": 1e9}),
+    ("fit", ESTIMATED | {"steps": 1, "inference": False, "privacy": 5e-6}),
+    ("fit, double noise", {"ridge": 1e9}),
+    ("minimize", {"progress": 7}),
+    ("minimize", {"method": CLIPPED, "objective": "huber", "weights": dpfast.Clip(1.0)}),
+    ("tune", {"progress": True}),
+    ("tune", {"losses": lambda theta: 1.0}),
+    ("tune", {"losses": lambda theta: ["x"] * N}),
+    ("tune", {"losses": 7}),
+    ("tune", {"path": ""}),
+    ("tune", {"path": os.path.join("missing", "search")}),
+    ("Tuner", {"path": os.path.join("missing", "search")}),
+    ("tune", {"keep_values": "no"}),
+    ("global_search", {"losses": lambda theta: 1.0}),
+    ("global_search", {"covariance": 7}),
+    ("random_search", {"losses": lambda theta: 1.0}),
+    ("random_search", {"mean_trials": 0.5}),
+    ("noisy_descent", {"gradients": losses}),
+    ("private_quantiles", {"noise": 7}),
+    ("private_quantiles", {"low": -1e308, "high": 1e308}),
+    ("with_private_scaling", {"noise": 7}),
+    ("with_private_scaling", {"columns": ["absent"]}),
+    ("with_private_scaling", {"columns": ["text"]}),
+    ("with_private_scaling", {"columns": "a"}),
+    ("with_private_scaling", {"table": {"a": np.zeros(0)}}),
+    ("with_private_scaling", {"privacy": 1e-9}),
+    ("with_private_scaling", {"schema": dpfast.Schema({"a": dpfast.Numeric(-1e308, 1e308)})}),
+    ("with_private_scaling", {"schema": dpfast.Schema({"a": dpfast.Numeric(0.0, 5e-324)})}),
+    ("clipped_gradient_descent", {"step_size": "estimated"}),
+    ("certify", {"privacy": dpfast.PureDP(1e9)}),
+    ("release_functional", {"direction": [0.0, 1e300]}),
+    ("release_functional", {"inference": 1e-9}),
+    ("release_functional", {"certificate_share": 1e-300}),
+    ("release_parameter", {"privacy": dpfast.ApproxDP(1e-9, 1e-9)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "wrong"), MUST_BE_REFUSED, ids=str)
+def test_what_must_be_refused_is(name, wrong, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(check(name, wrong), dpfast.DpfastError | OSError)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"direction": [1e-300]},
+        {"inference": 1e-9},
+        {"inference": 1e-300},
+        {"certificate_share": 1e-300},
+        {"privacy": dpfast.ApproxDP(1e-12, 1e-5)},
+        {"threads": 2**40},
+    ],
+    ids=str,
+)
+def test_a_release_that_would_be_certified_is_refused_before_its_certificate(wrong):
+    ledger = dpfast.Ledger(dpfast.ApproxDP(10.0, 0.1))
+    arguments = CERTIFIED | {"direction": "x1", "ledger": ledger} | wrong
+    with pytest.raises(dpfast.DpfastError):
+        dpfast.release_functional(**arguments)
+    assert not ledger.entries
+
+
+# ---- progress ------------------------------------------------------------------------------------
+
+WATCHED = ["fit", "minimize", "minimize, spider", "tune", "clipped_gradient_descent"]
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_what_progress_raises_later_does_not_cost_the_result(name, caplog):
+    seen = []
+
+    def progress(done, planned):
+        seen.append(done)
+        if done:
+            raise RuntimeError("the window was closed")
+
+    function, right = CALLS[name]
+    with caplog.at_level(logging.ERROR, "dpfast"):
+        result = function(**right, progress=progress)
+    assert result is not None and seen == [0, 1]  # it is not called again
+    (record,) = caplog.records
+    assert "the window was closed" in record.exc_text
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_an_interrupt_in_progress_still_stops(name):
+    def progress(done, planned):
+        if done:
+            raise KeyboardInterrupt
+
+    function, right = CALLS[name]
+    with pytest.raises(KeyboardInterrupt):
+        function(**right, progress=progress)
+
+
+def test_the_refusal_of_progress_keeps_its_cause():
+    def progress(done, planned):
+        raise LookupError("no such widget")
+
+    with pytest.raises(dpfast.InvalidInput, match="tried with") as refused:
+        dpfast.fit(**REGRESSION, progress=progress)
+    assert isinstance(refused.value.__cause__, LookupError)
+
+
+# ---- searches ------------------------------------------------------------------------------------
+
+
+def test_a_function_is_not_called_for_a_ledger_that_cannot_pay():
+    called = []
+    for name in ("tune", "global_search", "random_search"):
+        function, right = CALLS[name]
+        ledger = dpfast.Ledger(dpfast.GDP(1.0))
+        ledger.charge(dpfast.GDP(0.5), "earlier")
+        with pytest.raises(dpfast.BudgetExceeded):
+            function(**right | {"losses": called.append}, ledger=ledger)
+        assert len(ledger.entries) == 1
+    assert not called
+
+
+def test_what_exactly_fits_is_paid():
+    """The early refusal rounds in favour of the request."""
+    ledger = dpfast.Ledger(dpfast.GDP(1.0))
+    ledger.charge(dpfast.GDP(0.6), "earlier")
+    rest = ledger.remaining
+    dpfast.tune(**SEARCH | {"privacy": rest, "steps": 1}, ledger=ledger)
+    assert len(ledger.entries) == 2
+
+
+def test_the_rehearsal_is_the_first_evaluation():
+    """No point is evaluated twice, and training is charged once for each."""
+    training = dpfast.Ledger(dpfast.GDP(10.0))
+    points = []
+
+    def counted(theta):
+        points.append(theta.tolist())
+        return losses(theta)
+
+    found = dpfast.tune(
+        **SEARCH | {"losses": counted, "steps": 3},
+        training=bayesopt.TrainingCost(training, 0.1),
+    )
+    assert np.array_equal(points, found.points)
+    assert len(training.entries) == len(points)
+
+
+def test_a_wrong_shape_costs_one_training_run_only():
+    training, shared = dpfast.Ledger(dpfast.GDP(10.0)), dpfast.Ledger(dpfast.GDP(1.0))
+    with pytest.raises(dpfast.InvalidInput, match="already averaged"):
+        dpfast.tune(
+            **SEARCH | {"losses": lambda theta: 1.0},
+            training=bayesopt.TrainingCost(training, 0.1),
+            ledger=shared,
+        )
+    assert len(training.entries) == 1 and not shared.entries
+
+
+def test_a_search_that_was_refused_leaves_no_budget_behind(tmp_path):
+    """The next attempt may have another total, and pays like the first."""
+    path, shared = tmp_path / "search", dpfast.Ledger(dpfast.GDP(1.0))
+    options = SEARCH | {"steps": 2, "path": path, "ledger": shared}
+    with pytest.raises(dpfast.BudgetExceeded):
+        dpfast.tune(**options | {"privacy": 2.0})
+    with pytest.raises(dpfast.InvalidInput):
+        dpfast.tune(**options | {"losses": lambda theta: 1.0})
+    assert not path.exists() and not shared.entries
+    dpfast.tune(**options | {"privacy": 0.5})
+    assert len(shared.entries) == 1
+
+
+def test_a_column_may_be_called_self():
+    schema = dpfast.Schema({"self": NUMBER})
+    ledger = dpfast.Ledger(dpfast.GDP(1.0))
+    found = dpfast.with_private_scaling(schema, {"self": Y}, ["self"], privacy=1.0, ledger=ledger)
+    assert isinstance(found["self"], dpfast.Numeric) and found["self"].unit > 0.0
