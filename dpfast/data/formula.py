@@ -8,35 +8,48 @@ are refused: they would be releases.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.coding import Coding, Design, Encoded, Factor, Main
 from dpfast.data.columns import column
-from dpfast.data.schema import Categorical, Design, Schema
+from dpfast.data.schema import Categorical, Column, Schema
 from dpfast.errors import InvalidInput
 
-__all__ = ["design_from_formula"]
+__all__ = ["coding_from_formula", "design_from_formula"]
 
 Array = NDArray[np.float64]
-#: Values (n, k), names, and bounds (k, 2) of the columns a factor stands for.
-Factor = tuple[Array, list[str], Array]
 
 
 def design_from_formula(formula: str, table: Any, schema: Schema) -> Design:
     """Encode a table as a formula says, with a schema's public facts.
 
-    Numeric names stand for the *scaled* column of the schema, categorical ones for their
-    indicators without the reference level (treatment coding, in interactions too).
+    Parameters
+    ----------
+    formula, schema
+        As for :func:`coding_from_formula`.
+    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+    """
+    return coding_from_formula(formula, schema).design(table)
+
+
+def coding_from_formula(formula: str, schema: Schema) -> Coding:
+    """What a formula means for tables that a schema declares; no table is needed.
+
+    Numeric names stand for the *scaled* column of the schema, categorical ones for indicators of
+    their declared levels: all of them where the terms before do not span their sum, else without
+    the reference level (treatment coding, the full-rank rule of formulaic and patsy).
 
     Parameters
     ----------
     formula : str
         Terms of declared columns, ``C(name)``, ``I(arithmetic)``, ``log``, ``exp``, ``sqrt`` and
         ``abs`` of single columns, products with ``:`` and ``*``; ``- 1`` drops the intercept.
-    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
     schema : Schema
 
     Raises
@@ -55,74 +68,148 @@ def design_from_formula(formula: str, table: Any, schema: Schema) -> Design:
     except Exception as error:  # its parser raises many kinds
         raise InvalidInput(f"formula {formula!r} could not be read: {error}") from error
     left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", parsed)
-    intercept, parts = False, []
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        raise InvalidInput(f"formula {formula!r} has several parts; write it without '|'.")
+    intercept, products = False, []
     for term in right:
         factors = [str(factor.expr) for factor in term.factors]
         if factors == ["1"]:
             intercept = True
         else:
-            parts.append(_product([_factor(text, table, schema) for text in factors]))
-    if not parts:
+            products.append(list(dict.fromkeys(_factor(text, schema) for text in factors)))
+    if not products:
         raise InvalidInput(f"formula {formula!r} has no covariate.")
-    y = None
+    used = {name: None for product in products for factor in product for name in _names(factor)}
+    response = None
     if left is not None:
         responses = [str(factor.expr) for term in left for factor in term.factors]
         if len(responses) != 1 or responses[0] not in schema.columns:
             raise InvalidInput(
                 f"the left side of {formula!r} must be one declared column; received {responses}."
             )
-        y = schema.response(table, responses[0])
-    return Design(
-        X=np.column_stack([part[0] for part in parts]),
-        y=y,
-        names=tuple(name for part in parts for name in part[1]),
-        bounds=np.concatenate([part[2] for part in parts]),
-        fit_intercept=intercept,
-    )
+        response = responses[0]
+        used[response] = None
+    terms = _of_full_rank(products, intercept, schema)
+    return schema.coding(terms, list(used), response, intercept)
 
 
-def _product(factors: list[Factor]) -> Factor:
-    """Column by column products, the first factor's columns varying fastest."""
-    values, names, bounds = factors[0]
-    for more, more_names, more_bounds in factors[1:]:
-        pairs = [(i, j) for j in range(len(more_names)) for i in range(len(names))]
-        values = np.column_stack([values[:, i] * more[:, j] for i, j in pairs])
-        corners = [np.outer(bounds[i], more_bounds[j]) for i, j in pairs]
-        names = [f"{names[i]}:{more_names[j]}" for i, j in pairs]
-        bounds = np.array([[corner.min(), corner.max()] for corner in corners])
-    return values, names, bounds
+def _of_full_rank(
+    products: list[list[Factor]], intercept: bool, schema: Schema
+) -> tuple[tuple[Factor, ...], ...]:
+    """Terms whose columns span what the products do and are independent where cells are filled.
+
+    All levels of a factor span a constant and the levels without the reference.  So a product
+    spans one part for each subset of its categorical factors; parts that earlier products span
+    are left out, and the rest are written with as few terms as possible.
+    """
+    terms: list[tuple[Factor, ...]] = []
+    spanned = {(frozenset[Factor](), frozenset[Factor]())} if intercept else set()
+    for product in products:
+        labels = [factor for factor in product if _is_categorical(factor, schema)]
+        others = frozenset(product) - frozenset(labels)
+        subsets = [
+            frozenset(subset) for k in range(len(labels) + 1) for subset in combinations(labels, k)
+        ]
+        parts = [subset for subset in subsets if (others, subset) not in spanned]
+        spanned.update((others, subset) for subset in parts)
+        terms += [
+            tuple(
+                coding.get(factor, factor) for factor in product if factor in others | set(coding)
+            )
+            for coding in _merged(parts)
+        ]
+    return tuple(terms)
 
 
-def _factor(text: str, table: Any, schema: Schema) -> Factor:
+def _merged(parts: Sequence[frozenset[Factor]]) -> list[dict[Factor, Factor]]:
+    """The coding of each categorical factor in as few terms as span these parts.
+
+    ``x`` and ``x`` times the levels of g but the reference together are ``x`` times all of them.
+    """
+    codings = [{factor: factor for factor in part} for part in parts]  # short ones first
+    merged = True
+    while merged:
+        merged = False
+        for i, j in combinations(range(len(codings)), 2):
+            short, long = codings[i], codings[j]
+            more = [factor for factor in long if factor not in short]
+            if len(more) == 1 and short.items() <= long.items():
+                assert isinstance(more[0], Main)
+                codings[j] = long | {more[0]: Main(more[0].name, every_level=True)}
+                del codings[i]
+                merged = True
+                break
+    return codings
+
+
+def _is_categorical(factor: Factor, schema: Schema) -> bool:
+    return isinstance(factor, Main) and isinstance(schema[factor.name], Categorical)
+
+
+def _names(factor: Factor) -> list[str]:
+    """The declared columns a factor reads."""
+    if isinstance(factor, Main):
+        return [factor.name]
+    assert isinstance(factor, Arithmetic)
+    return factor.names
+
+
+def _factor(text: str, schema: Schema) -> Factor:
     if text in schema.columns:
-        return schema[text].encode(column(table, text), text)
+        return Main(text)
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
         raise InvalidInput(f"term {text!r} could not be read. {ALLOWED}") from error
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and len(tree.args) == 1:
-        if tree.func.id == "C" and isinstance(tree.args[0], ast.Name):
-            name = tree.args[0].id
-            declared = schema[name]
-            if not isinstance(declared, Categorical):
-                raise InvalidInput(
-                    f"{text!r}: column {name!r} is declared {declared.kind}. Declare it "
-                    "Categorical([...]) with its public levels."
-                )
-            return declared.encode(column(table, name), name)
-        if tree.func.id == "I":
-            tree = tree.args[0]
-    with np.errstate(all="ignore"):
-        value, low, high = _Arithmetic(text, table, schema).of(tree)
-    if not isinstance(value, np.ndarray):
-        raise InvalidInput(f"term {text!r} names no column. {ALLOWED}")
-    value = np.where(np.isfinite(value), value, np.nan)
-    if not np.isfinite([low, high]).all():
-        raise InvalidInput(
-            f"term {text!r} has no finite bound over the declared ranges. Change the range, the "
-            "centre or the function."
-        )
-    return value[:, None], [text], np.array([[low, high]])
+    if (
+        isinstance(tree, ast.Call)
+        and isinstance(tree.func, ast.Name)
+        and tree.func.id == "C"
+        and len(tree.args) == 1
+        and not tree.keywords
+        and isinstance(tree.args[0], ast.Name)
+    ):
+        name = tree.args[0].id
+        if not isinstance(schema[name], Categorical):
+            raise InvalidInput(
+                f"{text!r}: column {name!r} is declared {schema[name].kind}. Declare it "
+                "Categorical([...]) with its public levels."
+            )
+        return Main(name)
+    factor = Arithmetic(text)
+    factor.encode({name: [] for name in schema.columns}, schema)  # refuses before data are read
+    return factor
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """An expression of declared numbers, evaluated record by record."""
+
+    text: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names in it, without those of functions."""
+        tree = self._tree()
+        called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        called |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        return list(dict.fromkeys(node.id for node in found if id(node) not in called))
+
+    def _tree(self) -> ast.expr:
+        tree = ast.parse(self.text, mode="eval").body
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "I":
+            return tree.args[0] if len(tree.args) == 1 and not tree.keywords else tree
+        return tree
+
+    def encode(self, table: Any, columns: Mapping[str, Column] | Schema) -> Encoded:
+        with np.errstate(all="ignore"):
+            value, low, high = _Evaluation(self.text, table, columns).of(self._tree())
+        if not isinstance(value, np.ndarray):
+            raise InvalidInput(f"term {self.text!r} names no column. {ALLOWED}")
+        # functions of arrays may round otherwise than those of single numbers
+        value = np.where(np.isfinite(value), np.clip(value, low, high), np.nan)
+        return value[:, None], [self.text], np.array([[low, high]])
 
 
 ALLOWED = (
@@ -139,26 +226,38 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class _Arithmetic:
+class _Evaluation:
     """Evaluates an expression on the records and, by interval arithmetic, on the public ranges."""
 
-    def __init__(self, text: str, table: Any, schema: Schema) -> None:
-        self.text, self.table, self.schema = text, table, schema
+    def __init__(self, text: str, table: Any, columns: Mapping[str, Column] | Schema) -> None:
+        self.text, self.table, self.columns = text, table, columns
 
     def of(self, node: ast.AST) -> tuple[Any, float, float]:
-        """Value on the records (or a constant), and its least and largest possible value."""
+        """Value on the records (or a constant), and its least and largest possible value.
+
+        Every part of an expression has finite bounds: one that has none may be undefined on a part
+        of the ranges, and the bounds of what contains it would be those of another part.
+        """
+        value, low, high = self._of(node)
+        if not np.isfinite([low, high]).all():
+            raise InvalidInput(
+                f"term {self.text!r} has no finite bound over the declared ranges. Change the "
+                "range, the centre or the function."
+            )
+        return value, low, high
+
+    def _of(self, node: ast.AST) -> tuple[Any, float, float]:
         number = node.value if isinstance(node, ast.Constant) else None
         if isinstance(number, (int, float)) and not isinstance(number, bool):
             constant = float(number)
             return constant, constant, constant
         if isinstance(node, ast.Name):
-            encoded, names, bounds = self.schema[node.id].encode(
-                column(self.table, node.id), node.id
-            )
-            if len(names) != 1:
+            declared = self.columns[node.id]
+            if isinstance(declared, Categorical):
                 raise InvalidInput(
                     f"{self.text!r}: column {node.id!r} is categorical and has no arithmetic."
                 )
+            encoded, _, bounds = declared.encode(column(self.table, node.id), node.id)
             return encoded[:, 0], float(bounds[0, 0]), float(bounds[0, 1])
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             value, low, high = self.of(node.operand)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_number
+from dpfast.data.coding import Coding, Design, Encoded, Factor, Main
 from dpfast.data.columns import column, column_names, labels, numbers
 from dpfast.errors import InvalidInput, described
 
@@ -29,8 +30,21 @@ class Column:
 
     kind: ClassVar[str]
 
-    def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
-        """Encoded columns (n, k), their names and their public bounds (k, 2)."""
+    @property
+    def location(self) -> float:
+        """The value that is coded as 0, in the units of the table; 0 for what is no number."""
+        return 0.0
+
+    @property
+    def spread(self) -> float:
+        """What a coded 1 is worth in the units of the table; 1 for what is no number."""
+        return 1.0
+
+    def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
+        """Encoded columns (n, k), their names and their public bounds (k, 2).
+
+        With ``every_level`` a categorical column has an indicator for its reference, too.
+        """
         raise NotImplementedError
 
 
@@ -90,7 +104,7 @@ class Numeric(Column):
             clipped = np.where(np.isfinite(x), np.clip(x, self.low, self.high), np.nan)
         return np.asarray((clipped - self.location) / self.spread)
 
-    def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
+    def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
         bounds = self.scaled(np.array([self.low, self.high], dtype=float))
         return self.scaled(numbers(values, name))[:, None], [name], bounds[None, :]
 
@@ -136,9 +150,9 @@ class Categorical(Column):
                     f"{described(value)}."
                 )
 
-    def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
+    def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
         codes = self.codes(values, name)
-        kept = [level for level in self.levels if level != self.reference]
+        kept = [level for level in self.levels if every_level or level != self.reference]
         encoded = np.empty((len(codes), len(kept)))
         for j, level in enumerate(kept):
             encoded[:, j] = codes == self.levels.index(level)
@@ -148,8 +162,12 @@ class Categorical(Column):
 
     def codes(self, values: Any, name: str) -> NDArray[np.int64]:
         """Position of each value among the levels, -1 for those outside."""
+        _check_type(values, self.levels, name)
+        outside = -1 if self.other is None else self.levels.index(self.other)
         known = {level: code for code, level in enumerate(self.levels)}
-        outside = -1 if self.other is None else known[self.other]
+        for code, level in enumerate(self.levels):  # 1 stands for "1", and "1" for 1
+            for same in _other_kinds(level):
+                known.setdefault(same, code)
         found, positions = labels(values, name)
         table = np.array([*[_known(known, label, outside) for label in found], outside])
         return table[positions]  # -1, a missing label, is the last
@@ -160,6 +178,33 @@ def _known(known: dict[Any, int], label: Any, outside: int) -> int:
         return known.get(label, outside)
     except Exception:  # not hashable, or not to be compared: not a level
         return outside
+
+
+def _other_kinds(level: Any) -> tuple[Any, ...]:
+    """A whole number as text, and the whole number that text writes."""
+    if not isinstance(level, str):
+        return (str(level),) if isinstance(level, bool) else (str(level), f"{level}.0")
+    digits = level.removeprefix("-")
+    return (int(level),) if digits.isdecimal() and str(int(digits)) == digits else ()
+
+
+def _check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:
+    """Refuse a column of a type that no level can be of; types are public."""
+    dtype = getattr(values, "dtype", getattr(values, "type", None))  # Arrow: type
+    kind = getattr(dtype, "kind", None) or str(dtype)
+    if kind == "S" or kind.lower().startswith(("binary", "large_binary")):
+        raise InvalidInput(
+            f"column {described(name, text=True)} holds bytes (type {dtype}), and levels are text or whole numbers. "
+            "Decode it to text first."
+        )
+    is_number = len(kind) == 1 and kind in "iufb"
+    is_number |= kind.lower().startswith(("int", "uint", "float", "double", "halffloat", "bool"))
+    matching = [level for level in levels if not isinstance(level, str) or _other_kinds(level)]
+    if is_number and not matching:
+        raise InvalidInput(
+            f"column {described(name, text=True)} holds numbers (type {dtype}), and its declared "
+            "levels are text. Declare the numbers it holds, or convert the column to these labels."
+        )
 
 
 @dataclass(frozen=True)
@@ -192,44 +237,9 @@ class Binary(Column):
                 f"{described(self.positive, text=True)} for both."
             )
 
-    def encode(self, values: Any, name: str) -> tuple[Array, list[str], Array]:
+    def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
         codes = Categorical((self.negative, self.positive)).codes(values, name)
         return np.where(codes < 0, np.nan, codes)[:, None], [name], np.array([[0.0, 1.0]])
-
-
-@dataclass(frozen=True)
-class Design:
-    """Encoded records and the public facts about them.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n, q)
-        Private.
-    y : ndarray of shape (n,) or None
-        Private.
-    names : tuple of str
-        Of the q columns.
-    bounds : ndarray of shape (q, 2)
-        Public range of each column.
-    fit_intercept : bool
-    """
-
-    X: Array = field(repr=False)
-    y: Array | None = field(repr=False)
-    names: tuple[str, ...]
-    bounds: Array = field(repr=False)
-    fit_intercept: bool = True
-
-    def arrays(self) -> tuple[Array, Array | None]:
-        """``(X, y)``, as ``fit`` takes them."""
-        return self.X, self.y
-
-    @property
-    def radius(self) -> float:
-        """Public bound on the norm of a row, the intercept included: what ``Bounded`` takes."""
-        largest = np.abs(self.bounds).max(axis=1)
-        total = float(largest @ largest) + float(self.fit_intercept)
-        return math.sqrt(total) * (1.0 + 1e-12)
 
 
 class Schema:
@@ -317,16 +327,6 @@ class Schema:
             )
         return Schema(columns)
 
-    def response(self, table: Any, name: str) -> Array:
-        """A response column as declared, shape (n,): scaled, or coded 0 and 1."""
-        encoded, names, _ = self[name].encode(column(table, name), name)
-        if len(names) != 1:
-            raise InvalidInput(
-                f"the response {described(name, text=True)} is declared categorical; declare it "
-                "Binary(positive=..., negative=...) for a logistic regression."
-            )
-        return encoded[:, 0]
-
     def encode(
         self, table: Any, covariates: Sequence[str] | None = None, response: str | None = None
     ) -> Design:
@@ -347,21 +347,27 @@ class Schema:
         if covariates is None:
             present = column_names(table)
             covariates = [name for name in self.columns if name in present and name != response]
-        parts = [
-            self[name].encode(column(table, name), name)
-            for name in self.declared(covariates, "covariates")
-        ]
-        if not parts:
+        covariates = self.declared(covariates, "covariates")
+        if not covariates:
             raise InvalidInput("there is no covariate to encode: name at least one column.")
-        lengths = {len(part[0]) for part in parts}
-        if len(lengths) != 1:
-            raise InvalidInput(f"the columns have different lengths: {sorted(lengths)}.")
-        return Design(
-            X=np.column_stack([part[0] for part in parts]),
-            y=None if response is None else self.response(table, response),
-            names=tuple(name for part in parts for name in part[1]),
-            bounds=np.concatenate([part[2] for part in parts]),
-        )
+        used = [*covariates] if response is None else [*covariates, response]
+        terms = tuple((Main(name),) for name in covariates)
+        return self.coding(terms, used, response).design(table)
+
+    def coding(
+        self,
+        terms: tuple[tuple[Factor, ...], ...],
+        used: Sequence[str],
+        response: str | None = None,
+        fit_intercept: bool = True,
+    ) -> Coding:
+        """The coding of these terms of the used columns; the response must be one column."""
+        if response is not None and isinstance(self[response], Categorical):
+            raise InvalidInput(
+                f"the response {described(response, text=True)} is declared categorical; declare it "
+                "Binary(positive=..., negative=...) for a logistic regression."
+            )
+        return Coding({name: self[name] for name in used}, terms, response, fit_intercept)
 
     @staticmethod
     def draft(public_sample: Any) -> Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -69,6 +70,45 @@ def test_nullable_columns_of_pandas():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"age": pandas.array([54, None], dtype="Int64")})
     np.testing.assert_array_equal(SCHEMA.encode(table).X, [[0.0], [math.nan]])
+
+
+TEXT, NUMBERS, FLOATS = ["1", "3", "1", "x"], [1, 3, 1, 7], [1.0, 3.0, 1.0, math.nan]
+POINTS = ["1.0", "3.0", "1.0", ""]
+
+
+@pytest.mark.parametrize(
+    ("levels", "cells"),
+    [*product([(1, 2, 3), ("1", "2", "3")], [TEXT, NUMBERS, FLOATS]), ((1, 2, 3), POINTS)],
+)
+@pytest.mark.parametrize("kind", [as_is, pandas_table, polars_table, arrow_table])
+def test_a_whole_number_is_the_same_label_as_its_text(levels, cells, kind):
+    """Labels read as text where numbers were declared, or the reverse, are those labels."""
+    table = kind({"size": cells})
+    codes = Schema({"size": Categorical(levels)})["size"].codes(table["size"], "size")
+    assert codes.tolist() == [0, 2, 0, -1]
+    y = Binary(levels[0], levels[2]).encode(table["size"], "size")[0][:, 0]
+    np.testing.assert_array_equal(y, [1.0, 0.0, 1.0, math.nan])
+
+
+def test_exact_labels_come_before_their_text():
+    both = Categorical(["1", 1, "01"])
+    assert both.codes(["1", 1, "01", 1.0], "x").tolist() == [0, 1, 2, 1]
+    assert Categorical([True, False]).codes(["True", True, "1"], "x").tolist() == [0, 0, -1]
+
+
+def test_types_that_no_level_can_be_of_are_refused():
+    """A column of numbers for labels of text, or of bytes: nothing could ever match."""
+    numbers = [np.array([1, 2]), np.array([0.5, math.nan]), np.array([True, False])]
+    for module, make in (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "array")):
+        library = pytest.importorskip(module)
+        numbers += [getattr(library, make)([1, 2]), getattr(library, make)([0.5, 1.5])]
+    for column in numbers:
+        for declared in (Categorical(["CA", "NY"], other="NY"), Binary("yes", "no")):
+            with pytest.raises(InvalidInput, match="holds numbers"):
+                declared.encode(column, "state")
+    for column in (np.array([b"CA", b"NY"]), pytest.importorskip("pyarrow").array([b"CA"])):
+        with pytest.raises(InvalidInput, match="holds bytes"):
+            Categorical(["CA", "NY"]).encode(column, "state")
 
 
 @given(st.lists(st.floats(), min_size=1, max_size=8), st.lists(st.text(), min_size=1, max_size=8))
