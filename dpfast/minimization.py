@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpfast.curator.gradients import GradientCurator
 from dpfast.errors import InvalidInput
@@ -59,13 +59,12 @@ class Minimum(Fit):
     rounds: tuple[dict[str, Any], ...]
     _linear: bool
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Mean response for new rows, of a regression; a per-record objective has none."""
+    def _rows(self, X: Any) -> NDArray[np.float64]:
         if not self._linear:
             raise InvalidInput(
                 f"{self.model} is not a linear regression: use params in the user's own model."
             )
-        return super().predict(X)
+        return super()._rows(X)
 
 
 def minimize(
@@ -176,10 +175,17 @@ def minimize(
                 f"the objective is for {target.n_covariates} covariates and X has "
                 f"{request.n_covariates}."
             )
+        if target.fit_intercept != request.fit_intercept:
+            raise InvalidInput(
+                "the objective has an intercept and the design has none: its formula drops it."
+            )
     else:
+        scale = request.coded_scale(scale)
         target = request.objective(objective, scale=scale, weights=weights, ridge=ridge)
     if not isinstance(objective, (str, Loss)) and (scale is not None or weights is not None):
         raise InvalidInput("scale and weights belong to a loss; this objective has its own.")
+    if isinstance(target, Objective):
+        request.check_response(target.loss)
     algorithm, reason = _choose(method, condition, target)
     theta = checked_start(start, target.dimension)
     labels = _parameter_names(names, target) if own else request._coefficient_names()
@@ -220,6 +226,8 @@ def minimize(
         covariance=None,
         iterates=np.array(path.iterates),
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
+        coding=request.coding,
+        columns=request.columns,
     )
     result.gradient_norms = np.array(path.norms)
     result.rounds = tuple(path.rounds)

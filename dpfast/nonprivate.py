@@ -52,7 +52,7 @@ def nonprivate_fit(
     request = Request(
         X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names
     )
-    known, free = checked_free_scale(scale)
+    known, free = checked_free_scale(request.coded_scale(scale))
     objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
     if not objective.has_curvature:
         raise InvalidInput(
@@ -149,6 +149,7 @@ def nonprivate_minimize(
         covariance=None,
         iterates=path,
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
+        coding=getattr(X, "coding", None),
     )
 
 
@@ -175,7 +176,9 @@ def nonprivate_curator(
     target = (
         objective
         if isinstance(objective, (Objective, PerRecordObjective))
-        else request.objective(objective, scale=scale, weights=weights, ridge=ridge)
+        else request.objective(
+            objective, scale=request.coded_scale(scale), weights=weights, ridge=ridge
+        )
     )
     curator = GradientCurator(request.records, target, Ledger(1.0), request.noise)
     return curator, checked_start(start, target.dimension)

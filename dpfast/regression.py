@@ -55,9 +55,10 @@ def fit(
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
-        Covariates, without a column of ones.  Any values: a record with a NaN or an infinity
-        contributes exactly zero and still counts in n.
+    X : array-like of shape (n, q), data frame, Design or Records
+        Covariates, without a column of ones; or a design (``schema.encode(table, response=...)``)
+        or opened records, which hold their response, with ``y=None``.  Any values: a record with a
+        NaN or an infinity contributes exactly zero and still counts in n.
     y : array-like of shape (n,)
         Response; in {0, 1} for the logistic loss.
     loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...} or Loss
@@ -69,7 +70,9 @@ def fit(
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, inference included; a float is ``mu`` of Gaussian DP.
     scale : float or FreeScale
-        Public residual scale in the units of y; required by all losses but the logistic.
+        Public residual scale in the units of y (after a schema: in the response's own units, not
+        the coded ones; all other options are of coded columns); required by all losses but the
+        logistic.
         ``dpfast.FreeScale(low, high)`` estimates it together with the coefficients, within a
         public interval, as the last parameter "scale" (eq. (6)); losses "huber", "log-cosh" and
         "pseudo-huber" with Mallows or Bounded weights only.
@@ -158,7 +161,7 @@ def fit(
         unit.mu,
         request.fit_intercept,
         loss,
-        scale,
+        request.coded_scale(scale),
         weights,
         ridge,
         method,

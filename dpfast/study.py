@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import flag, real_array, real_number
 from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.hypotheses import half_width
+from dpfast.inference.hypotheses import coverage, half_width
 from dpfast.inference.request import Request
 from dpfast.inference.sandwich import gradient_descent_noise, newton_noise
 from dpfast.models import Loss, Weighting, resolve_loss
@@ -232,10 +232,7 @@ class _Forecast:
         rate: float,
         pilot: tuple[Any, Any] | None,
     ) -> None:
-        if not 0.0 < level < 1.0:
-            raise InvalidInput(
-                f"level must lie strictly between 0 and 1; received {described(level)}."
-            )
+        self.level = coverage(level)
         if pilot is None and (not isinstance(p, (int, np.integer)) or p < 1):
             raise InvalidInput(
                 "p must be the number of coefficients, the intercept included, unless a public "
@@ -252,7 +249,7 @@ class _Forecast:
             X, y = (real_array(part, "pilot") for part in pilot)
             self.source = f"a public pilot of {len(y)} records"
         request = Request(X, y, fit_intercept=fit_intercept, noise=None, threads=None, names=None)
-        self.level, self.fit_intercept = level, fit_intercept
+        self.fit_intercept = fit_intercept
         self.objective = request.objective(resolved, scale=scale, weights=weights, ridge=0.0)
         if not self.objective.has_curvature:
             raise InvalidInput(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpfast.data.formula import design_from_formula
+from dpfast.data.formula import coding_from_formula
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.results import Fit
@@ -30,7 +30,8 @@ def fit_formula(
     ----------
     formula : str
         Such as ``"log_wage ~ education + I(experience**2) + C(state)"``.  Numeric names stand for
-        the columns as scaled by the schema, the response too.
+        the columns as scaled by the schema, the response too, and categorical ones for indicators
+        of their declared levels by the full-rank rule of formulaic and patsy.
     data : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
     loss : str or Loss
     schema : Schema
@@ -38,11 +39,14 @@ def fit_formula(
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The total to spend.
     **options
-        Passed to :func:`dpfast.fit`.
+        Passed to :func:`dpfast.fit`.  ``scale`` (and the bounds of a ``FreeScale``) is in the
+        response's own units, as are predictions and an estimated scale; ``start``, ``ridge``,
+        ``weights`` and the coefficients are of the coded columns and response.
 
     Returns
     -------
     Fit
+        Its ``predict`` takes tables with the columns of the formula.
 
     Raises
     ------
@@ -56,18 +60,9 @@ def fit_formula(
     Encoding maps each record on its own by public facts and spends nothing; the fit spends
     ``privacy`` (see :func:`dpfast.fit`).
     """
-    design = design_from_formula(formula, data, schema)
-    X, y = design.arrays()
-    if y is None:
+    coding = coding_from_formula(formula, schema)
+    if coding.response is None:
         raise InvalidInput(
             f"formula {described(formula, text=True)} has no response: write 'response ~ terms'."
         )
-    options.setdefault("names", design.names)
-    return fit(
-        X,
-        y,
-        loss,
-        privacy=privacy,
-        fit_intercept=design.fit_intercept,
-        **options,
-    )
+    return fit(coding.design(data), None, loss, privacy=privacy, **options)

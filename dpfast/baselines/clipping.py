@@ -102,6 +102,7 @@ def clipped_gradient_descent(
             f"step_size must be a positive number or None; received {described(step_size)}."
         )
     optimiser = GradientDescent(step_size=step_size, average=average)
+    objective.check_step(step_size)
     n_steps = checked_steps(steps)
     _, default_schedule = optimiser.defaults(objective, request.n, total.mu)
     chosen = resolve_schedule(schedule, default_schedule)
@@ -130,7 +131,7 @@ def clipped_objective(
     request: Request, loss: str | Loss, clip: float, scale: float | None, ridge: float
 ) -> Objective:
     """The objective whose records' gradients are clipped to norm ``clip``."""
-    resolved, scale = loss_and_scale(loss, scale)
+    resolved, scale = loss_and_scale(loss, request.coded_scale(scale))
     return Objective(
         resolved,
         Clip(clip),

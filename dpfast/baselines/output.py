@@ -74,7 +74,7 @@ def output_perturbation(
     """
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
-    resolved, scale = loss_and_scale(loss, scale)
+    resolved, scale = loss_and_scale(loss, request.coded_scale(scale))
     if isinstance(resolved, Squared):
         raise InvalidInput(
             "the squared loss has no bound on one record's score, so its minimiser has no "

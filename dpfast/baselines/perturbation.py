@@ -78,7 +78,9 @@ def objective_perturbation(
             f"privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
         )
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
-    objective = request.objective(loss, scale=scale, weights=Bounded(radius), ridge=ridge)
+    objective = request.objective(
+        loss, scale=request.coded_scale(scale), weights=Bounded(radius), ridge=ridge
+    )
     curator = request.curator(objective, Ledger(privacy))
     terms = perturbation_terms(curator, objective.weighting.radius, privacy)
     label = f"objective_perturbation({objective.loss.name}, n={request.n}, p={request.dimension})"

@@ -123,6 +123,7 @@ def dp_sgd(
         raise InvalidInput(
             f"step_size must be positive and finite; received {described(step_size)}."
         )
+    objective.check_step(step_size)
     own_ledger = Ledger(budget)
     curator = request.curator(objective, own_ledger)
     plan = plan_sampling(curator, budget, real_number(sampling_rate, "sampling_rate"), n_steps)

@@ -88,9 +88,7 @@ def fit(arguments: argparse.Namespace) -> int:
         else:
             names = None if arguments.covariates is None else arguments.covariates.split(",")
             design = schema.encode(table, names, arguments.response)
-            X, y = design.arrays()
-            loss, names = arguments.loss, design.names
-            result = dpfast.fit(X, y, loss, privacy=privacy, names=names, **options)
+            result = dpfast.fit(design, None, arguments.loss, privacy=privacy, **options)
         report = result.to_dict() | {"source": source}
         if not arguments.no_inference:
             report["level"] = arguments.level

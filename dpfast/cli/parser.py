@@ -77,8 +77,14 @@ def _fit(commands: Commands) -> None:
     fit.add_argument("--covariates", help="... and a comma-separated list of the others")
     fit.add_argument("--loss", default="log-cosh", help="loss (default: log-cosh)")
     fit.add_argument("--scale", type=float, help="public residual scale, in the response's units")
-    fit.add_argument("--radius", type=float, help="radius of the Mallows weights (default sqrt p)")
-    fit.add_argument("--ridge", type=float, default=0.0, help="public ridge penalty")
+    fit.add_argument(
+        "--radius",
+        type=float,
+        help="radius of the Mallows weights, of coded columns (default sqrt p)",
+    )
+    fit.add_argument(
+        "--ridge", type=float, default=0.0, help="public ridge penalty, of coded coefficients"
+    )
     fit.add_argument("--method", default="auto", help="optimiser (default: auto)")
     fit.add_argument("--steps", type=int, help="number of steps (default: from n, p, mu)")
     fit.add_argument("--no-inference", action="store_true", help="estimates only, no intervals")

@@ -115,7 +115,12 @@ class Coding:
 
     def covariates(self, table: Any) -> Array:
         """Encode the covariates of a table that need not have the response, shape (m, q)."""
-        return self._encode(table, [name for name in self.columns if name != self.response])[0]
+        return self._encode(table, self.covariate_columns)[0]
+
+    @property
+    def covariate_columns(self) -> list[str]:
+        """Names of the columns that a prediction needs."""
+        return [name for name in self.columns if name != self.response]
 
     def _encode(self, table: Any, needed: list[str]) -> Encoded:
         absent = [name for name in needed if name not in column_names(table)]
@@ -183,5 +188,9 @@ def columns_by_name(table: Any, names: tuple[str, ...]) -> Array:
         raise InvalidInput(
             f"the table must have the columns of the fit, {list(names)}, in any order; "
             f"absent: {absent}, not in the fit: {unknown}."
+        )
+    if hasattr(table, "iloc"):  # pandas, whose names need not be text
+        return np.column_stack(
+            [numbers(table.iloc[:, present.index(name)], name) for name in names]
         )
     return np.column_stack([numbers(column(table, name), name) for name in names])

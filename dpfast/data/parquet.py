@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.coding import Coding
 from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
 from dpfast.data.schema import Schema
 from dpfast.data.streams import Block, StreamedRecords
@@ -99,7 +100,7 @@ def open_parquet(
         from dpfast.data.cache import cached
 
         decode = cached(cache, decode, sizes, len(encoding.names), decoder.identity())
-    return StreamedRecords(decode, sizes, len(encoding.names), encoding.names)
+    return StreamedRecords(decode, sizes, len(encoding.names), encoding.names, encoding.coding)
 
 
 class Group(NamedTuple):
@@ -118,10 +119,11 @@ class Encoding(NamedTuple):
     response: str
     schema: Schema | None
     names: tuple[str, ...]
+    coding: Coding | None = None
 
     def block(self, table: Any) -> Block:
-        if self.schema is not None:
-            design = self.schema.encode(table, self.covariates, self.response)
+        if self.coding is not None:
+            design = self.coding.design(table)
             assert design.y is not None
             return design.X, design.y
         # covariate by covariate, as the columns are stored: the kernels read any strides
@@ -241,5 +243,5 @@ def _encoding(
     if covariates is None:
         present = arrow_schema.names
         covariates = [name for name in schema.columns if name in present and name != response]
-    names = schema.encode(arrow_schema.empty_table(), covariates, response).names
-    return Encoding(tuple(covariates), response, schema, names)
+    design = schema.encode(arrow_schema.empty_table(), covariates, response)
+    return Encoding(tuple(covariates), response, schema, design.names, design.coding)

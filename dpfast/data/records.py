@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.cells import number_cells
+from dpfast.data.coding import Coding
 from dpfast.data.columns import foreign_array, frame, is_number_type, library, numbers
 from dpfast.data.reduction import additions, tree_sum
 from dpfast.errors import InvalidInput, described
@@ -39,6 +40,9 @@ class Records:
     """
 
     __slots__ = ("X", "block_sizes", "n", "n_covariates", "names", "y")
+
+    #: How a schema coded them, where one did.
+    coding: Coding | None = None
 
     def __init__(
         self, X: Covariates, y: NDArray[np.float64], names: tuple[str, ...] | None

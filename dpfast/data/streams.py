@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.coding import Coding
 from dpfast.data.records import Records
 from dpfast.errors import RecordsUnavailable
 
@@ -37,9 +38,11 @@ class StreamedRecords(Records):
         Public; a block of another length is refused.
     n_covariates : int
     names : tuple of str or None
+    coding : Coding, optional
+        The public facts by which ``decode`` codes a table.
     """
 
-    __slots__ = ("_decode",)
+    __slots__ = ("_decode", "coding")
 
     def __init__(
         self,
@@ -47,8 +50,10 @@ class StreamedRecords(Records):
         block_sizes: Sequence[int],
         n_covariates: int,
         names: tuple[str, ...] | None,
+        coding: Coding | None = None,
     ) -> None:
         self._decode = decode
+        self.coding = coding
         self.block_sizes = tuple(block_sizes)
         self.n = sum(self.block_sizes)
         self.n_covariates = n_covariates

@@ -8,10 +8,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import real_array, real_number
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Contrast", "WaldTest", "confidence_ellipse", "half_width", "t_test", "wald_test"]
+__all__ = [
+    "DEFAULT_LEVEL",
+    "Contrast",
+    "WaldTest",
+    "confidence_ellipse",
+    "coverage",
+    "half_width",
+    "t_test",
+    "wald_test",
+]
+
+#: Nominal coverage of intervals.
+DEFAULT_LEVEL = 0.95
 
 
 class Contrast(NamedTuple):
@@ -77,11 +89,36 @@ def wald_test(
     return WaldTest(statistic, df, float(chdtrc(df, statistic)))
 
 
+def coverage(level: float, alpha: float | None = None) -> float:
+    """The nominal coverage of an interval: ``level``, or ``1 - alpha`` where that is given.
+
+    Below one half is refused: whoever asks for it means the other of the two.
+    """
+    if alpha is None:
+        level = real_number(level, "level")
+        if not 0.5 <= level < 1.0:
+            raise InvalidInput(
+                "level is the coverage of an interval, from 0.5 to below 1, such as level=0.95; "
+                f"received {described(level)}. The probability of error is alpha, such as alpha=0.05."
+            )
+        return level
+    if level != DEFAULT_LEVEL:
+        raise InvalidInput(
+            f"level is the coverage and alpha is 1 - level; received level={described(level)} "
+            f"and alpha={described(alpha)}. Pass one of them."
+        )
+    alpha = real_number(alpha, "alpha")
+    if not (0.0 < alpha <= 0.5 and 1.0 - alpha < 1.0):
+        raise InvalidInput(
+            "alpha is the probability of error, above 0 and at most 0.5, such as alpha=0.05; "
+            f"received {described(alpha)}. The coverage is level, such as level=0.95."
+        )
+    return 1.0 - alpha
+
+
 def half_width(level: float) -> float:
     """Half the width of a two-sided interval, in standard errors (normal approximation)."""
-    if not 0.0 < level < 1.0:
-        raise InvalidInput(f"level must lie strictly between 0 and 1; received {described(level)}.")
-    return _normal_half_width(float(level))
+    return _normal_half_width(coverage(level))
 
 
 @lru_cache(maxsize=64)
@@ -95,8 +132,6 @@ def confidence_ellipse(
     centre: NDArray[np.float64], covariance: NDArray[np.float64], level: float, n_points: int
 ) -> NDArray[np.float64]:
     """Points on the boundary of the joint confidence region of two coefficients."""
-    if not 0.0 < level < 1.0:
-        raise InvalidInput(f"level must lie strictly between 0 and 1; received {described(level)}.")
     radius = np.sqrt(-2.0 * np.log1p(-level))  # the chi-squared quantile with two degrees
     values, vectors = np.linalg.eigh(covariance)
     angle = np.linspace(0.0, 2.0 * np.pi, n_points)

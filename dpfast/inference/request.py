@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array
 from dpfast.curator import Curator
-from dpfast.data import as_records
+from dpfast.data import Records, as_records
+from dpfast.data.coding import Coding, Design, is_table
+from dpfast.data.columns import column_names
 from dpfast.data.groups import checked_group_size, grouped
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.guarantees import RELATION, Guarantee
@@ -39,6 +42,7 @@ GROUP_RELATION = (
 )
 
 Array = NDArray[np.float64]
+Scale = TypeVar("Scale", float | None, float | FreeScale | None)
 
 
 class Request:
@@ -51,6 +55,10 @@ class Request:
         included.
     group_size : int
         Public bound on the rows of one person; 1 without groups.
+    coding : Coding or None
+        How a schema coded the records.
+    columns : tuple of str or None
+        Names of the columns of the table that was passed, where it was not coded.
     """
 
     def __init__(
@@ -68,7 +76,19 @@ class Request:
         fit_intercept = flag(fit_intercept, "fit_intercept")
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(threads)
-        self.records = as_records(X, y, names)
+        self.coding: Coding | None = None
+        if isinstance(X, Design):
+            if y is not None or X.y is None:
+                raise InvalidInput(
+                    "a design holds its own response: encode the table with response=..., and pass "
+                    "y=None."
+                )
+            self.coding, fit_intercept = X.coding, fit_intercept and X.fit_intercept
+            self.records = as_records(X.X, X.y, X.names if names is None else names)
+        else:
+            self.records = as_records(X, y, names)
+            self.coding = self.records.coding
+        self.columns = None if self.coding is not None else _columns(X, y, self.records)
         self.group_size = checked_group_size(group, group_size)
         if group is not None:
             self.records = grouped(self.records, group, self.group_size)
@@ -90,11 +110,34 @@ class Request:
         ridge: float,
         free_scale: FreeScale | None = None,
     ) -> Objective:
-        """The objective these arguments describe."""
+        """The objective these arguments describe; the scales are of the coded response."""
         shape = self.n_covariates, self.fit_intercept
         return objective_of(*shape, loss, scale, weights, ridge, free_scale)
 
+    def coded_scale(self, scale: Scale) -> Scale:
+        """A scale in the response's own units as one of the coded response."""
+        spread = 1.0 if self.coding is None else self.coding.response_units()[1]
+        if spread == 1.0:
+            return scale
+        if isinstance(scale, FreeScale):
+            return FreeScale(scale.low / spread, scale.high / spread, scale.start / spread)
+        if isinstance(scale, (int, float)) and not isinstance(scale, bool) and 0 < scale < math.inf:
+            return scale / spread
+        return scale  # none, or refused later as it was given
+
+    def check_response(self, loss: Loss) -> None:
+        """Refuse a response that a schema codes otherwise than a loss of labels 0 and 1 needs."""
+        if self.coding is not None and loss.binary_response:
+            name, units = self.coding.response, self.coding.response_units()
+            if units != (0.0, 1.0):
+                raise InvalidInput(
+                    f"the {loss.name} loss needs a response of 0 and 1, and {name!r} is declared "
+                    f"Numeric, coded ({name} - {units[0]:g}) / {units[1]:g}. Declare it "
+                    "Binary(positive=..., negative=...)."
+                )
+
     def curator(self, objective: Objective, ledger: Ledger) -> Curator:
+        self.check_response(objective.loss)
         return Curator(self.records, objective, ledger, self.noise, self.threads)
 
     @property
@@ -137,6 +180,8 @@ class Request:
         path = np.array(iterates)
         if objective is not None and free_scale:
             units = objective.units()
+            if self.coding is not None:
+                units[-1] *= self.coding.response_units()[1]
             theta, path, names = theta * units, path * units, (*names, "scale")
             if covariance is not None:
                 covariance = Covariance(
@@ -156,6 +201,8 @@ class Request:
             binary_response=binary_response,
             fit_intercept=self.fit_intercept,
             free_scale=free_scale,
+            coding=self.coding,
+            columns=self.columns,
         )
 
     def _coefficient_names(self) -> tuple[str, ...]:
@@ -163,6 +210,16 @@ class Request:
         if names is None:
             names = _numbered(self.n_covariates)
         return ("intercept", *names) if self.fit_intercept else names
+
+
+def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
+    """Names of the columns of a table, in the order of the covariates."""
+    if isinstance(X, Records):
+        return records.names
+    if not is_table(X):
+        return None
+    names = tuple([name for name in column_names(X) if not (isinstance(y, str) and name == y)])
+    return names if len(names) == records.n_covariates else None
 
 
 def objective_of(

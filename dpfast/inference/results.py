@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.data.coding import Coding, columns_by_name, is_table
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import (
     Contrast,
     WaldTest,
     confidence_ellipse,
+    coverage,
     half_width,
     t_test,
     wald_test,
@@ -40,6 +42,9 @@ class Fit:
     n_records : int
     iterates : ndarray of shape (K + 1, p)
         Released path of the optimiser, the start first.
+    coding : Coding or None
+        The public facts by which a schema or formula turned a table into covariates and response:
+        coefficients are of the coded columns, predictions take and return the table's own units.
     warnings : tuple of str
         What makes the intervals unreliable, from released numbers only.
     """
@@ -58,6 +63,8 @@ class Fit:
         binary_response: bool = False,
         fit_intercept: bool = True,
         free_scale: bool = False,
+        coding: Coding | None = None,
+        columns: tuple[str, ...] | None = None,
     ) -> None:
         self.params = params
         self.names = names
@@ -70,13 +77,15 @@ class Fit:
         self._binary_response = binary_response
         self._fit_intercept = fit_intercept
         self._free_scale = free_scale
+        self.coding = coding
+        self._columns = columns
 
     def cov_params(self) -> NDArray[np.float64]:
         """Covariance of the coefficients, sampling and privacy noise together, shape (p, p)."""
         if self._covariance is None:
             raise InferenceUnavailable(
-                "this fit was made with inference=False, so no covariance was released and its "
-                "budget went to the estimate. Fit again with inference=True to buy one."
+                "no covariance was released with this result: its budget went to the estimate. "
+                "dpfast.fit(..., inference=True), its default, buys one for every convex loss."
             )
         return self._covariance.matrix
 
@@ -98,19 +107,21 @@ class Fit:
 
         return np.asarray(2.0 * ndtr(-np.abs(self.zvalues)))
 
-    def conf_int(self, level: float = 0.95) -> NDArray[np.float64]:
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
         """Confidence intervals, shape (p, 2).
 
         Parameters
         ----------
-        level : float in (0, 1)
+        level : float in [0.5, 1)
             Nominal coverage.
+        alpha : float, optional
+            ``1 - level``, in its place, as statsmodels has it; by name only.
 
         Notes
         -----
         The interval of a free scale is symmetric on the logarithm, so it is always positive.
         """
-        width = half_width(level)
+        width = half_width(coverage(level, alpha))
         interval = intervals(self.params, self.cov_params(), width)
         if self._free_scale:
             with np.errstate(all="ignore"):
@@ -141,9 +152,16 @@ class Fit:
         return wald_test(self.params, self.cov_params(), restriction, value)
 
     def confidence_ellipse(
-        self, first: int | str, second: int | str, level: float = 0.95, n_points: int = 200
+        self,
+        first: int | str,
+        second: int | str,
+        level: float = 0.95,
+        n_points: int = 200,
+        *,
+        alpha: float | None = None,
     ) -> NDArray[np.float64]:
         """Boundary of the joint confidence region of two coefficients, shape (n_points, 2)."""
+        level = coverage(level, alpha)
         chosen = [self._index(first), self._index(second)]
         covariance = self.cov_params()[np.ix_(chosen, chosen)]
         return confidence_ellipse(self.params[chosen], covariance, level, n_points)
@@ -179,52 +197,96 @@ class Fit:
             )
         return tuple(found)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Mean response (logistic: probability) for new rows; X is (m, q), result (m,)."""
-        return self._response(self._design(X) @ self._coefficients())
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Mean response (logistic: probability) for new rows, shape (m,).
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.95) -> NDArray[np.float64]:
+        Parameters
+        ----------
+        X : table, or array-like of shape (m, q)
+            After a fit from a schema or formula: a table (data frame, Arrow table or mapping) with
+            the columns it names, in their own units and any order; others are ignored.  After a
+            fit from a data frame: one with the same columns, in any order, or an array in the
+            fit's order.  Otherwise an array.
+
+        Notes
+        -----
+        In the response's own units.  As in the fit, values outside a declared range are clipped to
+        it, and a row with a missing value or an undeclared label has no prediction: NaN.
+        """
+        return self._response(self._rows(X) @ self._coefficients())
+
+    def predict_interval(
+        self, X: Any, level: float = 0.95, *, alpha: float | None = None
+    ) -> NDArray[np.float64]:
         """Confidence interval of the mean response for new rows, shape (m, 2).
 
         Parameters
         ----------
-        X : array-like of shape (m, q)
-        level : float in (0, 1)
+        X : table, or array-like of shape (m, q)
+            As for :meth:`predict`.
+        level : float in [0.5, 1)
             Nominal coverage, one row at a time.
+        alpha : float, optional
+            ``1 - level``, in its place.
         """
-        rows = self._design(X)
+        width = half_width(coverage(level, alpha))
+        rows = self._rows(X)
         q = rows.shape[1]
         variance = np.einsum("ij,jk,ik->i", rows, self.cov_params()[:q, :q], rows)
-        half = half_width(level) * np.sqrt(variance)
+        half = width * np.sqrt(variance)
         t = rows @ self._coefficients()
         return self._response(np.column_stack([t - half, t + half]))
 
     @property
     def scale(self) -> float:
-        """The estimated residual scale, of a fit with ``scale=dpfast.FreeScale(...)``."""
+        """The estimated residual scale, of a fit with ``scale=dpfast.FreeScale(...)``.
+
+        In the response's own units.
+        """
         if not self._free_scale:
             raise InferenceUnavailable(
-                "the scale of this fit was not estimated. Fit with scale=dpfast.FreeScale(low, "
-                "high) to estimate it."
+                "the scale of this fit was not estimated. "
+                "dpfast.fit(..., scale=dpfast.FreeScale(low, high)) estimates it."
             )
         return float(self.params[-1])
 
     def _coefficients(self) -> NDArray[np.float64]:
         return self.params[:-1] if self._free_scale else self.params
 
-    def _design(self, X: ArrayLike) -> NDArray[np.float64]:
-        X = np.asarray(X, dtype=float)
+    def _rows(self, X: Any) -> NDArray[np.float64]:
+        """Design rows, the intercept's ones included."""
+        if not is_table(X):
+            if self.coding is not None:
+                raise InvalidInput(
+                    "this fit coded its covariates by a schema, which an array cannot say whether "
+                    f"it was. Pass a table with the columns {self.coding.covariate_columns}, in "
+                    f"their own units; received {type(X).__name__}."
+                )
+            X = np.asarray(X, dtype=float)
+        elif self.coding is not None:
+            X = self.coding.covariates(X)
+        elif self._columns is not None:
+            X = columns_by_name(X, self._columns)
+        else:
+            raise InvalidInput(
+                "this fit was made from arrays, so it cannot match the columns of a "
+                f"{type(X).__name__}. Pass an array of its covariates in their order, coded as "
+                "they were; a fit of a data frame, a design or a formula takes tables."
+            )
         q = len(self._coefficients()) - int(self._fit_intercept)
         if X.ndim != 2 or X.shape[1] != q:
             raise InvalidInput(f"X must have shape (m, {q}); received {X.shape}.")
         return np.column_stack([np.ones(len(X)), X]) if self._fit_intercept else X
 
     def _response(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
-        if not self._binary_response:
-            return t
-        from scipy.special import expit
+        if self._binary_response:
+            from scipy.special import expit
 
-        return np.asarray(expit(t))
+            return np.asarray(expit(t))
+        if self.coding is None:
+            return t
+        location, spread = self.coding.response_units()
+        return location + spread * t
 
     def summary(self) -> str:
         """Coefficient table with a privacy block, as text."""

@@ -20,6 +20,7 @@ def summary_text(fit: Fit) -> str:
     lines = [title.center(WIDTH).rstrip(), "=" * WIDTH]
     lines += _wrapped("Model:   ", fit.model)
     lines += _wrapped("Method:  ", fit.method)
+    lines += _coded(fit)
     lines.append(f"Records: {fit.n_records}")
     lines.append("=" * WIDTH)
     lines += _coefficient_table(fit)
@@ -31,13 +32,26 @@ def summary_text(fit: Fit) -> str:
     return "\n".join(lines)
 
 
+def _coded(fit: Fit) -> list[str]:
+    """How the response was coded, where coefficients are not in its own units."""
+    location, spread = (0.0, 1.0) if fit.coding is None else fit.coding.response_units()
+    if fit.coding is None or (location, spread) == (0.0, 1.0):
+        return []
+    own = "; the scale below is in the response's own" if fit._free_scale else ""
+    text = (
+        f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "
+        f"constants are in these units{own}"
+    )
+    return _wrapped("Coded:   ", text)
+
+
 def _coefficient_table(fit: Fit) -> list[str]:
     width = max(12, min(16, max(len(name) for name in fit.names)))
     if fit._covariance is None:
         lines = [f"{'':<{width}}{'coef':>12}", "-" * WIDTH]
         for name, value in zip(fit.names, fit.params, strict=True):
             lines.append(f"{name[:width]:<{width}}{value:>12.4f}")
-        return [*lines, "No standard errors were bought (inference=False)."]
+        return [*lines, "No standard errors were bought."]
     header = f"{'':<{width}}{'coef':>11}{'std err':>11}{'z':>10}{'P>|z|':>9}"
     lines = [header + f"{'[0.025':>11}{'0.975]':>11}", "-" * WIDTH]
     rows = zip(

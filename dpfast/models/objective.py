@@ -188,6 +188,14 @@ class Objective:
         """Gradient of the public penalty."""
         return self.ridge * theta if self.ridge else 0.0
 
+    def check_step(self, step_size: float) -> None:
+        """Refuse a step so long that the public penalty alone makes every descent diverge."""
+        if step_size * self.ridge >= 2.0:
+            raise InvalidInput(
+                f"with the penalty ridge={self.ridge:g} steps of size {step_size:g} diverge for "
+                f"any data. Pass a step size below 1/ridge = {1.0 / self.ridge:g}."
+            )
+
     def scale_at(self, theta: NDArray[np.float64]) -> float:
         """The residual scale at a parameter."""
         joint = self.free_scale

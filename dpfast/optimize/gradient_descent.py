@@ -82,8 +82,9 @@ class GradientDescent:
         if largest_curvature is not None:
             smoothness = min(smoothness, largest_curvature + objective.ridge)
         if smoothness == float("inf"):
-            # Clipped scores have no smoothness constant; a step moves by at most one scale.
-            return objective.scale / objective.score_bound
+            # Clipped scores have no smoothness constant: without a ridge a step moves by at most
+            # one scale.  The ridge has one, and with a longer step it would diverge.
+            smoothness = objective.score_bound / objective.scale + objective.ridge
         return 1.0 / smoothness
 
     def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:

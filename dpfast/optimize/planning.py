@@ -74,6 +74,8 @@ def choose_method(
             f"{described(objective)}. Use "
             'method="newton" or method="gradient-descent".'
         )
+    if isinstance(chosen, GradientDescent) and isinstance(chosen.step_size, (int, float)):
+        objective.check_step(chosen.step_size)
     needs_curvature = estimated or isinstance(chosen, Newton | DoubleNoise)
     if needs_curvature and not objective.has_curvature:
         remedy = "" if not objective.loss.has_curvature else " or weights=dpfast.Mallows(radius)"

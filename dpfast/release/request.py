@@ -89,7 +89,8 @@ class ReleaseRequest:
         self.n, self.dimension = self._request.n, self._request.dimension
         self.domain = domain.bind(self._request.n_covariates)
         self.loss = resolve_loss(loss)
-        self.scale = scale
+        self.scale = self._request.coded_scale(scale)
+        self._request.check_response(self.loss)
         self.ridge = ridge
         self.names = self._request._coefficient_names()
         records = self._request.records

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InferenceUnavailable, InvalidInput, described
+from dpfast.errors import InferenceUnavailable
 from dpfast.inference.guarantees import RELATION
+from dpfast.inference.hypotheses import coverage
 from dpfast.privacy.scaled_release import law_quantile, law_scale
 
 __all__ = [
@@ -258,21 +259,22 @@ class FunctionalRelease:
             )
         return self._sampling_error
 
-    def noise_interval(self, level: float = 0.95) -> Array:
+    def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Intervals for the value *in these data* (privacy noise only), shape (k, 2).
 
-        They hold with probability at least ``level``: the public bound of the noise scale is used.
+        They hold with probability at least ``level`` (or ``1 - alpha``): the public bound of the
+        noise scale is used.
         """
-        half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - _level(level))
+        half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - coverage(level, alpha))
         return np.column_stack([self._values - half, self._values + half])
 
-    def conf_int(self, level: float = 0.95) -> Array:
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Intervals for the population's value: sampling and privacy noise, shape (k, 2).
 
         The error probability is divided between the two so that the interval is shortest, which
         is conservative.  Needs ``inference=``.
         """
-        tail = 1.0 - _level(level)
+        tail = 1.0 - coverage(level, alpha)
         normal = self.sampling_error
         best = np.full(len(normal), math.inf)
         for part in np.linspace(0.05, 0.95, 19):
@@ -337,9 +339,9 @@ class ParameterRelease:
         self.method = method
         self.privacy = privacy
 
-    def noise_interval(self, level: float = 0.95) -> Array:
+    def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Intervals for the minimiser of these data, one per coordinate, shape (p, 2)."""
-        half = self.noise_scale * law_quantile("gaussian", 1.0 - _level(level))
+        half = self.noise_scale * law_quantile("gaussian", 1.0 - coverage(level, alpha))
         return np.column_stack([self.params - half, self.params + half])
 
     def __str__(self) -> str:
@@ -351,9 +353,3 @@ class ParameterRelease:
 
     def __repr__(self) -> str:
         return f"ParameterRelease(params={self.params!r})"
-
-
-def _level(level: float) -> float:
-    if not 0.0 < level < 1.0:
-        raise InvalidInput(f"level must lie strictly between 0 and 1; received {described(level)}.")
-    return level

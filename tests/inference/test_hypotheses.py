@@ -62,3 +62,54 @@ def test_prediction_interval(fit):
     half = norm.ppf(0.9) * np.sqrt(np.diag(A @ fit.cov_params() @ A.T))
     np.testing.assert_allclose(interval.mean(axis=1), fit.predict(rows))
     np.testing.assert_allclose((interval[:, 1] - interval[:, 0]) / 2, half)
+
+
+def intervals(fit):
+    """Every method of a result that takes a level."""
+    rows = np.zeros((2, 3))
+    return [
+        fit.conf_int,
+        lambda *level, **alpha: fit.predict_interval(rows, *level, **alpha),
+        lambda *level, **alpha: fit.confidence_ellipse(1, 2, *level, **alpha),
+    ]
+
+
+def release():
+    X = np.random.default_rng(0).normal(size=(4000, 2)).clip(-1, 1)
+    return dpfast.release_functional(
+        X, X[:, 0], "log-cosh", "x1", scale=1.0, domain=dpfast.Box(1.0), ridge=0.5, inference=0.3,
+        privacy=dpfast.ApproxDP(5.0, 1e-6), noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_levels_and_error_probabilities_cannot_be_mixed_up(fit, number):
+    """A bare .05 is refused, never read as a 5% interval; alpha goes by its name."""
+    if number < 3:
+        interval = intervals(fit)[number]
+    else:
+        found = release()
+        interval = [found.conf_int, found.noise_interval][number - 3]
+    np.testing.assert_array_equal(interval(alpha=0.1), interval(0.9))
+    np.testing.assert_array_equal(interval(alpha=0.05), interval())
+    np.testing.assert_array_equal(interval(level=0.95), interval())
+    assert np.ptp(interval(0.5)) < np.ptp(interval(0.95)) < np.ptp(interval(alpha=0.001))
+    for level in (0.05, 0.49, 0.0, 1.0, 95, -1, np.nan):
+        with pytest.raises(dpfast.InvalidInput, match=r"such as level=0\.95.*alpha=0\.05"):
+            interval(level)
+    for alpha in (0.95, 0.51, 0.0, 1.0, 5, -1, 1e-17, np.nan):
+        with pytest.raises(dpfast.InvalidInput, match=r"such as alpha=0\.05.*level=0\.95"):
+            interval(alpha=alpha)
+    with pytest.raises(dpfast.InvalidInput, match="Pass one of them"):
+        interval(0.9, alpha=0.05)
+
+
+def test_a_forecast_and_a_plot_take_levels_only(fit):
+    with pytest.raises(dpfast.InvalidInput, match=r"such as level=0\.95"):
+        dpfast.plan(n=1000, p=2, mu=1.0, scale=1.0, level=0.05)
+    pytest.importorskip("matplotlib")
+    from dpfast.plots import coefficient_plot, ellipse_plot
+
+    for plot in (coefficient_plot, lambda fit, level: ellipse_plot(fit, 0, 1, level=level)):
+        with pytest.raises(dpfast.InvalidInput, match=r"such as level=0\.95"):
+            plot(fit, level=0.05)

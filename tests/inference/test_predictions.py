@@ -1,0 +1,261 @@
+"""Predictions take the table a fit was made from, by name, in its own units; so does the scale."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import Binary, Categorical, Numeric, Schema
+
+N = 400
+SCHEMA = Schema(
+    {
+        "wage": Numeric(0, 100, centre=20, unit=5),
+        "age": Numeric(18, 90),
+        "years": Numeric(0, 40, centre=10, unit=4),
+        "sex": Categorical(["F", "M"]),
+        "sick": Binary("yes", "no"),
+    }
+)
+
+
+def raw_table(n=N):
+    rng = np.random.default_rng(0)
+    age, years, sex = rng.uniform(18, 90, n), rng.uniform(0, 40, n), rng.choice(["F", "M"], n)
+    wage = 20 + age / 5 - years / 2 + 3 * (sex == "M") + rng.normal(size=n)
+    sick = np.where(rng.random(n) < 1 / (1 + np.exp(2 - age / 30)), "yes", "no")
+    return {"wage": wage, "age": age, "years": years, "sex": sex, "sick": sick}
+
+
+TABLE = raw_table()
+
+
+def kinds():
+    reversed_columns = {name: TABLE[name] for name in reversed(TABLE)}
+    yield reversed_columns
+    yield {name: values.tolist() for name, values in TABLE.items()}
+    yield pytest.importorskip("pandas").DataFrame(reversed_columns)
+    yield pytest.importorskip("polars").DataFrame(reversed_columns)
+    yield pytest.importorskip("pyarrow").table(reversed_columns)
+
+
+def least_squares(*columns):
+    """Predictions of the plain regression in the units of the table."""
+    X = np.column_stack(columns)
+    return X @ np.linalg.lstsq(X, TABLE["wage"], rcond=None)[0]
+
+
+OPTIONS = {"scale": 1e4, "weights": dpfast.Bounded(50.0)}  # Huber with a corner far away
+
+
+@pytest.mark.parametrize("way", ["schema", "formula", "minimum"])
+def test_predictions_are_those_of_the_regression_in_its_own_units(way):
+    """Coding is affine, so a least-squares fit predicts the same with and without it."""
+    male = TABLE["sex"] == "M"
+    columns = np.ones(N), TABLE["age"], TABLE["years"], male
+    if way == "formula":
+        pytest.importorskip("formulaic")
+        from dpfast.data.formula import design_from_formula
+
+        design = design_from_formula("wage ~ 0 + sex + age:sex + years", TABLE, SCHEMA)
+        ages = TABLE["age"] * male, TABLE["age"] * ~male
+        columns = male, ~male, *ages, TABLE["years"]
+    else:
+        design = SCHEMA.encode(TABLE, ["sex", "years", "age"], response="wage")
+    fit = dpfast.nonprivate.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
+    result = fit(design, None, "huber", **OPTIONS)
+    expected = least_squares(*columns)
+    for table in kinds():
+        np.testing.assert_allclose(result.predict(table), expected, rtol=1e-6)
+    if way != "minimum":
+        interval = result.predict_interval(TABLE)
+        np.testing.assert_allclose(interval.mean(axis=1), expected, rtol=1e-6)
+        half = np.diff(interval)[:, 0] / 2 / 1.96
+        np.testing.assert_array_less(half, 5 * np.std(TABLE["wage"] - expected) / N**0.5)
+        np.testing.assert_array_less(np.std(TABLE["wage"] - expected) / N**0.5 / 5, half)
+
+
+def test_one_row_and_rows_that_cannot_be_coded():
+    design = SCHEMA.encode(TABLE, ["age", "sex"], response="wage")
+    result = dpfast.nonprivate_fit(design, None, "huber", **OPTIONS)
+    young = result.predict({"age": [18], "sex": ["F"]})
+    assert result.predict({"age": [-5], "sex": ["F"]}) == young  # clipped, as in the fit
+    rows = {"age": [30, None, 30], "sex": ["M", "F", "?"]}
+    pandas = pytest.importorskip("pandas")
+    assert np.isnan(result.predict(pandas.DataFrame(rows))).tolist() == [False, True, True]
+    with pytest.raises(dpfast.InvalidInput, match=r"Write \[value\]"):
+        result.predict({"age": 18, "sex": "F"})
+
+
+def test_a_probability_of_a_logistic_fit():
+    design = SCHEMA.encode(TABLE, ["age"], response="sick")
+    result = dpfast.nonprivate_fit(design, None, "logistic")
+    chance = result.predict({"age": [20, 80], "wage": [0, 0]})
+    assert 0.0 < chance[0] < 0.4 < 0.6 < chance[1] < 1.0
+    coded = result.params @ [1.0, (80 - 54) / 36]
+    assert chance[1] == pytest.approx(1 / (1 + np.exp(-coded)))
+
+
+def test_columns_are_matched_by_name_or_refused_by_name():
+    design = SCHEMA.encode(TABLE, ["age", "years"], response="wage")
+    result = dpfast.nonprivate_fit(design, None, "huber", **OPTIONS)
+    with pytest.raises(dpfast.InvalidInput, match="no column 'years'"):
+        result.predict({"age": TABLE["age"], "experience": TABLE["years"]})
+    with pytest.raises(
+        dpfast.InvalidInput, match=r"Pass a table with the columns \['age', 'years'\]"
+    ):
+        result.predict(design.X)
+    with pytest.raises(dpfast.InvalidInput, match="declared numeric"):
+        result.predict({"age": TABLE["sex"], "years": TABLE["years"]})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_fit_of_a_plain_frame_matches_columns_by_name(library):
+    module = pytest.importorskip(library)
+    frame = module.DataFrame({name: TABLE[name] for name in ("age", "years")})
+    y = TABLE["wage"]
+    for options in ({}, {"names": ["a", "b"]}):
+        result = dpfast.fit(frame, y, "huber", privacy=1.0, scale=1.0, **options)
+        expected = result.predict(frame.to_numpy())
+        np.testing.assert_allclose(result.predict(frame[["years", "age"]]), expected, rtol=1e-12)
+        np.testing.assert_allclose(result.predict({n: TABLE[n] for n in frame.columns}), expected)
+        for wrong in (frame[["age"]], {n: TABLE[n] for n in ("age", "years", "wage")}):
+            with pytest.raises(dpfast.InvalidInput, match="not in the fit"):
+                result.predict(wrong)
+
+
+def test_columns_of_a_frame_without_text_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.column_stack([TABLE["age"], TABLE["years"]]))
+    result = dpfast.fit(frame, TABLE["wage"], "huber", privacy=1.0, scale=1.0)
+    np.testing.assert_allclose(result.predict(frame[[1, 0]]), result.predict(frame), rtol=1e-12)
+
+
+def test_a_fit_of_arrays_takes_arrays():
+    """Names alone do not say how the columns were coded."""
+    X, y = SCHEMA.encode(TABLE, ["age", "years"], response="wage").arrays()
+    result = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, names=["age", "years"])
+    assert result.predict(X).shape == (N,)
+    with pytest.raises(dpfast.InvalidInput, match="made from arrays"):
+        result.predict(TABLE)
+
+
+def test_results_of_a_schema_hold_no_records(tmp_path):
+    sizes = set()
+    for n in (50, 500):
+        design = SCHEMA.encode(raw_table(n), ["age", "sex"], response="wage")
+        result = dpfast.fit(design, None, "huber", privacy=1.0, scale=1.0, steps=3)
+        result.n_records, result.privacy, result.method = 0, None, ""
+        sizes.add(len(pickle.dumps(result)))
+        again = pickle.loads(pickle.dumps(result))
+        np.testing.assert_array_equal(again.predict(TABLE), result.predict(TABLE))
+    assert len(sizes) == 1
+
+
+CODED = SCHEMA.encode(TABLE, ["age", "sex"], response="wage")
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_the_scale_is_in_the_units_of_the_response(free):
+    """The same noise gives the same fit as the coded scale on plain arrays, which have no units."""
+    X, y = CODED.arrays()
+    own, coded = (1.5, 0.3) if not free else (dpfast.FreeScale(0.5, 50), dpfast.FreeScale(0.1, 10))
+    results = [
+        dpfast.fit(*data, "log-cosh", privacy=1.0, scale=scale, noise=dpfast.SeededNoise(0))
+        for data, scale in (((CODED, None), own), ((X, y), coded))
+    ]
+    with_units, plain = results
+    p = len(plain.params) - free
+    np.testing.assert_allclose(with_units.params[:p], plain.params[:p], rtol=1e-9)
+    np.testing.assert_allclose(with_units.bse[:p], plain.bse[:p], rtol=1e-9)
+    assert "Coded:   (wage - 20) / 5" in with_units.summary()
+    assert "Coded" not in plain.summary()
+    if free:
+        assert with_units.scale == pytest.approx(5 * plain.scale)
+        np.testing.assert_allclose(with_units.conf_int()[-1], 5 * plain.conf_int()[-1])
+        np.testing.assert_allclose(with_units.iterates[:, -1], 5 * plain.iterates[:, -1])
+
+
+def methods_with_a_scale():
+    """Whether it draws noise, and the method."""
+    base, pair = dpfast.baselines, dpfast.ApproxDP(1.0, 1e-6)
+    methods = {
+        "nonprivate_fit": lambda *d, **o: dpfast.nonprivate_fit(*d, "huber", **o),
+        "minimize": lambda *d, **o: dpfast.minimize(*d, "tukey", privacy=1.0, **o),
+        "output_perturbation": lambda *d, **o: base.output_perturbation(
+            *d, "huber", privacy=1.0, ridge=0.1, **o
+        ),
+        "clipped_gradient_descent": lambda *d, **o: base.clipped_gradient_descent(
+            *d, "huber", privacy=1.0, clip=1.0, **o
+        ),
+        "objective_perturbation": lambda *d, **o: base.objective_perturbation(
+            *d, "log-cosh", privacy=pair, radius=3.0, ridge=1.0, **o
+        ),
+        "release_parameter": lambda *d, **o: dpfast.release_parameter(
+            *d, "log-cosh", privacy=pair, domain=dpfast.Ball(3.0), ridge=1.0, **o
+        ),
+    }
+    for name, method in methods.items():
+        yield pytest.param(name != "nonprivate_fit", method, id=name)
+
+
+@pytest.mark.parametrize(("is_noisy", "method"), list(methods_with_a_scale()))
+def test_every_method_takes_the_scale_in_the_units_of_the_response(is_noisy, method):
+    results = [
+        method(*data, scale=scale, **({"noise": dpfast.SeededNoise(0)} if is_noisy else {}))
+        for data, scale in (((CODED, None), 1.5), (CODED.arrays(), 0.3))
+    ]
+    np.testing.assert_allclose(results[0].params, results[1].params, rtol=1e-6)
+
+
+def test_records_of_a_file_keep_their_schema(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.table(TABLE), tmp_path / "wages.parquet", row_group_size=100)
+    records = dpfast.open_parquet(
+        tmp_path / "wages.parquet", covariates=["age", "sex"], response="wage", schema=SCHEMA
+    )
+    options = {"privacy": 1.0, "scale": 1.5}
+    results = [
+        dpfast.fit(data, None, "log-cosh", noise=dpfast.SeededNoise(0), **options)
+        for data in (records, CODED)
+    ]
+    np.testing.assert_allclose(results[0].params, results[1].params, rtol=1e-9)
+    np.testing.assert_allclose(results[0].predict(TABLE), results[1].predict(TABLE), rtol=1e-9)
+    with pytest.raises(dpfast.InvalidInput, match="Pass a table"):
+        results[0].predict(CODED.X)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: dpfast.fit(CODED, None, "logistic", privacy=1.0),
+        lambda: dpfast.nonprivate_fit(CODED, None, "logistic"),
+        lambda: dpfast.minimize(CODED, None, "logistic", privacy=1.0),
+    ],
+)
+def test_labels_need_a_response_declared_as_labels(run):
+    """A number coded to [-1, 1] is no label: every record would contribute zero."""
+    with pytest.raises(dpfast.InvalidInput, match="Binary"):
+        run()
+
+
+def test_text_labels_without_a_schema_are_refused():
+    X, y = np.ones((2, 1)), ["yes", "no"]
+    for labels in (y, np.array(y), np.array(y, object)):
+        with pytest.raises(dpfast.InvalidInput):
+            dpfast.fit(X, labels, "logistic", privacy=1.0)
+
+
+def test_misuse_of_a_design_is_refused():
+    with pytest.raises(dpfast.InvalidInput, match="its own response"):
+        dpfast.fit(CODED, TABLE["wage"], "huber", privacy=1.0, scale=1.0)
+    with pytest.raises(dpfast.InvalidInput, match="its own response"):
+        dpfast.fit(SCHEMA.encode(TABLE, ["age"]), None, "huber", privacy=1.0, scale=1.0)
+    for bad in (-1.0, 0.0, True, "1"):
+        with pytest.raises(dpfast.InvalidInput, match="scale must"):
+            dpfast.fit(CODED, None, "huber", privacy=1.0, scale=bad)

@@ -1,0 +1,119 @@
+"""What an error message tells people to type exists."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.errors import InferenceUnavailable
+
+PACKAGE = Path(dpfast.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+#: Arguments of other libraries' functions that messages name.
+FOREIGN = {"lengths"}
+
+
+def raised(path: Path) -> Iterator[tuple[int, str]]:
+    """The fixed text of every message that is raised, with its line."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            parts = [part for argument in node.exc.args for part in ast.walk(argument)]
+            texts = [part.value for part in parts if isinstance(part, ast.Constant)]
+            yield node.lineno, " ".join(text for text in texts if isinstance(text, str))
+
+
+def resolved(name: str) -> object:
+    """The object behind a dotted name such as ``dpfast.baselines.dp_sgd``."""
+    found: object = dpfast
+    for part in name.split(".")[1:]:
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            found = import_module(f"{found.__name__}.{part}")
+    return found
+
+
+def parameters_of(thing: object) -> set[str]:
+    """Names of the arguments a function takes, or a class and its public methods."""
+    if not callable(thing):
+        return set()
+    try:
+        names = set(inspect.signature(thing).parameters)
+    except ValueError:  # an exception of the standard library
+        return set()
+    for name, method in (
+        inspect.getmembers(thing, inspect.isfunction) if inspect.isclass(thing) else ()
+    ):
+        if not name.startswith("_"):
+            names |= set(inspect.signature(method).parameters)
+    return names
+
+
+def public_arguments() -> set[str]:
+    modules = [dpfast, *(import_module(f"dpfast.{m}") for m in ("baselines", "audit", "plots"))]
+    things = [getattr(module, name) for module in modules for name in dir(module) if name[0] != "_"]
+    # importing the estimators would import scikit-learn
+    estimators = ast.parse((PACKAGE / "estimators.py").read_text(encoding="utf-8"))
+    theirs = {node.arg for node in ast.walk(estimators) if isinstance(node, ast.arg)}
+    return theirs.union(*map(parameters_of, things))
+
+
+def advised(message: str) -> tuple[list[str], list[str]]:
+    """Names ``dpfast.x`` and arguments ``x=`` in a message."""
+    return re.findall(r"\bdpfast(?:\.[A-Za-z]\w*)+", message), re.findall(r"\b(\w+)=\S", message)
+
+
+def test_names_and_arguments_in_messages_exist():
+    known, wrong, seen = public_arguments() | FOREIGN, [], 0
+    for path in FILES:
+        for line, message in raised(path):
+            names, arguments = advised(message)
+            seen += len(names) + len(arguments)
+            for name in names:
+                try:
+                    resolved(name)
+                except (AttributeError, ImportError):
+                    wrong.append(f"{path.name}:{line}: {name}")
+            wrong += [f"{path.name}:{line}: {a}=" for a in arguments if a not in known]
+    assert seen > 100
+    assert not wrong, "\n".join(wrong)
+
+
+def fits_without_covariance() -> Iterator[object]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y, base = X[:, 0] + rng.normal(size=200), dpfast.baselines
+    pair = dpfast.ApproxDP(1.0, 1e-6)
+    yield dpfast.fit, lambda f: f(X, y, "huber", privacy=1.0, scale=1.0, inference=False)
+    yield dpfast.minimize, lambda f: f(X, y, "tukey", privacy=1.0, scale=1.0)
+    yield base.output_perturbation, lambda f: f(X, y, "huber", privacy=1.0, scale=1.0, ridge=1.0)
+    yield base.clipped_gradient_descent, lambda f: f(X, y, "squared", privacy=1.0, clip=1.0)
+    yield (
+        base.objective_perturbation,
+        lambda f: f(X, y, "log-cosh", privacy=pair, scale=1.0, radius=3.0, ridge=1.0),
+    )
+
+
+@pytest.mark.parametrize(("function", "call"), list(fits_without_covariance()))
+def test_the_way_to_intervals_is_one_that_exists(function, call):
+    """Where a function has no inference=, its result says which function has."""
+    result = call(function)
+    with pytest.raises(InferenceUnavailable) as caught:
+        result.conf_int()
+    names, arguments = advised(str(caught.value))
+    assert names == ["dpfast.fit"] and "inference" in arguments
+    assert set(arguments) <= parameters_of(resolved(names[0]))
+    assert "inference=" not in result.summary()
+    with pytest.raises(InferenceUnavailable) as caught:
+        _ = result.scale
+    names, arguments = advised(str(caught.value))
+    assert set(arguments) <= parameters_of(resolved(names[0]))
