@@ -85,7 +85,8 @@ class Fit:
         if self._covariance is None:
             raise InferenceUnavailable(
                 "no covariance was released with this result: its budget went to the estimate. "
-                "dpfast.fit(..., inference=True), its default, buys one for every convex loss."
+                "dpfast.fit(..., inference=True), its default, buys one wherever loss and weights "
+                "have a Hessian."
             )
         return self._covariance.matrix
 

@@ -96,3 +96,49 @@ def test_adaptive_steps_need_a_public_self_concordance(name):
         else:
             with pytest.raises(dpfast.InvalidInput, match="self-concordance"):
                 dpfast.fit(X, y, name, method=dpfast.Newton(step=step), **options)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_no_penalty_makes_a_fit_diverge(name):
+    """A mean of scores of norm at most B balances ``ridge * theta``: nothing longer than B/ridge.
+
+    Steps along the gradient that leave the ridge out of their length grew to 1e98.
+    """
+    loss = resolve_loss(name)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 2))
+    y = X @ [2.0, -1.0] + rng.normal(size=200)
+    y = (y > 0.0) * 1.0 if loss.binary_response else y
+    scale = 0.8 if loss.needs_scale else None
+    for weights, method, ridge in product(WEIGHTS, ("auto", "gradient-descent"), (0.1, 10.0, 1e3)):
+        if isinstance(weights, dpfast.Schweppe) and not loss.needs_scale:
+            continue
+        fit = dpfast.fit(
+            X, y, name, privacy=50.0, scale=scale, weights=weights, method=method, ridge=ridge,
+            inference=False, noise=dpfast.SeededNoise(0),
+        )  # fmt: skip
+        bound = loss.psi_bound * weights.radius
+        if isinstance(weights, dpfast.Clip):
+            bound = weights.radius
+        assert np.linalg.norm(fit.params) <= 1.1 * bound / ridge, (weights, method, ridge)
+
+
+@pytest.mark.parametrize("step_size", [0.2, 1.0])
+def test_steps_that_must_diverge_are_refused(step_size):
+    X, y = np.ones((9, 1)), np.zeros(9)
+    base, pair = dpfast.baselines, dpfast.ApproxDP(1.0, 1e-6)
+    descent = dpfast.GradientDescent(step_size=step_size)
+    ledger = dpfast.Ledger(1.0)
+    for run in (
+        lambda **o: dpfast.fit(X, y, "huber", method=descent, privacy=1.0, scale=1.0, **o),
+        lambda **o: base.clipped_gradient_descent(
+            X, y, "squared", clip=1.0, privacy=1.0, step_size=step_size, **o
+        ),
+        lambda **o: base.dp_sgd(
+            X, y, "squared", clip=1.0, privacy=pair, step_size=step_size, sampling_rate=0.5,
+            steps=2, **o,
+        ),
+    ):  # fmt: skip
+        with pytest.raises(dpfast.InvalidInput, match=r"below 1/ridge = 0\.1"):
+            run(ridge=10.0, ledger=ledger)
+    assert ledger.entries == ()

@@ -1161,7 +1161,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "a missing residual scale is estimated by the median absolute deviation",
         "dpfast/regression.py",
         FIT_TESTS,
-        "        scale,\n        weights,\n        ridge,\n        method,\n",
+        "        request.coded_scale(scale),\n        weights,\n        ridge,\n        method,\n",
         "        scale if scale is not None or loss == 'logistic'\n"
         "        else float(np.median(np.abs(request.records.y))),\n"
         "        weights,\n        ridge,\n        method,\n",
@@ -1225,8 +1225,8 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the result holds on to the records",
         REQUEST,
         FIT_TESTS,
-        "            free_scale=free_scale,\n        )\n\n    def _coefficient_names",
-        "            free_scale=free_scale,\n"
+        "            columns=self.columns,\n        )\n\n    def _coefficient_names",
+        "            columns=self.columns,\n"
         "        ).keep(self.records)\n"
         "\n"
         "    def _coefficient_names",
@@ -1240,6 +1240,38 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "\n"
         "\n"
         "class Request:\n",
+    ),
+)
+
+TABLES = (
+    plant(
+        "levels-from-the-data",
+        "a categorical column has indicators of the levels that occur only",
+        "dpfast/data/schema.py",
+        ("tests/data/test_formula.py", "tests/data/test_schema.py"),
+        "        kept = [level for level in self.levels if every_level or level != self.reference]\n",
+        "        kept = [\n"
+        "            level\n"
+        "            for code, level in enumerate(self.levels)\n"
+        "            if (every_level or level != self.reference) and (codes == code).any()\n"
+        "        ]\n",
+    ),
+    plant(
+        "coding-keeps-the-table",
+        "the coding that a result carries holds on to the table",
+        "dpfast/data/coding.py",
+        ("tests/inference/test_predictions.py",),
+        "        values, names, bounds = self._encode(table, list(self.columns))\n",
+        "        vars(self)['table'] = table\n"
+        "        values, names, bounds = self._encode(table, list(self.columns))\n",
+    ),
+    plant(
+        "unit-from-the-data",
+        "a number is scaled by the largest that occurs",
+        "dpfast/data/schema.py",
+        ("tests/data/test_schema.py",),
+        "return np.asarray((clipped - self.location) / self.spread)",
+        "return np.asarray((clipped - self.location) / np.nanmax(abs(clipped), initial=1e-9))",
     ),
 )
 
@@ -3103,6 +3135,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *FLATTERING_CONVERSIONS,
     *MONEY,
     *DATA_DEPENDENT_BEHAVIOUR,
+    *TABLES,
     *STEERING_AND_BASELINES,
     *ONE_PARAMETER,
     *CODE_OF_LOSSES,
