@@ -194,8 +194,8 @@ def _check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:
     kind = getattr(dtype, "kind", None) or str(dtype)
     if kind == "S" or kind.lower().startswith(("binary", "large_binary")):
         raise InvalidInput(
-            f"column {described(name, text=True)} holds bytes (type {dtype}), and levels are text or whole numbers. "
-            "Decode it to text first."
+            f"column {described(name, text=True)} holds bytes (type {dtype}), and levels are text "
+            "or whole numbers. Decode it to text first."
         )
     is_number = len(kind) == 1 and kind in "iufb"
     is_number |= kind.lower().startswith(("int", "uint", "float", "double", "halffloat", "bool"))
@@ -364,8 +364,8 @@ class Schema:
         """The coding of these terms of the used columns; the response must be one column."""
         if response is not None and isinstance(self[response], Categorical):
             raise InvalidInput(
-                f"the response {described(response, text=True)} is declared categorical; declare it "
-                "Binary(positive=..., negative=...) for a logistic regression."
+                f"the response {described(response, text=True)} is declared categorical; declare "
+                "it Binary(positive=..., negative=...) for a logistic regression."
             )
         return Coding({name: self[name] for name in used}, terms, response, fit_intercept)
 

@@ -99,7 +99,8 @@ def coverage(level: float, alpha: float | None = None) -> float:
         if not 0.5 <= level < 1.0:
             raise InvalidInput(
                 "level is the coverage of an interval, from 0.5 to below 1, such as level=0.95; "
-                f"received {described(level)}. The probability of error is alpha, such as alpha=0.05."
+                f"received {described(level)}. The probability of error is alpha, such as "
+                "alpha=0.05."
             )
         return level
     if level != DEFAULT_LEVEL:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss, resolve_weighting
+from dpfast.models.losses import check_constant
 from dpfast.privacy.budget import GDP, Budget, amount
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -42,7 +42,6 @@ GROUP_RELATION = (
 )
 
 Array = NDArray[np.float64]
-Scale = TypeVar("Scale", float | None, float | FreeScale | None)
 
 
 class Request:
@@ -114,16 +113,14 @@ class Request:
         shape = self.n_covariates, self.fit_intercept
         return objective_of(*shape, loss, scale, weights, ridge, free_scale)
 
-    def coded_scale(self, scale: Scale) -> Scale:
+    def coded_scale(self, scale: float | FreeScale | None) -> Any:
         """A scale in the response's own units as one of the coded response."""
         spread = 1.0 if self.coding is None else self.coding.response_units()[1]
-        if spread == 1.0:
+        if scale is None or spread == 1.0:
             return scale
         if isinstance(scale, FreeScale):
             return FreeScale(scale.low / spread, scale.high / spread, scale.start / spread)
-        if isinstance(scale, (int, float)) and not isinstance(scale, bool) and 0 < scale < math.inf:
-            return scale / spread
-        return scale  # none, or refused later as it was given
+        return check_constant(scale, "scale", "public residual scale, in the units of y") / spread
 
     def check_response(self, loss: Loss) -> None:
         """Refuse a response that a schema codes otherwise than a loss of labels 0 and 1 needs."""

@@ -25,6 +25,17 @@ from dpfast.kernels.linalg import intervals
 __all__ = ["Fit"]
 
 
+def _numbers(X: Any) -> NDArray[np.float64]:
+    """An array of numbers; what is none is refused without being quoted."""
+    try:
+        return np.asarray(X, dtype=float)
+    except (ValueError, TypeError):
+        raise InvalidInput(
+            f"X must be a table or an array of numbers; received a {type(X).__name__} of something "
+            "else, or rows of different lengths."
+        ) from None
+
+
 class Fit:
     """A fitted model.  Holds no records and nothing about them that was not paid for.
 
@@ -263,7 +274,7 @@ class Fit:
                     f"it was. Pass a table with the columns {self.coding.covariate_columns}, in "
                     f"their own units; received {type(X).__name__}."
                 )
-            X = np.asarray(X, dtype=float)
+            X = _numbers(X)
         elif self.coding is not None:
             X = self.coding.covariates(X)
         elif self._columns is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import dpfast
 from dpfast import Binary, Categorical, Numeric, Schema
+from dpfast.cli import main
 
 N = 400
 SCHEMA = Schema(
@@ -139,6 +141,10 @@ def test_a_fit_of_arrays_takes_arrays():
     X, y = SCHEMA.encode(TABLE, ["age", "years"], response="wage").arrays()
     result = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, names=["age", "years"])
     assert result.predict(X).shape == (N,)
+    for bad in ([["patient 4711", 1.0]], [[1.0], [2.0, 3.0]], [[object(), 1.0]]):
+        with pytest.raises(dpfast.InvalidInput, match="an array of numbers") as caught:
+            result.predict(bad)
+        assert "4711" not in str(caught.value) and caught.value.__cause__ is None
     with pytest.raises(dpfast.InvalidInput, match="made from arrays"):
         result.predict(TABLE)
 
@@ -162,7 +168,11 @@ CODED = SCHEMA.encode(TABLE, ["age", "sex"], response="wage")
 def test_the_scale_is_in_the_units_of_the_response(free):
     """The same noise gives the same fit as the coded scale on plain arrays, which have no units."""
     X, y = CODED.arrays()
-    own, coded = (1.5, 0.3) if not free else (dpfast.FreeScale(0.5, 50), dpfast.FreeScale(0.1, 10))
+    own, coded = (
+        (np.float32(1.5), 0.3)
+        if not free
+        else (dpfast.FreeScale(0.5, 50), dpfast.FreeScale(0.1, 10))
+    )
     results = [
         dpfast.fit(*data, "log-cosh", privacy=1.0, scale=scale, noise=dpfast.SeededNoise(0))
         for data, scale in (((CODED, None), own), ((X, y), coded))
@@ -259,3 +269,40 @@ def test_misuse_of_a_design_is_refused():
     for bad in (-1.0, 0.0, True, "1"):
         with pytest.raises(dpfast.InvalidInput, match="scale must"):
             dpfast.fit(CODED, None, "huber", privacy=1.0, scale=bad)
+
+
+@pytest.mark.parametrize("terms", [["--formula", "wage ~ age + sex"], ["--response", "wage"]])
+def test_the_command_line_takes_the_scale_in_the_units_of_the_response(tmp_path, terms, capsys):
+    """With a formula and without: one conversion."""
+    if terms[0] == "--formula":
+        pytest.importorskip("formulaic")
+    schema = Schema({name: SCHEMA[name] for name in ("wage", "age", "sex")})
+    (tmp_path / "schema.toml").write_text(schema.to_toml())
+    np.savez(tmp_path / "data.npz", **{name: TABLE[name] for name in schema.columns})
+    files = [str(tmp_path / "data.npz"), "--schema", str(tmp_path / "schema.toml")]
+    options = ["--scale", "1.5", "--mu", "1", "--seed", "0", "--json"]
+    assert main(["fit", *files, *terms, *options]) == 0
+    params = json.loads(capsys.readouterr().out)["params"]
+    own = dpfast.fit(
+        CODED, None, "log-cosh", privacy=1.0, scale=1.5, noise=dpfast.SeededNoise(0)
+    ).params
+    np.testing.assert_allclose(params, own, rtol=1e-9)
+
+
+def test_persons_with_several_rows_keep_the_coding():
+    result = dpfast.fit(
+        CODED, None, "log-cosh", privacy=1.0, scale=1.5, group=np.arange(N) // 2, group_size=2
+    )
+    assert result.coding is CODED.coding
+    assert np.isfinite(result.predict(TABLE)).all()
+
+
+def test_a_formula_without_intercept_and_an_objective_with_one_do_not_mix():
+    pytest.importorskip("formulaic")
+    from dpfast.data.formula import design_from_formula
+    from dpfast.models import Mallows, Objective, resolve_loss
+
+    design = design_from_formula("wage ~ sex - 1", TABLE, SCHEMA)
+    objective = Objective(resolve_loss("tukey"), Mallows(2.0), 2, scale=1.0)
+    with pytest.raises(dpfast.InvalidInput, match="its formula drops it"):
+        dpfast.minimize(design, None, objective, privacy=1.0)
