@@ -68,8 +68,9 @@ class CompiledFit:
     def __init__(self, X: np.ndarray, y: np.ndarray, *, scale: float, mu: float) -> None:
         module = arithmetic()
         n, q = X.shape
-        p, method = q + 1, Newton()
+        p = q + 1
         objective = Objective(LogCosh(), Mallows(p**0.5), q, scale=scale)
+        method = Newton().settled(objective, n, mu)
         n_steps, schedule = method.defaults(objective, n, mu)
         budgets = plan_steps(method, objective, mu, schedule, n_steps, inference=True)
         layout = Layout.of(Records(X, y, None), p)

@@ -181,10 +181,9 @@ class Request:
                 units[-1] *= self.coding.response_units()[1]
             theta, path, names = theta * units, path * units, (*names, "scale")
             if covariance is not None:
-                covariance = Covariance(
-                    covariance.matrix * np.outer(units, units),
-                    covariance.n_floored,
-                    covariance.unfinished * units,
+                covariance = covariance._replace(
+                    matrix=covariance.matrix * np.outer(units, units),
+                    unfinished=covariance.unfinished * units,
                 )
         return Fit(
             params=theta,

@@ -193,7 +193,7 @@ class Fit:
         covariance = self._covariance
         if covariance is None:
             return ()
-        found = []
+        found = list(covariance.remarks)
         if covariance.n_floored:
             found.append(
                 f"{covariance.n_floored} of {len(self.params)} curvature directions are hidden "
@@ -202,7 +202,7 @@ class Fit:
             )
         with np.errstate(all="ignore"):
             ratio = float(np.max(covariance.unfinished / (1.96 * self.bse)))
-        if not ratio <= 1.0:
+        if covariance.unfinished.any() and not ratio <= 1.0:
             found.append(
                 f"the optimiser had not finished: an estimated {ratio:.2g} half-widths of error "
                 "remain. Use more steps, a larger budget, or a start nearer the solution."

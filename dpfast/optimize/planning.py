@@ -83,6 +83,8 @@ def choose_method(
             f"{objective.curvature_refusal()}, which {described(chosen, text=True)} needs. Use "
             f'method="gradient-descent"{remedy}.'
         )
+    if isinstance(chosen, Newton):
+        chosen = chosen.settled(objective, n, mu)
     return chosen, reason
 
 

@@ -50,6 +50,9 @@ class Trajectory(NamedTuple):
         Public damping of a double-noise run, 0 for the other methods.
     direction_scales : list of float or None
         Noise standard deviation of each step's released direction, if there is one.
+    yardstick : ndarray of shape (p, p) or None
+        Of a Newton run: in it the squared length of a step is the mean squared change of the
+        linear predictor, in units in which curvatures change (log odds; scales).
     """
 
     method: str
@@ -65,3 +68,4 @@ class Trajectory(NamedTuple):
     early_ridges: Sequence[float] = ()
     damping: float = 0.0
     direction_scales: list[float] | None = None
+    yardstick: NDArray[np.float64] | None = None

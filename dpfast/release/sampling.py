@@ -11,6 +11,7 @@ from dpfast.curator import Curator, StepBudget
 from dpfast.kernels.linalg import sandwich as sandwich_covariance
 from dpfast.optimize import Newton
 from dpfast.optimize.planning import plan_steps
+from dpfast.optimize.schedules import resolve_schedule
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.release.request import ReleaseRequest
@@ -33,9 +34,11 @@ def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> Sandwich:
     total = GDP.within(budget)
     curator = request.curator(Ledger(total))
     objective = curator.objective
-    optimiser = Newton()
+    optimiser = Newton().settled(objective, request.n, total.mu)
     n_steps, schedule = optimiser.defaults(objective, request.n, total.mu)
-    budgets = plan_steps(optimiser, objective, total.mu, schedule, n_steps, True)
+    budgets = plan_steps(
+        optimiser, objective, total.mu, resolve_schedule(schedule, schedule), n_steps, True
+    )
     for step in budgets:
         curator.plan(step)
     return Sandwich(curator, optimiser, budgets)
