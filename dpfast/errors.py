@@ -19,6 +19,7 @@ __all__ = [
     "LedgerClosed",
     "LedgerCorrupted",
     "MissingBound",
+    "NotConverged",
     "RecordsUnavailable",
     "SimulationWarning",
     "UnsupportedConversion",
@@ -37,6 +38,10 @@ class InvalidInput(DpfastError, ValueError):
 
 class MissingBound(InvalidInput):
     """A public bound is needed and was not passed; it is never estimated from the data."""
+
+
+class NotConverged(DpfastError, RuntimeError):
+    """A comparison without privacy found no minimum; nothing private raises it."""
 
 
 class InvalidBudget(DpfastError, ValueError):

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Curator
 from dpfast.curator.gradients import GradientCurator
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, NotConverged
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.request import Request, checked_free_scale, checked_start
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.models import FreeScale, Loss, Objective, Weighting
 from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.optimize.exact import nonprivate_minimum, split_singular
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 
@@ -26,6 +26,15 @@ __all__ = [
     "nonprivate_fit",
     "nonprivate_minimize",
 ]
+
+#: What a mean score may be where rounding forbids less: far below a standard error.
+ROUNDING_SCORE = 1e-6
+
+NOT_DETERMINED = (
+    "{} coefficients are not determined by these data, and their standard errors are missing. "
+    "Leave out collinear or constant covariates, pass ridge=..., or choose a loss whose curvature "
+    "does not vanish."
+)
 
 
 def nonprivate_fit(
@@ -39,11 +48,31 @@ def nonprivate_fit(
     ridge: float = 0.0,
     names: Sequence[str] | None = None,
     tolerance: float = 1e-10,
-    max_steps: int = 200,
+    max_steps: int = 1000,
 ) -> Fit:
     """Fit the objective of :func:`dpfast.fit` exactly: **not private**, for comparison only.
 
     Majorise-minimise steps from zero until Newton's steps take over; ordinary sandwich errors.
+
+    Parameters
+    ----------
+    X, y, loss, scale, fit_intercept, weights, ridge, names
+        As in :func:`dpfast.fit`.
+    tolerance : float
+        The mean score is zero when no entry exceeds this times the root mean square of the
+        records' own (1e-6 of it where rounding forbids more).
+    max_steps : int
+
+    Returns
+    -------
+    Fit
+        Coefficients that the data do not determine (collinear columns, say) have the standard
+        error NaN, and ``warnings`` says so.
+
+    Raises
+    ------
+    NotConverged
+        If no minimum was found.  Only functions without privacy may raise on values.
 
     Privacy
     -------
@@ -59,58 +88,35 @@ def nonprivate_fit(
             f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
             "method. Use dpfast.nonprivate_minimize."
         )
-    n, p = request.n, objective.dimension
     curator = request.curator(objective, Ledger(1.0))
-    theta = np.zeros(p)
+    start = np.zeros(objective.dimension)
     if objective.free_scale is not None:
-        theta[-1] = objective.free_scale.start / objective.free_scale.factor
-    identity = np.eye(p)
-    value = curator.nonprivate_loss(theta) + 0.5 * ridge * theta @ theta
-    iterates = [theta]
-    for _ in range(max_steps):
-        gradient, hessian, _ = curator.nonprivate_sums(theta)
-        gradient = gradient + ridge * theta
-        for majorize in (False, True):
-            if majorize and objective.free_scale is not None:
-                candidate = _scale_step(curator, theta)
-            else:
-                if majorize:
-                    _, hessian, _ = curator.nonprivate_sums(theta, majorize=True)
-                step = np.linalg.lstsq(hessian + ridge * identity, gradient, rcond=None)[0]
-                candidate = objective.project(theta - step)
-            new_value = curator.nonprivate_loss(candidate) + 0.5 * ridge * candidate @ candidate
-            if new_value <= value:
-                break
-        else:
-            break  # not even the majorising step improves: rounding level
-        step, theta, value = candidate - theta, candidate, new_value
-        iterates.append(theta)
-        if np.abs(step).max() <= tolerance * (1.0 + np.abs(theta).max()):
-            break
-    _, hessian, meat = curator.nonprivate_sums(theta)
-    inverse = np.linalg.pinv(hessian + ridge * identity)
-    covariance = inverse @ meat @ inverse / n
+        start[-1] = objective.free_scale.start / objective.free_scale.factor
+    found = nonprivate_minimum(curator, start, tolerance, max_steps)
+    if not found.score <= max(tolerance, ROUNDING_SCORE):
+        raise NotConverged(
+            f"no minimum of {objective!r} was found in {max_steps} steps. It may not exist: of a "
+            "logistic regression it does not where covariates separate the classes, or a class is "
+            "absent. Pass ridge=..., leave covariates out, or raise max_steps."
+        )
+    inverse, lost = split_singular(found.hessian)
+    covariance = inverse @ found.meat @ inverse / request.n
+    covariance[lost] = covariance[:, lost] = np.nan
     return request.fit(
-        theta,
+        found.iterates[-1],
         model=repr(objective),
-        method=f"Newton, {len(iterates) - 1} exact steps",
-        privacy=NOT_PRIVATE._replace(n=n),
-        iterates=iterates,
+        method=f"Newton, {len(found.iterates) - 1} exact steps",
+        privacy=NOT_PRIVATE._replace(n=request.n),
+        iterates=found.iterates,
         binary_response=objective.loss.binary_response,
-        covariance=Covariance((covariance + covariance.T) / 2.0, 0, np.zeros(p)),
+        covariance=Covariance(
+            (covariance + covariance.T) / 2.0,
+            0,
+            np.zeros(objective.dimension),
+            remarks=(NOT_DETERMINED.format(int(lost.sum())),) if lost.any() else (),
+        ),
         objective=objective,
     )
-
-
-def _scale_step(curator: Curator, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Majorise-minimise steps of a joint loss, in the coefficients and then in the scale."""
-    gradient, curvature, _ = curator.nonprivate_sums(theta, majorize=True)
-    step = np.linalg.lstsq(curvature[:-1, :-1], gradient[:-1], rcond=None)[0]
-    theta = np.append(theta[:-1] - step, theta[-1])
-    gradient, curvature, _ = curator.nonprivate_sums(theta, majorize=True)
-    squared = 1.0 - 2.0 * gradient[-1] / (curvature[-1, -1] * theta[-1])
-    theta[-1] *= max(squared, 1e-4) ** 0.5
-    return curator.objective.project(theta)
 
 
 def nonprivate_minimize(

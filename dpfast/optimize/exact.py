@@ -1,0 +1,143 @@
+"""The exact minimum of a convex objective: **not private**, for comparison only."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+
+__all__ = ["Minimum", "nonprivate_minimum", "split_singular"]
+
+Array = NDArray[np.float64]
+
+#: Eigenvalues of a curvature with unit diagonal that are zero but for rounding.
+SINGULAR = 1e-13
+
+#: Part of its slope by which a Newton step must lower the loss; half where the model is exact.
+SUFFICIENT = 0.1
+
+#: Relative changes of the loss below this are rounding, and the gradient decides instead.
+ROUNDING = 1e-12
+
+#: Newton steps that are longer carry no information, and could overflow.
+LONGEST = 1e100
+
+
+class Minimum(NamedTuple):
+    """Where the search ended.
+
+    Attributes
+    ----------
+    iterates : list of ndarray of shape (p,)
+        Start and every step after it.
+    hessian, meat : ndarray of shape (p, p)
+        At the last iterate, the ridge included.
+    score : float
+        Largest entry of the gradient, each relative to the root mean square of the records' own.
+    """
+
+    iterates: list[Array]
+    hessian: Array
+    meat: Array
+    score: float
+
+
+class _Point:
+    """A parameter with its penalised loss and derivatives."""
+
+    def __init__(self, curator: Curator, theta: Array) -> None:
+        ridge = curator.objective.ridge
+        gradient, hessian, self.meat = curator.nonprivate_sums(theta)
+        self.theta = theta
+        self.value = curator.nonprivate_loss(theta) + 0.5 * ridge * float(theta @ theta)
+        self.gradient = gradient + ridge * theta
+        self.hessian = hessian + ridge * np.eye(len(theta))
+        self.free = _inside(curator, theta, self.gradient)
+        scale = np.sqrt(self.meat.diagonal()) + ridge * np.abs(theta)
+        moving = self.free & (self.gradient != 0.0)
+        with np.errstate(divide="ignore"):
+            scores = np.abs(self.gradient[moving]) / scale[moving]
+        self.score = float(scores.max(initial=0.0))
+
+
+def nonprivate_minimum(curator: Curator, start: Array, tolerance: float, max_steps: int) -> Minimum:
+    """Newton's steps where they lower the loss as they promise, majorising steps elsewhere.
+
+    Both descend, so nothing diverges; the gradient says when to stop, because steps are short,
+    too, where every residual is beyond the corner of the loss and the curvature vanishes.
+    """
+    point = _Point(curator, curator.objective.project(start))
+    iterates = [point.theta]
+    while point.score > tolerance and len(iterates) <= max_steps:
+        for step in (_newton, _majorize):
+            theta = step(curator, point)
+            if theta is not None:
+                candidate = _Point(curator, theta)
+                if _improves(point, candidate, step is _newton):
+                    break
+        else:
+            break  # no step improves: rounding level, or no minimum
+        point = candidate
+        iterates.append(point.theta)
+    return Minimum(iterates, point.hessian, point.meat, point.score)
+
+
+def split_singular(matrix: Array) -> tuple[Array, Array]:
+    """Pseudo-inverse, and which coordinates no other combination of directions determines.
+
+    The units of the columns have no part in it: eigenvalues are those of the matrix with unit
+    diagonal.
+    """
+    diagonal = np.sqrt(matrix.diagonal())
+    units = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
+    values, vectors = np.linalg.eigh(units[:, None] * matrix * units)
+    lost = values <= SINGULAR * len(matrix)
+    kept = vectors[:, ~lost]
+    inverse = units[:, None] * ((kept / values[~lost]) @ kept.T) * units
+    return inverse, (vectors[:, lost] ** 2).sum(axis=1) > 1e-8
+
+
+def _inside(curator: Curator, theta: Array, gradient: Array) -> NDArray[np.bool_]:
+    """Coordinates that may move downhill: all but a scale that is at its bound."""
+    downhill = curator.objective.project(theta - np.sign(gradient) * 1e-6 * np.abs(theta))
+    free = np.ones(len(theta), dtype=bool)
+    if curator.objective.free_scale is not None:
+        free[-1] = downhill[-1] != theta[-1]
+    return free
+
+
+def _improves(old: _Point, new: _Point, newton: bool) -> bool:
+    slope = float(old.gradient @ (old.theta - new.theta))
+    if slope <= ROUNDING * abs(old.value):
+        return new.score < old.score
+    return new.value <= old.value - (SUFFICIENT * slope if newton else 0.0)
+
+
+def _newton(curator: Curator, point: _Point) -> Array | None:
+    """A full step among the free coordinates, or None where the curvature cannot say."""
+    free = point.free
+    inverse, lost = split_singular(point.hessian[np.ix_(free, free)])
+    step = np.zeros_like(point.theta)
+    step[free] = inverse @ point.gradient[free]
+    if lost.any() or not np.abs(step).max() < LONGEST:
+        return None
+    return curator.objective.project(point.theta - step)
+
+
+def _majorize(curator: Curator, point: _Point) -> Array:
+    """A step of iteratively reweighted least squares; with a free scale, one in each of the two."""
+    theta, objective = point.theta, curator.objective
+    if objective.free_scale is None:
+        _, curvature, _ = curator.nonprivate_sums(theta, majorize=True)
+        curvature = curvature + objective.ridge * np.eye(len(theta))
+        return np.asarray(theta - split_singular(curvature)[0] @ point.gradient)
+    gradient, curvature, _ = curator.nonprivate_sums(theta, majorize=True)
+    step = split_singular(curvature[:-1, :-1])[0] @ gradient[:-1]
+    theta = np.append(theta[:-1] - step, theta[-1])
+    gradient, curvature, _ = curator.nonprivate_sums(theta, majorize=True)
+    squared = 1.0 - 2.0 * gradient[-1] / (curvature[-1, -1] * theta[-1])
+    theta[-1] *= max(squared, 1e-4) ** 0.5
+    return objective.project(theta)
