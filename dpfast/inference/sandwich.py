@@ -282,6 +282,7 @@ def _last_step(
     before = np.maximum(noise.diagonal() - size**2 * own, 0.0) / max(1.0 - size, 0.1) ** 2
     visible = np.abs(step) > VISIBLE * np.sqrt(own + before)
     left = np.abs(step - taken) + min(1.0, trajectory.curvature_change) * np.abs(taken)
+    assert trajectory.yardstick is not None  # every run that keeps its answers has one
     length = float(step @ trajectory.yardstick @ step)
     return visible * left, (LONG_STEP,) if not length <= LONGEST**2 else ()
 
