@@ -27,7 +27,7 @@ def real_array(value: Any, name: str) -> NDArray[np.float64]:
 def real_number(value: Any, name: str) -> float:
     """A public argument as a float; what is no real number is refused unseen."""
     try:
-        if not hasattr(value, "__len__"):  # text and arrays have one
+        if not hasattr(value, "__len__") or getattr(value, "shape", None) == ():  # no text, no list
             return float(value)
     except Exception:
         pass  # raised below without its context, which may quote a value
@@ -36,6 +36,6 @@ def real_number(value: Any, name: str) -> float:
 
 def flag(value: Any, name: str) -> bool:
     """A public argument that is True or False (1 or 0)."""
-    if isinstance(value, (bool, int, np.bool_)):
+    if isinstance(value, (bool, np.bool_)) or (type(value) is int and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{name} must be True or False; received {described(value)}.")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.gradients import GradientCurator
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.progress import watched
 from dpfast.inference.request import Request, charge_shared, checked_start
@@ -150,7 +150,9 @@ def minimize(
     (3,)
     """
     if select not in SELECTIONS:
-        raise InvalidInput(f"select must be one of {SELECTIONS}; received {select!r}.")
+        raise InvalidInput(
+            f"select must be one of {SELECTIONS}; received {described(select, text=True)}."
+        )
     condition = None if kl is None else KL(*kl).checked()
     total = _total(privacy, select)
     own = isinstance(objective, PerRecordObjective)
@@ -270,7 +272,7 @@ def _choose(
     else:
         raise InvalidInput(
             'method must be "auto", "adaptive", "spider", "proximal" or one of their settings; '
-            f"received {method!r}."
+            f"received {described(method, text=True)}."
         )
     if isinstance(chosen, Spider) and kl is None:
         raise InvalidInput(
@@ -311,6 +313,6 @@ def _parameter_names(
     if len(names) != target.dimension or not all(isinstance(name, str) for name in names):
         raise InvalidInput(
             f"names must be {target.dimension} strings, one for each parameter; received "
-            f"{list(names)!r}."
+            f"{described(names)}."
         )
     return tuple(names)

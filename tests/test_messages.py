@@ -62,8 +62,13 @@ def public_arguments() -> set[str]:
     modules = [dpfast, *(import_module(f"dpfast.{m}") for m in ("baselines", "audit", "plots"))]
     things = [getattr(module, name) for module in modules for name in dir(module) if name[0] != "_"]
     # importing the estimators would import scikit-learn
-    estimators = ast.parse((PACKAGE / "estimators.py").read_text(encoding="utf-8"))
-    theirs = {node.arg for node in ast.walk(estimators) if isinstance(node, ast.arg)}
+    estimators = [
+        ast.parse(path.read_text(encoding="utf-8"))
+        for path in (PACKAGE / "estimators").glob("*.py")
+    ]
+    theirs = {
+        node.arg for tree in estimators for node in ast.walk(tree) if isinstance(node, ast.arg)
+    }
     return theirs.union(*map(parameters_of, things))
 
 

@@ -158,18 +158,6 @@ NOT_CALLED = {
 NOT_RETURNING = {"open_parquet", "bayesopt.sklearn_losses"}
 
 
-#: Arguments whose messages are written in ``privacy/budget.py``, ``models/nonconvex.py``,
-#: ``minimization.py`` and ``data/formula.py``, which still show what they received.
-NOT_YET = {
-    *[(name, "privacy") for name, given in CALLS.items() if "privacy" in given],
-    ("ApproxDP", "epsilon"), ("ApproxDP", "delta"), ("GDP", "mu"), ("ZCDP", "rho"),
-    ("PureDP", "epsilon"), ("Ledger", "total"), ("plan", "mu"), ("bayesopt.TrainingCost", "cost"),
-    *[("PerRecordObjective", p) for p in ("gradients", "dimension", "losses", "block_rows")],
-    ("one_hidden_layer", "hidden"), ("phase_retrieval", "n_covariates"),
-    ("minimize", "method"), ("minimize", "select"), ("fit_formula", "formula"),
-}  # fmt: skip
-
-
 def public(name):
     room, _, last = name.rpartition(".")
     return getattr({"": dpfast, "baselines": baselines, "bayesopt": bayesopt}[room], last)
@@ -214,7 +202,7 @@ def test_the_arguments_are_right(name):
 
 @pytest.mark.parametrize(
     ("name", "parameter"),
-    [(name, p) for name in CALLS for p in parameters_of(name) if (name, p) not in NOT_YET],
+    [(name, p) for name in CALLS for p in parameters_of(name)],
 )
 def test_an_argument_that_is_data(name, parameter, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a path of "patient 4711" is a file

@@ -64,6 +64,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.vectors.RecordValues.keep": "moves values to the caller's own file; tests of "
     "resumed searches read it",
     "dpfast.privacy.budget.amount": "makes budgets; takes no records",
+    "dpfast.privacy.budget.checked_numbers": "looks at the numbers of budgets; takes no records",
     "dpfast.curator.vectors.checked_values": "copies values for the Curator; checks shapes only",
     "dpfast.curator.selection": "releases the best of a secret number of pure-DP trials, which is "
     "no Gaussian answer to replay; its likelihood ratios are computed exactly in tests/bayesopt",

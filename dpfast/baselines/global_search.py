@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from dpfast.arguments import real_array
+from dpfast.arguments import real_array, real_number
 from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.covariance import RBF, Covariance
@@ -87,7 +87,7 @@ def global_search(
             "covariance must be one of dpfast.bayesopt's, such as RBF(length_scales); received an "
             f"object of type {type(covariance).__name__}."
         )
-    exploration = float(exploration)
+    exploration = real_number(exploration, "exploration")
     if not 0.0 <= exploration < np.inf:
         raise InvalidInput(
             f"exploration must be at least 0 and finite; received {described(exploration)}."

@@ -166,12 +166,12 @@ def _as_pair(privacy: Budget | float, delta: float | None) -> ApproxDP:
         return budget
     if isinstance(budget, PureDP):
         raise InvalidBudget(
-            f"Gaussian noise cannot honour {described(budget)}: it is never pure-epsilon DP. Pass "
+            f"Gaussian noise cannot honour {described(privacy)}: it is never pure-epsilon DP. Pass "
             "ApproxDP(epsilon, delta)."
         )
     if delta is None:
         raise InvalidInput(
-            f"DP-SGD promises one pair (epsilon, delta), and {described(budget)} has no delta. "
+            f"DP-SGD promises one pair (epsilon, delta), and {described(privacy)} has no delta. "
             "Pass privacy=ApproxDP(epsilon, delta), or delta=... for the pair that it implies "
             "there."
         )

@@ -29,6 +29,7 @@ class RecordGradients:
 
     def __init__(self, objective: PerRecordObjective, records: Records) -> None:
         self._objective = objective
+        records.blocks()  # refused, while nothing is spent, where records never leave their workers
         self._records = records
         self._compiled: CompiledGradients | None = None
         if not objective.vectorized and records.n >= COMPILE_FROM:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpfast.data.coding import Coding, Design, Encoded, Factor, Main
 from dpfast.data.columns import column
 from dpfast.data.schema import Categorical, Column, Schema
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["coding_from_formula", "design_from_formula"]
 
@@ -63,6 +63,8 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
         raise ImportError(
             "formulas need the formulaic package: pip install 'dpfast[tables]'."
         ) from error
+    if type(formula) is not str:  # a NumPy string is an entry of an array
+        raise InvalidInput(f"formula must be a string; received {described(formula)}.")
     try:
         parsed = Formula(formula)
     except Exception as error:  # its parser raises many kinds

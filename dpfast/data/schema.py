@@ -175,6 +175,8 @@ class Categorical(Column):
 
 def _known(known: dict[Any, int], label: Any, outside: int) -> int:
     try:
+        if isinstance(label, bytes):  # as files keep text that they do not call text
+            label = label.decode()
         return known.get(label, outside)
     except Exception:  # not hashable, or not to be compared: not a level
         return outside
@@ -192,11 +194,6 @@ def _check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:
     """Refuse a column of a type that no level can be of; types are public."""
     dtype = getattr(values, "dtype", getattr(values, "type", None))  # Arrow: type
     kind = getattr(dtype, "kind", None) or str(dtype)
-    if kind == "S" or kind.lower().startswith(("binary", "large_binary")):
-        raise InvalidInput(
-            f"column {described(name, text=True)} holds bytes (type {dtype}), and levels are text "
-            "or whole numbers. Decode it to text first."
-        )
     is_number = len(kind) == 1 and kind in "iufb"
     is_number |= kind.lower().startswith(("int", "uint", "float", "double", "halffloat", "bool"))
     matching = [level for level in levels if not isinstance(level, str) or _other_kinds(level)]

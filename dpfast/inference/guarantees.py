@@ -139,7 +139,10 @@ class Guarantee(NamedTuple):
         if isinstance(self.total, ApproxDP):
             return [(self.total.epsilon, self.total.delta)]
         deltas = [1e-6] if self.n < 2 else [1.0 / self.n**2, 1e-6]
-        return [(self.epsilon(delta), delta) for delta in deltas]
+        try:
+            return [(self.epsilon(delta), delta) for delta in deltas]
+        except InvalidBudget:  # mu beyond what has a pair: a promise of nothing, still printable
+            return [(math.inf, delta) for delta in deltas]
 
     def explain(self, delta: float = 1e-6) -> str:
         """The guarantee in plain words: what an attacker can do at best.

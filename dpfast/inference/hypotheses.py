@@ -95,26 +95,25 @@ def coverage(level: float, alpha: float | None = None) -> float:
     Below one half is refused: whoever asks for it means the other of the two.
     """
     if alpha is None:
-        level = real_number(level, "level")
-        if not 0.5 <= level < 1.0:
+        if not 0.5 <= real_number(level, "level") < 1.0:
             raise InvalidInput(
                 "level is the coverage of an interval, from 0.5 to below 1, such as level=0.95; "
                 f"received {described(level)}. The probability of error is alpha, such as "
                 "alpha=0.05."
             )
-        return level
+        return float(level)
     if level != DEFAULT_LEVEL:
         raise InvalidInput(
             f"level is the coverage and alpha is 1 - level; received level={described(level)} "
             f"and alpha={described(alpha)}. Pass one of them."
         )
-    alpha = real_number(alpha, "alpha")
-    if not (0.0 < alpha <= 0.5 and 1.0 - alpha < 1.0):
+    error = real_number(alpha, "alpha")
+    if not (0.0 < error <= 0.5 and 1.0 - error < 1.0):
         raise InvalidInput(
             "alpha is the probability of error, above 0 and at most 0.5, such as alpha=0.05; "
             f"received {described(alpha)}. The coverage is level, such as level=0.95."
         )
-    return 1.0 - alpha
+    return 1.0 - error
 
 
 def half_width(level: float) -> float:

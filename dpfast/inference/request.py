@@ -21,7 +21,7 @@ from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss, resolve_weighting
 from dpfast.models.losses import check_constant
-from dpfast.privacy.budget import GDP, Budget, amount
+from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 
@@ -258,18 +258,9 @@ def charge_shared(
 def refuse_unpayable(
     ledger: Ledger | None, privacy: Budget | float, total: Budget, label: str
 ) -> None:
-    """Refuse what the ledger cannot pay, before work that has to come before the charge.
-
-    By rounded sums, in favour of the request: :func:`charge_shared` decides exactly.
-    """
-    if ledger is None:
-        return
-    spent: Budget = _checked_ledger(ledger).spent
-    trial = Ledger(ledger.total)
-    if any(spent.values()):
-        less = [value * (1.0 - 2.0**-40) for value in spent.values()]
-        trial.charge(amount(type(spent), *less), "earlier charges")
-    trial.charge(_spend(ledger, privacy, total), label)
+    """Refuse what the ledger cannot pay, before work that has to come before the charge."""
+    if ledger is not None:
+        _checked_ledger(ledger).check(_spend(ledger, privacy, total), label)
 
 
 def _spend(ledger: Ledger, privacy: Budget | float, total: Budget) -> Budget:
@@ -281,7 +272,7 @@ def _checked_ledger(ledger: Any) -> Ledger:
     if not isinstance(ledger, Ledger):
         raise InvalidInput(
             "ledger must be a dpfast.Ledger, such as dpfast.Ledger.open(path), or None; received "
-            f"an object of type {type(ledger).__name__}."
+            f"{described(ledger)}."
         )
     return ledger
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.data.coding import Coding, columns_by_name, is_table
-from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import (
     Contrast,
@@ -185,7 +185,8 @@ class Fit:
         elif isinstance(name, (int, np.integer)) and 0 <= name < len(self.params):
             return int(name)
         raise InvalidInput(
-            f"a coefficient is one of {list(self.names)} or its position; received {name!r}."
+            f"a coefficient is one of {list(self.names)} or its position; received "
+            f"{described(name, text=True)}."
         )
 
     @property

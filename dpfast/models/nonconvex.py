@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_gradients import CompiledGradients, compiled_gradients
 from dpfast.models.losses import check_constant
 
@@ -46,7 +46,7 @@ class KL(NamedTuple):
         check_constant(self.gamma, "gamma", "the constant of the KL condition")
         check_constant(self.kappa, "kappa", "the exponent of the KL condition")
         if not self.kappa >= 1.0:
-            raise InvalidInput(f"kappa must be at least 1; received {self.kappa!r}.")
+            raise InvalidInput(f"kappa must be at least 1; received {described(self.kappa)}.")
         return KL(float(self.gamma), float(self.kappa))
 
     def excess(self, norm: float) -> float:
@@ -128,7 +128,7 @@ class PerRecordObjective:
         if not callable(gradients) or (losses is not None and not callable(losses)):
             raise InvalidInput(
                 "gradients (and losses, if given) must be functions of (theta, X, y); received "
-                f"{gradients!r} and {losses!r}."
+                f"{described(gradients)} and {described(losses)}."
             )
         for label, value in (("dimension", dimension), ("block_rows", block_rows)):
             if (
@@ -136,7 +136,9 @@ class PerRecordObjective:
                 or not isinstance(value, (int, np.integer))
                 or not 1 <= value <= 10**8
             ):
-                raise InvalidInput(f"{label} must be a positive whole number; received {value!r}.")
+                raise InvalidInput(
+                    f"{label} must be a positive whole number; received {described(value)}."
+                )
         self.gradients = gradients
         self.losses = losses
         self.dimension = int(dimension)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import real_number
 from dpfast.curator import Curator, JointAnswer, StepBudget
 from dpfast.curator.steps import curvature_receipt
 from dpfast.errors import InvalidInput, described
@@ -42,7 +43,7 @@ class GradientDescent:
         if isinstance(step_size, str):
             known = step_size == "estimated"
         else:
-            step_size = None if step_size is None else float(step_size)
+            step_size = None if step_size is None else real_number(step_size, "step_size")
             known = step_size is None or 0.0 < step_size < float("inf")
         if not known:
             raise InvalidInput(

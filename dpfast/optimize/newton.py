@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step, floored_step, squared_distance
 from dpfast.models import Objective
 from dpfast.optimize.damping import AveragingTail, Situation, StepRule
@@ -80,12 +80,12 @@ class Newton:
         if min(newton_steps or 0, gradient_steps) < 0:
             raise InvalidInput(
                 "newton_steps and gradient_steps must be at least 0; received "
-                f"{newton_steps!r} and {gradient_steps!r}."
+                f"{described(newton_steps)} and {described(gradient_steps)}."
             )
         if not (floor >= 0.0 and early_ridge >= 0.0 and (max_step is None or max_step > 0.0)):
             raise InvalidInput(
                 "floor and early_ridge must be at least 0 and max_step positive; received "
-                f"{floor!r}, {early_ridge!r} and {max_step!r}."
+                f"{described(floor)}, {described(early_ridge)} and {described(max_step)}."
             )
         self.newton_steps = newton_steps
         self._automatic = 2

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, TypeVar
 
-from dpfast.errors import InvalidBudget, UnsupportedConversion
+from dpfast.errors import InvalidBudget, UnsupportedConversion, described
 
 __all__ = [
     "GDP",
@@ -55,16 +55,13 @@ def _positive(value: object, name: str, *, below_one: bool = False) -> float:
         return value  # the usual case, without the price of an abstract class
     allowed = "in (0, 1)" if below_one else "positive and finite"
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidBudget(
-            f"{name} must be a number, {allowed}; received {value!r} of type "
-            f"{type(value).__name__}."
-        )
+        raise InvalidBudget(f"{name} must be a number, {allowed}; received {described(value)}.")
     try:
         number = float(value)
     except (OverflowError, ValueError):
         number = math.inf
     if not (0.0 < number < (1.0 if below_one else math.inf)):
-        raise InvalidBudget(f"{name} must be {allowed}; received {value!r}.")
+        raise InvalidBudget(f"{name} must be {allowed}; received {described(value)}.")
     return number
 
 
@@ -134,8 +131,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     delta = _positive(delta, "delta", below_one=True)
     if mu > MAX_MU:
         raise InvalidBudget(
-            f"mu must be at most {MAX_MU:g} to be expressed as (epsilon, delta); received {mu!r}. "
-            "Such a mu protects nobody: use a smaller one."
+            f"mu must be at most {MAX_MU:g} to be expressed as (epsilon, delta); received "
+            f"{described(mu)}. Such a mu protects nobody: use a smaller one."
         )
     delta = max(delta, 2.0 * DELTA_FLOOR)
     if _delta_up(mu, 0.0) <= delta:
@@ -167,8 +164,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     delta = _positive(delta, "delta", below_one=True)
     if delta < 4.0 * DELTA_FLOOR:
         raise InvalidBudget(
-            f"delta must be at least {4.0 * DELTA_FLOOR:g}; received {delta!r}. A Gaussian "
-            "mechanism cannot meet delta = 0: use a larger delta."
+            f"delta must be at least {4.0 * DELTA_FLOOR:g}; received {described(delta)}. A "
+            "Gaussian mechanism cannot meet delta = 0: use a larger delta."
         )
     low = high = 1.0
     while _delta_up(high, epsilon) <= delta:
@@ -608,7 +605,7 @@ def checked_numbers(values: tuple[float, ...]) -> tuple[float, ...]:
         if type(value) is not float or not 0.0 <= value < math.inf:
             raise InvalidBudget(
                 "the numbers of a budget must be finite and not negative; received "
-                f"{value!r} of type {type(value).__name__}. Make it with its constructor."
+                f"{described(value)}. Make it with its constructor."
             )
     return values
 
@@ -622,7 +619,7 @@ def as_budget(budget: Budget | float) -> Budget:
         return GDP(float(budget))
     raise InvalidBudget(
         f"a budget must be GDP(mu), ZCDP(rho), PureDP(epsilon), ApproxDP(epsilon, delta), none of "
-        f"them subclassed, or a number (mu); received {budget!r} of type {type(budget).__name__}."
+        f"them subclassed, or a number (mu); received {described(budget)}."
     )
 
 

@@ -21,6 +21,7 @@ from dpfast.errors import (
     InvalidInput,
     LedgerClosed,
     UnsupportedConversion,
+    described,
 )
 from dpfast.privacy.budget import (
     GDP,
@@ -214,14 +215,15 @@ class Ledger:
         BudgetExceeded
             If it does not fit; the ledger is then unchanged.
         """
-        charged: Any = spend
-        if type(spend) is not self._currency:
-            spend = as_budget(spend)
-            charged = _in_currency(spend, self._currency)
-        if not isinstance(label, str):
-            raise InvalidInput(f"label must be a string; received {label!r}.")
-        cost = _cost(self._power, *charged.values())
-        self._settle(cost, _entry_of((label, spend, charged)))
+        self._settle(*self._priced(spend, label))
+
+    def check(self, spend: Budget | float, label: str) -> None:
+        """Refuse what :meth:`charge` would refuse at this moment; spends nothing.
+
+        For work that has to come before a charge; only the charge itself decides.
+        """
+        cost, entry = self._priced(spend, label)
+        self._after(self._current()[0], cost, entry)
 
     def child(self, total: Budget | float, label: str) -> Ledger:
         """A ledger for a part of this one, which pays for the whole part at once.
@@ -269,6 +271,16 @@ class Ledger:
             self._entries.append(entry)
 
     # -- arithmetic
+
+    def _priced(self, spend: Budget | float, label: str) -> tuple[tuple[int, ...], Entry]:
+        """Cost of a charge in quanta, and its line in the book."""
+        charged: Any = spend
+        if type(spend) is not self._currency:
+            spend = as_budget(spend)
+            charged = _in_currency(spend, self._currency)
+        if not isinstance(label, str):
+            raise InvalidInput(f"label must be a string; received {described(label)}.")
+        return _cost(self._power, *charged.values()), _entry_of((label, spend, charged))
 
     def _after(
         self, spent: tuple[int, ...], cost: tuple[int, ...], entry: Entry

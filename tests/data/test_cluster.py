@@ -282,3 +282,15 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, tmp_path):
     twin = curator(Parts())
     assert repr(answer) == repr(twin.joint(np.zeros(4), StepBudget(0.5, 0.5)))
     assert keeper.ledger.entries == twin.ledger.entries
+
+
+def test_gradients_of_ones_own_are_refused_before_the_charge():
+    """They are functions of rows in this process; the records never leave their workers."""
+    ledger = dpfast.Ledger(dpfast.ZCDP(5.0))
+    objective = dpfast.PerRecordObjective(
+        lambda theta, x, y: (x @ theta - y) * x,
+        dimension=3, lipschitz=1.0, smoothness=1.0,
+    )  # fmt: skip
+    with pytest.raises(dpfast.InvalidInput, match="never leave"):
+        dpfast.minimize(*arrays(), objective, privacy=dpfast.ZCDP(0.5), ledger=ledger)
+    assert not ledger.entries

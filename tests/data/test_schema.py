@@ -97,7 +97,7 @@ def test_exact_labels_come_before_their_text():
 
 
 def test_types_that_no_level_can_be_of_are_refused():
-    """A column of numbers for labels of text, or of bytes: nothing could ever match."""
+    """A column of numbers for labels of text: nothing could ever match."""
     numbers = [np.array([1, 2]), np.array([0.5, math.nan]), np.array([True, False])]
     for module, make in (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "array")):
         library = pytest.importorskip(module)
@@ -106,9 +106,12 @@ def test_types_that_no_level_can_be_of_are_refused():
         for declared in (Categorical(["CA", "NY"], other="NY"), Binary("yes", "no")):
             with pytest.raises(InvalidInput, match="holds numbers"):
                 declared.encode(column, "state")
-    for column in (np.array([b"CA", b"NY"]), pytest.importorskip("pyarrow").array([b"CA"])):
-        with pytest.raises(InvalidInput, match="holds bytes"):
-            Categorical(["CA", "NY"]).encode(column, "state")
+
+
+def test_bytes_stand_for_the_text_they_encode():
+    cells = [b"CA", b"\xff", b"NY"]
+    for column in (np.array(cells), cells, pytest.importorskip("pyarrow").array(cells)):
+        assert Categorical(["CA", "NY"]).codes(column, "state").tolist() == [0, -1, 1]
 
 
 @given(st.lists(st.floats(), min_size=1, max_size=8), st.lists(st.text(), min_size=1, max_size=8))

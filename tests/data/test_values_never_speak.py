@@ -410,9 +410,10 @@ def test_a_cell_of_labels(make, good, cell, other):
     ]
     assert first == second == ("returned", [])
     assert_only_one_record_differs(a, b)
-    binary = dpfast.Schema({"g": dpfast.Binary("a", "b")})
+    binary = dpfast.Schema({"g": dpfast.Binary("a", "b"), "x": dpfast.Numeric(0.0, 1.0)})
+    x = np.zeros(len(before))
     (first, a), (second, b) = [
-        heard(lambda c=c: binary.response({"g": c}, "g")) for c in (before, after)
+        heard(lambda c=c: binary.encode({"g": c, "x": x}, ["x"], "g").y) for c in (before, after)
     ]
     assert first == second == ("returned", [])
     assert_only_one_record_differs(a, b)

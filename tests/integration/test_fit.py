@@ -261,7 +261,7 @@ def test_conf_int_and_p_values():
     with pytest.raises(dpfast.InvalidInput, match="level"):
         fit.conf_int(1.0)
     np.testing.assert_array_equal(fit.conf_int(np.array(0.9)), interval)
-    with pytest.raises(TypeError):
+    with pytest.raises(dpfast.InvalidInput, match="level must be a number"):
         fit.conf_int("0.9")
 
 

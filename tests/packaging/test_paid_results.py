@@ -67,14 +67,14 @@ def reports_in(folder):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--level", "95"], "level must lie strictly between 0 and 1"),
-        (["--level", "0"], "level must lie strictly between 0 and 1"),
-        (["--level", "nan"], "level must lie strictly between 0 and 1"),
+        (["--level", "95"], "level is the coverage"),
+        (["--level", "0"], "level is the coverage"),
+        (["--level", "nan"], "level is the coverage"),
         (["--out", "missing/fit.json"], "Nothing was spent"),
         (["--out", "."], "not an ordinary file"),
         (["--out", "/dev/null"], "not an ordinary file"),
         (["--delimiter", "ab"], "single character"),
-        (["--covariates", "absent"], "absent"),
+        (["--covariates", "absent"], "does not declare covariates[0]"),
         (["--loss", "squared"], "loss"),
         (["--method", "magic"], "method"),
         (["--steps", "0"], "steps"),

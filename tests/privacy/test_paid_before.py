@@ -325,8 +325,9 @@ def test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn(monkeypat
     with watch(monkeypatch) as events:
         ledger = Ledger(doubled(budget))
         call(privacy=budget, ledger=ledger, noise=Watched(events))
-    first = events[0]
-    assert first.kind == "charge" and first.ledger is ledger
+    shared = next(i for i, e in enumerate(events) if e.kind == "charge" and e.ledger is ledger)
+    # an analysis may have charged a ledger of its own, made for this call, by then
+    assert all(event.kind == "charge" for event in events[:shared])
     (entry,) = ledger.entries
     assert entry.charged == budget
     kinds = [event.kind for event in events]
@@ -343,7 +344,7 @@ def test_a_shared_ledger_that_cannot_pay_stops_everything(monkeypatch, call, bud
         ledger = Ledger(short)
         with pytest.raises(BudgetExceeded):
             call(privacy=budget, ledger=ledger, noise=Watched(events))
-    assert [event.kind for event in events] == ["charge"]
+    assert {event.kind for event in events} <= {"charge"}
     assert not ledger.entries
 
 
