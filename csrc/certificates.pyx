@@ -2,7 +2,7 @@
 """Recursive eigenvalue certificates: counts of a public recursion, its inverse and its integral.
 
 Functions of public constants and of one number; no records, no budgets.  Claims R12 and R13 of
-``dpfast/privacy/PROOFS-release.md``; ``tests/twins/certificates.py`` is the NumPy twin.
+``dpfast/privacy/release/PROOFS-release.md``; ``tests/twins/certificates.py`` is the NumPy twin.
 """
 
 from libc.stdint cimport int64_t

@@ -2,7 +2,7 @@
  *
  * Knows nothing of records or budgets: everything here is a function of public constants and of one
  * number.  The proofs (rounding included) are claims R12 and R13 of
- * dpfast/privacy/PROOFS-release.md; the NumPy twin is tests/twins/certificates.py.
+ * dpfast/privacy/release/PROOFS-release.md; the NumPy twin is tests/twins/certificates.py.
  */
 #ifndef DPFAST_CERTIFICATES_CORE_H
 #define DPFAST_CERTIFICATES_CORE_H

@@ -18,7 +18,7 @@ def gather() -> None:
     for folder in (claims, gallery):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-    for page in sorted((ROOT / "dpfast" / "privacy").glob("PROOFS*.md")):
+    for page in sorted((ROOT / "dpfast" / "privacy").rglob("PROOFS*.md")):
         shutil.copy(page, claims / page.name.lower())
     for page in sorted((ROOT / "bench" / "results").glob("*.md")):
         text = page.read_text()

@@ -42,7 +42,7 @@ _HOMES = {
     "LpBall": "dpfast.models",
     "Mallows": "dpfast.models",
     "MallowsLinear": "dpfast.models",
-    "Minimum": "dpfast.minimization",
+    "Minimum": "dpfast.nonconvex.minimize",
     "Newton": "dpfast.optimize",
     "NoisyDescent": "dpfast.optimize",
     "Numeric": "dpfast.data.schema",
@@ -64,16 +64,16 @@ _HOMES = {
     "Welsch": "dpfast.models",
     "ZCDP": "dpfast.privacy.budget",
     "certify": "dpfast.release",
-    "estimate_kl": "dpfast.landscape",
-    "fit": "dpfast.regression",
-    "fit_formula": "dpfast.tables",
-    "minimize": "dpfast.minimization",
-    "nonprivate_fit": "dpfast.nonprivate",
-    "nonprivate_minimize": "dpfast.nonprivate",
+    "estimate_kl": "dpfast.nonconvex.kl",
+    "fit": "dpfast.regression.fit",
+    "fit_formula": "dpfast.regression.formula",
+    "minimize": "dpfast.nonconvex.minimize",
+    "nonprivate_fit": "dpfast.regression.nonprivate",
+    "nonprivate_minimize": "dpfast.regression.nonprivate",
     "one_hidden_layer": "dpfast.models",
     "open_parquet": "dpfast.data.parquet",
     "phase_retrieval": "dpfast.models",
-    "plan": "dpfast.study",
+    "plan": "dpfast.regression.forecast",
     "private_quantiles": "dpfast.quantiles",
     "release_functional": "dpfast.release",
     "release_parameter": "dpfast.release",
@@ -161,8 +161,6 @@ if TYPE_CHECKING:
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
     from dpfast.inference import Fit
-    from dpfast.landscape import estimate_kl
-    from dpfast.minimization import Minimum, minimize
     from dpfast.models import (
         KL,
         Ball,
@@ -187,7 +185,8 @@ if TYPE_CHECKING:
         one_hidden_layer,
         phase_retrieval,
     )
-    from dpfast.nonprivate import nonprivate_fit, nonprivate_minimize
+    from dpfast.nonconvex.kl import estimate_kl
+    from dpfast.nonconvex.minimize import Minimum, minimize
     from dpfast.optimize import (
         Adaptive,
         DoubleNoise,
@@ -204,10 +203,11 @@ if TYPE_CHECKING:
     from dpfast.privacy.ledger import Ledger
     from dpfast.privacy.noise import EntropyNoise, SeededNoise
     from dpfast.quantiles import private_quantiles, with_private_scaling
-    from dpfast.regression import fit
+    from dpfast.regression.fit import fit
+    from dpfast.regression.forecast import plan
+    from dpfast.regression.formula import fit_formula
+    from dpfast.regression.nonprivate import nonprivate_fit, nonprivate_minimize
     from dpfast.release import certify, release_functional, release_parameter
-    from dpfast.study import plan
-    from dpfast.tables import fit_formula
 
 
 def __getattr__(name: str) -> object:

@@ -181,7 +181,7 @@ def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
 
     Parameters
     ----------
-    plan : dpfast.study.Plan
+    plan : dpfast.regression.forecast.Plan
         From :func:`dpfast.plan`; it is marked in both panels.
     title : str, optional
 

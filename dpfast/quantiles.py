@@ -17,7 +17,7 @@ from dpfast.curator.shares import Shares
 from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Numeric, Schema
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.request import charge_shared
+from dpfast.front.request import charge_shared
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise

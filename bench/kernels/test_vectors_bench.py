@@ -11,7 +11,7 @@ import pytest
 
 import dpfast
 from bench.harness import compare, interleaved, is_quick
-from dpfast.curator.vectors import RecordValues
+from dpfast.curator.blackbox.vectors import RecordValues
 
 GRID = [(10_000, 40, 15)] if is_quick() else [(700, 150, 15), (9_000, 500, 103), (300_000, 150, 15)]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.curator.plans import Layout, Plan, make_plan
+from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data import Records
 from dpfast.models import LogCosh, Mallows, Objective
 from dpfast.optimize import Newton

@@ -19,10 +19,10 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper3.design import sample
-from dpfast.curator.terms import Terms
+from dpfast.curator.release.terms import Terms
 from dpfast.models import Loss
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.sensitivity_release import scaled_count
+from dpfast.privacy.release.sensitivity import scaled_count
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.session import make_terms
 

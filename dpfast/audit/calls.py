@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.gradients import GradientCurator
+from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
-from dpfast.minimization import minimize
 from dpfast.models import (
     Bounded,
     Clip,
@@ -30,8 +29,8 @@ from dpfast.models import (
 )
 from dpfast.models.losses import LOSSES as BUILT_IN
 from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer
+from dpfast.nonconvex.minimize import minimize
 from dpfast.optimize import DoubleNoise, Geometric, GradientDescent, Newton, Uniform
-from dpfast.optimize.adaptive import Adaptive
 from dpfast.optimize.damping import (
     AveragingTail,
     Backtracking,
@@ -39,12 +38,13 @@ from dpfast.optimize.damping import (
     DecrementSwitch,
     SelfConcordant,
 )
-from dpfast.optimize.proximal import NoisyDescent, Proximal
-from dpfast.optimize.spider import Spider
+from dpfast.optimize.nonconvex.adaptive import Adaptive
+from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
+from dpfast.optimize.nonconvex.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise, SeededNoise
-from dpfast.regression import fit
+from dpfast.regression.fit import fit
 
 __all__ = ["MAKERS", "Example", "examples"]
 
@@ -101,7 +101,7 @@ def _fit(label: str, loss: str, **options: Any) -> Example:
         # What is derived from a result is published as often as the result.
         return result, result.summary(), result.to_dict(), repr(result)
 
-    return Example("dpfast.regression.fit", f"{loss}, {label}", call, binary, budget)
+    return Example("dpfast.regression.fit.fit", f"{loss}, {label}", call, binary, budget)
 
 
 def _fits() -> Iterator[Example]:
@@ -293,7 +293,7 @@ def _searches() -> Iterator[Example]:
         yield Example("dpfast.bayesopt.tuning.tune", label, call, False, GDP(1.0))
     tell = "dpfast.bayesopt.tuner.Tuner.tell"
     yield Example(tell, "two steps", _ask_and_tell, False, GDP(1.0))
-    room = "dpfast.curator.vectors.RecordValues"
+    room = "dpfast.curator.blackbox.vectors.RecordValues"
     for method in ("append", "mean", "mean_loss"):
         yield Example(f"{room}.{method}", "both means", _told_values, False, GDP(1.5))
     losses = partial(
@@ -345,7 +345,7 @@ def _ask_and_tell(data: Any) -> Any:
 
 
 def _told_values(data: Any) -> Any:
-    from dpfast.curator.vectors import RecordValues
+    from dpfast.curator.blackbox.vectors import RecordValues
 
     room = RecordValues(len(data[1]), Ledger(GDP(1.5)), EntropyNoise())
     room.append(data[0].T, 2)
@@ -452,7 +452,7 @@ def _apply(
 
 def _formulas() -> Iterator[Example]:
     from dpfast.data.schema import Binary, Numeric, Schema
-    from dpfast.tables import fit_formula
+    from dpfast.regression.formula import fit_formula
 
     if find_spec("formulaic") is None:
         return
@@ -468,7 +468,7 @@ def _formulas() -> Iterator[Example]:
             own = {"schema": options[0], "privacy": GDP(1.0), "steps": 3} | options[1]
             return fit_formula(formula, table, loss, **own)
 
-        name = "dpfast.tables.fit_formula"
+        name = "dpfast.regression.formula.fit_formula"
         yield Example(name, loss, call, loss == "logistic", GDP(1.0))
 
 
@@ -524,7 +524,7 @@ def _minimizations() -> Iterator[Example]:
             arguments = options | method | {"privacy": budget}
             call = partial(_minimize, objective, arguments)
             label_ = f"{label}, {name}, {budget!r}"
-            yield Example("dpfast.minimization.minimize", label_, call, False, budget)
+            yield Example("dpfast.nonconvex.minimize.minimize", label_, call, False, budget)
 
 
 def _minimize(objective: Any, options: dict[str, Any], data: Any) -> Any:
@@ -555,7 +555,7 @@ def _gradient_queries() -> Iterator[Example]:
         scale = None if loss == "logistic" else 0.8
         objective = Objective(resolve_loss(loss), weights, 2, scale=scale)
         for number, query in enumerate(asked):
-            name = f"dpfast.curator.gradients.GradientCurator.{method}"
+            name = f"dpfast.curator.nonconvex.gradients.GradientCurator.{method}"
             call = partial(_ask_gradients, objective, query)
             yield Example(name, f"{loss}, {weights}, {number}", call, loss == "logistic", GDP(1.0))
 
@@ -590,7 +590,7 @@ def _stored() -> Iterator[Example]:
             records = open_parquet(path, covariates=["a", "b"], response="y")
             return fit(records, None, "huber", scale=0.8, privacy=1.0, steps=3)
 
-    name = "dpfast.regression.fit"
+    name = "dpfast.regression.fit.fit"
     yield Example(name, "compressed rows", compressed, False, GDP(1.0))
     yield Example(name, "memmap of float32", mapped, False, GDP(1.0))
     if find_spec("pyarrow") is not None:

@@ -20,57 +20,75 @@ __all__ = ["EXEMPT", "callables", "reason_for_exemption"]
 
 #: Qualified name of a callable, class or module: why replaying it would show nothing.
 EXEMPT: dict[str, str] = {
-    "dpfast.kernels": "exact sums behind the Curator, imported by nothing else; attacked by "
-    "sensitivity_search",
+    "dpfast.kernels": (
+        "exact sums behind the Curator, imported by nothing else; attacked by sensitivity_search"
+    ),
     "dpfast.audit": "the attacks themselves",
-    "dpfast.curator.observer": "the seam of the audit; it releases nothing on its own",
+    "dpfast.curator.door": "the seam of the audit; it releases nothing on its own",
     "dpfast.curator.curator.Curator.__init__": "keeps the records; it answers through methods",
     "dpfast.curator.curator.Curator.plan": "public constants only",
     "dpfast.curator.curator.Curator.receipts": "public constants only",
     "dpfast.curator.curator.Curator.depth": "public constants only",
-    "dpfast.curator.gradients.GradientCurator.__init__": "keeps the records; it answers through "
-    "methods",
-    "dpfast.curator.gradients.GradientCurator.with_ledger": "the same curator, another ledger",
-    "dpfast.curator.gradients.GradientCurator.check": "public constants only",
-    "dpfast.curator.gradients.GradientCurator.remaining": "what the ledger has left; public",
-    "dpfast.curator.gradients.GradientCurator.select_stationary": "no additive noise for a replay "
-    "to compare: its law is tested as a whole (claim K5)",
-    "dpfast.curator.recordwise": "sums behind the GradientCurator, audited through it",
-    "dpfast.curator.accounting": "public constants only",
+    "dpfast.curator.nonconvex.gradients.GradientCurator.__init__": (
+        "keeps the records; it answers through methods"
+    ),
+    "dpfast.curator.nonconvex.gradients.GradientCurator.with_ledger": (
+        "the same curator, another ledger"
+    ),
+    "dpfast.curator.nonconvex.gradients.GradientCurator.check": "public constants only",
+    "dpfast.curator.nonconvex.gradients.GradientCurator.remaining": (
+        "what the ledger has left; public"
+    ),
+    "dpfast.curator.nonconvex.gradients.GradientCurator.select_stationary": (
+        "no additive noise for a replay to compare: its law is tested as a whole (claim K5)"
+    ),
+    "dpfast.curator.nonconvex.recordwise": "sums behind the GradientCurator, audited through it",
+    "dpfast.curator.bounds": "public constants only",
     "dpfast.privacy.paid": "counts answers; sees no records",
-    "dpfast.curator.plans": "public constants only",
+    "dpfast.curator.joint": "public constants only",
     "dpfast.curator.steps": "offered as methods of the Curator, which are audited",
-    "dpfast.curator.minimiser": "audited within dpfast.baselines.output_perturbation",
-    "dpfast.curator.certified": "a search inside of the certified releases, audited with them",
-    "dpfast.curator.leverage": "a part of the certified releases, audited with them",
-    "dpfast.curator.smooth": "a search inside of the certified releases, audited with them",
-    "dpfast.curator.perturbation": "audited within objective_perturbation and the fallback; the "
-    "tilt is held fixed in a replay, so what is certified is the move of the minimiser under a "
-    "common tilt",
-    "dpfast.curator.projection": "shows a curator projected rows; releases nothing",
-    "dpfast.curator.releases": "audited within dpfast.release: the certificates' counts exactly, a "
-    "functional against the public bound of its secret scale (the ratio of scales is attacked by "
-    "tests/release)",
-    "dpfast.curator.terms": "public constants only",
+    "dpfast.curator.baselines.minimiser": "audited within dpfast.baselines.output_perturbation",
+    "dpfast.curator.release.certified": (
+        "a search inside of the certified releases, audited with them"
+    ),
+    "dpfast.curator.release.leverage": "a part of the certified releases, audited with them",
+    "dpfast.curator.release.smooth": "a search inside of the certified releases, audited with them",
+    "dpfast.curator.release.perturbation": (
+        "audited within objective_perturbation and the fallback; the tilt is held fixed in a "
+        "replay, so what is certified is the move of the minimiser under a common tilt"
+    ),
+    "dpfast.curator.release.projection": "shows a curator projected rows; releases nothing",
+    "dpfast.curator.release.releases": (
+        "audited within dpfast.release: the certificates' counts exactly, a functional "
+        "against the public bound of its secret scale (the ratio of scales is attacked by "
+        "tests/release)"
+    ),
+    "dpfast.curator.release.terms": "public constants only",
     "dpfast.release.request": "checks arguments; audited within each release",
     "dpfast.release.session": "audited within each release",
     "dpfast.release.sampling": "audited within release_functional with inference",
-    "dpfast.curator.statistics": "audited within the least-squares baselines",
-    "dpfast.curator.vectors.RecordValues.__init__": "holds no record yet",
-    "dpfast.curator.vectors.RecordValues.mean_receipt": "public constants only",
-    "dpfast.curator.vectors.RecordValues.loss_receipt": "public constants only",
-    "dpfast.curator.vectors.RecordValues.depth": "public constants only",
-    "dpfast.curator.vectors.RecordValues.n_points": "counts points; public",
-    "dpfast.curator.vectors.RecordValues.keep": "moves values to the caller's own file; tests of "
-    "resumed searches read it",
+    "dpfast.curator.baselines.statistics": "audited within the least-squares baselines",
+    "dpfast.curator.blackbox.vectors.RecordValues.__init__": "holds no record yet",
+    "dpfast.curator.blackbox.vectors.RecordValues.mean_receipt": "public constants only",
+    "dpfast.curator.blackbox.vectors.RecordValues.loss_receipt": "public constants only",
+    "dpfast.curator.blackbox.vectors.RecordValues.depth": "public constants only",
+    "dpfast.curator.blackbox.vectors.RecordValues.n_points": "counts points; public",
+    "dpfast.curator.blackbox.vectors.RecordValues.keep": (
+        "moves values to the caller's own file; tests of resumed searches read it"
+    ),
     "dpfast.privacy.budget.amount": "makes budgets; takes no records",
     "dpfast.privacy.budget.checked_numbers": "looks at the numbers of budgets; takes no records",
-    "dpfast.curator.vectors.checked_values": "copies values for the Curator; checks shapes only",
-    "dpfast.curator.selection": "releases the best of a secret number of pure-DP trials, which is "
-    "no Gaussian answer to replay; its likelihood ratios are computed exactly in tests/bayesopt",
-    "dpfast.baselines.random_search": "see dpfast.curator.selection",
-    "dpfast.bayesopt.sklearn_losses": "computes the caller's own losses, on the caller's side of "
-    "the door",
+    "dpfast.curator.blackbox.vectors.checked_values": (
+        "copies values for the Curator; checks shapes only"
+    ),
+    "dpfast.curator.blackbox.selection": (
+        "releases the best of a secret number of pure-DP trials, which is no Gaussian answer "
+        "to replay; its likelihood ratios are computed exactly in tests/bayesopt"
+    ),
+    "dpfast.baselines.random_search": "see dpfast.curator.blackbox.selection",
+    "dpfast.bayesopt.sklearn_losses": (
+        "computes the caller's own losses, on the caller's side of the door"
+    ),
     "dpfast.bayesopt.tuner.Tuner.__init__": "audited within Tuner.tell",
     "dpfast.bayesopt.tuner.Tuner.ask": "audited within Tuner.tell",
     "dpfast.bayesopt.tuner.Tuner.result": "audited within Tuner.tell",
@@ -78,32 +96,38 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.tuner.Tuner.done": "audited within Tuner.tell",
     "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
     "dpfast.bayesopt.training": "charges a budget; takes no records",
-    "dpfast.curator.subsample": "audited within dpfast.baselines.dp_sgd",
-    "dpfast.inference.request": "checks arguments; audited within each baseline",
+    "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
+    "dpfast.front.request": "checks arguments; audited within each baseline",
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
     "dpfast.curator.shares": "audited within dpfast.private_quantiles",
     "dpfast.estimators": "adapters of fit and adassp; audited in tests/estimators",
     "dpfast.datasets": "public example data",
-    "dpfast.study": "takes a public pilot only, and says so",
-    "dpfast.demo": "prints a fit of public example data",
-    "dpfast.landscape": "for public data, as its parameters' names say",
-    "dpfast.models.nonconvex": "public settings and functions of single records; audited within "
-    "minimize",
-    "dpfast.minimization.Minimum": "holds released numbers only; predict takes new rows",
+    "dpfast.regression.forecast": "takes a public pilot only, and says so",
+    "dpfast.cli.demo": "prints a fit of public example data",
+    "dpfast.nonconvex.kl": "for public data, as its parameters' names say",
+    "dpfast.models.nonconvex": (
+        "public settings and functions of single records; audited within minimize"
+    ),
+    "dpfast.nonconvex.minimize.Minimum": "holds released numbers only; predict takes new rows",
     "dpfast.inference.results.Fit": "holds released numbers only; predict takes new rows",
     "dpfast.models.objective.Objective": "public settings",
     "dpfast.models.free_scale.FreeScale": "public settings",
-    "dpfast.models.domains": "moves rows onto a declared set, one by one, before the Curator sums "
-    "them",
+    "dpfast.models.domains": (
+        "moves rows onto a declared set, one by one, before the Curator sums them"
+    ),
     "dpfast.models.products": "as dpfast.models.domains",
-    "dpfast.release.recursion": "functions of public constants and of one eigenvalue, whose "
-    "sensitivity is claims R12 and R13; takes no records",
+    "dpfast.release.recursion": (
+        "functions of public constants and of one eigenvalue, whose sensitivity is claims R12 "
+        "and R13; takes no records"
+    ),
     "dpfast.privacy.ledger.Ledger": "counts public budgets",
-    "dpfast.privacy.mechanisms.release_together": "adds noise to the means behind a Curator, which "
-    "is audited",
+    "dpfast.privacy.mechanisms.release_together": (
+        "adds noise to the means behind a Curator, which is audited"
+    ),
     "dpfast.privacy.noise": "draws noise; takes no records",
-    "dpfast.optimize": "settings of optimisers, which see a Curator's answers only; audited "
-    "within fit",
+    "dpfast.optimize": (
+        "settings of optimisers, which see a Curator's answers only; audited within fit"
+    ),
 }
 
 #: Classes whose subclasses hold public settings and take no records.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.observer import Release, nonprivate_contributions, observed
+from dpfast.curator.door import Release, nonprivate_contributions, observed
 from dpfast.data import as_records
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Bounded, Objective

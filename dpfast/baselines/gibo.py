@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import resolve_settings
-from dpfast.curator.vectors import RecordValues
+from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise

@@ -12,9 +12,9 @@ from dpfast.arguments import real_array, real_number
 from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.covariance import RBF, Covariance
-from dpfast.curator.vectors import RecordValues
+from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.request import charge_shared, checked_steps, refuse_unpayable
+from dpfast.front.request import charge_shared, checked_steps, refuse_unpayable
 from dpfast.optimize.schedules import Uniform
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger

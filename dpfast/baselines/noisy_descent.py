@@ -11,9 +11,9 @@ from dpfast.arguments import real_array
 from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
-from dpfast.curator.vectors import RecordValues
+from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.request import charge_shared, checked_steps, refuse_unpayable
+from dpfast.front.request import charge_shared, checked_steps, refuse_unpayable
 from dpfast.optimize.schedules import Schedule, Uniform, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger

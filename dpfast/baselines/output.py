@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpfast.baselines.squared import Squared, loss_and_scale
-from dpfast.curator.minimiser import minimiser_receipt, ridge_minimiser
+from dpfast.curator.baselines.minimiser import minimiser_receipt, ridge_minimiser
 from dpfast.errors import InvalidInput
-from dpfast.inference.request import Request, charge_shared
+from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Clip, Loss, Mallows, Objective, resolve_weighting
 from dpfast.privacy.budget import GDP, Budget
@@ -68,7 +68,7 @@ def output_perturbation(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims B4 and B5 of
-    ``dpfast/privacy/PROOFS-baselines.md``).  The tolerance of the solver, a millionth of the
+    ``PROOFS-baselines.md``).  The tolerance of the solver, a millionth of the
     sensitivity or what rounding allows, is part of the sensitivity; it is met for every data set,
     so there is no failure to hide.  The running time depends on the data and is not protected.
     """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
+from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.errors import InvalidBudget, described
+from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.request import Request, charge_shared
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Loss
 from dpfast.privacy.budget import ApproxDP, Budget
@@ -70,7 +70,7 @@ def objective_perturbation(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R10, R20, R21 and R23
-    of ``dpfast/privacy/PROOFS-release.md``).  Running time is not protected.
+    of ``PROOFS-release.md``).  Running time is not protected.
     """
     if not isinstance(privacy, ApproxDP):
         raise InvalidBudget(

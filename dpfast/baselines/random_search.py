@@ -11,13 +11,13 @@ from scipy.special import ndtr
 
 from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
-from dpfast.curator.selection import best_of_random_trials, plan_selection
-from dpfast.curator.vectors import RecordValues, checked_values
-from dpfast.inference.request import charge_shared, refuse_unpayable
+from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
+from dpfast.curator.blackbox.vectors import RecordValues, checked_values
+from dpfast.front.request import charge_shared, refuse_unpayable
+from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
-from dpfast.privacy.selection import trials_rate
 
 __all__ = ["random_search"]
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from dpfast.arguments import real_number
 from dpfast.baselines.clipping import clipped_objective, default_step_size
-from dpfast.curator.subsample import SampledGradients, plan_sampling
+from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.progress import watched
-from dpfast.inference.request import (
+from dpfast.front.request import (
     Request,
     charge_shared,
     checked_start,
     checked_steps,
 )
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.progress import watched
 from dpfast.inference.results import Fit
 from dpfast.models import Loss
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
@@ -105,7 +105,7 @@ def dp_sgd(
     -------
     (epsilon, delta) in total under **replacement** of one record, n public: each step is
     dominated by ``(1-q) N(0, s^2) + q N(1, s^2)`` against ``(1-q) N(0, s^2) + q N(-1, s^2)``
-    (claims B6 to B8 of ``dpfast/privacy/PROOFS-baselines.md``), composed by dp-accounting with
+    (claims B6 to B8 of ``PROOFS-baselines.md``), composed by dp-accounting with
     rounding towards safety.  Libraries that account for addition or removal of a record promise
     less with the same noise.
     """

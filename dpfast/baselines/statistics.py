@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.curator.statistics import (
+from dpfast.curator.baselines.statistics import (
     smallest_eigenvalue as release_smallest_eigenvalue,
     smallest_eigenvalue_receipt,
     statistics_receipts,
     sufficient_statistics as release_statistics,
 )
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.request import Request, charge_shared, in_unit
+from dpfast.front.request import Request, charge_shared, in_unit
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import newton_direction
 from dpfast.models import Bounded, Huber, Objective
+from dpfast.privacy.baselines.sensitivity import statistics_mu, symmetric_noise_bound
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.sensitivity_baselines import statistics_mu, symmetric_noise_bound
 
 __all__ = ["adassp", "sufficient_statistics"]
 
@@ -86,7 +86,7 @@ def sufficient_statistics(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: the two statistics are charged
-    together (claims B1 and B2 of ``dpfast/privacy/PROOFS-baselines.md``); the solution is
+    together (claims B1 and B2 of ``PROOFS-baselines.md``); the solution is
     post-processing.
     """
     total = GDP.within(privacy)

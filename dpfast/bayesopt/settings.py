@@ -13,8 +13,8 @@ from dpfast.bayesopt.covariance import RBF, Covariance
 from dpfast.bayesopt.surrogate import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.request import checked_steps
-from dpfast.optimize.descent import checked_count
+from dpfast.front.request import checked_steps
+from dpfast.optimize.nonconvex.descent import checked_count
 from dpfast.optimize.schedules import Geometric, Schedule, resolve_schedule
 
 __all__ = ["Settings", "resolve_settings"]

@@ -24,10 +24,10 @@ from dpfast.bayesopt.state import (
 )
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.updates import Update
-from dpfast.curator.vectors import RecordValues
+from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput, described
+from dpfast.front.request import charge_shared, refuse_unpayable
 from dpfast.inference.guarantees import TOLD, Guarantee
-from dpfast.inference.request import charge_shared, refuse_unpayable
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -100,7 +100,7 @@ class Tuner:
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
-    n public (claims G1 to G3 of ``dpfast/privacy/PROOFS-bayesopt.md``), provided a record's loss
+    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``), provided a record's loss
     depends on that record and public numbers only.  Training data are not covered.
     """
 

@@ -14,10 +14,10 @@ from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.bayesopt.updates import Update
-from dpfast.curator.vectors import checked_values
+from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidInput
+from dpfast.front.request import checked_steps
 from dpfast.inference.progress import watched
-from dpfast.inference.request import checked_steps
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -90,7 +90,7 @@ def tune(
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
-    n public (claims G1 to G3 of ``dpfast/privacy/PROOFS-bayesopt.md``).  The training data are not:
+    n public (claims G1 to G3 of ``PROOFS-bayesopt.md``).  The training data are not:
     see :class:`dpfast.bayesopt.TrainingCost`.  There is no argument for fitting the covariance to
     the values told: that would be one more query (``fit_covariance`` takes public values).
 

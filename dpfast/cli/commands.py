@@ -34,7 +34,7 @@ def budget_of(arguments: argparse.Namespace) -> Budget:
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    from dpfast.demo import run
+    from dpfast.cli.demo import run
 
     run(
         arguments.mu,

@@ -21,8 +21,8 @@ from dpfast.curator.answers import (
     StepBudget,
     joint_answer_of,
 )
-from dpfast.curator.observer import hand_out, hand_out_together, source_of_noise
-from dpfast.curator.plans import Layout, Plan, make_plan, shared_planner
+from dpfast.curator.door import hand_out, hand_out_together, source_of_noise
+from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt
-from dpfast.curator.observer import hand_out, source_of_noise
+from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale

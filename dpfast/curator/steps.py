@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from dpfast.curator.accounting import refuse_free_scale
 from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.bounds import refuse_free_scale
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.records import HESSIAN, MAJORIZER, RecordKernel
 from dpfast.privacy.budget import GDP

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpfast.curator.vectors import RecordValues
+from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.data.records import Covariates
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
-from dpfast.inference.request import charge_shared
+from dpfast.front.request import charge_shared
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger

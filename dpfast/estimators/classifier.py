@@ -16,7 +16,7 @@ from dpfast.estimators.base import Array, PrivateEstimator
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression import fit
+from dpfast.regression.fit import fit
 
 __all__ = ["DPLogisticRegression"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.observer import source_of_noise
+from dpfast.curator.door import source_of_noise
 from dpfast.errors import InvalidInput
 from dpfast.privacy.dealing import deal
 from dpfast.privacy.noise import EntropyNoise, NoiseSource

@@ -15,7 +15,7 @@ from dpfast.models import Loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression import fit
+from dpfast.regression.fit import fit
 
 __all__ = ["DPHuberRegressor", "DPLinearRegression", "PrivateRegressor"]
 

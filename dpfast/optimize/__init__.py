@@ -1,13 +1,13 @@
 """Optimisers that see only a Curator's noisy answers, and the schedules that budget them."""
 
-from dpfast.optimize.adaptive import Adaptive
 from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.joint_newton import JointNewton
 from dpfast.optimize.newton import Newton
-from dpfast.optimize.proximal import InnerOptimiser, NoisyDescent, Proximal
+from dpfast.optimize.nonconvex.adaptive import Adaptive
+from dpfast.optimize.nonconvex.proximal import InnerOptimiser, NoisyDescent, Proximal
+from dpfast.optimize.nonconvex.spider import Spider
 from dpfast.optimize.schedules import Geometric, Schedule, Uniform, resolve_schedule
-from dpfast.optimize.spider import Spider
 from dpfast.optimize.trajectory import Trajectory
 
 __all__ = [

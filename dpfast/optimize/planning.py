@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from dpfast.curator import StepBudget
-from dpfast.curator.accounting import joint_cost
+from dpfast.curator.bounds import joint_cost
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Constants, Objective
 from dpfast.optimize.double_noise import DoubleNoise

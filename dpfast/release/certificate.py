@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Terms, largest_scale
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import Terms, largest_scale
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.inference.request import in_unit
+from dpfast.front.request import in_unit
 from dpfast.models import Domain, Loss
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
-from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.results import Certificate
 
@@ -86,7 +86,7 @@ def certify(
     Privacy
     -------
     ``privacy`` under replacement of one record, n public (claims R3, R5, R20, R28 and R31 of
-    ``dpfast/privacy/PROOFS-release.md``; with ``certificate="smooth"`` R25 and R26).
+    ``PROOFS-release.md``; with ``certificate="smooth"`` R25 and R26).
     """
     if which not in WHICH:
         raise InvalidInput(f"which must be one of {WHICH}; received {described(which, text=True)}.")

@@ -33,7 +33,7 @@ class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
     -----
     Privacy of the whole: adaptive composition of the test with the worse of ``release`` and
     ``refuse``, plus the probability that the test wrongly allows.  The caller calibrates these
-    together (claim R8 of ``dpfast/privacy/PROOFS-release.md``).
+    together (claim R8 of ``PROOFS-release.md``).
     """
 
     __test__ = False  # not a test case, whatever its name looks like to pytest

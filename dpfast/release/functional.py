@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.curator.terms import (
+from dpfast.curator.release.terms import (
     FunctionalTerms,
     functional_multiplier,
     functional_terms,
     proportional_terms,
 )
 from dpfast.errors import InvalidInput, described
-from dpfast.inference.request import in_unit
+from dpfast.front.request import in_unit
 from dpfast.models import Domain, Loss
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.scaled_release import LAWS
-from dpfast.privacy.smooth_minimiser import SmoothPlan
+from dpfast.privacy.release.scaled import LAWS
+from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.results import (
     Certificate,
@@ -139,7 +139,7 @@ def release_functional(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R9, R20 to R24 and
-    R28 to R33 of ``dpfast/privacy/PROOFS-release.md``).  The scale of the noise is a secret: only a
+    R28 to R33 of ``PROOFS-release.md``).  The scale of the noise is a secret: only a
     public bound of it is returned.  The public penalty of claim R20 is part of the objective; its
     force is that of a fraction of one record.  Running time is not protected.
 

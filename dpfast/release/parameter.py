@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.curator.terms import ParameterTerms, parameter_multiplier, parameter_terms
+from dpfast.curator.release.terms import ParameterTerms, parameter_multiplier, parameter_terms
 from dpfast.errors import InvalidInput
-from dpfast.inference.request import in_unit
+from dpfast.front.request import in_unit
 from dpfast.models import Domain, Loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -62,7 +62,7 @@ def release_parameter(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R5, R8, R20 and
-    R21 of ``dpfast/privacy/PROOFS-release.md``; with ``certificate="smooth"`` R25 to R27 in place
+    R21 of ``PROOFS-release.md``; with ``certificate="smooth"`` R25 to R27 in place
     of R2 to R4, R20 and R21).  Running time is not protected.
     """
     total = approximate(privacy)

@@ -12,13 +12,13 @@ import math
 
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.certificates import LINEAR_MODEL, SMOOTH_LOSS, RecursionTable
-from dpfast.privacy.sensitivity_release import (
+from dpfast.privacy.release.sensitivity import (
     COUNT,
     ROWS,
     lower_bound_from_release,
     scaled_count,
 )
-from dpfast.privacy.smooth_minimiser import SmoothPlan
+from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 
 __all__ = ["RecursiveCertificate", "linear_slope"]
 
@@ -160,7 +160,7 @@ class RecursiveCertificate:
         N_hat : int
             ``count`` plus discrete Laplace noise.
         k : int
-            From :func:`~dpfast.privacy.sensitivity_release.tail_count` with the same M.
+            From :func:`~dpfast.privacy.release.sensitivity.tail_count` with the same M.
         """
         error = self.table.integral_error
         level = lower_bound_from_release(N_hat, k, 1.0, error, M)

@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import real_array
 from dpfast.curator import Curator
-from dpfast.curator.certified import certified_plan
-from dpfast.curator.leverage import Leverage
-from dpfast.curator.projection import ProjectedRecords
-from dpfast.curator.smooth import smooth_plan
-from dpfast.curator.terms import Measure, Terms
+from dpfast.curator.release.certified import certified_plan
+from dpfast.curator.release.leverage import Leverage
+from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.smooth import smooth_plan
+from dpfast.curator.release.terms import Measure, Terms
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.inference.request import Request, charge_shared
+from dpfast.front.request import Request, charge_shared
 from dpfast.models import Bounded, Domain, Loss, Objective, release_constants, resolve_loss
 from dpfast.privacy.budget import ApproxDP, Budget
-from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.leverage import LeveragePlan
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
-from dpfast.privacy.sensitivity_release import COUNT
-from dpfast.privacy.smooth_minimiser import SmoothPlan
+from dpfast.privacy.release.certified_minimiser import MinimiserPlan
+from dpfast.privacy.release.leverage import LeveragePlan
+from dpfast.privacy.release.sensitivity import COUNT
+from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.release.recursion import RecursiveCertificate
 from dpfast.release.results import EIGENVALUE, LEVERAGE, Certificate, ReleaseGuarantee
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.guarantees import RELATION
 from dpfast.inference.hypotheses import coverage
-from dpfast.privacy.scaled_release import law_quantile, law_scale
+from dpfast.privacy.release.scaled import law_quantile, law_scale
 
 __all__ = [
     "Certificate",

@@ -10,17 +10,17 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.perturbation import PerturbationTerms, perturbation_terms
-from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Measure, Size, Terms, largest_scale
+from dpfast.curator.release.perturbation import PerturbationTerms, perturbation_terms
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import Measure, Size, Terms, largest_scale
 from dpfast.errors import InvalidInput, described
 from dpfast.models import release_constants
 from dpfast.privacy.budget import ApproxDP, Budget
-from dpfast.privacy.certified_minimiser import MinimiserPlan
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.sensitivity_condition import LogScale
-from dpfast.privacy.sensitivity_release import COUNT
-from dpfast.privacy.smooth_minimiser import SmoothPlan
+from dpfast.privacy.release.certified_minimiser import MinimiserPlan
+from dpfast.privacy.release.condition import LogScale
+from dpfast.privacy.release.sensitivity import COUNT
+from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.release.combinator import TestAndRelease
 from dpfast.release.recursion import RecursiveCertificate
 from dpfast.release.request import ReleaseRequest

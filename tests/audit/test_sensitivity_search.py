@@ -15,7 +15,7 @@ import dpfast
 from dpfast.audit import sensitivity_search
 from dpfast.audit.search import declared
 from dpfast.curator import StepBudget
-from dpfast.curator.observer import nonprivate_contributions
+from dpfast.curator.door import nonprivate_contributions
 from dpfast.kernels import records as kernels
 from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
 

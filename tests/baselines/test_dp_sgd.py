@@ -15,14 +15,14 @@ from scipy.special import ndtr
 import dpfast
 from dpfast import baselines
 from dpfast.curator import Curator
-from dpfast.curator.amplification import noise_multiplier, sampled_epsilon
-from dpfast.curator.observer import observed
-from dpfast.curator.subsample import (
+from dpfast.curator.baselines.amplification import noise_multiplier, sampled_epsilon
+from dpfast.curator.baselines.subsample import (
     SampledGradients,
     gap_rate,
     plan_sampling,
     poisson_sample,
 )
+from dpfast.curator.door import observed
 from dpfast.data import Records
 from dpfast.models import Clip, Huber, Objective
 

@@ -12,8 +12,8 @@ import pytest
 
 import dpfast
 from dpfast import baselines
-from dpfast.curator.observer import observed
-from dpfast.privacy.sensitivity_baselines import statistics_mu, symmetric_noise_bound
+from dpfast.curator.door import observed
+from dpfast.privacy.baselines.sensitivity import statistics_mu, symmetric_noise_bound
 
 HUGE = 3e4
 BETA = np.array([1.0, -1.0, 0.5, -0.5])

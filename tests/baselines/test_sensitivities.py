@@ -16,12 +16,12 @@ from scipy.special import ndtr
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.minimiser import minimiser_search, ridge_minimiser
-from dpfast.curator.observer import observed
-from dpfast.curator.statistics import sufficient_statistics
+from dpfast.curator.baselines.minimiser import minimiser_search, ridge_minimiser
+from dpfast.curator.baselines.statistics import sufficient_statistics
+from dpfast.curator.door import observed
 from dpfast.data import Records
 from dpfast.models import Bounded, Huber, Logistic, Mallows, Objective, PseudoHuber
-from dpfast.privacy.sensitivity_baselines import (
+from dpfast.privacy.baselines.sensitivity import (
     descent_steps,
     gradient_error,
     ridge_minimiser as minimiser_sensitivity,

@@ -10,11 +10,11 @@ from scipy.optimize import differential_evolution
 
 import dpfast
 from dpfast.baselines import random_search
-from dpfast.curator.selection import best_of_random_trials, plan_selection
-from dpfast.curator.vectors import RecordValues
+from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
+from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.privacy.selection import number_of_trials, trial_point
-from dpfast.privacy.sensitivity_bayesopt import loss_steps, selection_cost, trial_epsilon
+from dpfast.privacy.blackbox.selection import number_of_trials, trial_point
+from dpfast.privacy.blackbox.sensitivity import loss_steps, selection_cost, trial_epsilon
 
 
 def law_of_the_best(law, p):

@@ -13,9 +13,9 @@ from scipy.optimize import differential_evolution
 import dpfast
 from dpfast.audit import replay
 from dpfast.bayesopt.tuning import tune
-from dpfast.curator.vectors import BLOCK, RecordValues
+from dpfast.curator.blackbox.vectors import BLOCK, RecordValues
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
-from dpfast.privacy.sensitivity_bayesopt import clipped_mean, mean_loss
+from dpfast.privacy.blackbox.sensitivity import clipped_mean, mean_loss
 
 HUGE, TINY = 1e308, 5e-324
 HOSTILE = [0.0, -0.0, 1.0, -3.0, HUGE, -HUGE, TINY, -TINY, 1e200, 1e-200, np.inf, -np.inf, np.nan]

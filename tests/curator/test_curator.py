@@ -5,8 +5,8 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.observer import observed
-from dpfast.curator.plans import Layout, make_plan
+from dpfast.curator.door import observed
+from dpfast.curator.joint import Layout, make_plan
 from dpfast.data import Records
 from dpfast.models import Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
 from dpfast.privacy.sensitivity import joint_mu

@@ -369,7 +369,7 @@ def test_peak_memory_is_that_of_a_few_blocks(tmp_path):
 
 
 def test_a_declared_domain_is_projected_on_block_by_block(small_blocks):
-    from dpfast.curator.projection import ProjectedRecords
+    from dpfast.curator.release.projection import ProjectedRecords
     from dpfast.models import Ball
 
     x = np.nan_to_num(X)

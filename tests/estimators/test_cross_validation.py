@@ -19,7 +19,7 @@ import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise
 from dpfast.audit import neighbours, replay
 from dpfast.audit.pairs import KINDS as PAIRS
-from dpfast.curator.vectors import RecordValues
+from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidBudget, InvalidInput, UnsupportedConversion
 from dpfast.estimators import (
     DealtFolds,
@@ -29,7 +29,7 @@ from dpfast.estimators import (
     cross_validate,
 )
 from dpfast.estimators.regressors import PrivateRegressor
-from dpfast.inference.request import charge_shared
+from dpfast.front.request import charge_shared
 from tests.estimators.attacks import attained
 
 RNG = np.random.default_rng(5)

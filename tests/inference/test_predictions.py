@@ -67,7 +67,7 @@ def test_predictions_are_those_of_the_regression_in_its_own_units(way):
         columns = male, ~male, *ages, TABLE["years"]
     else:
         design = SCHEMA.encode(TABLE, ["sex", "years", "age"], response="wage")
-    fit = dpfast.nonprivate.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
+    fit = dpfast.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
     result = fit(design, None, "huber", **OPTIONS)
     expected = least_squares(*columns)
     for table in kinds():

@@ -7,7 +7,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.inference.recipe import recipe_of
+from dpfast.regression.decisions import recipe_of
 
 ARGUMENTS = {
     "n": 1000, "n_covariates": 4, "mu": 1.0, "fit_intercept": True, "loss": "log-cosh",

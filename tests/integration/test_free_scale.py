@@ -171,8 +171,8 @@ def test_no_fit_ends_further_from_the_truth_than_it_started(loss):
 
 def test_queries_proved_for_a_known_scale_only_refuse_a_free_one():
     from dpfast.curator import Curator
-    from dpfast.curator.gradients import GradientCurator
-    from dpfast.curator.minimiser import minimiser_receipt
+    from dpfast.curator.baselines.minimiser import minimiser_receipt
+    from dpfast.curator.nonconvex.gradients import GradientCurator
     from dpfast.data import as_records
 
     X, y = simulate(50)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpfast
-from dpfast.curator.gradients import GradientCurator
-from dpfast.curator.recordwise import RecordGradients
+from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.curator.nonconvex.recordwise import RecordGradients
 from dpfast.data import as_records
 from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer, phase_retrieval
 
@@ -330,7 +330,7 @@ def test_what_numba_cannot_compile_or_compiles_differently_is_called_from_python
 
 @pytest.mark.slow  # Numba takes its time
 def test_many_records_are_compiled_and_few_are_not(monkeypatch):
-    from dpfast.curator import recordwise
+    from dpfast.curator.nonconvex import recordwise
 
     pytest.importorskip("numba")
     monkeypatch.setattr(recordwise, "COMPILE_FROM", 6)

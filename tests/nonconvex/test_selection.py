@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import chisquare
 
 from dpfast import EntropyNoise, InvalidInput
-from dpfast.curator.gradients import STEPS_PER_RECORD
-from dpfast.privacy.choice import _coin, _geometric, _uniform_below, choose_smallest
+from dpfast.curator.nonconvex.gradients import STEPS_PER_RECORD
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.sensitivity_nonconvex import exponential_cost, gradient_norm, norm_steps
+from dpfast.privacy.nonconvex.choice import _coin, _geometric, _uniform_below, choose_smallest
+from dpfast.privacy.nonconvex.sensitivity import exponential_cost, gradient_norm, norm_steps
 
 
 def test_k5_the_choice_has_exactly_its_law():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpfast import Ledger, SeededNoise
-from dpfast.curator.gradients import GradientCurator
+from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.models import (
     Bounded,
@@ -21,7 +21,7 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.privacy.sensitivity_nonconvex import (
+from dpfast.privacy.nonconvex.sensitivity import (
     gradient_change,
     gradient_norm,
     mean_gradient,

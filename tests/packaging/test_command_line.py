@@ -56,8 +56,8 @@ def test_demo_is_close_to_the_nonprivate_fit(tmp_path, monkeypatch, capsys):
     Distances are 4-dimensional and below 5 private standard errors except with probability
     below 4 * 2 Phi(-5) = 2.3e-6; the seed makes the outcome fixed anyway.
     """
+    from dpfast.cli.demo import NAMES, RESIDUAL_SCALE, WEIGHT_RADIUS, design, run
     from dpfast.datasets import load_census2000
-    from dpfast.demo import NAMES, RESIDUAL_SCALE, WEIGHT_RADIUS, design, run
 
     monkeypatch.chdir(tmp_path)
     private = run(1.0, seed=1, plot=False)
@@ -71,7 +71,7 @@ def test_demo_is_close_to_the_nonprivate_fit(tmp_path, monkeypatch, capsys):
 
 
 def test_demo_is_reproducible_with_a_seed_only(tmp_path, monkeypatch):
-    from dpfast.demo import run
+    from dpfast.cli.demo import run
 
     monkeypatch.chdir(tmp_path)
     assert np.array_equal(run(seed=3, plot=False).params, run(seed=3, plot=False).params)

@@ -46,13 +46,13 @@ BUDGET = "dpfast/privacy/budget.py"
 LEDGER = "dpfast/privacy/ledger.py"
 LEDGER_FILE = "dpfast/privacy/ledger_file.py"
 CURATOR = "dpfast/curator/curator.py"
-PLANS = "dpfast/curator/plans.py"
-ACCOUNTING = "dpfast/curator/accounting.py"
+PLANS = "dpfast/curator/joint.py"
+ACCOUNTING = "dpfast/curator/bounds.py"
 SCALE = "dpfast/privacy/sensitivity_scale.py"
 OBJECTIVE = "dpfast/models/objective.py"
 LOSSES = "dpfast/models/losses.py"
 DATA = "dpfast/data/records.py"
-REQUEST = "dpfast/inference/request.py"
+REQUEST = "dpfast/front/request.py"
 GUARANTEES = "dpfast/inference/guarantees.py"
 PAID = "dpfast/privacy/paid.py"
 PAID_TESTS = ("tests/privacy/test_paid_answers.py",)
@@ -284,7 +284,7 @@ WRONG_SENSITIVITY = (
     plant(
         "unequal-scales-ignored",
         "only the smaller of the two end ratios of the noise scales counts",
-        "dpfast/privacy/profiles.py",
+        "dpfast/privacy/release/profiles.py",
         ("tests/privacy/test_profiles.py",),
         "return np.maximum(kind(epsilon, shift, low), kind(epsilon, shift, high))",
         "return kind(epsilon, shift, low)",
@@ -292,7 +292,7 @@ WRONG_SENSITIVITY = (
     plant(
         "laplace-atom-forgotten",
         "a release next to a Laplace release: the largest loss has half its probability",
-        "dpfast/privacy/profiles.py",
+        "dpfast/privacy/release/profiles.py",
         ("tests/privacy/test_profiles.py",),
         "total = 0.5 * float(ends[0])",
         "total = 0.25 * float(ends[0])",
@@ -300,7 +300,7 @@ WRONG_SENSITIVITY = (
     plant(
         "integer-noise-as-continuous",
         "the largest loss of integer noise taken to have probability one half",
-        "dpfast/privacy/profiles.py",
+        "dpfast/privacy/release/profiles.py",
         ("tests/privacy/test_profiles.py",),
         "one[0] = 1.0 / (1.0 + math.exp(-a))",
         "one[0] = 0.5",
@@ -1084,7 +1084,7 @@ MONEY = (
     plant(
         "shared-ledger-charged-last",
         "the shared ledger is charged when the analysis is done",
-        "dpfast/regression.py",
+        "dpfast/regression/fit.py",
         ("tests/audit/test_replay.py",),
         '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
         "",
@@ -1149,7 +1149,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "radius-from-the-data",
         "the default bound on a row is the largest norm found",
-        "dpfast/regression.py",
+        "dpfast/regression/fit.py",
         OUTLIER_TEST,
         "        weights,\n        ridge,\n        method,\n",
         "        weights if weights is not None else __import__('dpfast').Mallows(\n"
@@ -1159,7 +1159,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "scale-from-the-data",
         "a missing residual scale is estimated by the median absolute deviation",
-        "dpfast/regression.py",
+        "dpfast/regression/fit.py",
         FIT_TESTS,
         "        request.coded_scale(scale),\n        weights,\n        ridge,\n        method,\n",
         "        scale if scale is not None or loss == 'logistic'\n"
@@ -1177,7 +1177,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "gradients-in-float32",
         "gradients of records stored in float32 are computed in float32",
-        "dpfast/curator/recordwise.py",
+        "dpfast/curator/nonconvex/recordwise.py",
         ("tests/data/test_float32.py",),
         ".astype(np.float64, copy=False)",
         "",
@@ -1215,7 +1215,7 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "exact-loss-in-the-result",
         "the result shows the exact mean loss",
-        "dpfast/regression.py",
+        "dpfast/regression/fit.py",
         REGISTRY,
         "        model=recipe.model,\n",
         "        model=f'{recipe.model}, loss {curator.nonprivate_loss(trajectory.theta):.6g}',\n",
@@ -1287,7 +1287,7 @@ STEERING_AND_BASELINES = (
     plant(
         "solver-tolerance-omitted",
         "output perturbation without the tolerance of its solver",
-        "dpfast/privacy/sensitivity_baselines.py",
+        "dpfast/privacy/baselines/sensitivity.py",
         KILLERS,
         "(n * ridge) + 2.0 * tolerance) * _UP",
         "(n * ridge)) * _UP",
@@ -1295,7 +1295,7 @@ STEERING_AND_BASELINES = (
     plant(
         "minimiser-not-certified",
         "output perturbation stops its search without a certificate",
-        "dpfast/curator/minimiser.py",
+        "dpfast/curator/baselines/minimiser.py",
         ("tests/baselines/test_methods.py",),
         "enough = ridge * search.tolerance * (1.0 - 1e-9) - search.error",
         "enough = 1e-2",
@@ -1303,7 +1303,7 @@ STEERING_AND_BASELINES = (
     plant(
         "statistics-hide-records",
         "X'X counts only records whose response is not clipped",
-        "dpfast/curator/statistics.py",
+        "dpfast/curator/baselines/statistics.py",
         ("tests/baselines/test_methods.py",),
         "centred = y * 0.0",
         "centred = y * 1.0",
@@ -1311,7 +1311,7 @@ STEERING_AND_BASELINES = (
     plant(
         "statistics-charged-flatteringly",
         "X'X and X'y together cost no more than the dearer of them",
-        "dpfast/privacy/sensitivity_baselines.py",
+        "dpfast/privacy/baselines/sensitivity.py",
         ("tests/baselines/test_sensitivities.py",),
         "squared = b if b >= 4.0 * a else a + 0.5 * b + b * b / (16.0 * a)",
         "squared = max(a, b)",
@@ -1319,7 +1319,7 @@ STEERING_AND_BASELINES = (
     plant(
         "sampling-accounted-as-removal",
         "DP-SGD under replacement accounted for removal of a record",
-        "dpfast/curator/amplification.py",
+        "dpfast/curator/baselines/amplification.py",
         ("tests/baselines/test_dp_sgd.py", "tests/baselines/test_sensitivities.py"),
         "return library, relations.REPLACE_ONE",
         "return library, relations.ADD_OR_REMOVE_ONE",
@@ -1327,7 +1327,7 @@ STEERING_AND_BASELINES = (
     plant(
         "more-sampled-gradients-than-paid",
         "a sequence of sampled gradients goes on after the last that was paid for",
-        "dpfast/curator/subsample.py",
+        "dpfast/curator/baselines/subsample.py",
         ("tests/baselines/test_dp_sgd.py",),
         "        self._take(receipt.query)\n",
         "",
@@ -1375,20 +1375,20 @@ STEERING_AND_BASELINES = (
     plant(
         "fallback-beyond-its-reserve",
         "a fallback may cost more than was kept for it",
-        "dpfast/curator/releases.py",
+        "dpfast/curator/release/releases.py",
         PAID_TESTS,
         "<= left[0] and terms.budget.delta <= left[1]",
         "<= left[0]",
     ),
 )
 
-RELEASE = "dpfast/privacy/sensitivity_release.py"
-CALIBRATION = "dpfast/privacy/release_calibration.py"
+RELEASE = "dpfast/privacy/release/sensitivity.py"
+CALIBRATION = "dpfast/privacy/release/calibration.py"
 RELEASE_TESTS = (
     "tests/privacy/test_release_theory.py",
     "tests/privacy/test_release_calibration.py",
 )
-CONDITION = "dpfast/privacy/sensitivity_condition.py"
+CONDITION = "dpfast/privacy/release/condition.py"
 CONDITION_TESTS = ("tests/privacy/test_release_condition.py",)
 TABLE_TESTS = ("tests/kernels/test_certificates.py", "tests/release/test_recursion.py")
 
@@ -1524,7 +1524,7 @@ ONE_PARAMETER = (
     plant(
         "more-functionals-than-paid-for",
         "the curator releases as many functionals as it is asked for",
-        "dpfast/curator/releases.py",
+        "dpfast/curator/release/releases.py",
         ("tests/release/test_condition.py",),
         "if not len(directions) == len(choices) == self.terms.n_functionals:",
         "if not len(directions) >= len(choices):",
@@ -1558,7 +1558,7 @@ ONE_PARAMETER = (
     plant(
         "student-centred-in-the-wrong-place",
         "the event of Student noise forgets the shift",
-        "dpfast/privacy/profiles_student.py",
+        "dpfast/privacy/release/profiles_student.py",
         RELEASE_TESTS,
         "constant = shift * shift + nu * (ratio * ratio - factor)",
         "constant = nu * (ratio * ratio - factor)",
@@ -1597,7 +1597,7 @@ ONE_PARAMETER = (
     ),
 )
 
-VECTORS = "dpfast/curator/vectors.py"
+VECTORS = "dpfast/curator/blackbox/vectors.py"
 TUNER = "dpfast/bayesopt/tuner.py"
 BLACK_BOX_TESTS = ("tests/bayesopt/test_sensitivities.py",)
 REFUSED_TESTS = ("tests/privacy/test_refused_first.py",)
@@ -1608,7 +1608,7 @@ BLACK_BOX = (
     plant(
         "clipped-vectors-taken-as-one-sided",
         "the mean of clipped vectors charged B/n: opposite vectors are forgotten",
-        "dpfast/privacy/sensitivity_bayesopt.py",
+        "dpfast/privacy/blackbox/sensitivity.py",
         BLACK_BOX_TESTS,
         "return mean_score(2.0 * bound, n, depth=depth)",
         "return mean_score(bound, n, depth=depth)",
@@ -1688,7 +1688,7 @@ BLACK_BOX = (
     plant(
         "best-of-many-charged-as-two",
         "the best of a geometric number of trials charged 2 instead of 3 times a trial",
-        "dpfast/privacy/sensitivity_bayesopt.py",
+        "dpfast/privacy/blackbox/sensitivity.py",
         SELECTION_TESTS,
         "return epsilon / 3.0 * (1.0 - 2.0**-50)",
         "return epsilon / 2.0 * (1.0 - 2.0**-50)",
@@ -1696,7 +1696,7 @@ BLACK_BOX = (
     plant(
         "rounding-of-trials-is-free",
         "one record moves a rounded mean by one step more than is paid for",
-        "dpfast/privacy/sensitivity_bayesopt.py",
+        "dpfast/privacy/blackbox/sensitivity.py",
         SELECTION_TESTS,
         "RECORD_ERROR)) + 1",
         "RECORD_ERROR))",
@@ -1704,7 +1704,7 @@ BLACK_BOX = (
     plant(
         "public-number-of-trials",
         "the number of trials is its mean instead of geometric",
-        "dpfast/privacy/selection.py",
+        "dpfast/privacy/blackbox/selection.py",
         SELECTION_TESTS,
         "return 1 + int(found[0])",
         "return round(mean)",
@@ -1739,7 +1739,7 @@ BLACK_BOX = (
     plant(
         "steering-queries-unchecked",
         "a fit is charged whose steering queries no grid can release",
-        "dpfast/regression.py",
+        "dpfast/regression/fit.py",
         REFUSED_TESTS,
         "    optimiser.check(curator, n_steps, recipe.steering_mu)\n",
         "",
@@ -1861,8 +1861,8 @@ SHARES_AND_GROUPS = (
     ),
 )
 
-NONCONVEX = "dpfast/privacy/sensitivity_nonconvex.py"
-GRADIENTS = "dpfast/curator/gradients.py"
+NONCONVEX = "dpfast/privacy/nonconvex/sensitivity.py"
+GRADIENTS = "dpfast/curator/nonconvex/gradients.py"
 NONCONVEX_TESTS = ("tests/nonconvex",)
 
 NON_CONVEX = (
@@ -1893,7 +1893,7 @@ NON_CONVEX = (
     plant(
         "records-that-raise-take-the-block-along",
         "a record on which a vectorised function raises silences the records of its block",
-        "dpfast/curator/recordwise.py",
+        "dpfast/curator/nonconvex/recordwise.py",
         ("tests/nonconvex/test_recordwise.py",),
         "            elif last - first > 1:\n",
         "            elif False:\n",
@@ -1901,7 +1901,7 @@ NON_CONVEX = (
     plant(
         "raising-records-asked-alone",
         "after an exception a vectorised function is asked about fewer rows, in another shape",
-        "dpfast/curator/recordwise.py",
+        "dpfast/curator/nonconvex/recordwise.py",
         ("tests/nonconvex/test_recordwise.py",),
         "found = self._evaluate(theta, some, y if whole else np.where(inside, y, 0.0))\n            if found is not None:\n"
         "                rows[first:last] = found[first:last]\n",
@@ -1936,7 +1936,7 @@ NON_CONVEX = (
     plant(
         "records-that-are-not-finite-shown",
         "a users' function sees the entries of a record that are not finite",
-        "dpfast/curator/recordwise.py",
+        "dpfast/curator/nonconvex/recordwise.py",
         ("tests/nonconvex/test_recordwise.py",),
         "        if not usable.all():\n",
         "        if False:\n",
@@ -1944,7 +1944,7 @@ NON_CONVEX = (
     plant(
         "exits-are-seen",
         "sys.exit() or a lack of memory in a user's function of a record ends the run",
-        "dpfast/curator/recordwise.py",
+        "dpfast/curator/nonconvex/recordwise.py",
         ("tests/nonconvex/test_recordwise.py",),
         "        except BaseException:",
         "        except ValueError:",
@@ -1968,7 +1968,7 @@ NON_CONVEX = (
     plant(
         "change-not-clipped-to-the-step",
         "users' changes of gradients are not clipped",
-        "dpfast/curator/recordwise.py",
+        "dpfast/curator/nonconvex/recordwise.py",
         NONCONVEX_TESTS,
         "total += _clip_rows(change, limit).sum(axis=0)",
         "total += change.sum(axis=0)",
@@ -2012,14 +2012,14 @@ SCALED_TESTS = ("tests/release/test_scaled_release.py", "tests/release/test_func
 SEARCH_TESTS = ("tests/release/test_minimiser.py",)
 PERTURBATION_TESTS = ("tests/release/test_perturbation.py",)
 SMOOTH_TESTS = ("tests/release/test_smooth.py",)
-SMOOTH_PLAN = "dpfast/privacy/smooth_minimiser.py"
-SMOOTH_SEARCH = "dpfast/curator/smooth.py"
+SMOOTH_PLAN = "dpfast/privacy/release/smooth_minimiser.py"
+SMOOTH_SEARCH = "dpfast/curator/release/smooth.py"
 
 RELEASE_ALGORITHMS = (
     plant(
         "box-of-half-the-penalty",
         "the public box of the minimiser is half as wide as it has to be",
-        "dpfast/privacy/certified_minimiser.py",
+        "dpfast/privacy/release/certified_minimiser.py",
         SEARCH_TESTS,
         "box = math.asinh(score * rate / stiffness * (1.0 + 1e-9)) / rate * (1.0 + 1e-9)",
         "box = 0.5 * math.asinh(score * rate / stiffness) / rate",
@@ -2027,7 +2027,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "search-stops-early",
         "the search for the minimiser stops at ten times its tolerance",
-        "dpfast/curator/certified.py",
+        "dpfast/curator/release/certified.py",
         SEARCH_TESTS,
         "self.enough = plan.tolerance * (1.0 - 1e-9) - plan.error",
         "self.enough = 10.0 * plan.tolerance",
@@ -2035,7 +2035,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "grid-of-the-secret-scale",
         "a release lies on a grid that depends on its secret scale",
-        "dpfast/privacy/scaled_release.py",
+        "dpfast/privacy/release/scaled.py",
         SCALED_TESTS,
         "    grid = scale_grid(scale_bound)\n    secret = scale if 0.0 <= scale <= scale_bound "
         "else scale_bound\n",
@@ -2045,7 +2045,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "secret-noise-at-nine-tenths",
         "a functional's noise is 0.9 of its scale",
-        "dpfast/privacy/scaled_release.py",
+        "dpfast/privacy/release/scaled.py",
         SCALED_TESTS,
         "    size, below = secret.as_integer_ratio()\n",
         "    size, below = (0.9 * secret).as_integer_ratio()\n",
@@ -2053,7 +2053,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "certified-release-not-charged",
         "certificate and release cost nothing",
-        "dpfast/curator/releases.py",
+        "dpfast/curator/release/releases.py",
         REGISTRY,
         "        curator.ledger.charge(terms.budget, terms.label)\n",
         "",
@@ -2061,7 +2061,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "leverage-step-of-removal",
         "the inverse of the largest leverage moves by half a step",
-        "dpfast/privacy/leverage.py",
+        "dpfast/privacy/release/leverage.py",
         LEVERAGE_TESTS,
         "step = eigenvalue_step(plan.c, plan.slope, 1.0, plan.n)",
         "step = 0.5 * eigenvalue_step(plan.c, plan.slope, 1.0, plan.n)",
@@ -2069,7 +2069,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "leverage-blind-to-the-penalty",
         "the largest leverage leaves out the rows that stand for the public penalty",
-        "dpfast/curator/leverage.py",
+        "dpfast/curator/release/leverage.py",
         LEVERAGE_TESTS,
         "        largest = max(largest, self.plan.unit**2 * float(inverse.diagonal().max()))\n",
         "",
@@ -2077,7 +2077,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "leverage-blind-to-the-direction",
         "the largest leverage leaves out the released direction, the announced bound does not",
-        "dpfast/curator/leverage.py",
+        "dpfast/curator/release/leverage.py",
         LEVERAGE_TESTS,
         "        if len(self._rows):\n",
         "        if False:\n",
@@ -2109,7 +2109,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "leverage-exact-as-computed",
         "the error of the search and of the inverse is left out of the leverage's step",
-        "dpfast/privacy/leverage.py",
+        "dpfast/privacy/release/leverage.py",
         LEVERAGE_TESTS,
         "eta=1.1 * (search + matrix + inverse * spread),",
         "eta=0.0,",
@@ -2117,7 +2117,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "badly-conditioned-hessians-taken-as-exact",
         "the rounding of a Cholesky solution is left out of a functional's factors",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         LEVERAGE_TESTS,
         "plan.solver_error + (3.0 * error if error > EVALUATION else 0.0)",
         "plan.solver_error",
@@ -2125,7 +2125,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "leverage-noise-too-small",
         "the second part of a functional's scale is divided by the radius of the rows",
-        "dpfast/curator/releases.py",
+        "dpfast/curator/release/releases.py",
         LEVERAGE_TESTS,
         "psi = unit * self.measure.radius / math.sqrt(choice.l0) * length",
         "psi = unit * 0.5 * self.measure.radius / math.sqrt(choice.l0) * length",
@@ -2133,7 +2133,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "tilt-at-half-scale",
         "objective perturbation tilts with half the noise",
-        "dpfast/curator/perturbation.py",
+        "dpfast/curator/release/perturbation.py",
         PERTURBATION_TESTS,
         "tilt = normal_vector(terms.tilt_scale, p, curator._noise)",
         "tilt = 0.5 * normal_vector(terms.tilt_scale, p, curator._noise)",
@@ -2141,7 +2141,7 @@ RELEASE_ALGORITHMS = (
     plant(
         "perturbation-without-the-search-error",
         "the output noise of objective perturbation does not cover the search",
-        "dpfast/curator/perturbation.py",
+        "dpfast/curator/release/perturbation.py",
         PERTURBATION_TESTS,
         "slack = plan.tolerance + normal_error(scale, plan.dimension)",
         "slack = 1e-3 * plan.tolerance",
@@ -2392,7 +2392,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "reserve-spent-by-a-functional",
         "a functional spends the part of delta that is kept for the fallback",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
         "    delta = terms.delta - terms.reserve\n    grid",
         "    delta = terms.delta\n    grid",
@@ -2400,7 +2400,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "reserve-spent-by-a-parameter",
         "the whole parameter spends the part of delta that is kept for the fallback",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         (SUMS + "test_certificate_parameter_and_reserve_add_up",),
         "terms.epsilon, terms.delta - terms.reserve, terms.epsilon1, terms.delta1",
         "terms.epsilon, terms.delta, terms.epsilon1, terms.delta1",
@@ -2424,7 +2424,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "tilt-with-all-of-epsilon",
         "a tilt takes all of epsilon, and the noise on the output its part once more",
-        "dpfast/curator/perturbation.py",
+        "dpfast/curator/release/perturbation.py",
         (SUMS + "test_tilt_and_output_noise_add_up",),
         "epsilon = budget.epsilon * (1.0 - OUTPUT_SHARE)",
         "epsilon = budget.epsilon",
@@ -2432,7 +2432,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "tilt-with-all-of-delta",
         "a tilt takes all of delta, and the noise on the output its part once more",
-        "dpfast/curator/perturbation.py",
+        "dpfast/curator/release/perturbation.py",
         (SUMS + "test_tilt_and_output_noise_add_up",),
         "delta = budget.delta * (1.0 - OUTPUT_SHARE)",
         "delta = budget.delta",
@@ -2440,7 +2440,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "output-noise-with-all-of-delta",
         "the noise on a tilted minimiser takes all of delta",
-        "dpfast/curator/perturbation.py",
+        "dpfast/curator/release/perturbation.py",
         (SUMS + "test_tilt_and_output_noise_add_up",),
         "ApproxDP(budget.epsilon * OUTPUT_SHARE, budget.delta * OUTPUT_SHARE)",
         "ApproxDP(budget.epsilon * OUTPUT_SHARE, budget.delta)",
@@ -2448,7 +2448,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "each-certificate-with-all-of-epsilon1",
         "each of two certificates takes what they share",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
         "return self.epsilon1 / self.certificates",
         "return self.epsilon1",
@@ -2456,7 +2456,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "each-tail-with-all-of-delta1",
         "each of two bounds fails as often as both together may",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
         "return tail_count(self.count_epsilon, self.delta1 / self.certificates)",
         "return tail_count(self.count_epsilon, self.delta1)",
@@ -2464,7 +2464,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "certificate-half-forgotten",
         "the noise is calibrated beside half of what the certificate costs",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
         "        delta,\n        terms.epsilon1,\n",
         "        delta,\n        0.5 * terms.epsilon1,\n",
@@ -2472,7 +2472,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "bits-of-scaled-noise-free",
         "that scaled noise is drawn to finitely many bits is not part of delta",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
         "        other_delta=grid,\n",
         "        other_delta=0.0,\n",
@@ -2480,7 +2480,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "bits-of-one-number-for-all",
         "several numbers with scaled noise set delta aside for one",
-        "dpfast/privacy/scaled_release.py",
+        "dpfast/privacy/release/scaled.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
         "value = count * (1.0 + math.exp(min(epsilon, 700.0)))",
         "value = 1.0 * (1.0 + math.exp(min(epsilon, 700.0)))",
@@ -2496,7 +2496,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "failure-before-a-parameter-not-charged",
         "the probability that the lower bound fails is not part of a parameter's delta",
-        "dpfast/privacy/release_calibration.py",
+        "dpfast/privacy/release/calibration.py",
         (SUMS + "test_certificate_parameter_and_reserve_add_up",),
         'budget = (delta - delta1) * (1.0 - 1e-12) - other_delta\n    return _multiplier("gaussian"',
         'budget = delta * (1.0 - 1e-12) - other_delta\n    return _multiplier("gaussian"',
@@ -2504,7 +2504,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "certificate-before-a-parameter-forgotten",
         "a parameter's noise is calibrated beside a tenth of its certificate",
-        "dpfast/privacy/release_calibration.py",
+        "dpfast/privacy/release/calibration.py",
         (SUMS + "test_certificate_parameter_and_reserve_add_up",),
         '_multiplier("gaussian", epsilon, budget, epsilon1, 0.0, M)',
         '_multiplier("gaussian", epsilon, budget, 0.1 * epsilon1, 0.0, M)',
@@ -2512,7 +2512,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "reserve-not-charged",
         "opening a certified release does not charge what is kept for the fallback",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         (SUMS + "test_a_release_charges_all_of_its_terms",),
         "return ApproxDP(self.epsilon, self.delta)",
         "return ApproxDP(self.epsilon, self.delta - self.reserve)",
@@ -2520,7 +2520,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "certificate-charged-half",
         "a certificate on its own charges half of its epsilon",
-        "dpfast/curator/terms.py",
+        "dpfast/curator/release/terms.py",
         (SUMS + "test_a_release_charges_all_of_its_terms",),
         "            return PureDP(self.epsilon1)\n",
         "            return PureDP(0.5 * self.epsilon1)\n",
@@ -2568,7 +2568,7 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "sampled-steps-less-one",
         "the noise of sampled gradients is that of one step fewer",
-        "dpfast/curator/subsample.py",
+        "dpfast/curator/baselines/subsample.py",
         (ERRORS + "test_sampled_steps_are_all_accounted_for",),
         "multiplier = noise_multiplier(budget, sampling_rate, n_steps)",
         "multiplier = noise_multiplier(budget, sampling_rate, max(1, n_steps - 1))",
@@ -2595,7 +2595,7 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "gradients-over-usable-records",
         "non-convex gradients are divided by the number of finite responses",
-        "dpfast/curator/gradients.py",
+        "dpfast/curator/nonconvex/gradients.py",
         (MISSING + "test_n_divides_however_few_records_are_usable",),
         "sums, n = self._kernel.sums, float(self.n)",
         "sums, n = self._kernel.sums, max(1.0, float(sum(np.isfinite(y).sum() for _, y in self._records.blocks())))",
@@ -2603,7 +2603,7 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "changes-over-usable-records",
         "changes of gradients are divided by the number of finite responses",
-        "dpfast/curator/gradients.py",
+        "dpfast/curator/nonconvex/gradients.py",
         (MISSING + "test_n_divides_however_few_records_are_usable",),
         "self._kernel.gradient_change, new, old, limit, float(self.n), self._threads",
         "self._kernel.gradient_change, new, old, limit, max(1.0, float(sum(np.isfinite(y).sum() for _, y in self._records.blocks()))), self._threads",
@@ -2611,7 +2611,7 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "gram-over-usable-records",
         "X'X is divided by the number of finite responses",
-        "dpfast/curator/statistics.py",
+        "dpfast/curator/baselines/statistics.py",
         (MISSING + "test_n_divides_however_few_records_are_usable",),
         "theta, n = np.zeros(curator.objective.dimension), float(curator.n)",
         "theta, n = np.zeros(curator.objective.dimension), max(1.0, float(sum(np.isfinite(y).sum() for _, y in curator._records.blocks())))",
@@ -2627,7 +2627,7 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "told-vectors-over-usable-records",
         "the mean of told vectors is divided by the number of finite ones",
-        "dpfast/curator/vectors.py",
+        "dpfast/curator/blackbox/vectors.py",
         (MISSING + "test_n_divides_however_few_records_are_usable",),
         "                total += vectors @ factor\n        return total / self.n",
         "                total += vectors @ factor\n        return total / max(1, sum(np.isfinite(chunk).all(axis=0).sum() for chunk in self._chunks[:1]))",
@@ -2635,7 +2635,7 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "told-losses-over-usable-records",
         "the mean of told losses is divided by the number of finite ones",
-        "dpfast/curator/vectors.py",
+        "dpfast/curator/blackbox/vectors.py",
         (MISSING + "test_n_divides_however_few_records_are_usable",),
         "                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, 0.0)))\n        return total / self.n",
         "                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, 0.0)))\n        return total / max(1, int(np.isfinite(row).sum()))",
@@ -2651,7 +2651,7 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
     plant(
         "sampled-sum-over-the-sample",
         "the sum over a sample is divided by its size instead of its expected size",
-        "dpfast/curator/subsample.py",
+        "dpfast/curator/baselines/subsample.py",
         (MISSING + "test_every_step_has_a_sample_of_its_own",),
         "_sampled_gradient, curator._kernel, theta, rate * n, curator._threads,",
         "_sampled_gradient, curator._kernel, theta, max(1.0, float(inside.sum())), curator._threads,",
@@ -2662,7 +2662,7 @@ CHARGED_AFTER = (
     plant(
         "selection-charged-after-the-trials",
         "the best of random trials is charged when it is known",
-        "dpfast/curator/selection.py",
+        "dpfast/curator/blackbox/selection.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         '    ledger.charge(plan.cost, "best of a random number of random trials")\n',
         "",
@@ -2672,7 +2672,7 @@ CHARGED_AFTER = (
     plant(
         "choice-charged-after-the-draw",
         "the exponential mechanism is charged when it has chosen",
-        "dpfast/curator/gradients.py",
+        "dpfast/curator/nonconvex/gradients.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         '        self.ledger.charge(ZCDP(cost), "selection")\n',
         "",
@@ -2706,7 +2706,7 @@ CHARGED_AFTER = (
     plant(
         "change-charged-after-the-records",
         "a change of gradients is computed before the ledger agrees",
-        "dpfast/curator/gradients.py",
+        "dpfast/curator/nonconvex/gradients.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         "        self.ledger.charge(GDP(mu), receipt.query)\n        value = self._change(new, old, limit)\n",
         "        value = self._change(new, old, limit)\n        self.ledger.charge(GDP(mu), receipt.query)\n",
@@ -2714,7 +2714,7 @@ CHARGED_AFTER = (
     plant(
         "statistics-charged-after-the-records",
         "X'X is computed before the ledger agrees",
-        "dpfast/curator/statistics.py",
+        "dpfast/curator/baselines/statistics.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         '    curator.ledger.charge(GDP(mu), "gram + moment")\n    question = ("gram + moment", mu)\n    gram = curator._release(question, receipts[0], _gram(curator))\n',
         '    question = ("gram + moment", mu)\n    exact = _gram(curator)\n    curator.ledger.charge(GDP(mu), "gram + moment")\n    gram = curator._release(question, receipts[0], exact)\n',
@@ -2722,7 +2722,7 @@ CHARGED_AFTER = (
     plant(
         "minimiser-charged-after-the-search",
         "a minimiser is found before the ledger agrees",
-        "dpfast/curator/minimiser.py",
+        "dpfast/curator/baselines/minimiser.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         "    curator.ledger.charge(GDP(mu), receipt.query)\n    value = _minimise(curator, minimiser_search(curator))\n",
         "    value = _minimise(curator, minimiser_search(curator))\n    curator.ledger.charge(GDP(mu), receipt.query)\n",
@@ -2730,7 +2730,7 @@ CHARGED_AFTER = (
     plant(
         "tilt-charged-after-the-search",
         "objective perturbation is charged when its minimiser is found",
-        "dpfast/curator/perturbation.py",
+        "dpfast/curator/release/perturbation.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         "    curator.ledger.charge(terms.budget, terms.receipt.query)\n    return paid_minimiser(curator, terms)\n",
         "    found = paid_minimiser(curator, terms)\n    curator.ledger.charge(terms.budget, terms.receipt.query)\n    return found\n",
@@ -2746,7 +2746,7 @@ CHARGED_AFTER = (
     plant(
         "told-losses-charged-after-the-mean",
         "a mean of told losses is computed before the ledger agrees",
-        "dpfast/curator/vectors.py",
+        "dpfast/curator/blackbox/vectors.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
         "        self.ledger.charge(GDP(mu), receipt.query)\n        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n",
         "        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)\n        value = self._mean_loss(point, middle, half)\n        self.ledger.charge(GDP(mu), receipt.query)\n",
@@ -2765,7 +2765,7 @@ TRIALS_SAMPLES_AND_BLOCKS = (
     plant(
         "trials-of-a-fixed-number",
         "a selection makes the mean number of trials instead of the secret one",
-        "dpfast/curator/selection.py",
+        "dpfast/curator/blackbox/selection.py",
         (MISSING + "test_a_selection_makes_the_number_of_trials_it_drew",),
         "range(number_of_trials(mean_trials, source))",
         "range(max(1, round(mean_trials)))",
@@ -2773,7 +2773,7 @@ TRIALS_SAMPLES_AND_BLOCKS = (
     plant(
         "trials-cut-off",
         "the number of trials is cut off near its mean",
-        "dpfast/curator/selection.py",
+        "dpfast/curator/blackbox/selection.py",
         (MISSING + "test_a_selection_makes_the_number_of_trials_it_drew",),
         "range(number_of_trials(mean_trials, source))",
         "range(min(number_of_trials(mean_trials, source), 1 + int(mean_trials)))",
@@ -2781,7 +2781,7 @@ TRIALS_SAMPLES_AND_BLOCKS = (
     plant(
         "trials-at-least-the-mean",
         "a selection makes at least the mean number of trials",
-        "dpfast/curator/selection.py",
+        "dpfast/curator/blackbox/selection.py",
         (MISSING + "test_a_selection_makes_the_number_of_trials_it_drew",),
         "range(number_of_trials(mean_trials, source))",
         "range(max(number_of_trials(mean_trials, source), round(mean_trials)))",
@@ -2789,7 +2789,7 @@ TRIALS_SAMPLES_AND_BLOCKS = (
     plant(
         "one-sample-for-all-steps",
         "the sample of the first step serves all others, which are accounted as fresh ones",
-        "dpfast/curator/subsample.py",
+        "dpfast/curator/baselines/subsample.py",
         (MISSING + "test_every_step_has_a_sample_of_its_own",),
         "sample = slice(0, n) if rate == 1.0 else poisson_sample(n, rate, curator._noise)",
         "sample = slice(0, n) if rate == 1.0 else getattr(self, '_kept', None)\n        if sample is None:\n            sample = self._kept = poisson_sample(n, rate, curator._noise)",
@@ -2813,7 +2813,7 @@ TRIALS_SAMPLES_AND_BLOCKS = (
     plant(
         "told-values-sorted",
         "told values are sorted before they are added",
-        "dpfast/curator/vectors.py",
+        "dpfast/curator/blackbox/vectors.py",
         (MISSING + "test_told_values_are_added_in_their_places",),
         "        row = [row for chunk in self._chunks for row in chunk][point]\n",
         "        row = np.sort([row for chunk in self._chunks for row in chunk][point])\n",
@@ -2824,7 +2824,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "statistics-charged-down",
         "the joint cost of X'X and X'y is rounded down",
-        "dpfast/privacy/sensitivity_baselines.py",
+        "dpfast/privacy/baselines/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "return scale * math.sqrt(squared) * _UP",
         "return scale * math.sqrt(squared) * (1.0 - 1e-9)",
@@ -2832,7 +2832,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "choice-charged-down",
         "the cost of the exponential mechanism is rounded down",
-        "dpfast/privacy/sensitivity_nonconvex.py",
+        "dpfast/privacy/nonconvex/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "return 0.5 * half_range * half_range * (1.0 + 2.0**-50)",
         "return 0.5 * half_range * half_range * (1.0 - 1e-9)",
@@ -2840,7 +2840,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "selection-charged-down",
         "the cost of the best of random trials is rounded down",
-        "dpfast/privacy/sensitivity_bayesopt.py",
+        "dpfast/privacy/blackbox/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "return 3.0 * trial * (1.0 + 2.0**-51)",
         "return 3.0 * trial * (1.0 - 1e-6)",
@@ -2848,7 +2848,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "rows-of-a-person-rounded-up",
         "what one row may cost is rounded up",
-        "dpfast/inference/request.py",
+        "dpfast/front/request.py",
         (ERRORS + "test_the_rows_of_a_person_cost_at_most_the_total",),
         "GDP(total.mu / m * (1.0 - 2.0**-50))",
         "GDP(total.mu / m * (1.0 + 1e-6))",
@@ -2876,7 +2876,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "sampled-steps-within-a-tolerance",
         "the noise of sampled gradients may cost a part in a thousand more than the budget",
-        "dpfast/curator/amplification.py",
+        "dpfast/curator/baselines/amplification.py",
         (ERRORS + "test_a_multiplier_just_short_is_not_enough",),
         "if epsilon <= budget.epsilon:",
         "if epsilon <= budget.epsilon * (1.0 + 1e-3):",
@@ -2884,7 +2884,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "convolutions-taken-as-exact",
         "what convolutions lose is added to delta instead of taken from it",
-        "dpfast/curator/amplification.py",
+        "dpfast/curator/baselines/amplification.py",
         (ERRORS + "test_sampled_steps_are_all_accounted_for",),
         "delta - CONVOLUTION_ERROR",
         "delta + 1000.0 * CONVOLUTION_ERROR",
@@ -2900,7 +2900,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "range-of-losses-rounded-down",
         "the width of the range of losses is rounded down",
-        "dpfast/privacy/sensitivity_bayesopt.py",
+        "dpfast/privacy/blackbox/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "return mean_score((upper - lower) * _UP, n, depth=depth)",
         "return mean_score((upper - lower) * (1.0 - 1e-9), n, depth=depth)",
@@ -2908,7 +2908,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "products-taken-as-exact",
         "the rounding of linear predictors is left out of the error of a gradient",
-        "dpfast/privacy/sensitivity_baselines.py",
+        "dpfast/privacy/baselines/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF",
         "products = 0.0",
@@ -2916,7 +2916,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "sampled-sums-taken-as-exact",
         "the rounding of sampled sums is left out of their sensitivity",
-        "dpfast/privacy/sensitivity_baselines.py",
+        "dpfast/privacy/baselines/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "slack = RECORD_ERROR + 2.0 * gamma * n * (1.0 + RECORD_ERROR)",
         "slack = RECORD_ERROR",
@@ -2924,7 +2924,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "changes-taken-as-exact",
         "the rounding of a change of gradients is left out",
-        "dpfast/privacy/sensitivity_nonconvex.py",
+        "dpfast/privacy/nonconvex/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "return (predictor + 1e-12 * score) * (1.0 + 1e-6)",
         "return 1e-12 * score",
@@ -2932,7 +2932,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "norms-taken-as-exact",
         "the rounding of a norm is left out of its sensitivity",
-        "dpfast/privacy/sensitivity_nonconvex.py",
+        "dpfast/privacy/nonconvex/sensitivity.py",
         (ERRORS + "test_constants_are_their_formulas_rounded_up",),
         "rounding = 2.0 * lipschitz * (dimension + 4.0) * UNIT_ROUNDOFF * (1.0 + 1e-9)",
         "rounding = 0.0",
@@ -2940,7 +2940,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "tilt-taken-as-exact",
         "the noise on a tilted minimiser does not cover the digits of the tilt",
-        "dpfast/curator/perturbation.py",
+        "dpfast/curator/release/perturbation.py",
         (ERRORS + "test_the_noise_on_a_tilted_minimiser_covers_search_and_tilt",),
         "slack = plan.tolerance + normal_error(scale, plan.dimension)",
         "slack = plan.tolerance",
@@ -2948,7 +2948,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "functional-with-an-exact-search",
         "the tolerance of the search is left out of a functional's factors",
-        "dpfast/privacy/certified_minimiser.py",
+        "dpfast/privacy/release/certified_minimiser.py",
         (ERRORS + "test_what_a_certified_minimiser_allows_for",),
         "solver_error=1.6 * (slack + hessian_error) / step,",
         "solver_error=1.6 * hessian_error / step,",
@@ -2956,7 +2956,7 @@ TOLERANCES_ABOVE_ROUNDING = (
     plant(
         "parameter-with-an-exact-search",
         "the shift of a parameter takes the search as exact",
-        "dpfast/privacy/certified_minimiser.py",
+        "dpfast/privacy/release/certified_minimiser.py",
         (ERRORS + "test_what_a_certified_minimiser_allows_for",),
         "return (moved + 2.0 * self.distance(l0)) * (1.0 + 2.0**-48)",
         "return moved * (1.0 + 2.0**-48)",
@@ -2967,7 +2967,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "minimiser-stops-without-its-error",
         "output perturbation stops where the computed gradient is small, however wrong it may be",
-        "dpfast/curator/minimiser.py",
+        "dpfast/curator/baselines/minimiser.py",
         (ERRORS + "test_the_search_for_a_ridge_minimiser_pays_for_its_error",),
         "enough = ridge * search.tolerance * (1.0 - 1e-9) - search.error",
         "enough = ridge * search.tolerance * (1.0 - 1e-9)",
@@ -2975,7 +2975,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "certified-search-stops-without-its-error",
         "a certified search stops where the computed gradient is small, however wrong it may be",
-        "dpfast/curator/certified.py",
+        "dpfast/curator/release/certified.py",
         (ERRORS + "test_a_certified_search_pays_for_its_error",),
         "self.enough = plan.tolerance * (1.0 - 1e-9) - plan.error",
         "self.enough = plan.tolerance * (1.0 - 1e-9)",
@@ -2983,7 +2983,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "smooth-step-accepted-without-its-error",
         "the test of descent takes computed gradients as exact",
-        "dpfast/curator/smooth.py",
+        "dpfast/curator/release/smooth.py",
         (ERRORS + "test_a_step_is_accepted_only_beyond_what_errors_can_feign",),
         "        least += 2.0 * self.plan.error * float(np.linalg.norm(back))\n",
         "",
@@ -2991,7 +2991,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "sampled-steps-at-the-wrong-end",
         "the search for a noise multiplier returns the end of its bracket that is not enough",
-        "dpfast/curator/amplification.py",
+        "dpfast/curator/baselines/amplification.py",
         (ERRORS + "test_a_multiplier_just_short_is_not_enough",),
         "            high, at_high = middle, at_middle\n    return math.exp(high)",
         "            high, at_high = middle, at_middle\n    return math.exp(low)",
@@ -2999,7 +2999,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "fast-steps-always-arrive",
         "a search that ran out of fast steps is taken to have arrived",
-        "dpfast/curator/certified.py",
+        "dpfast/curator/release/certified.py",
         (ERRORS + "test_a_search_says_when_it_has_not_arrived",),
         "            theta, (gradient, hessian, length) = candidate, following\n        return theta, hessian, length <= self.enough\n\n    def direction",
         "            theta, (gradient, hessian, length) = candidate, following\n        return theta, hessian, True\n\n    def direction",
@@ -3007,7 +3007,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "eager-steps-always-arrive",
         "a search that ran out of ridges is taken to have arrived",
-        "dpfast/curator/certified.py",
+        "dpfast/curator/release/certified.py",
         (ERRORS + "test_a_search_says_when_it_has_not_arrived",),
         "                length = float(np.linalg.norm(gradient))\n        return theta, hessian, length <= self.enough",
         "                length = float(np.linalg.norm(gradient))\n        return theta, hessian, True",
@@ -3015,7 +3015,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "path-ignores-the-tilt",
         "the path of ridges starts where the scores allow it, but not the tilt",
-        "dpfast/curator/certified.py",
+        "dpfast/curator/release/certified.py",
         (ERRORS + "test_the_path_starts_where_the_tilt_allows_it",),
         "            score += float(np.linalg.norm(self.tilt))\n",
         "            pass\n",
@@ -3023,7 +3023,7 @@ STOPPING_RULES_WITHOUT_THEIR_ERROR = (
     plant(
         "shift-within-a-tolerance",
         "the shift of a parameter is found to a part in a million, downwards",
-        "dpfast/privacy/sensitivity_release.py",
+        "dpfast/privacy/release/sensitivity.py",
         (ERRORS + "test_the_shift_of_a_parameter_reaches_its_root",),
         "pull * _DOWN >= push",
         "pull * (1.0 + 1e-6) >= push",

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpfast.curator.accounting import joint_cost, record_bounds
 from dpfast.curator.answers import StepBudget
-from dpfast.curator.observer import nonprivate_contributions
+from dpfast.curator.bounds import joint_cost, record_bounds
+from dpfast.curator.door import nonprivate_contributions
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT
 from dpfast.models import Bounded, FreeScale, Huber, LogCosh, Mallows, Objective, PseudoHuber

@@ -22,19 +22,19 @@ import dpfast
 from dpfast import GDP, ApproxDP, InvalidBudget, Ledger, PureDP, SeededNoise
 from dpfast.baselines.random_search import _pure
 from dpfast.curator import Curator, amplification, certified, minimiser, smooth
-from dpfast.curator.amplification import CONVOLUTION_ERROR, RELATIVE_INTERVAL
-from dpfast.curator.perturbation import perturbation_terms
-from dpfast.curator.subsample import plan_sampling
+from dpfast.curator.baselines.amplification import CONVOLUTION_ERROR, RELATIVE_INTERVAL
+from dpfast.curator.baselines.subsample import plan_sampling
+from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.data import as_records
-from dpfast.inference.request import Request
+from dpfast.front.request import Request
 from dpfast.models import Bounded, LogCosh, Objective
 from dpfast.privacy import sensitivity_baselines as baselines, sensitivity_nonconvex as nonconvex
+from dpfast.privacy.blackbox.sensitivity import mean_loss, selection_cost
 from dpfast.privacy.budget import zcdp_epsilon
-from dpfast.privacy.leverage import leverage_plan
-from dpfast.privacy.scaled_release import grid_delta, normal_error
+from dpfast.privacy.release.leverage import leverage_plan
+from dpfast.privacy.release.scaled import grid_delta, normal_error
+from dpfast.privacy.release.sensitivity import parameter_shift
 from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF, centred_share
-from dpfast.privacy.sensitivity_bayesopt import mean_loss, selection_cost
-from dpfast.privacy.sensitivity_release import parameter_shift
 from dpfast.privacy.tradeoff import attack_advantage, attack_power
 
 RNG = np.random.default_rng(2)

@@ -30,8 +30,8 @@ from dpfast.models import (
     PseudoHuber,
     resolve_weighting,
 )
+from dpfast.privacy.baselines.sensitivity import ridge_minimiser
 from dpfast.privacy.sensitivity import RECORD_ERROR, joint_mu
-from dpfast.privacy.sensitivity_baselines import ridge_minimiser
 
 PACKAGE = Path(dpfast.__file__).parent
 
@@ -222,15 +222,15 @@ def test_no_data_set_ends_a_fit_early(loss, method):
 #: the user reads in a notebook.
 BEHIND_THE_DOOR = ("curator", "kernels", "data", "audit", "datasets")
 READERS = (
-    "nonprivate.py",
+    "regression/nonprivate.py",
     "optimize/exact.py",
-    "inference/request.py",  # a Design's X, on its way to the records
+    "front/request.py",  # a Design's X, on its way to the records
     "estimators/base.py",
     "estimators/validation.py",
     "baselines/gibo.py",
-    "study.py",
-    "landscape.py",
-    "demo.py",
+    "regression/forecast.py",
+    "nonconvex/kl.py",
+    "cli/demo.py",
     "plots.py",
     "cli/commands.py",
     "__init__.py",

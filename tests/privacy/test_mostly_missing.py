@@ -20,20 +20,20 @@ import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise, baselines
 from dpfast.bayesopt import tune
 from dpfast.curator import Curator, StepBudget, selection, subsample
-from dpfast.curator.gradients import GradientCurator
-from dpfast.curator.minimiser import ridge_minimiser
-from dpfast.curator.observer import observed
-from dpfast.curator.selection import best_of_random_trials
+from dpfast.curator.baselines.minimiser import ridge_minimiser
+from dpfast.curator.baselines.statistics import smallest_eigenvalue, sufficient_statistics
+from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
+from dpfast.curator.blackbox.selection import best_of_random_trials
+from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.curator.door import observed
+from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.shares import Shares
-from dpfast.curator.statistics import smallest_eigenvalue, sufficient_statistics
-from dpfast.curator.subsample import SampledGradients, plan_sampling
-from dpfast.curator.vectors import RecordValues
 from dpfast.data import Records, as_records, reduction, streams
 from dpfast.kernels.records import GRADIENT
 from dpfast.models import Ball, Bounded, Clip, Huber, LogCosh, Mallows, Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import DoubleNoise, GradientDescent
-from dpfast.privacy.selection import number_of_trials
+from dpfast.privacy.blackbox.selection import number_of_trials
 
 N, USABLE = 40, 5
 RNG = np.random.default_rng(11)

@@ -15,11 +15,11 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.perturbation import perturbation_terms
-from dpfast.curator.projection import ProjectedRecords
-from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.subsample import SampledGradients, plan_sampling
-from dpfast.curator.terms import Terms
+from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
+from dpfast.curator.release.perturbation import perturbation_terms
+from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
 from dpfast.errors import LedgerClosed
 from dpfast.models import Bounded, Box, Clip, Huber, LogCosh, Objective

@@ -20,17 +20,17 @@ import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP, baselines
 from dpfast.bayesopt import tune
 from dpfast.curator import Curator, StepBudget
-from dpfast.curator.gradients import GradientCurator
-from dpfast.curator.minimiser import ridge_minimiser
-from dpfast.curator.observer import observed
-from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
-from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.selection import best_of_random_trials
+from dpfast.curator.baselines.minimiser import ridge_minimiser
+from dpfast.curator.baselines.statistics import smallest_eigenvalue, sufficient_statistics
+from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
+from dpfast.curator.blackbox.selection import best_of_random_trials
+from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.curator.door import observed
+from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import Terms
 from dpfast.curator.shares import Shares
-from dpfast.curator.statistics import smallest_eigenvalue, sufficient_statistics
-from dpfast.curator.subsample import SampledGradients, plan_sampling
-from dpfast.curator.terms import Terms
-from dpfast.curator.vectors import RecordValues
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LogCosh, Objective
 from dpfast.optimize import DoubleNoise, GradientDescent, Newton

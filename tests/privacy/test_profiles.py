@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from dpfast.privacy.budget import gdp_delta
-from dpfast.privacy.profiles import (
+from dpfast.privacy.release.profiles import (
     gaussian_profile,
     laplace_profile,
     with_discrete_laplace,

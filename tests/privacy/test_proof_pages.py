@@ -13,28 +13,40 @@ PACKAGE = TESTS.parent / "dpfast"
 
 
 class Page(NamedTuple):
-    """Letter of its claims, folder of its attacks, and where its claims are cited."""
+    """Letter of its claims, its folder, that of its attacks, and where its claims are cited."""
 
     letter: str
+    folder: str
     tests: str
     cited: tuple[str, ...]
 
 
 PAGES = {
-    "baselines": Page("B", "baselines", ("baselines/*.py", "curator/*.py", "privacy/s*.py")),
+    "baselines": Page(
+        "B",
+        "baselines",
+        "baselines",
+        ("baselines/*.py", "curator/baselines/*.py", "privacy/baselines/*.py"),
+    ),
     "bayesopt": Page(
-        "G", "bayesopt", ("bayesopt/*.py", "curator/*.py", "baselines/*.py", "privacy/s*.py")
+        "G",
+        "blackbox",
+        "bayesopt",
+        ("bayesopt/*.py", "curator/blackbox/*.py", "baselines/*.py", "privacy/blackbox/*.py"),
     ),
     "nonconvex": Page(
         "K",
         "nonconvex",
-        ("curator/gradients.py", "minimization.py", "optimize/*.py", "privacy/[cs]*.py"),
+        "nonconvex",
+        ("curator/nonconvex/*.py", "nonconvex/*.py", "optimize/*/*.py", "privacy/nonconvex/*.py"),
     ),
 }
 
 
 def claims(name: str) -> dict[str, str]:
-    text = (PACKAGE / "privacy" / f"PROOFS-{name}.md").read_text(encoding="utf-8")
+    text = (PACKAGE / "privacy" / PAGES[name].folder / f"PROOFS-{name}.md").read_text(
+        encoding="utf-8"
+    )
     parts = re.split(rf"^### ({PAGES[name].letter}\d+)\b", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -59,10 +71,10 @@ def test_every_claim_is_complete(name, claim):
         source = (TESTS / PAGES[name].tests / f"{module}.py").read_text(encoding="utf-8")
         assert f"def {function}(" in source, f"{module}.py has no {function}"
     used = text.split("**Used by.**")[1].split("**Attack.**")[0]
-    named = re.findall(r"`(?:(\w+/\w+\.py): )?([\w, ]+)`", used)
+    named = re.findall(r"`(?:((?:\w+/)+\w+\.py): )?([\w, ]+)`", used)
     assert named
     for path, functions in named:
-        file = PACKAGE / (path or f"privacy/sensitivity_{name}.py")
+        file = PACKAGE / (path or f"privacy/{PAGES[name].folder}/sensitivity.py")
         source = file.read_text(encoding="utf-8")
         for function in functions.split(", "):
             assert re.search(rf"(def|class) {function}\b", source), f"{file.name}: no {function}"
@@ -70,7 +82,7 @@ def test_every_claim_is_complete(name, claim):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_claims_cited_in_the_code_exist(name):
-    letter, _, patterns = PAGES[name]
+    letter, _, _, patterns = PAGES[name]
     cited = set()
     for pattern in patterns:
         for path in PACKAGE.glob(pattern):

@@ -196,7 +196,7 @@ def test_every_public_function_with_a_ledger_is_here():
         if inspect.isfunction(thing)
         and {"ledger", "privacy"} <= set(inspect.signature(thing).parameters)
     } - {f"{function.__module__}.{function.__qualname__}" for function in tested}
-    optional = {"dpfast.tables.fit_formula", "dpfast.baselines.sgd.dp_sgd"}
+    optional = {"dpfast.regression.formula.fit_formula", "dpfast.baselines.sgd.dp_sgd"}
     inside = {
         "dpfast.bayesopt.tuner.Tuner.__init__",  # here, by the name of its class
         "dpfast.release.request.ReleaseRequest.charge",  # the charge itself

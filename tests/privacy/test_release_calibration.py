@@ -12,9 +12,9 @@ from scipy.special import stdtr
 from dpfast.errors import InvalidBudget
 from dpfast.privacy.budget import gdp_delta
 from dpfast.privacy.mechanisms import laplace_rate
-from dpfast.privacy.profiles import gaussian_profile, laplace_profile, worst_profile
-from dpfast.privacy.profiles_student import student_profile, student_worst_profile
-from dpfast.privacy.sensitivity_release import (
+from dpfast.privacy.release.profiles import gaussian_profile, laplace_profile, worst_profile
+from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
+from dpfast.privacy.release.sensitivity import (
     calibrate_functional,
     calibrate_parameter,
     eigenvalue_step,
@@ -115,7 +115,7 @@ def test_r9_the_profile_is_the_integral(epsilon, shift, ratio):
 
 
 def test_r9_tails_are_those_of_t3():
-    from dpfast.privacy.profiles_student import _upper_tail
+    from dpfast.privacy.release.profiles_student import _upper_tail
 
     t = np.geomspace(1e-3, 1e6, 400)
     np.testing.assert_allclose(_upper_tail(t), stdtr(3, -t), rtol=1e-9)
@@ -280,7 +280,7 @@ def test_r10_values_of_the_design_page():
 
 def test_the_bound_is_the_largest_over_angles():
     """R10: no split of the shift between the two directions exceeds it."""
-    from dpfast.privacy.release_calibration import _two_sided
+    from dpfast.privacy.release.calibration import _two_sided
 
     for e, mu in ((0.3, 0.2), (1.0, 0.4), (0.1, 1.0), (2.0, 3.0)):
         phi = np.linspace(0, math.pi / 2, 20_001)

@@ -12,14 +12,7 @@ import pytest
 from dpfast.errors import InvalidInput
 from dpfast.models import Ball, Box
 from dpfast.privacy.mechanisms import laplace_rate
-from dpfast.privacy.profiles import (
-    composed_profile,
-    gaussian_profile,
-    laplace_profile,
-    worst_profile,
-)
-from dpfast.privacy.profiles_student import student_profile, student_worst_profile
-from dpfast.privacy.sensitivity_condition import (
+from dpfast.privacy.release.condition import (
     LogScale,
     largest_bound,
     largest_count,
@@ -27,7 +20,14 @@ from dpfast.privacy.sensitivity_condition import (
     proportional_factors,
     psi_over_delta,
 )
-from dpfast.privacy.sensitivity_release import calibrate_functional, eigenvalue_step, hessian_ratio
+from dpfast.privacy.release.profiles import (
+    composed_profile,
+    gaussian_profile,
+    laplace_profile,
+    worst_profile,
+)
+from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
+from dpfast.privacy.release.sensitivity import calibrate_functional, eigenvalue_step, hessian_ratio
 from tests.privacy.test_release_theory import hessian, minimise, one_sided, smooth_absolute
 
 KINDS = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}

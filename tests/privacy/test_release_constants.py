@@ -10,7 +10,7 @@ import pytest
 
 from dpfast.errors import InvalidInput
 from dpfast.models import Huber, LogCosh, Logistic, PseudoHuber, release_constants
-from dpfast.privacy.sensitivity_release import eigenvalue_step, evaluation_error
+from dpfast.privacy.release.sensitivity import eigenvalue_step, evaluation_error
 
 
 @pytest.mark.parametrize("loss", [Logistic(), LogCosh(0.7), PseudoHuber(2.0)], ids=repr)

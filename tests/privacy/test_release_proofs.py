@@ -9,7 +9,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parents[1] / "dpfast"
-PAGE = (PACKAGE / "privacy" / "PROOFS-release.md").read_text(encoding="utf-8")
+PAGE = (PACKAGE / "privacy" / "release" / "PROOFS-release.md").read_text(encoding="utf-8")
 PARTS = re.split(r"^### (R\d+)\b", PAGE, flags=re.MULTILINE)
 CLAIMS = dict(zip(PARTS[1::2], PARTS[2::2], strict=True))
 
@@ -33,11 +33,12 @@ def test_every_claim_is_complete(name):
         source = (folder / f"{module}.py").read_text(encoding="utf-8")
         assert f"def {function}(" in source, f"{module}.py has no {function}"
     used = " ".join(text.split("**Used by.**")[1].split("**Attack.**")[0].split())
-    named = re.findall(r"`(?:((?:\w+/)?\w+\.py): )?([\w., ]+)`", used)
+    named = re.findall(r"`(?:((?:\w+/)*\w+\.py): )?([\w., ]+)`", used)
     assert named
     for path, functions in named:
-        where = path or "sensitivity_release.py"
-        file = PACKAGE / where if "/" in where else PACKAGE / "privacy" / where
+        where = path or "sensitivity.py"
+        homes = (PACKAGE / "privacy" / "release" / where, PACKAGE / "privacy" / where)
+        file = PACKAGE / where if "/" in where else next(home for home in homes if home.exists())
         source = file.read_text(encoding="utf-8")
         for function in functions.split(", "):
             last = function.split(".")[-1]
@@ -55,6 +56,6 @@ def test_errata_name_tests_that_exist():
 def test_claims_cited_in_the_code_exist():
     cited = set()
     for folder in ("privacy", "models", "release", "curator", "kernels"):
-        for path in (PACKAGE / folder).glob("*.py"):
+        for path in (PACKAGE / folder).rglob("*.py"):
             cited |= set(re.findall(r"\bclaims? (R\d+)\b", path.read_text(encoding="utf-8")))
     assert {"R3", "R6", "R8"} <= cited <= set(CLAIMS)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from dpfast.models import Ball, Box, LogCosh, Logistic, PseudoHuber, release_constants
-from dpfast.privacy.sensitivity_condition import proportional_factors, psi_over_delta
-from dpfast.privacy.sensitivity_release import (
+from dpfast.privacy.release.condition import proportional_factors, psi_over_delta
+from dpfast.privacy.release.sensitivity import (
     eigenvalue_step,
     functional_factors,
     hessian_ratio,

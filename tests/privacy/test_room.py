@@ -29,7 +29,9 @@ def imports(path):
             yield node.module, node.lineno
 
 
-@pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(ROOM.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOM))
+)
 def test_the_room_imports_only_what_its_rules_allow(path):
     for name, line in imports(path):
         allowed = (
@@ -102,7 +104,9 @@ def test_every_claim_names_its_proof_its_function_and_its_attack(name):
         defined = (folder / f"{module}.py").read_text()
         assert f"def {function}(" in defined, f"{name}: {module}.py::{function} does not exist"
     if name[0] == "C":
-        used = re.findall(r"`(\w+)\.py: ([\w., ]+)`", text.split("**Used by.**")[1].split("**")[0])
+        used = re.findall(
+            r"`((?:\w+/)?\w+)\.py: ([\w., ]+)`", text.split("**Used by.**")[1].split("**")[0]
+        )
         assert used, f"{name} names no function"
         for module, functions in used:
             source = (ROOM / f"{module}.py").read_text()
@@ -115,7 +119,7 @@ def test_every_claim_names_its_proof_its_function_and_its_attack(name):
 
 def test_claims_cited_in_the_code_exist():
     known = set(claims())
-    files = [*ROOM.glob("*.py"), *(ROOT / "csrc").glob("sampler*"), *TESTS.glob("*.py")]
+    files = [*ROOM.rglob("*.py"), *(ROOT / "csrc").glob("sampler*"), *TESTS.glob("*.py")]
     for path in files:
         if path.suffix == ".c" and path.name == "sampler.c":
             continue

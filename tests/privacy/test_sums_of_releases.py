@@ -18,20 +18,20 @@ import pytest
 import dpfast
 from dpfast.baselines import objective_perturbation
 from dpfast.curator import perturbation, releases, terms
-from dpfast.curator.observer import observed
+from dpfast.curator.door import observed
 from dpfast.models import Ball, release_constants, resolve_loss
 from dpfast.privacy.budget import gdp_delta
 from dpfast.privacy.mechanisms import GRID_COST
-from dpfast.privacy.profiles import (
+from dpfast.privacy.release.calibration import COUNT, objective_perturbation_delta
+from dpfast.privacy.release.profiles import (
     composed_profile,
     gaussian_profile,
     laplace_profile,
     with_discrete_laplace,
     worst_profile,
 )
-from dpfast.privacy.profiles_student import student_profile, student_worst_profile
-from dpfast.privacy.release_calibration import COUNT, objective_perturbation_delta
-from dpfast.privacy.scaled_release import TOTAL_VARIATION
+from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
+from dpfast.privacy.release.scaled import TOTAL_VARIATION
 from dpfast.release import certify, release_functional, release_parameter
 
 MANY, FEW = 20_000, 60  # certified, and not

@@ -10,7 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.minimiser import minimiser_search
+from dpfast.curator.baselines.minimiser import minimiser_search
 from dpfast.data import as_records
 from dpfast.models import Bounded, Clip, LogCosh, Mallows, MallowsLinear, Objective, Schweppe
 from dpfast.privacy.ledger import Ledger

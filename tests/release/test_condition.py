@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator.terms import FunctionalTerms, largest_scale
+from dpfast.curator.release.terms import FunctionalTerms, largest_scale
 from dpfast.models import Ball, Box, Product
 from dpfast.models.products import OneHot
-from dpfast.privacy.sensitivity_condition import (
+from dpfast.privacy.release.condition import (
     largest_count,
     proportional_factors,
     psi_over_delta,
 )
-from dpfast.privacy.sensitivity_release import (
+from dpfast.privacy.release.sensitivity import (
     COUNT,
     FunctionalFactors,
     hessian_ratio,

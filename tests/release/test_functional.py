@@ -10,9 +10,9 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.projection import ProjectedRecords
-from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Size, Terms, functional_terms
+from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import Size, Terms, functional_terms
 from dpfast.data import as_records
 from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic, Objective, Product
 from dpfast.models.products import Interval, OneHot

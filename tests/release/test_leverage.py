@@ -10,11 +10,11 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.certified import _Search, certified_plan
-from dpfast.curator.leverage import Leverage
-from dpfast.curator.projection import ProjectedRecords
-from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Size, Terms, functional_terms
+from dpfast.curator.release.certified import _Search, certified_plan
+from dpfast.curator.release.leverage import Leverage
+from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import Size, Terms, functional_terms
 from dpfast.data import as_records
 from dpfast.models import (
     Ball,
@@ -29,7 +29,7 @@ from dpfast.models import (
     Product,
     quadratics,
 )
-from dpfast.privacy.sensitivity_release import (
+from dpfast.privacy.release.sensitivity import (
     FunctionalFactors,
     evaluation_error,
     functional_factors,

@@ -10,11 +10,11 @@ import pytest
 import dpfast
 from dpfast.baselines import objective_perturbation
 from dpfast.curator import Curator
-from dpfast.curator.certified import _Search, certified_minimiser
-from dpfast.curator.perturbation import perturbation_terms, perturbed_minimiser
+from dpfast.curator.release.certified import _Search, certified_minimiser
+from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.data import as_records
 from dpfast.models import Bounded, LogCosh, Logistic, Objective
-from dpfast.privacy.scaled_release import normal_error, normal_vector
+from dpfast.privacy.release.scaled import normal_error, normal_vector
 from tests.release.neighbours import assert_told_apart_no_better
 
 BUDGET = dpfast.ApproxDP(1.0, 1e-6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpfast.errors import InvalidInput
-from dpfast.privacy.sensitivity_release import (
+from dpfast.privacy.release.sensitivity import (
     eigenvalue_step,
     lower_bound_from_release,
     scaled_count,

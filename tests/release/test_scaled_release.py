@@ -15,7 +15,7 @@ from scipy import stats
 import dpfast
 from dpfast.privacy import scaled_release as module
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise
-from dpfast.privacy.scaled_release import (
+from dpfast.privacy.release.scaled import (
     LAWS,
     grid_delta,
     law_quantile,

@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 import dpfast
 from dpfast.curator import Curator, smooth
-from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import Terms
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
 from dpfast.models import (
     Bounded,
@@ -28,7 +28,7 @@ from dpfast.models import (
     smooth_constants,
 )
 from dpfast.privacy import smooth_minimiser as constants
-from dpfast.privacy.sensitivity_release import COUNT
+from dpfast.privacy.release.sensitivity import COUNT
 from dpfast.release import NotCertified, ParameterRelease
 from dpfast.release.recursion import RecursiveCertificate
 from tests.release.hostile import curator_of, exact_gradient, hostile
@@ -176,7 +176,7 @@ def test_the_plan_refuses_what_rounding_would_hide():
 
 
 def test_a_pilot_of_few_records_saves_passes_and_changes_nothing(monkeypatch):
-    from dpfast.curator import certified
+    from dpfast.curator.release import certified
 
     rng = np.random.default_rng(4)
     n = 5 * certified.PILOT

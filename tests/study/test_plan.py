@@ -7,7 +7,7 @@ import pytest
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.study import PILOT_RECORDS, _synthetic
+from dpfast.regression.forecast import PILOT_RECORDS, _synthetic
 
 
 def test_the_forecast_is_what_fits_deliver():

@@ -12,7 +12,7 @@ import dpfast
 from bench.figures.paper2.problems import Problem, six
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast import Ledger, PerRecordObjective, SeededNoise
-from dpfast.curator.gradients import GradientCurator
+from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 
 STEPS = (5, 15, 50, 150)
@@ -186,7 +186,7 @@ def draw_bars(figure: Any, rows: list[dict[str, Any]]) -> None:
 
 def _multiplier(epsilon: float, n_steps: int) -> float:
     try:
-        from dpfast.curator.amplification import noise_multiplier
+        from dpfast.curator.baselines.amplification import noise_multiplier
 
         return noise_multiplier(dpfast.ApproxDP(epsilon, DELTA), 0.1, n_steps)
     except ImportError:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
 from dpfast.models import Cauchy, Loss, TukeyBiweight, Welsch
-from dpfast.nonprivate import nonprivate_curator, nonprivate_descent
+from dpfast.regression.nonprivate import nonprivate_curator, nonprivate_descent
 
 Array = NDArray[np.float64]
 

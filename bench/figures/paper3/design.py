@@ -16,10 +16,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.leverage import Leverage
-from dpfast.curator.projection import ProjectedRecords
-from dpfast.curator.releases import CertifiedRelease
-from dpfast.curator.terms import (
+from dpfast.curator.release.leverage import Leverage
+from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import (
     Size,
     Terms,
     functional_terms,
@@ -31,9 +31,9 @@ from dpfast.data import as_records
 from dpfast.models import Bounded, Box, Domain, LogCosh, Loss, Objective, release_constants
 from dpfast.privacy.budget import gdp_mu
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
-from dpfast.privacy.scaled_release import law_scale
-from dpfast.privacy.sensitivity_condition import largest_count
-from dpfast.privacy.sensitivity_release import (
+from dpfast.privacy.release.condition import largest_count
+from dpfast.privacy.release.scaled import law_scale
+from dpfast.privacy.release.sensitivity import (
     COUNT,
     objective_perturbation_scale,
     scaled_count,

@@ -1,0 +1,1 @@
+"""Caller-supplied values of every record, and private selection among candidates."""

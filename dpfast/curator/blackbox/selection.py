@@ -1,0 +1,126 @@
+"""Private selection: the best of a random number of random trials (Papernot and Steinke 2022).
+
+The trials' scores stay behind the door; only the winner leaves.  That is what makes looking at
+hundreds of candidates cost three times as much as looking at one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.curator.door import source_of_noise
+from dpfast.privacy.blackbox.selection import number_of_trials, trial_point
+from dpfast.privacy.blackbox.sensitivity import loss_steps, selection_cost, trial_epsilon
+from dpfast.privacy.budget import PureDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import laplace_rate, release_integer
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["Selected", "Selection", "best_of_random_trials", "plan_selection"]
+
+Array = NDArray[np.float64]
+
+#: Grid steps in the sensitivity of a mean loss: rounding to the grid costs one of them.
+STEPS_PER_RECORD = 1024
+
+
+class Selection(NamedTuple):
+    """Public constants of a selection.
+
+    Attributes
+    ----------
+    cost : PureDP
+        What the winner costs.
+    trial : float
+        Pure-DP epsilon of one trial.
+    grid : float
+        Step of the grid that mean losses are rounded to.
+    rate : tuple of (int, int)
+        Of the discrete Laplace noise, per grid step.
+    noise_scale : float
+        Standard deviation of one trial's score.
+    """
+
+    cost: PureDP
+    trial: float
+    grid: float
+    rate: tuple[int, int]
+    noise_scale: float
+
+
+class Selected(NamedTuple):
+    """The winner: its place and its noisy mean loss, which is too low by the winner's luck."""
+
+    theta: Array
+    score: float
+
+
+def plan_selection(values: RecordValues, lower: float, upper: float, epsilon: float) -> Selection:
+    """Calibrate the noise of the trials; touches nothing, costs nothing."""
+    trial = trial_epsilon(epsilon)
+    grid = (upper - lower) / (values.n * float(STEPS_PER_RECORD))
+    steps = loss_steps(lower, upper, values.n, grid, depth=values.depth())
+    rate = laplace_rate(steps, trial)
+    noise_scale = grid * 2.0**0.5 * rate[1] / rate[0]
+    return Selection(PureDP(selection_cost(trial)), trial, grid, rate, noise_scale)
+
+
+def best_of_random_trials(
+    losses: Callable[[Array], ArrayLike],
+    box: tuple[Array, Array],
+    loss_range: tuple[float, float],
+    *,
+    n: int,
+    epsilon: float,
+    mean_trials: float,
+    ledger: Ledger,
+    noise: NoiseSource,
+) -> Selected:
+    """Draw points from the box, score each by its noisy mean loss, publish the lowest score.
+
+    Parameters
+    ----------
+    losses : callable
+        ``losses(theta)`` returns one loss per record, shape (n,).
+    box : tuple of ndarray
+        Lower and upper corner, shape (d,) each.
+    loss_range : (float, float)
+        Public range that losses are clipped to.
+    n : int
+        Number of records.
+    epsilon : float
+        Pure-DP cost of the whole selection.
+    mean_trials : float
+        Expected number of trials.
+    ledger : Ledger
+        Its currency must be able to pay for PureDP.
+    noise : NoiseSource
+
+    Privacy
+    -------
+    ``epsilon``-DP (claims G5 to G7).  The number of trials is secret; the running time, and the
+    number of calls of ``losses``, tell it to whoever can observe them, and with it about as much
+    as ``mean_trials`` more releases would.
+    """
+    values = RecordValues(n, ledger, noise)
+    plan = plan_selection(values, *loss_range, epsilon)
+    ledger.charge(plan.cost, "best of a random number of random trials")
+    source = source_of_noise(noise)
+    middle, half = 0.5 * (loss_range[0] + loss_range[1]), 0.5 * (loss_range[1] - loss_range[0])
+    best: tuple[int, tuple[float, ...]] | None = None
+    for _ in range(number_of_trials(mean_trials, source)):
+        theta = trial_point(*box, source)
+        trial = RecordValues(n, ledger, noise)
+        trial.append(losses(theta))
+        exact = round(trial._mean_loss(0, middle, half) / plan.grid)
+        score = release_integer(exact, plan.rate, source)
+        found = (score, tuple(theta.tolist()))  # a total order of what may be published
+        if best is None or found < best:
+            best = found
+    assert best is not None
+    return Selected(np.array(best[1]), best[0] * plan.grid + middle)

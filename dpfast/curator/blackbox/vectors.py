@@ -1,0 +1,287 @@
+"""Means of caller-supplied per-record vectors, clipped to a public norm.
+
+The caller's numbers (losses, gradients) are the sensitive data here: one column per record.  They
+are kept behind the door like records, and leave only as noisy means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.errors import InvalidInput, described
+from dpfast.privacy.blackbox.sensitivity import clipped_mean, mean_loss
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["RecordValues", "checked_values"]
+
+Array = NDArray[np.float64]
+
+#: Records whose vectors are formed at a time: what they need stays in the cache, which makes
+#: the pass as fast as the bare matrix product.
+BLOCK = 4096
+
+#: Range a clipping norm must lie in, so that squares neither overflow nor underflow.
+BOUND_RANGE = (1e-100, 1e100)
+
+
+def checked_values(values: ArrayLike, n: int, points: int | None = None) -> Array:
+    """A copy of per-record values with shape (points, n), checked by shape and dtype alone.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,), or (points, n)
+        Real numbers; any values, finite or not.
+    n : int
+        Number of records.
+    points : int, optional
+        Number of rows; by default a single one.
+
+    Raises
+    ------
+    InvalidInput
+        For another shape or a dtype that is not real.
+    """
+    found = np.asarray(values)
+    if found.dtype.kind not in "fiub":
+        raise InvalidInput(
+            "per-record values must be real numbers (a floating-point, integer or boolean dtype); "
+            f"received dtype {found.dtype}."
+        )
+    expected = (n,) if points is None else (points, n)
+    if found.shape != expected:
+        raise InvalidInput(
+            f"expected one value per validation record, shape {expected}; received shape "
+            f"{found.shape}. A loss that is already averaged over records cannot be privatised."
+        )
+    with np.errstate(all="ignore"):  # what does not fit a double becomes infinite: contributes zero
+        return np.array(found, dtype=np.float64, order="C").reshape(-1, n)
+
+
+class RecordValues:
+    """Values that a caller computed for every record, at points of its own choosing.
+
+    Parameters
+    ----------
+    n : int
+        Number of records, public.
+    ledger : Ledger
+        Charged before noise is drawn; refuses before the values are touched.
+    noise : NoiseSource
+
+    Attributes
+    ----------
+    n : int
+    n_points : int
+        Number of values told for each record so far.
+
+    Notes
+    -----
+    A value may depend on its own record and on public or released numbers only: a validation
+    set that was standardised by its own mean, a rank-based metric, or early stopping on these
+    records break the guarantee and cannot be detected here (condition 1 of PROOFS-bayesopt.md).
+    """
+
+    def __init__(self, n: int, ledger: Ledger, noise: NoiseSource) -> None:
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise InvalidInput(
+                f"n must be a positive whole number of records; received {described(n)}."
+            )
+        self.n = int(n)
+        self.ledger = ledger
+        self._noise = source_of_noise(noise)
+        self._chunks: list[Array] = []
+        self._file: str | None = None
+
+    @property
+    def n_points(self) -> int:
+        """Number of values told for each record so far."""
+        return sum([len(chunk) for chunk in self._chunks])
+
+    def append(self, values: ArrayLike, points: int | None = None) -> None:
+        """Take the values of all records at one point, shape (n,), or at several, (points, n)."""
+        chunk = checked_values(values, self.n, points)
+        if self._file is not None:
+            _append_durably(self._file, chunk)
+        self._chunks.append(chunk)
+
+    def keep(self, path: str, points: int) -> int:
+        """Keep values in a file from now on, and take those of the first points from it.
+
+        The file holds the sensitive values as they are, readable by its owner only; call this
+        only if the caller asked for it.
+
+        Returns
+        -------
+        int
+            Number of points that were read; what the file holds beyond is cut off.
+        """
+        size = 8 * self.n
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            found = min(os.fstat(descriptor).st_size // size, points)
+            os.ftruncate(descriptor, found * size)
+        finally:
+            os.close(descriptor)
+        if found:
+            stored = np.fromfile(path, dtype="<f8", count=found * self.n)
+            self._chunks.append(stored.astype(np.float64).reshape(found, self.n))
+        self._file = path
+        return found
+
+    def depth(self) -> int:
+        """Most sequential roundings of a mean (claim G1): within a block, then block by block."""
+        return min(self.n, BLOCK) + -(-self.n // BLOCK) + 1
+
+    def mean_receipt(self, bound: float, mu: float, dimension: int) -> Receipt:
+        """What :meth:`mean` would release and with which noise; touches nothing, costs nothing.
+
+        Raises
+        ------
+        InvalidInput
+            If the bound is not a positive public number.
+        InvalidBudget
+            If mu is too small, or so large that the grid would be finer than floating point.
+        """
+        if not BOUND_RANGE[0] <= bound <= BOUND_RANGE[1]:
+            raise InvalidInput(
+                "the clipping norm must be a public number in "
+                f"[{BOUND_RANGE[0]:g}, {BOUND_RANGE[1]:g}]; received {described(bound)}."
+            )
+        sensitivity = clipped_mean(bound, self.n, dimension, depth=self.depth())
+        scale = gaussian_scale(sensitivity, mu, dimension)
+        check_grid_range(bound, scale, dimension)
+        return Receipt("clipped mean", "G1", mu, sensitivity, scale)
+
+    def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
+        """Release the mean over records of ``clip(weights' y_i)``, shape (d,).
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_points, d)
+            Public, or computed from released numbers: one record's vector is ``weights' y_i``,
+            with ``y_i`` its values at all points.
+        bound : float
+            Public norm that each record's vector is clipped to.  A vector that is not finite
+            counts as zero.
+        mu : float
+        label : str
+            Name of the charge; default ``"clipped mean"``.
+
+        Privacy
+        -------
+        Costs ``mu``: one record moves the mean by at most ``2 bound / n`` (claims G1 and G2).
+        """
+        if weights.ndim != 2 or len(weights) != self.n_points:
+            raise InvalidInput(
+                f"weights must have shape (n_points, d) with n_points = {self.n_points}; "
+                f"received {weights.shape}."
+            )
+        receipt = self.mean_receipt(bound, mu, weights.shape[1])
+        label = label or receipt.query
+        self.ledger.charge(GDP(mu), label)
+        value = self._clipped_mean(weights, bound)
+        return hand_out(self._noise, (label, mu, weights, bound), receipt, value)
+
+    def loss_receipt(self, lower: float, upper: float, mu: float) -> Receipt:
+        """What :meth:`mean_loss` would release; touches nothing, costs nothing."""
+        sensitivity = mean_loss(lower, upper, self.n, depth=self.depth())
+        scale = gaussian_scale(sensitivity, mu, 1)
+        check_grid_range(upper - lower, scale, 1)
+        return Receipt("mean loss", "G4", mu, sensitivity, scale)
+
+    def mean_loss(self, point: int, lower: float, upper: float, mu: float) -> Answer:
+        """Release the mean of the values at one point, clipped to a public range, shape (1,).
+
+        A value that is not finite counts as the middle of the range.
+
+        Privacy
+        -------
+        Costs ``mu``: one record moves it by at most ``(upper - lower) / n`` (claim G4).
+        """
+        receipt = self.loss_receipt(lower, upper, mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        value = self._mean_loss(point, middle, half)
+        answer = hand_out(
+            self._noise, (receipt.query, mu, point, lower, upper), receipt, np.array([value])
+        )
+        return answer._replace(value=answer.value + middle)
+
+    def nonprivate_mean(self, weights: Array) -> Array:
+        """Exact mean of ``weights' y_i``, unclipped: not private, for comparison only."""
+        return self._mean(weights, lambda vectors: np.ones(vectors.shape[1]))
+
+    def nonprivate_losses(self) -> Array:
+        """Exact mean value at every point, shape (n_points,): not private, for comparison only."""
+        return np.concatenate([chunk.mean(axis=1) for chunk in self._chunks])
+
+    def _mean_loss(self, point: int, middle: float, half: float) -> float:
+        """Exact mean deviation from the middle of the range, block by block."""
+        row = [row for chunk in self._chunks for row in chunk][point]
+        total = 0.0
+        with np.errstate(all="ignore"):
+            for block in _blocks(self.n):
+                deviation = np.clip(row[block] - middle, -half, half)
+                total += float(np.sum(np.where(np.isfinite(row[block]), deviation, 0.0)))
+        return total / self.n
+
+    def _clipped_mean(self, weights: Array, bound: float) -> Array:
+        """Exact mean of the clipped vectors."""
+        return self._mean(weights, lambda vectors: _clipping(vectors, bound))
+
+    def _mean(self, weights: Array, factors: Callable[[Array], Array]) -> Array:
+        """Mean of vectors times one factor per record, one block of records at a time.
+
+        The block's product, norms and sum stay in the cache; the values are read once.
+        """
+        parts = []
+        start = 0
+        for chunk in self._chunks:
+            parts.append((np.ascontiguousarray(weights[start : start + len(chunk)].T), chunk))
+            start += len(chunk)
+        total = np.zeros(weights.shape[1])
+        with np.errstate(all="ignore"):
+            for block in _blocks(self.n):
+                vectors = np.zeros((len(total), block.stop - block.start))
+                for part, chunk in parts:
+                    vectors += part @ chunk[:, block]
+                factor = factors(vectors)  # first: it may rescale the vectors
+                total += vectors @ factor
+        return total / self.n
+
+
+def _append_durably(path: str, chunk: Array) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(chunk.astype("<f8").tobytes())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
+
+
+def _clipping(vectors: Array, bound: float) -> Array:
+    """Factor that clips each column to the bound; works in place on the columns' directions.
+
+    Every column is first divided by its largest entry, so that no finite vector, however long or
+    short, is mistaken for another (claim G1); one that is not finite becomes zero.
+    """
+    largest = np.abs(vectors).max(axis=0)
+    usable = (largest > 0.0) & (largest < np.inf)  # False for NaN
+    scale = np.where(usable, largest, 1.0)
+    vectors /= scale
+    vectors[:, ~usable] = 0.0
+    lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
+    lengths[~usable] = 1.0
+    return np.asarray(np.minimum(scale * lengths, bound) / lengths * usable)

@@ -1,0 +1,156 @@
+"""What a joint release costs and with which noise: public numbers in, public numbers out.
+
+A plan depends on the budget and on a few numbers of the objective and of the records' layout, so
+all curators for which these agree share it: the many fits of a simulation plan once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import NOTHING, Receipt, StepBudget
+from dpfast.curator.bounds import joint_cost, record_bounds
+from dpfast.data import Records
+from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, summation_depth
+from dpfast.models import Constants, Objective
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.mechanisms import Grids, check_grid_range, gaussian_scale, joint_grids
+from dpfast.privacy.sensitivity import mean_rank_one, mean_score
+
+__all__ = ["Layout", "Plan", "make_plan", "shared_planner"]
+
+
+class Plan(NamedTuple):
+    """One joint release.
+
+    Attributes
+    ----------
+    label : str
+        What it is charged for.
+    cost : GDP
+        What it costs as a whole.
+    want : int
+        What the kernels call its sums.
+    receipts : tuple of Receipt
+        How gradient, curvature and meat are privatised; that of ``NOTHING`` for what is left out.
+    grids : Grids
+        On which grids they are released, with the receipts' noise scales.
+    """
+
+    label: str
+    cost: GDP
+    want: int
+    receipts: tuple[Receipt, ...]
+    grids: Grids
+
+
+class Layout(NamedTuple):
+    """How many records there are and in which order they are added up; all public.
+
+    Attributes
+    ----------
+    n : int
+    row : int
+        Entries of a design row.
+    largest_block : int
+        Records of the largest block, whose summation is the deepest.
+    additions : int
+        Most additions that a block's part passes through.
+    """
+
+    n: int
+    row: int
+    largest_block: int
+    additions: int
+
+    @staticmethod
+    def of(records: Records, row: int) -> Layout:
+        return Layout(records.n, row, max(records.block_sizes), records.additions)
+
+    def depth(self, want: int) -> int:
+        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
+
+        Those of the largest block, and those of adding the blocks.
+        """
+        return summation_depth(self.largest_block, self.row, want) + self.additions
+
+
+def make_plan(
+    objective: Objective | Constants,
+    layout: Layout,
+    budget: StepBudget,
+    theta: NDArray[np.float64] | None = None,
+) -> Plan:
+    """The plan of a step; with a free scale it depends on the parameter.
+
+    Privacy
+    -------
+    Costs ``joint_cost`` (claims C17 to C19 of PROOFS.md, C37 with a free scale): at most, and often
+    below, the composition of the three budgets.
+
+    Raises
+    ------
+    InvalidBudget
+        If a part of the budget is too small, or so large that the release grid would be finer
+        than floating point resolves.
+    """
+    asked = {
+        "gradient": budget.gradient,
+        "majorizer" if budget.majorize else "hessian": budget.hessian,
+        "meat": budget.meat,
+    }
+    wanted = [query for query, mu in asked.items() if mu or query == "gradient"]
+    want = sum([WANTED[query] for query in wanted])
+    claims = CLAIMS if objective.free_scale is None else SCALE_CLAIMS
+    n, p, depth = layout.n, objective.dimension, layout.depth(want)
+    receipts: list[Receipt] = []
+    shapes: list[tuple[int, ...] | None] = []
+    for query, mu in asked.items():
+        if query in wanted:
+            bound, diameter = record_bounds(objective, query, theta)
+            receipts.append(_receipt(query, claims[query], bound, diameter, n, p, depth, mu))
+            shapes.append((p,) if query == "gradient" else (p, p))
+        else:
+            receipts.append(NOTHING.receipt)
+            shapes.append(None)
+    return Plan(
+        label=" + ".join(wanted),
+        cost=GDP(joint_cost(objective, budget)),
+        want=want,
+        receipts=tuple(receipts),
+        grids=joint_grids(tuple(shapes), tuple([receipt.noise_scale for receipt in receipts])),
+    )
+
+
+@lru_cache(maxsize=64)
+def shared_planner(constants: Constants, layout: Layout) -> Callable[[StepBudget], Plan]:
+    """:func:`make_plan` of these numbers, which remembers its plans."""
+    return lru_cache(maxsize=512)(partial(make_plan, constants, layout))
+
+
+def _receipt(
+    query: str, claim: str, bound: float, diameter: float, n: int, p: int, depth: int, mu: float
+) -> Receipt:
+    """Sensitivity and noise of one mean."""
+    if query == "gradient":
+        coordinates = p
+        sensitivity = mean_score(diameter, n, depth=depth)
+    else:
+        coordinates = p * (p + 1) // 2
+        sensitivity = mean_rank_one(bound, n, p, depth=depth)
+    scale = gaussian_scale(sensitivity, mu, coordinates)
+    check_grid_range(bound, scale, coordinates)
+    return Receipt(query, claim, mu, sensitivity, scale)
+
+
+#: What the kernels call each query.
+WANTED = {"gradient": GRADIENT, "hessian": HESSIAN, "majorizer": MAJORIZER, "meat": MEAT}
+
+#: Claims of PROOFS.md that bound the sensitivity of each mean.
+CLAIMS = {"gradient": "C13", "hessian": "C14", "majorizer": "C14", "meat": "C14"}
+SCALE_CLAIMS = {"gradient": "C34", "hessian": "C35", "majorizer": "C35", "meat": "C36"}

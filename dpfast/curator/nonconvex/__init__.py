@@ -1,0 +1,1 @@
+"""Gradients of objectives that need not be convex, clipped record by record."""

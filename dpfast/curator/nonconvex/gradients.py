@@ -1,0 +1,266 @@
+"""The curator of non-convex objectives: clipped gradients, their changes, their norms.
+
+Its answers are all that the algorithms of paper 2 see.  Each query takes the part ``rho`` of the
+budget it may cost and charges the Gaussian-DP parameter ``sqrt(2 rho)``, whose zCDP cost is
+exactly that; a ledger in zCDP or in Gaussian DP can pay.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.bounds import refuse_free_scale
+from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.nonconvex.recordwise import RecordGradients
+from dpfast.data import Records
+from dpfast.errors import InvalidInput, described
+from dpfast.kernels.records import GRADIENT, RecordKernel, summation_depth
+from dpfast.models import Objective
+from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.privacy.budget import GDP, ZCDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.nonconvex.choice import choose_smallest
+from dpfast.privacy.nonconvex.sensitivity import (
+    change_error,
+    exponential_cost,
+    gradient_change,
+    gradient_norm,
+    mean_gradient,
+    norm_steps,
+)
+
+__all__ = ["GradientCurator", "public_length", "remaining_rho"]
+
+Array = NDArray[np.float64]
+
+#: Grid steps in the sensitivity of a norm: rounding to the grid costs one of them.
+STEPS_PER_RECORD = 4096
+
+
+class GradientCurator:
+    """Answers questions about gradients of an objective that need not be convex.
+
+    Parameters
+    ----------
+    records : Records
+    objective : Objective or PerRecordObjective
+    ledger : Ledger
+        In zCDP or Gaussian DP; charged before the records are touched.
+    noise : NoiseSource
+    threads : int
+
+    Attributes
+    ----------
+    lipschitz : float
+        ``L0``: bound on the norm of one record's gradient, enforced.
+    smoothness : float
+        ``L1``: bound on the change of one record's gradient per distance, enforced; ``inf`` for
+        clipped scores.
+    dimension, n : int
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        objective: Objective | PerRecordObjective,
+        ledger: Ledger,
+        noise: NoiseSource,
+        threads: int = 0,
+    ) -> None:
+        self.objective = objective
+        self.ledger = ledger
+        self.n = records.n
+        self.dimension = objective.dimension
+        self._records = records
+        self._noise = source_of_noise(noise)
+        self._threads = threads
+        self._kernel: RecordKernel | None = None
+        if isinstance(objective, Objective):
+            refuse_free_scale(objective, "a curator of gradients")
+            self.lipschitz = objective.score_bound
+            self.smoothness = objective.score_smoothness
+            self._kernel = RecordKernel(*objective.kernel_arguments())
+        else:
+            self.lipschitz = objective.lipschitz
+            self.smoothness = objective.smoothness
+            self._rows = RecordGradients(objective, records)
+
+    def with_ledger(self, ledger: Ledger) -> GradientCurator:
+        """The same curator, paid by another ledger (a child of this one's)."""
+        other = copy.copy(self)  # what was compiled stays compiled
+        other.ledger = ledger
+        return other
+
+    def check(self, rho: float) -> None:
+        """Refuse from public numbers a budget of which one gradient could not be released."""
+        self._gradient_receipt(_mu(rho))
+
+    @property
+    def remaining(self) -> float:
+        """Zero-concentrated budget that is left, rounded down."""
+        return remaining_rho(self.ledger)
+
+    def gradient(self, theta: Array, rho: float) -> Answer:
+        """Release the mean of the gradients, each clipped to ``lipschitz``.
+
+        Privacy
+        -------
+        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K1 of PROOFS-nonconvex.md).
+        """
+        mu = _mu(rho)
+        receipt = self._gradient_receipt(mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        return hand_out(self._noise, (receipt.query, mu, theta), receipt, self._gradient(theta))
+
+    def gradient_change(self, new: Array, old: Array, rho: float) -> Answer:
+        """Release the mean change of the gradients from ``old`` to ``new``.
+
+        Each record's change is clipped to ``smoothness * ||new - old||``.
+
+        Privacy
+        -------
+        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K2 of PROOFS-nonconvex.md).
+        """
+        if not self.smoothness < math.inf:
+            raise InvalidInput(
+                f"{described(self.objective)} has no smoothness constant, so a change of its "
+                "gradient has "
+                'no bound. Use method="adaptive" with a step_size, or weights=dpfast.Mallows().'
+            )
+        mu = _mu(rho)
+        # a public zero or overflow: any positive limit will do
+        limit = min(max(self.smoothness * _difference(new, old), 1e-100 * self.lipschitz), 1e150)
+        sensitivity = self._change_sensitivity(new, old, limit)
+        receipt = self._receipt("gradient change", "K2", mu, sensitivity, limit, self.dimension)
+        self.ledger.charge(GDP(mu), receipt.query)
+        value = self._change(new, old, limit)
+        return hand_out(self._noise, (receipt.query, mu, new, old), receipt, value)
+
+    def gradient_norm(self, theta: Array, rho: float) -> Answer:
+        """Release the norm of the mean clipped gradient, shape (1,).
+
+        Privacy
+        -------
+        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K3 of PROOFS-nonconvex.md).
+        """
+        mu = _mu(rho)
+        sensitivity = gradient_norm(self.lipschitz, self.n, self.dimension, depth=self._depth())
+        receipt = self._receipt("gradient norm", "K3", mu, sensitivity, self.lipschitz, 1)
+        self.ledger.charge(GDP(mu), receipt.query)
+        value = np.array([np.linalg.norm(self._gradient(theta))])
+        return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
+
+    def select_stationary(self, candidates: Sequence[Array], rho: float) -> int:
+        """Choose the index of a candidate whose gradient is short (exponential mechanism).
+
+        Probabilities are proportional to ``exp(-rate * norm)`` with norms rounded to a public grid
+        and the largest rate that ``rho`` pays for; sampled exactly.
+
+        Privacy
+        -------
+        rho-zCDP (claim K5 of PROOFS-nonconvex.md); the ledger must be in zCDP.
+        """
+        _mu(rho)
+        sensitivity = gradient_norm(self.lipschitz, self.n, self.dimension, depth=self._depth())
+        grid = sensitivity / STEPS_PER_RECORD
+        steps = norm_steps(sensitivity, grid)
+        rate = laplace_rate(1, math.sqrt(2.0 * rho) / steps * (1.0 - 2.0**-40))
+        cost = exponential_cost(rate, steps)
+        self.ledger.charge(ZCDP(cost), "selection")
+        norms = [float(np.linalg.norm(self._gradient(theta))) for theta in candidates]
+        return choose_smallest([round(norm / grid) for norm in norms], rate, self._noise)
+
+    def nonprivate_gradient(self, theta: Array) -> Array:
+        """Exact mean of the clipped gradients: not private, for comparison only."""
+        return self._gradient(theta)
+
+    def nonprivate_loss(self, theta: Array) -> float:
+        """Exact mean loss: not private, for comparison only."""
+        if self._kernel is None:
+            return self._rows.loss(theta, float(self.n))
+        return float(self._records.total(self._kernel.loss, theta, float(self.n), self._threads))
+
+    # ---- the records ---------------------------------------------------------------------------
+
+    def _depth(self) -> int:
+        if self._kernel is None:
+            return self._rows.depth()
+        deepest = max(self._records.block_sizes)
+        return summation_depth(deepest, self.dimension, GRADIENT) + self._records.additions
+
+    def _gradient(self, theta: Array) -> Array:
+        if self._kernel is None:
+            return self._rows.gradient(theta, float(self.n))
+        sums, n = self._kernel.sums, float(self.n)
+        gradient: Array = self._records.total(sums, theta, GRADIENT, n, self._threads)[0]
+        return gradient
+
+    def _change(self, new: Array, old: Array, limit: float) -> Array:
+        if self._kernel is None:
+            return self._rows.gradient_change(new, old, limit, float(self.n))
+        change: Array = self._records.total(
+            self._kernel.gradient_change, new, old, limit, float(self.n), self._threads
+        )
+        return change
+
+    def _change_sensitivity(self, new: Array, old: Array, limit: float) -> float:
+        depth, objective = self._depth(), self.objective
+        if isinstance(objective, Objective) and objective.loss.lowest_slope is not None:
+            lowest = -objective.loss.lowest_slope / objective.loss.psi_prime_bound
+            sizes = public_length(new) + public_length(old)
+            error = change_error(self.smoothness, self.lipschitz, sizes, self.dimension)
+            return gradient_change(limit, self.n, depth=depth, lowest=lowest, error=error)
+        return gradient_change(limit, self.n, depth=depth)
+
+    def _gradient_receipt(self, mu: float) -> Receipt:
+        sensitivity = mean_gradient(self.lipschitz, self.n, depth=self._depth())
+        return self._receipt("gradient", "K1", mu, sensitivity, self.lipschitz, self.dimension)
+
+    def _receipt(
+        self, query: str, claim: str, mu: float, sensitivity: float, bound: float, dimension: int
+    ) -> Receipt:
+        scale = gaussian_scale(sensitivity, mu, dimension)
+        check_grid_range(bound, scale, dimension)
+        return Receipt(query, claim, mu, sensitivity, scale)
+
+
+def remaining_rho(ledger: Ledger) -> float:
+    """What a ledger in zCDP or Gaussian DP has left, as zCDP, rounded down."""
+    left: Any = ledger.remaining
+    if isinstance(left, ZCDP):
+        return left.rho
+    if isinstance(left, GDP):
+        return 0.5 * left.mu * left.mu * (1.0 - 2.0**-50)
+    raise InvalidInput(
+        "a ledger in ZCDP or GDP is needed for gradients with Gaussian noise; received "
+        f"{described(ledger)}."
+    )
+
+
+def _difference(new: Array, old: Array) -> float:
+    with np.errstate(all="ignore"):
+        return public_length(new - old)
+
+
+def _mu(rho: float) -> float:
+    """The largest mu with ``mu^2 / 2 <= rho``, decided exactly."""
+    return GDP.within(ZCDP(rho)).mu
+
+
+def public_length(vector: Array) -> float:
+    """Norm of a public vector; infinite rather than wrong."""
+    with np.errstate(all="ignore"):
+        size = np.abs(vector)
+        largest = float(size.max(initial=0.0))
+        if not 0.0 < largest < math.inf:
+            return largest if largest == 0.0 else math.inf
+        return largest * float(np.linalg.norm(size / largest))

@@ -1,0 +1,1 @@
+"""Certified minimisers and what may be released of them (paper 3)."""

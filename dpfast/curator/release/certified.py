@@ -1,0 +1,280 @@
+"""The minimiser of a self-concordant objective, to a tolerance that is met for every data set.
+
+Newton steps through the compiled kernels until the gradient proves that the minimiser is near
+(claim R20 of PROOFS-release.md).  The search cannot fail: a public penalty keeps the minimiser in
+a public box, and if fast steps have not arrived after a public number of them, a path of slowly
+vanishing ridges does, whatever the records (claim R21).  Nothing here is released.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypedDict, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.bounds import refuse_free_scale
+from dpfast.curator.release.projection import thinned
+from dpfast.errors import InvalidInput, described
+from dpfast.kernels.linalg import eigh, newton_direction
+from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER
+from dpfast.models import Bounded, release_constants
+from dpfast.privacy.release.certified_minimiser import MinimiserPlan, minimiser_plan
+from dpfast.privacy.release.smooth_minimiser import SmoothPlan
+
+if TYPE_CHECKING:
+    from dpfast.curator.curator import Curator
+
+Array = NDArray[np.float64]
+
+__all__ = [
+    "Minimiser",
+    "PenalisedObjective",
+    "certified_minimiser",
+    "certified_plan",
+    "pilot",
+    "public_problem",
+]
+
+#: Newton or majorise-minimise steps before ridges are tried; five are typical.
+FAST_STEPS = 40
+
+#: Newton steps along ridges that fall as fast as they can, before the path that is proved.
+EAGER_STEPS = 400
+
+#: Steps at the end of the path; each at least divides the gradient by ten (claim R21).
+LAST_STEPS = 100
+
+#: Damping step length, relative to the radius of convergence, beyond which a step of the
+#: majorising curvature goes further than a damped Newton step.
+FAR = 3.0
+
+#: Records of the pilot problem whose minimiser is where the search starts.
+PILOT = 1 << 15
+
+
+class Minimiser(NamedTuple):
+    """Secret: the point found, the computed Hessian there, its smallest and largest eigenvalue."""
+
+    theta: Array
+    hessian: Array
+    eigenvalue: float
+    largest: float
+    passes: int
+
+
+def certified_plan(curator: Curator, radius: float) -> MinimiserPlan:
+    """Public constants of the search; touches nothing, costs nothing.
+
+    Parameters
+    ----------
+    curator : Curator
+        With ``Bounded`` covariates.
+    radius : float
+        Bound on the norm of a projected row, intercept included.
+    """
+    problem = public_problem(curator, radius)
+    constants = release_constants(curator.objective.loss, curator.objective.scale)
+    return minimiser_plan(
+        c=constants.concordance,
+        slope=constants.slope,
+        curvature=constants.curvature,
+        third=constants.third,
+        **problem,
+    )
+
+
+class PublicProblem(TypedDict):
+    """What every plan of a search needs beside the constants of the loss."""
+
+    radius: float
+    n: int
+    dimension: int
+    ridge: float
+    depth: int
+
+
+def public_problem(curator: Curator, radius: float) -> PublicProblem:
+    """Refuses objectives whose rows are not bounded, or that have more than coefficients."""
+    objective = curator.objective
+    refuse_free_scale(objective, "a certified minimiser")
+    if not isinstance(objective.weighting, Bounded):
+        raise InvalidInput(
+            f"{described(objective.weighting)} does not bound the rows themselves, which "
+            "certificates need. Declare a domain such as dpfast.Ball(radius)."
+        )
+    return {
+        "radius": radius,
+        "n": curator.n,
+        "dimension": objective.dimension,
+        "ridge": objective.ridge,
+        # sequential roundings of the sums
+        "depth": max(curator.depth(want) for want in (GRADIENT, GRADIENT | HESSIAN)) + 2,
+    }
+
+
+def certified_minimiser(
+    curator: Curator, plan: MinimiserPlan, tilt: Array | None = None
+) -> Minimiser:
+    """A point at which the exact gradient is at most ``plan.tolerance``, for every data set.
+
+    Parameters
+    ----------
+    curator : Curator
+    plan : MinimiserPlan
+    tilt : ndarray of shape (p,), optional
+        Added to the gradient (objective perturbation).
+    """
+    search = _Search(curator, plan, tilt)
+    start = np.zeros(plan.dimension)
+    few = pilot(curator, plan) if tilt is None else None
+    if few is not None:
+        start = _Search(*few).fast(start, 30)[0]
+    return search.run(start)
+
+
+Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
+
+
+def pilot(curator: Curator, plan: Plan) -> tuple[Curator, Plan] | None:
+    """A few of many records and a rough plan, for where to start; None if there are not many, or
+    none can be had.
+
+    No proof rests on where a search starts.
+    """
+    if not curator.n > 4 * PILOT:
+        return None
+    try:
+        few = thinned(curator._records, PILOT)
+    except InvalidInput:  # records on a cluster stay there; the search can do without
+        return None
+    room = type(curator)(few, curator.objective, curator.ledger, curator._noise, curator._threads)
+    return room, plan._replace(tolerance=1e-6 * plan.slope * plan.radius, error=0.0)
+
+
+class PenalisedObjective(Generic[Plan]):
+    """An objective with its public penalty; counts the passes over the records."""
+
+    def __init__(self, curator: Curator, plan: Plan, tilt: Array | None = None) -> None:
+        self.curator = curator
+        self.plan: Plan = plan
+        self.tilt = tilt
+        self.passes = 0
+        # certified if ||computed gradient|| + error <= tolerance
+        self.enough = plan.tolerance * (1.0 - 1e-9) - plan.error
+
+    def evaluate(self, theta: Array, want: int = GRADIENT | HESSIAN) -> tuple[Array, Array, float]:
+        """Computed gradient, curvature and length of the gradient."""
+        plan = self.plan
+        self.passes += 1
+        gradient, curvature, _ = self.curator._sums(theta, want)
+        scaled = plan.rate * theta
+        bend = plan.ridge + plan.stiffness * np.cosh(scaled)
+        curvature = curvature + np.diag(bend)
+        if not want & GRADIENT:
+            return gradient, curvature, 0.0
+        gradient = gradient + plan.ridge * theta + (plan.stiffness / plan.rate) * np.sinh(scaled)
+        if self.tilt is not None:
+            gradient = gradient + self.tilt
+        return gradient, curvature, float(np.linalg.norm(gradient))
+
+
+class _Search(PenalisedObjective[MinimiserPlan]):
+    """Steps of one search."""
+
+    def into_box(self, theta: Array) -> Array:
+        """Nearest point of the box that contains the minimiser; zero for what is not a number."""
+        box = self.plan.box
+        return np.clip(np.nan_to_num(theta, nan=0.0, posinf=box, neginf=-box), -box, box)
+
+    def run(self, start: Array) -> Minimiser:
+        theta, hessian, done = self.fast(start, FAST_STEPS)
+        if not done:
+            theta, hessian, done = self.eager()
+        if not done:
+            theta, hessian = self.path()
+        values, _ = eigh(hessian)
+        return Minimiser(theta, hessian, float(values[0]), float(values[-1]), self.passes)
+
+    def fast(self, theta: Array, steps: int) -> tuple[Array, Array, bool]:
+        """Newton steps, damped where they do not halve the gradient."""
+        plan = self.plan
+        gradient, hessian, length = self.evaluate(theta)
+        for _ in range(steps):
+            if length <= self.enough:
+                return theta, hessian, True
+            direction = self.direction(hessian, gradient)
+            candidate = self.into_box(theta - direction)
+            following = self.evaluate(candidate)
+            if not following[2] <= 0.5 * length:
+                b = plan.c * plan.radius * float(np.linalg.norm(direction))
+                if b > FAR:
+                    _, majorizer, _ = self.evaluate(theta, MAJORIZER)
+                    candidate = self.into_box(theta - self.direction(majorizer, gradient))
+                else:
+                    candidate = self.into_box(theta - math.log1p(b) / b * direction)
+                following = self.evaluate(candidate)
+            theta, (gradient, hessian, length) = candidate, following
+        return theta, hessian, length <= self.enough
+
+    def direction(self, curvature: Array, gradient: Array) -> Array:
+        direction, _, _ = newton_direction(curvature, gradient, 0.5 * self.plan.floor)
+        return direction
+
+    def largest_ridge(self) -> float:
+        """Zero is in the region of quadratic convergence of the objective with this ridge."""
+        plan = self.plan
+        score = plan.slope * plan.radius * (1.0 + 1e-9)
+        if self.tilt is not None:
+            score += float(np.linalg.norm(self.tilt))
+        return 8.0 * plan.c * plan.radius * score
+
+    def eager(self) -> tuple[Array, Array, bool]:
+        """Newton steps with a ridge that is divided by as much as they bear."""
+        plan = self.plan
+        theta, ridge, factor = np.zeros(plan.dimension), self.largest_ridge(), 16.0
+        gradient, hessian, length = self.evaluate(theta)
+        last = self.passes + EAGER_STEPS
+        while self.passes < last and not length <= self.enough:
+            target = ridge / factor if ridge / factor > 1e-3 * plan.floor else 0.0
+            point, slope, bend = theta, gradient, hessian
+            first = size = float(np.linalg.norm(slope + target * point))
+            for _ in range(4):
+                shifted = bend + target * np.eye(plan.dimension)
+                step = self.direction(shifted, slope + target * point)
+                point = self.into_box(point - step)
+                slope, bend, length = self.evaluate(point)
+                size = float(np.linalg.norm(slope + target * point))
+                if not size <= 4.0 * first or size <= 0.1 * first:
+                    break
+            if size <= 0.1 * first:
+                theta, gradient, hessian, ridge = point, slope, bend, target
+                factor = min(factor * factor, 1e4)
+            else:
+                factor = math.sqrt(factor)
+                length = float(np.linalg.norm(gradient))
+        return theta, hessian, length <= self.enough
+
+    def path(self) -> tuple[Array, Array]:
+        """One Newton step for each of a public sequence of ridges that falls to zero.
+
+        Slow, but every step stays where Newton's method converges quadratically (claim R21).
+        """
+        plan = self.plan
+        reach = plan.c * plan.radius * plan.reach
+        ridge = self.largest_ridge()
+        theta = np.zeros(plan.dimension)
+        while ridge > 0.0:
+            gradient, hessian, _ = self.evaluate(theta)
+            shifted = hessian + ridge * np.eye(plan.dimension)
+            theta = self.into_box(theta - self.direction(shifted, gradient + ridge * theta))
+            following = (plan.floor + ridge) / (1.0 + 1.0 / (32.0 * reach)) - plan.floor
+            ridge = following if following > 0.0 else 0.0
+        gradient, hessian, length = self.evaluate(theta)
+        for _ in range(LAST_STEPS):
+            if length <= self.enough:
+                break
+            theta = self.into_box(theta - self.direction(hessian, gradient))
+            gradient, hessian, length = self.evaluate(theta)
+        return theta, hessian

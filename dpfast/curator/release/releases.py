@@ -1,0 +1,266 @@
+"""Test and release: a certificate of the curvature, then what it allows, paid for at once.
+
+The cost of a certificate and of the release it makes possible is not a sum (claim R8), so a
+:class:`CertifiedRelease` charges (epsilon, delta) when it is opened and answers its questions once
+each: the certificate, an integer with discrete Laplace noise, one more for the largest eigenvalue
+if the terms say so, and then functionals of the minimiser, or all of it.  The scale of a
+functional's noise follows from the records: it is drawn from and forgotten here (claim R22).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.door import OBSERVER, Release
+from dpfast.curator.release.certified import Minimiser, certified_minimiser, certified_plan
+from dpfast.curator.release.leverage import Leverage
+from dpfast.curator.release.perturbation import PerturbationTerms, paid_minimiser
+from dpfast.curator.release.smooth import smooth_minimiser
+from dpfast.curator.release.terms import FunctionalTerms, Measure, ParameterTerms, Terms
+from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.models import Domain
+from dpfast.privacy.mechanisms import laplace_rate, release_integer
+from dpfast.privacy.paid import PaidAnswers
+from dpfast.privacy.release.certified_minimiser import MinimiserPlan
+from dpfast.privacy.release.condition import LogScale, largest_count
+from dpfast.privacy.release.scaled import release_scaled
+from dpfast.privacy.release.sensitivity import COUNT, scaled_count
+from dpfast.privacy.release.smooth_minimiser import SmoothPlan
+
+if TYPE_CHECKING:
+    from dpfast.curator.curator import Curator
+
+Array = NDArray[np.float64]
+
+__all__ = ["CertifiedRelease", "CountAnswer", "Counts"]
+
+
+class Counts(Protocol):
+    """Counts of a certificate, of sensitivity ``COUNT``."""
+
+    def count(self, lam: float) -> int:
+        """Integer of an eigenvalue that is exact up to the plan's eta."""
+
+
+class CountAnswer(NamedTuple):
+    """The released integer of a certificate."""
+
+    value: int
+    receipt: Receipt
+
+
+class CertifiedRelease(PaidAnswers):
+    """A certificate and one release, for one charge.
+
+    Parameters
+    ----------
+    curator : Curator
+        With ``Bounded`` covariates and records that are projected onto the domain.
+    domain : Domain
+    terms : Terms
+    counts : Counts, optional
+        Another certificate than that of claim R5, with integers of the same sensitivity (R13).
+    leverage : Leverage, optional
+        Certify the inverse of the largest leverage in place of the smallest eigenvalue (R31).
+    plan : MinimiserPlan or SmoothPlan, optional
+        How the minimiser is found; that of a self-concordant loss by default.  With a SmoothPlan
+        ``counts`` must be its recursion (claim R26), and a functional cannot be asked for.
+
+    Privacy
+    -------
+    Opening charges ``terms.budget`` before any record is touched (claims R5 to R8 and R20 to R27
+    of ``PROOFS-release.md``).  Every part is released once, by this object alone: a
+    copy or a forked process cannot (claim C48).  How long the search for the minimiser takes
+    depends on the records and is not protected.
+    """
+
+    def __init__(
+        self,
+        curator: Curator,
+        domain: Domain,
+        terms: Terms,
+        counts: Counts | None = None,
+        leverage: Leverage | None = None,
+        plan: MinimiserPlan | SmoothPlan | None = None,
+    ) -> None:
+        self.plan = plan or certified_plan(curator, domain.radius)
+        if isinstance(self.plan, SmoothPlan) and (counts is None or terms.what == "functional"):
+            raise TypeError("a smooth plan needs its own counts, and has no functionals")
+        self.measure: Measure = self.plan if leverage is None else leverage.plan
+        self.rate = laplace_rate(COUNT, terms.count_epsilon)
+        self.terms = terms
+        self._counts = counts
+        self._leverage = leverage
+        self._curator = curator
+        self._domain = domain
+        self._minimiser: Minimiser | None = None
+        self._searching = threading.Lock()
+        second = ["largest eigenvalue"] * (terms.certificates - 1)
+        fallback = ["fallback"] if terms.reserve else []
+        curator.ledger.charge(terms.budget, terms.label)
+        super().__init__(
+            ["certificate", *second, terms.what, *fallback],
+            "it was not paid for, is used, or was asked before the certificate. Open "
+            "another CertifiedRelease.",
+        )
+
+    def certificate(self) -> CountAnswer:
+        """Release the count of steps with discrete Laplace noise (claims R5 and R31)."""
+        self._take("certificate")
+        plan = self.plan
+        found = self._found()
+        claim = "R5"
+        if self._leverage is not None:
+            claim, kept = "R31", self._leverage.plan
+            value = self._leverage.value(found.hessian)
+            count = scaled_count(value, kept.step, kept.eta, largest=kept.ceiling)
+        elif self._counts is not None:
+            count = self._counts.count(found.eigenvalue)
+        else:
+            assert isinstance(plan, MinimiserPlan)
+            count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
+        return self._count("certificate", claim, (), count)
+
+    def largest(self, scale: LogScale) -> CountAnswer:
+        """Release the count of the largest eigenvalue with discrete Laplace noise (claim R28).
+
+        Parameters
+        ----------
+        scale : LogScale
+            From :func:`~dpfast.curator.release.terms.largest_scale` with the released lower bound.
+        """
+        self._take("largest eigenvalue", after="certificate")
+        count = largest_count(self._found().largest, scale)
+        return self._count("largest eigenvalue", "R28", (scale,), count)
+
+    def _count(
+        self, query: str, claim: str, parameters: tuple[Any, ...], count: int
+    ) -> CountAnswer:
+        """An integer of sensitivity ``COUNT``, released."""
+        noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
+        mu = self.terms.certificate_mu(COUNT / noise_scale)
+        receipt = Receipt(query, claim, mu, float(COUNT), noise_scale)
+
+        def draw() -> NDArray[np.int64]:
+            noise = self._curator._noise
+            return np.array([release_integer(count, self.rate, noise)], dtype=np.int64)
+
+        released = self._observe(parameters, receipt, np.array([count], dtype=np.int64), draw)
+        return CountAnswer(int(released[0]), receipt)
+
+    def functionals(self, directions: Array, choices: tuple[FunctionalTerms, ...]) -> Array:
+        """Release linear functionals of the minimiser, each with its secret scale (claim R6).
+
+        Parameters
+        ----------
+        directions : ndarray of shape (k, p)
+        choices : tuple of FunctionalTerms
+            From :func:`~.terms.functional_terms` with the released lower bound, or
+            from :func:`~.terms.proportional_terms` with both bounds (claim R29).
+        """
+        if self._leverage is not None and not np.array_equal(directions, self._leverage.directions):
+            raise InvalidInput(
+                "a leverage certificate bounds the noise of the directions it was opened with only."
+            )
+        self._take("functional", after="certificate", forgo="fallback")
+        if not len(directions) == len(choices) == self.terms.n_functionals:
+            raise BudgetExceeded(
+                f"{self.terms.n_functionals} functional(s) were paid for; received "
+                f"{len(directions)}. Nothing was released. Open another CertifiedRelease."
+            )
+        curator = self._curator
+        found = self._found()
+        values = [_exact_product(w, found.theta) for w in directions]
+        scales = [self._scale(found, w, t) for w, t in zip(directions, choices, strict=True)]
+        bounds = [choice.scale_bound for choice in choices]
+        # the public bound, not the secret scale: what is announced may be published
+        sensitivity = math.hypot(*(choice.shift_bound for choice in choices))
+        receipt = Receipt("functional", "R6", sensitivity / min(bounds), sensitivity, min(bounds))
+
+        def draw() -> Array:
+            law, source = self.terms.noise, curator._noise
+            return np.array(
+                [
+                    release_scaled(value.as_integer_ratio(), scale, bound, law, source)
+                    for value, scale, bound in zip(values, scales, bounds, strict=True)
+                ]
+            )
+
+        exact = np.array([float(value) for value in values])
+        return np.asarray(self._observe((directions, choices), receipt, exact, draw))
+
+    def parameter(self, choice: ParameterTerms) -> Array:
+        """Release the minimiser with normal noise of a public scale (claim R4)."""
+        self._take("parameter", after="certificate", forgo="fallback")
+        shift, scale = choice.shift, choice.noise_scale
+        receipt = Receipt("parameter", self.plan.claim, shift / scale, shift, scale)
+        question = ("parameter", receipt.mu, choice)
+        return self._curator._release(question, receipt, self._found().theta).value
+
+    def _scale(self, found: Minimiser, direction: Array, choice: FunctionalTerms) -> float:
+        """Secret scale of one functional's noise (claims R6 and R33)."""
+        plan = self.plan
+        assert isinstance(plan, MinimiserPlan)
+        factor = cho_factor(found.hessian, check_finite=False)
+        p = cho_solve(factor, direction, check_finite=False)
+        unit = 2.0 * plan.slope / plan.n
+        delta = unit * self._domain.support(p)
+        # never negative: the computed Hessian is positive definite by claim R20
+        length = math.sqrt(max(float(direction @ p), 0.0))
+        psi = unit * self.measure.radius / math.sqrt(choice.l0) * length
+        return choice.multiplier * (choice.factors.A * delta + choice.factors.Bc * psi)
+
+    def fallback(self, curator: Curator, terms: PerturbationTerms) -> Answer:
+        """Release the perturbed minimiser in place of what was not certified (claim R24).
+
+        Parameters
+        ----------
+        curator : Curator
+            Of the same records, with the ridge the terms were made for.
+        terms : PerturbationTerms
+            Within the budget that is left beside the certificate.
+        """
+        left = self.terms.epsilon - self.terms.epsilon1, self.terms.reserve
+        if not (terms.budget.epsilon <= left[0] and terms.budget.delta <= left[1]):
+            raise BudgetExceeded(
+                f"the fallback costs {terms.budget!r} and {left!r} was kept for it. Nothing was "
+                "released. Plan it with what was kept."
+            )
+        self._take("fallback", after="certificate", forgo=self.terms.what)
+        return paid_minimiser(curator, terms)
+
+    def _found(self) -> Minimiser:
+        with self._searching:  # two threads would search twice
+            if self._minimiser is None:
+                if isinstance(self.plan, SmoothPlan):
+                    self._minimiser = smooth_minimiser(self._curator, self.plan)
+                else:
+                    self._minimiser = certified_minimiser(self._curator, self.plan)
+            return self._minimiser
+
+    def _observe(
+        self, parameters: tuple[Any, ...], receipt: Receipt, value: Any, draw: Callable[[], Any]
+    ) -> Any:
+        """Through the seam of the audit, like every answer of the curator."""
+        question = (receipt.query, receipt.mu, *parameters)
+        observer = OBSERVER.get()
+        if observer is None:
+            return draw()
+        query, claim, mu, sensitivity, scale = receipt
+        release = Release(query, claim, value, mu, sensitivity, scale)
+        return observer.release(question, release, draw)
+
+
+def _exact_product(direction: Array, theta: Array) -> Fraction:
+    """``direction @ theta`` without rounding."""
+    pairs = zip(direction.tolist(), theta.tolist(), strict=True)
+    return sum((Fraction(w) * Fraction(t) for w, t in pairs), Fraction(0))

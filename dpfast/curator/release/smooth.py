@@ -1,0 +1,113 @@
+"""The minimiser of a convex objective whose Hessian is Lipschitz, to a public tolerance.
+
+Newton steps with a ridge that follows the gradient (Mishchenko 2023): one of
+``sqrt(2 L ||gradient||)`` decreases the objective whatever the records, so the search ends after a
+public number of steps (claim R25 of PROOFS-release.md).  Smaller ridges are tried first and kept
+where they pass a test on gradients alone; there they make it a Newton search.  Nothing here is
+released.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.release.certified import Minimiser, PenalisedObjective, pilot, public_problem
+from dpfast.kernels.linalg import eigh, newton_direction
+from dpfast.models import smooth_constants
+from dpfast.privacy.release.smooth_minimiser import SmoothPlan, smooth_minimiser_plan
+
+if TYPE_CHECKING:
+    from dpfast.curator.curator import Curator
+
+Array = NDArray[np.float64]
+
+__all__ = ["smooth_minimiser", "smooth_plan"]
+
+#: Steps from the pilot's point before the search starts again at zero, where it is proved.
+PILOT_STEPS = 60
+
+#: By how much a ridge is lowered after a step that it allowed, and raised after one it did not.
+LOWER, RAISE, LEAST = 1.0 / 16.0, 64.0, 2.0**-40
+
+
+def smooth_plan(curator: Curator, radius: float) -> SmoothPlan:
+    """Public constants of the search; touches nothing, costs nothing.
+
+    Parameters
+    ----------
+    curator : Curator
+        With ``Bounded`` covariates.
+    radius : float
+        Bound on the norm of a projected row, intercept included.
+    """
+    problem = public_problem(curator, radius)
+    constants = smooth_constants(curator.objective.loss, curator.objective.scale)
+    return smooth_minimiser_plan(
+        slope=constants.slope,
+        curvature=constants.curvature,
+        third=constants.third,
+        stretch=constants.stretch,
+        **problem,
+    )
+
+
+def smooth_minimiser(curator: Curator, plan: SmoothPlan) -> Minimiser:
+    """A point at which the exact gradient is at most ``plan.tolerance``, for every data set."""
+    search = _Search(curator, plan)
+    few = pilot(curator, plan)
+    done = False
+    if few is not None:
+        start, _, _ = _Search(*few).run(np.zeros(plan.dimension), PILOT_STEPS)
+        theta, hessian, done = search.run(start, PILOT_STEPS)
+    if not done:
+        theta, hessian, _ = search.run(np.zeros(plan.dimension), plan.most_steps)
+    values, _ = eigh(hessian)
+    return Minimiser(theta, hessian, float(values[0]), float(values[-1]), search.passes)
+
+
+class _Search(PenalisedObjective[SmoothPlan]):
+    """Steps of one search."""
+
+    def run(self, theta: Array, steps: int) -> tuple[Array, Array, bool]:
+        """Regularised Newton steps; the last member says whether the tolerance was reached."""
+        plan = self.plan
+        gradient, hessian, length = self.evaluate(theta)
+        share = 1.0
+        for _ in range(steps):
+            if length <= self.enough:
+                break
+            safe = math.sqrt(2.0 * plan.search_lipschitz * length)
+            while True:
+                ridge = max(share * safe, 8.0 * plan.hessian_error)
+                certain = not ridge < safe
+                step = self.direction(hessian, gradient, safe if certain else ridge)
+                candidate = theta - step
+                if certain or np.abs(candidate).max() <= plan.box:
+                    following = self.evaluate(candidate)
+                    if certain or self.accepts(theta - candidate, following, ridge):
+                        break
+                share = min(1.0, share * RAISE)
+            theta, (gradient, hessian, length) = candidate, following
+            share = max(share * LOWER, LEAST)
+        return theta, hessian, length <= self.enough
+
+    def direction(self, hessian: Array, gradient: Array, ridge: float) -> Array:
+        shifted = hessian + ridge * np.eye(self.plan.dimension)
+        direction, _, _ = newton_direction(shifted, gradient, 0.5 * ridge)
+        return direction
+
+    def accepts(self, back: Array, following: tuple[Array, Array, float], ridge: float) -> bool:
+        """Whether the search has ended, or convexity proves the descent that the claim counts on.
+
+        ``back`` leads from the new point to the old one.
+        """
+        gradient, _, length = following
+        if length <= self.enough:
+            return True
+        least = length * length / (2.0 * ridge)
+        least += 2.0 * self.plan.error * float(np.linalg.norm(back))
+        return float(gradient @ back) >= least

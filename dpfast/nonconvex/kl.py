@@ -1,0 +1,164 @@
+"""What the KL condition looks like on public data: constants for KL-Spider, and a picture.
+
+Nothing here is private.  It is for data that anyone may see: published, synthetic, or simulated
+from the model one has in mind.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import real_number
+from dpfast.errors import InvalidInput, described
+from dpfast.models import Loss, Objective, Weighting
+from dpfast.models.nonconvex import KL, PerRecordObjective
+from dpfast.privacy.noise import SeededNoise
+from dpfast.regression.nonprivate import nonprivate_curator, nonprivate_descent
+
+__all__ = ["KLEstimate", "estimate_kl"]
+
+Array = NDArray[np.float64]
+
+#: Excess risks below this part of the largest are rounding.
+RESOLUTION = 1e-9
+
+
+class KLEstimate(NamedTuple):
+    """Plausible constants of the KL condition, and the points they were read off.
+
+    Attributes
+    ----------
+    kl : KL
+        Every point satisfies ``excess <= (gamma norm)^kappa``.
+    norms, excesses : ndarray of shape (m,)
+        Gradient norm and excess risk of each point looked at.
+    """
+
+    kl: KL
+    norms: Array
+    excesses: Array
+
+    def plot(self, axes: Any = None) -> Any:
+        """Excess risk against gradient norm on logarithmic axes, with the bound; needs Matplotlib.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        if axes is None:
+            from matplotlib.figure import Figure
+
+            axes = Figure(figsize=(5.0, 4.0), layout="constrained").subplots()
+        axes.loglog(self.norms, self.excesses, ".", color="0.5", markersize=4, label="points")
+        ends = np.array([self.norms.min(), self.norms.max()])
+        bound = [self.kl.excess(float(norm)) for norm in ends]
+        constants = f"$\\gamma$={self.kl.gamma:.3g}, $\\kappa$={self.kl.kappa:.3g}"
+        label = f"$(\\gamma\\,g)^\\kappa$, {constants}"
+        axes.loglog(ends, bound, "C3-", label=label)
+        axes.set_xlabel("gradient norm $g$")
+        axes.set_ylabel("excess risk")
+        axes.legend()
+        return axes
+
+
+def estimate_kl(
+    public_X: Any,
+    public_y: Any,
+    objective: str | Loss | Objective | PerRecordObjective,
+    *,
+    start: Sequence[float] | None = None,
+    scale: float | None = None,
+    weights: Weighting | None = None,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+    n_rays: int = 32,
+    kappa: float | None = None,
+) -> KLEstimate:
+    """Estimate plausible KL constants from **public or synthetic** data: not private.
+
+    The objective is minimised from ``start``; excess risk and gradient norm are recorded on the
+    segment from the start to the minimiser and on rays around the minimiser of the same length and
+    shorter.  ``kappa`` is the slope of the upper envelope of excess against norm on logarithmic
+    axes, ``gamma`` the smallest for which every point obeys the condition.
+
+    Parameters
+    ----------
+    public_X, public_y
+        Data that are not private.  To tune a private analysis, never pass the private data.
+    objective, start, scale, weights, fit_intercept, ridge
+        As for :func:`dpfast.minimize`.
+    n_rays : int
+        Directions around the minimiser, drawn reproducibly.
+    kappa : float, optional
+        Keep this exponent and estimate ``gamma`` only.
+
+    Returns
+    -------
+    KLEstimate
+
+    Privacy
+    -------
+    None.  Numbers computed from private data by this function must not be published or used.
+    """
+    if isinstance(n_rays, bool) or not isinstance(n_rays, (int, np.integer)) or n_rays < 1:
+        raise InvalidInput(f"n_rays must be a positive whole number; received {described(n_rays)}.")
+    if kappa is not None:
+        kappa = real_number(kappa, "kappa")
+    curator, origin = nonprivate_curator(
+        public_X, public_y, objective, start=start, scale=scale, weights=weights,
+        fit_intercept=fit_intercept, ridge=ridge,
+    )  # fmt: skip
+    best = nonprivate_descent(curator, origin)[-1]
+    reach = float(np.linalg.norm(best - origin))
+    if not reach > 0.0:
+        raise InvalidInput("the start is the minimiser: there is no way down to learn from.")
+    directions = _directions(len(best), int(n_rays))
+    lengths = reach * np.geomspace(1e-4, 1.0, 24)
+    points = [best + length * u for u in directions for length in lengths]
+    points += [best + share * (origin - best) for share in np.geomspace(1e-4, 1.0, 48)]
+    ridge_of = curator.objective.ridge_gradient
+
+    def value(theta: Array) -> float:
+        return curator.nonprivate_loss(theta) + 0.5 * curator.objective.ridge * float(theta @ theta)
+
+    lowest = value(best)
+    excesses = np.array([value(theta) for theta in points]) - lowest
+    norms = np.array(
+        [
+            float(np.linalg.norm(curator.nonprivate_gradient(theta) + ridge_of(theta)))
+            for theta in points
+        ]
+    )
+    kept = (excesses > RESOLUTION * excesses.max()) & (norms > 0.0)
+    norms, excesses = norms[kept], excesses[kept]
+    if len(norms) < 8:
+        raise InvalidInput("too few points lie above the minimum; pass another start.")
+    slope = _envelope_slope(np.log(norms), np.log(excesses)) if kappa is None else kappa
+    slope = max(1.0, slope)
+    gamma = float(np.max(excesses ** (1.0 / slope) / norms))
+    return KLEstimate(KL(gamma, slope).checked(), norms, excesses)
+
+
+def _envelope_slope(log_norm: Array, log_excess: Array) -> float:
+    """Least-squares slope through the highest point of each of twelve bins."""
+    edges = np.linspace(log_norm.min(), log_norm.max() + 1e-9, 13)
+    tops = []
+    for low, high in itertools.pairwise(edges):
+        inside = np.flatnonzero((log_norm >= low) & (log_norm < high))
+        if len(inside):
+            top = inside[np.argmax(log_excess[inside])]
+            tops.append((log_norm[top], log_excess[top]))
+    x, y = np.array(tops).T
+    x = x - x.mean()
+    return float(x @ y / (x @ x)) if len(tops) > 1 else 2.0
+
+
+def _directions(dimension: int, count: int) -> Array:
+    """Reproducible directions: normals of a seeded source."""
+    draws = SeededNoise(0).normals(dimension * count, 30).reshape(count, dimension) * 2.0**-30
+    return np.asarray(draws / np.linalg.norm(draws, axis=1)[:, None])

@@ -1,0 +1,318 @@
+"""Private minimisation of objectives that need not be convex."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.errors import InvalidInput, described
+from dpfast.front.request import Request, charge_shared, checked_start
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.progress import watched
+from dpfast.inference.results import Fit
+from dpfast.models import Loss, Objective, Weighting
+from dpfast.models.nonconvex import KL, PerRecordObjective
+from dpfast.optimize.nonconvex.adaptive import Adaptive
+from dpfast.optimize.nonconvex.descent import Path
+from dpfast.optimize.nonconvex.proximal import Proximal
+from dpfast.optimize.nonconvex.spider import Spider
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["Minimum", "minimize"]
+
+Method = Adaptive | Proximal | Spider
+
+METHODS: dict[str, Callable[[], Method]] = {
+    "adaptive": Adaptive,
+    "proximal": Proximal,
+    "spider": Spider,
+}
+
+SELECTIONS = ("last", "shortest gradient", "exponential")
+
+#: Part of the budget that a choice by the exponential mechanism gets.
+SELECTION_SHARE = 0.1
+
+#: Candidates it chooses from, evenly along the path.
+MOST_CANDIDATES = 64
+
+
+class Minimum(Fit):
+    """Result of :func:`minimize`: a :class:`Fit` without intervals, with the path's norms.
+
+    Attributes
+    ----------
+    gradient_norms : ndarray of shape (K + 1,)
+        Noisy norm of the gradient at each iterate; NaN where none was released.
+    rounds : tuple of dict
+        Public record of the algorithm's rounds: targets, steps, spends.
+    """
+
+    gradient_norms: NDArray[np.float64]
+    rounds: tuple[dict[str, Any], ...]
+    _linear: bool
+
+    def _rows(self, X: Any) -> NDArray[np.float64]:
+        if not self._linear:
+            raise InvalidInput(
+                f"{self.model} is not a linear regression: use params in the user's own model."
+            )
+        return super()._rows(X)
+
+
+def minimize(
+    X: Any,
+    y: Any,
+    objective: str | Loss | Objective | PerRecordObjective,
+    *,
+    privacy: Budget | float,
+    method: str | Adaptive | Proximal | Spider = "auto",
+    kl: KL | tuple[float, float] | None = None,
+    start: Sequence[float] | None = None,
+    select: str = "last",
+    scale: float | None = None,
+    weights: Weighting | None = None,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Minimum:
+    """Minimise a mean of per-record losses that need not be convex, under differential privacy.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q)
+    y : array-like of shape (n,)
+        A record with a NaN or an infinity contributes exactly zero and still counts in n.
+    objective : str, Loss, Objective or PerRecordObjective
+        A loss of linear regression, such as "tukey" or ``dpfast.Welsch(c=3.0)``, with the options
+        of :func:`dpfast.fit`; or the gradients of any model.
+    privacy : ZCDP, GDP, ApproxDP or float
+        The **total** to spend; a float is ``mu`` of Gaussian DP.
+    method : {"auto", "adaptive", "spider", "proximal"} or Adaptive or Spider or Proximal
+        "auto" is adaptive without ``kl``, KL-Spider for ``kappa <= 2``, proximal point above.
+    kl : KL or (gamma, kappa), optional
+        The public constants of the KL condition, which KL-Spider needs.
+    start : sequence of float, optional
+        Public starting point, default zero.  It must not be computed from these data.
+    select : {"last", "shortest gradient", "exponential"}
+        Which point is the answer: the algorithm's own; the iterate with the smallest of the norms
+        that were released anyway (free); or one drawn by the exponential mechanism on exact
+        gradient norms, for a tenth of the budget (``ZCDP`` or ``ApproxDP`` only).
+    scale, weights, fit_intercept, ridge
+        As in :func:`dpfast.fit`, for a loss.
+    ledger : Ledger, optional
+        A budget shared by several analyses; the total is charged to it at once.
+    noise : NoiseSource, optional
+        ``SeededNoise`` is for simulation and voids the guarantee.
+    threads : int, optional
+    names : sequence of str, optional
+        Names of the columns of X (of the parameters, for a per-record objective).
+    progress : callable, optional
+        Called as ``progress(done, planned)``; see :func:`dpfast.fit`.
+
+    Returns
+    -------
+    Minimum
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        On a wrong shape, dtype, option or budget, before anything is spent.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public.  Every query clips what a record
+    contributes to declared bounds, so nothing rests on the user's constants being right (claims K1
+    to K3 of ``PROOFS-nonconvex.md``); what is asked next and for how much depends on
+    earlier answers, which the ledger's rule covers (claim K4).  ``kl``, ``start`` and every other
+    option must be public.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(5000, 2))
+    >>> y = X @ [2.0, -1.0] + 0.1 * rng.normal(size=5000)
+    >>> y[:500] = 100.0
+    >>> result = dpfast.minimize(X, y, "tukey", privacy=dpfast.ZCDP(0.5), scale=1.0)
+    >>> result.params.shape
+    (3,)
+    """
+    if select not in SELECTIONS:
+        raise InvalidInput(
+            f"select must be one of {SELECTIONS}; received {described(select, text=True)}."
+        )
+    condition = None if kl is None else KL(*kl).checked()
+    total = _total(privacy, select)
+    own = isinstance(objective, PerRecordObjective)
+    if isinstance(objective, Objective):
+        fit_intercept = objective.fit_intercept
+    request = Request(
+        X,
+        y,
+        fit_intercept=fit_intercept and not own,
+        noise=noise,
+        threads=threads,
+        names=None if own else names,
+    )
+    target: Objective | PerRecordObjective
+    if isinstance(objective, PerRecordObjective):
+        target = objective
+        target.rehearse(request.n_covariates)
+    elif isinstance(objective, Objective):
+        target = objective
+        if target.n_covariates != request.n_covariates:
+            raise InvalidInput(
+                f"the objective is for {target.n_covariates} covariates and X has "
+                f"{request.n_covariates}."
+            )
+        if target.fit_intercept != request.fit_intercept:
+            raise InvalidInput(
+                "the objective has an intercept and the design has none: its formula drops it."
+            )
+    else:
+        scale = request.coded_scale(scale)
+        target = request.objective(objective, scale=scale, weights=weights, ridge=ridge)
+    if not isinstance(objective, (str, Loss)) and (scale is not None or weights is not None):
+        raise InvalidInput("scale and weights belong to a loss; this objective has its own.")
+    if isinstance(target, Objective):
+        request.check_response(target.loss)
+    algorithm, reason = _choose(method, condition, target)
+    theta = checked_start(start, target.dimension)
+    labels = _parameter_names(names, target) if own else request._coefficient_names()
+    own_ledger = Ledger(total)
+    curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
+    reserve = curator.remaining * SELECTION_SHARE if select == "exponential" else 0.0
+    curator.check(curator.remaining)
+    report = watched(progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1)
+    charge_shared(ledger, privacy, total, f"minimize({target!r}, n={request.n})")
+    if reserve:
+        # a child pays for the descent, so that it cannot spend what the choice needs
+        rest = own_ledger.child(ZCDP(curator.remaining * (1.0 - SELECTION_SHARE)), "descent")
+        walker = curator.with_ledger(rest)
+    else:
+        walker = curator
+    path = _run(algorithm, walker, theta, condition, report)
+    params = path.theta
+    if select == "shortest gradient":
+        params = _shortest(path)
+    elif select == "exponential":
+        stride = -(-len(path.iterates) // MOST_CANDIDATES)
+        candidates = path.iterates[::-1][::stride]
+        params = candidates[curator.select_stationary(candidates, reserve)]
+    entries = walker.ledger.entries + (own_ledger.entries[1:] if reserve else ())
+    result = Minimum(
+        params=params,
+        names=labels,
+        n_records=request.n,
+        model=repr(target),
+        method=f"{algorithm!r}; {reason}; answer: {select}",
+        privacy=Guarantee.of_filter(
+            total,
+            request.noise,
+            request.n,
+            entries,
+            target.vouched if isinstance(target, PerRecordObjective) else (),
+        ),
+        covariance=None,
+        iterates=np.array(path.iterates),
+        fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
+        coding=request.coding,
+        columns=request.columns,
+    )
+    result.gradient_norms = np.array(path.norms)
+    result.rounds = tuple(path.rounds)
+    result._linear = isinstance(target, Objective)
+    return result
+
+
+def _total(privacy: Budget | float, select: str) -> GDP | ZCDP:
+    """The currency of the run: that of the request, or Gaussian DP, which wastes nothing."""
+    budget = as_budget(privacy)
+    if isinstance(budget, ZCDP):
+        return budget
+    if select != "exponential" or isinstance(budget, PureDP):
+        return GDP.within(budget)
+    if isinstance(budget, ApproxDP):
+        return ZCDP.within(budget)
+    raise InvalidInput(
+        'select="exponential" is accounted in zCDP, which implies no Gaussian DP; received '
+        f"privacy={budget!r}. Pass ZCDP(rho) or ApproxDP(epsilon, delta), or use "
+        'select="shortest gradient", which is free.'
+    )
+
+
+def _choose(
+    method: str | Method, kl: KL | None, target: Objective | PerRecordObjective
+) -> tuple[Method, str]:
+    if isinstance(method, (Adaptive, Proximal, Spider)):
+        chosen, reason = method, "as given"
+    elif method in METHODS:
+        chosen, reason = METHODS[method](), "as requested"
+    elif method == "auto":
+        if kl is None:
+            chosen, reason = Adaptive(), "auto: no KL constants were given"
+        elif kl.kappa <= 2.0:
+            chosen, reason = Spider(), f"auto: kappa = {kl.kappa:g} is at most 2"
+        else:
+            # noisy descent inside does not reach the rate above 2 (bench/figures/paper2)
+            chosen = Proximal(inner=Adaptive())
+            reason = f"auto: kappa = {kl.kappa:g} exceeds 2"
+    else:
+        raise InvalidInput(
+            'method must be "auto", "adaptive", "spider", "proximal" or one of their settings; '
+            f"received {described(method, text=True)}."
+        )
+    if isinstance(chosen, Spider) and kl is None:
+        raise InvalidInput(
+            "KL-Spider needs kl=(gamma, kappa), public constants of the KL condition. Estimate "
+            'them on public data with dpfast.estimate_kl, or use method="adaptive".'
+        )
+    chosen.check(target)
+    return chosen, reason
+
+
+def _run(
+    algorithm: Method,
+    curator: GradientCurator,
+    theta: NDArray[np.float64],
+    kl: KL | None,
+    progress: Callable[[int, int], None] | None,
+) -> Path:
+    if isinstance(algorithm, Spider):
+        assert kl is not None
+        return algorithm.run(curator, theta, kl, progress)
+    if isinstance(algorithm, Proximal):
+        return algorithm.run(curator, theta, kl, progress)
+    return algorithm.run(curator, theta, progress)
+
+
+def _shortest(path: Path) -> NDArray[np.float64]:
+    """The iterate with the smallest released norm; the last one where none was released."""
+    norms = [norm if norm == norm else math.inf for norm in path.norms]
+    best = min(range(len(norms)), key=norms.__getitem__)
+    return path.iterates[best] if norms[best] < math.inf else path.theta
+
+
+def _parameter_names(
+    names: Sequence[str] | None, target: Objective | PerRecordObjective
+) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"w{j + 1}" for j in range(target.dimension))
+    if len(names) != target.dimension or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(
+            f"names must be {target.dimension} strings, one for each parameter; received "
+            f"{described(names)}."
+        )
+    return tuple(names)

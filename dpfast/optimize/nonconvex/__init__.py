@@ -1,0 +1,1 @@
+"""Optimisers of objectives that need not be convex (paper 2)."""

@@ -1,0 +1,225 @@
+"""Adaptive noisy gradient descent (algorithm 3 of paper 2, corrected): large gradients are cheap.
+
+A gradient is read with noise in proportion to its own size, so the far start of the path costs next
+to nothing and the budget is left for its end, whatever the objective.  The paper charges the wrong
+amounts (erratum E3); here every query is charged what its noise costs, and the ledger is the
+filter: the path ends when it is used up (claim K4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
+from dpfast.errors import InvalidInput, described
+from dpfast.models import Objective
+from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.optimize.nonconvex.descent import (
+    LEAST_RHO,
+    Path,
+    checked_count,
+    checked_positive,
+    checked_share,
+    noise_for,
+    price_of,
+)
+
+__all__ = ["Adaptive"]
+
+Array = NDArray[np.float64]
+
+#: A step size may wander this far from the first one.
+STEP_RANGE = 1e4
+
+
+class Adaptive:
+    """Settings of adaptive noisy gradient descent; all public.
+
+    Parameters
+    ----------
+    step_size : float, optional
+        The first one; default ``1/(2 L1)`` with the declared smoothness.
+    step_rate : float
+        After each step the step size is multiplied by ``exp(step_rate * cosine)`` of the angle
+        between the last two noisy gradients: longer while they agree, shorter when they turn.
+        0 keeps the first one, as in the paper.
+    signal : float
+        Noise vectors have the estimated norm of the gradient divided by ``sqrt(signal)``.  The
+        paper's ``log(n sqrt(rho)/beta)`` is far more careful than a descent needs.
+    last_share : float
+        Largest part of the budget one gradient may cost.  (The paper: one half.)
+    norm_queries : bool
+        Estimate the norm by a query of its own before each gradient, as in the paper, at
+        ``2 sqrt(rho)/n`` each.  Otherwise by the gradients already released, which is free.
+    memory : float in [0, 1)
+        Weight of the past in that free estimate.
+    average : float in [0, 1)
+        The answer is the average of the iterates reached with this last part of the budget.
+    max_steps : int
+    """
+
+    name = "adaptive"
+
+    def __init__(
+        self,
+        *,
+        step_size: float | None = None,
+        step_rate: float = 0.4,
+        signal: float = 1.0,
+        last_share: float = 0.02,
+        norm_queries: bool = False,
+        memory: float = 0.7,
+        average: float = 0.4,
+        max_steps: int = 2000,
+    ) -> None:
+        self.step_size = None if step_size is None else checked_positive(step_size, "step_size")
+        self.step_rate = checked_share(step_rate, "step_rate")
+        self.signal = checked_positive(signal, "signal")
+        self.last_share = min(1.0, checked_positive(last_share, "last_share"))
+        self.norm_queries = bool(norm_queries)
+        self.memory = checked_share(memory, "memory")
+        self.average = checked_share(average, "average")
+        self.max_steps = checked_count(max_steps, "max_steps")
+
+    def check(self, objective: Objective | PerRecordObjective) -> None:
+        """Refuse an objective this method cannot minimise."""
+        if self.step_size is None and not objective.smoothness < math.inf:
+            raise InvalidInput(
+                f"{described(objective)} has no smoothness constant to take a step size from. Pass "
+                "dpfast.Adaptive(step_size=...), a public number."
+            )
+
+    def run(
+        self,
+        curator: GradientCurator,
+        start: Array,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Path:
+        """Descend until the curator's ledger is used up.
+
+        Privacy
+        -------
+        Post-processing of the curator's answers; what a query may cost depends on earlier answers
+        only, and the ledger refuses what exceeds its total (claim K4).
+        """
+        return self._descend(curator, start, curator.remaining, None, progress)
+
+    def solve(
+        self, curator: GradientCurator, centre: Array, convexity: float, rho: float
+    ) -> tuple[Array, float]:
+        """Minimise ``F(w) + convexity ||w - centre||^2``: an inner optimiser of Proximal.
+
+        Returns
+        -------
+        (ndarray of shape (p,), float)
+            The answer and what it cost, at most ``rho``.
+        """
+        path = self._descend(curator, centre, rho, (centre, convexity), None)
+        return path.theta, path.rounds[-1]["rho"]
+
+    def _descend(
+        self,
+        curator: GradientCurator,
+        start: Array,
+        total: float,
+        pull: tuple[Array, float] | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Path:
+        d, n, used = curator.dimension, curator.n, 0.0
+        lipschitz, first = curator.lipschitz, self._first_step(curator)
+        if pull is not None:
+            first = 1.0 / (1.0 / first + 2.0 * pull[1])
+        norm_price = max(2.0 * math.sqrt(total) / n, LEAST_RHO) if self.norm_queries else 0.0
+        path, theta, step_size = Path(start), start, first
+        square, before = lipschitz * lipschitz, np.zeros(d)
+        spent: list[float] = []
+        for k in range(self.max_steps):
+            # towards the end a norm would cost more than the gradient it is for
+            left = min(total - used, curator.remaining)
+            if left < LEAST_RHO:
+                break
+            asks = self.norm_queries and left > 4.0 * norm_price
+            if asks:
+                norm = float(curator.gradient_norm(theta, norm_price).value[0])
+                path.saw(norm)
+                square = max(norm, 0.0) ** 2
+                used += norm_price
+                left -= norm_price
+            rho = self._price(square, lipschitz, n, d, total)
+            last = False
+            rest = left - rho - norm_price
+            if rest < LEAST_RHO or rest < 1e-9 * left or asks != self.norm_queries:
+                # the last one gets what there is
+                rho = min(left, curator.remaining)
+                last = True
+            noise = noise_for(lipschitz, n, rho)
+            gradient = curator.gradient(theta, rho).value
+            size = public_length(gradient)
+            if not asks:
+                path.saw(size)  # noise included: what was read badly does not look short
+                seen = min(size, lipschitz) ** 2 - d * noise * noise
+                square = self.memory * square + (1.0 - self.memory) * seen
+                square = max(square, 0.1 * d * noise * noise)
+            if size > lipschitz:  # no mean of clipped gradients is longer
+                gradient = gradient * (lipschitz / size)
+            gradient = gradient + curator.objective.ridge_gradient(theta)
+            if pull is not None:
+                gradient = gradient + 2.0 * pull[1] * (theta - pull[0])
+            length = public_length(gradient)
+            step_size = self._next_step(step_size, first, gradient, length, before)
+            before = gradient / length if length > 0.0 else np.zeros(d)
+            theta = theta - step_size * gradient
+            path.move(theta)
+            spent.append(rho)
+            used += rho
+            if progress is not None:
+                progress(k + 1, self.max_steps)
+            if last:
+                break
+        path.theta = self._answer(path, spent)
+        path.rounds.append({"steps": len(spent), "last_step_size": step_size, "rho": used})
+        return path
+
+    def _first_step(self, curator: GradientCurator) -> float:
+        self.check(curator.objective)
+        if self.step_size is not None:
+            return self.step_size
+        return 0.5 / (curator.smoothness + curator.objective.ridge)
+
+    def _price(self, square: float, lipschitz: float, n: int, d: int, total: float) -> float:
+        """What a gradient of about this squared norm is worth reading for."""
+        most = self.last_share * total
+        least = min(most, max(most * 1e-9, LEAST_RHO))
+        if not square > 0.0:
+            return most
+        price = price_of(lipschitz, n, math.sqrt(square / (self.signal * d)))
+        return min(max(price, least), most)
+
+    def _next_step(
+        self, step_size: float, first: float, gradient: Array, length: float, before: Array
+    ) -> float:
+        if not self.step_rate or not length > 0.0:
+            return step_size
+        cosine = float(np.clip(gradient / length @ before, -1.0, 1.0))
+        grown = step_size * math.exp(self.step_rate * cosine)
+        return min(max(grown, first / STEP_RANGE), first * STEP_RANGE)
+
+    def _answer(self, path: Path, spent: list[float]) -> Array:
+        """Average of the last iterates, weighted by what their steps cost."""
+        if not self.average or not spent:
+            return path.theta
+        weights = np.array(spent)
+        reached = np.cumsum(weights)
+        weights[reached < (1.0 - self.average) * reached[-1]] = 0.0
+        return np.asarray(weights / weights.sum() @ np.array(path.iterates[1:]))
+
+    def __repr__(self) -> str:
+        return (
+            f"Adaptive(step_size={self.step_size}, step_rate={self.step_rate:g}, "
+            f"signal={self.signal:g}, last_share={self.last_share:g}, "
+            f"norm_queries={self.norm_queries}, average={self.average:g})"
+        )

@@ -1,0 +1,205 @@
+"""Private proximal point (algorithms 2 and 4 of paper 2, corrected): weakly convex, kappa >= 2.
+
+Every round minimises ``F(w) + L ||w - centre||^2`` around the last answer, which is strongly convex
+for an L-weakly convex F, by an inner optimiser that spends its part of the budget; by default noisy
+gradient descent on the ball of radius ``L0/(2 L)``, which holds the exact solution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
+from dpfast.errors import InvalidInput, described
+from dpfast.models import Objective
+from dpfast.models.nonconvex import KL, PerRecordObjective
+from dpfast.optimize.nonconvex.descent import (
+    LEAST_RHO,
+    Path,
+    checked_count,
+    checked_positive,
+    noise_for,
+)
+
+__all__ = ["InnerOptimiser", "NoisyDescent", "Proximal"]
+
+Array = NDArray[np.float64]
+
+
+#: Rounds without KL constants, and at most.
+DEFAULT_ROUNDS, MOST_ROUNDS = 8, 30
+
+
+class InnerOptimiser(Protocol):
+    """Minimises ``F(w) + convexity ||w - centre||^2``, spending at most ``rho``."""
+
+    def solve(
+        self, curator: GradientCurator, centre: Array, convexity: float, rho: float
+    ) -> tuple[Array, float]:
+        """Return the approximate minimiser and the cost of what was asked."""
+
+
+class NoisyDescent:
+    """Noisy gradient descent for the strongly convex problem of one round (algorithm 4).
+
+    Parameters
+    ----------
+    steps : int, optional
+        Default ``n sqrt(2 rho / d)``, at least 2 and at most ``max_steps``.  (The paper's
+        ``n^2 rho log^2(2/beta)/d`` is its square.)
+    max_steps : int
+    """
+
+    def __init__(self, *, steps: int | None = None, max_steps: int = 1000) -> None:
+        self.max_steps = checked_count(max_steps, "max_steps")
+        self.steps = None if steps is None else checked_count(steps, "steps")
+
+    def solve(
+        self, curator: GradientCurator, centre: Array, convexity: float, rho: float
+    ) -> tuple[Array, float]:
+        """Steps ``2/(L (t + s))`` and averages with weights t + s, on the ball of radius L0/(2 L).
+
+        s makes the first step ``1/(L1 + 2 L)``; the paper's long first steps (s = 1) are forgotten
+        slowly by an average.
+
+        Privacy
+        -------
+        ``n_steps`` gradients at ``rho / n_steps`` each.
+        """
+        n_steps = self.steps
+        if n_steps is None:
+            natural = curator.n * math.sqrt(2.0 * rho / curator.dimension)
+            n_steps = int(min(max(2.0, math.ceil(natural)), self.max_steps))
+        n_steps = min(n_steps, int(rho / LEAST_RHO))
+        if n_steps < 1:
+            return centre, 0.0
+        each = rho / n_steps * (1.0 - 1e-12)
+        radius = curator.lipschitz / (2.0 * convexity)
+        ridge = curator.objective.ridge_gradient
+        theta, total, weight = centre, np.zeros_like(centre), 0.0
+        smoothness = min(curator.smoothness, 1e6 * convexity)
+        head = max(1.0, 2.0 * (smoothness + 2.0 * convexity) / convexity - 1.0)
+        for t in range(1, n_steps + 1):
+            gradient = curator.gradient(theta, each).value + ridge(theta)
+            gradient = gradient + 2.0 * convexity * (theta - centre)
+            theta = theta - 2.0 / (convexity * (t + head)) * gradient
+            offset = theta - centre
+            length = public_length(offset)
+            if length > radius:
+                theta = centre + offset * (radius / length)
+            # the later, the better
+            total, weight = total + (t + head) * theta, weight + (t + head)
+        return total / weight, each * n_steps
+
+    def __repr__(self) -> str:
+        return f"NoisyDescent(steps={self.steps}, max_steps={self.max_steps})"
+
+
+class Proximal:
+    """Settings of the private proximal point method; all public.
+
+    Parameters
+    ----------
+    convexity : float, optional
+        ``L``, a bound on how far F is from convex (``F + L/2 ||w||^2`` is convex); default the
+        declared smoothness.
+    rounds : int, optional
+        Default: as many as exact proximal steps would need, by the KL condition, to come from the
+        worst excess risk to the level of the noise; 8 without the condition.
+    growth : float
+        Factor between the budgets of consecutive rounds: later ones need more.
+    inner : InnerOptimiser, optional
+        Default :class:`NoisyDescent`.
+    """
+
+    name = "proximal"
+
+    def __init__(
+        self,
+        *,
+        convexity: float | None = None,
+        rounds: int | None = None,
+        growth: float = 2.0,
+        inner: InnerOptimiser | None = None,
+    ) -> None:
+        self.convexity = None if convexity is None else checked_positive(convexity, "convexity")
+        self.rounds = None if rounds is None else checked_count(rounds, "rounds", 1000)
+        self.growth = checked_positive(growth, "growth")
+        self.inner: InnerOptimiser = NoisyDescent() if inner is None else inner
+        if not callable(getattr(self.inner, "solve", None)):
+            raise InvalidInput(
+                "inner must have a method solve, as dpfast.NoisyDescent() has; received an object "
+                f"of type {type(inner).__name__}."
+            )
+
+    def check(self, objective: Objective | PerRecordObjective) -> None:
+        """Refuse an objective this method cannot minimise."""
+        if self.convexity is None and not objective.smoothness < math.inf:
+            raise InvalidInput(
+                f"{described(objective)} has no smoothness constant. Pass "
+                "Proximal(convexity=...), a public number."
+            )
+        check = getattr(self.inner, "check", None)
+        if check is not None:
+            check(objective)
+
+    def run(
+        self,
+        curator: GradientCurator,
+        start: Array,
+        kl: KL | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Path:
+        """Run all rounds.
+
+        Privacy
+        -------
+        Post-processing of the curator's answers; what one round does not spend goes to the next
+        (claim K4).
+        """
+        self.check(curator.objective)
+        convexity = curator.smoothness if self.convexity is None else self.convexity
+        path = Path(start)
+        n_rounds = self._rounds(curator, convexity, kl)
+        weights = [self.growth**k for k in range(n_rounds)]
+        for k in range(n_rounds):
+            share = weights[k] / math.fsum(weights[k:])
+            rho = curator.remaining * share * (1.0 - 1e-12)
+            theta, cost = self.inner.solve(curator, path.theta, convexity, rho)
+            path.rounds.append({"rho": cost, "moved": public_length(theta - path.theta)})
+            path.move(theta)
+            if progress is not None:
+                progress(k + 1, n_rounds)
+        return path
+
+    def _rounds(self, curator: GradientCurator, convexity: float, kl: KL | None) -> int:
+        if self.rounds is not None:
+            return self.rounds
+        if kl is None:
+            return DEFAULT_ROUNDS
+        d, n = curator.dimension, curator.n
+        worst = kl.excess(curator.lipschitz)
+        final = kl.excess(math.sqrt(d) * noise_for(curator.lipschitz, n, 0.5 * curator.remaining))
+        # From excess e an exact step reaches e' with e' + g^2/(4 L) <= e, g = kl.norm(e') or more.
+        count, excess = 0, worst
+        while excess > final and count < MOST_ROUNDS:
+            low, high = 0.0, excess
+            for _ in range(60):
+                middle = 0.5 * (low + high)
+                if middle + kl.norm(middle) ** 2 / (4.0 * convexity) > excess:
+                    high = middle
+                else:
+                    low = middle
+            excess, count = high, count + 1
+        return max(count, 2)
+
+    def __repr__(self) -> str:
+        return (
+            f"Proximal(convexity={self.convexity}, rounds={self.rounds}, growth={self.growth:g}, "
+            f"inner={self.inner!r})"
+        )

@@ -1,0 +1,222 @@
+"""KL-Spider (algorithm 1 of paper 2, corrected): rounds of one gradient and many cheap changes.
+
+A round reads the gradient once and then follows it by its changes, whose sensitivity is
+proportional to the length of a step.  Steps have a fixed length, set by the excess risk the round
+aims at, and a round stops as soon as its gradient is short enough.  The corrections of the formulas
+page: sensitivities of replacement, whole numbers of steps, no change is read that is not used.
+
+Beyond the paper, rounds are paid in proportion to the accuracy they need, so early ones are cheap
+and the rate has no logarithm; and what a stopped round did not spend goes to the later ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
+from dpfast.errors import InvalidInput, described
+from dpfast.models import Objective
+from dpfast.models.nonconvex import KL, PerRecordObjective
+from dpfast.optimize.nonconvex.descent import (
+    LEAST_RHO,
+    Path,
+    checked_count,
+    checked_positive,
+    noise_for,
+    price_of,
+)
+
+__all__ = ["Round", "Spider"]
+
+Array = NDArray[np.float64]
+
+#: Rounds end when less than this part of the budget is left.
+LEAST_LEFT = 0.05
+
+
+class Round(NamedTuple):
+    """Public plan of one round.
+
+    Attributes
+    ----------
+    target : float
+        Excess risk it aims at.
+    n_steps : int
+        Most updates; it reads one gradient and at most ``n_steps - 1`` changes.
+    step : float
+        Length of every update.
+    threshold : float
+        It stops where the estimated gradient is shorter.
+    gradient_rho, change_rho : float
+        Cost of the gradient, and of one change.
+    """
+
+    target: float
+    n_steps: int
+    step: float
+    threshold: float
+    gradient_rho: float
+    change_rho: float
+
+
+class Spider:
+    """Settings of KL-Spider; all public.
+
+    Parameters
+    ----------
+    excess : float, optional
+        ``F0``, a bound on the excess risk of the start; default the largest that the KL condition
+        allows, ``(gamma L0)^kappa``.
+    decay : float
+        Factor by which a round lowers the excess risk it aims at.
+    accuracy : float
+        How many times the expected norm of the noise fits into the gradient norm a round aims at.
+        The paper's proof needs 8 with high probability.
+    step : float
+        Length of a step relative to the target's gradient norm over the smoothness; the paper has
+        1/4.
+    threshold : float
+        Where a round stops, relative to the target's gradient norm; the paper has 7/8.
+    gradient_share : float
+        Part of a round's budget for its gradient, the rest is for the changes.
+    max_steps : int
+        Most updates of a round.
+    """
+
+    name = "spider"
+
+    def __init__(
+        self,
+        *,
+        excess: float | None = None,
+        decay: float = 4.0,
+        accuracy: float = 2.0,
+        step: float = 0.5,
+        threshold: float = 0.875,
+        gradient_share: float = 0.8,
+        max_steps: int = 500,
+    ) -> None:
+        self.excess = None if excess is None else checked_positive(excess, "excess")
+        self.decay = checked_positive(decay, "decay")
+        self.accuracy = checked_positive(accuracy, "accuracy")
+        self.step = checked_positive(step, "step")
+        self.threshold = checked_positive(threshold, "threshold")
+        self.gradient_share = checked_positive(gradient_share, "gradient_share")
+        self.max_steps = checked_count(max_steps, "max_steps")
+        if not self.decay > 1.0 or not self.gradient_share < 1.0:
+            raise InvalidInput(
+                f"decay must exceed 1 and gradient_share be below 1; received {described(decay)} "
+                f"and {described(gradient_share)}."
+            )
+        if not self.step < 2.0 * self.threshold:
+            raise InvalidInput(
+                "step must be shorter than twice the threshold, or a step need not go down; "
+                f"received {described(step)} and {described(threshold)}."
+            )
+
+    def check(self, objective: Objective | PerRecordObjective) -> None:
+        """Refuse an objective this method cannot minimise."""
+        if not objective.smoothness < math.inf:
+            raise InvalidInput(
+                f"{described(objective)} has no smoothness constant, which KL-Spider needs. Use "
+                'weights=dpfast.Mallows(radius) or method="adaptive".'
+            )
+
+    def plan(
+        self, curator: GradientCurator, kl: KL, excess: float, left: float
+    ) -> tuple[Round, int]:
+        """The next round and how many rounds are planned from here, from public numbers."""
+        d, n, lipschitz = curator.dimension, curator.n, curator.lipschitz
+        smoothness = curator.smoothness + curator.objective.ridge
+
+        def price(target: float) -> float:
+            """Of a round whose noise has `1/accuracy` of the target's gradient norm."""
+            noise = kl.norm(target) / (self.accuracy * math.sqrt(d))
+            return price_of(lipschitz, n, noise) / self.gradient_share
+
+        # Targets fall by `decay`, so prices grow by `growth`; they sum to last / (1 - 1/growth).
+        growth = self.decay ** (2.0 / kl.kappa)
+        last_rho = left * (1.0 - 1.0 / growth)
+        noise = noise_for(lipschitz, n, last_rho * self.gradient_share)
+        final = kl.excess(self.accuracy * math.sqrt(d) * noise)
+        if final < excess:
+            n_rounds = max(1, math.ceil(math.log(excess / final) / math.log(self.decay)))
+            target = excess * (final / excess) ** (1.0 / n_rounds)
+        else:
+            n_rounds, target = 1, min(final, excess)
+        rho = left if n_rounds == 1 else min(max(price(target), 10.0 * LEAST_RHO), left)
+        norm = kl.norm(target)
+        gain = norm * norm / smoothness * self.step * (self.threshold - 0.5 * self.step)
+        drop = max(excess - target, 0.5 * target)
+        n_steps = min(self.max_steps, max(1, math.ceil(drop / gain)))
+        n_steps = max(1, min(n_steps, int(rho * (1.0 - self.gradient_share) / (2.0 * LEAST_RHO))))
+        share = self.gradient_share if n_steps > 1 else 1.0
+        return (
+            Round(
+                target=target,
+                n_steps=n_steps,
+                step=self.step * norm / smoothness,
+                threshold=self.threshold * norm,
+                gradient_rho=rho * share * (1.0 - 1e-12),
+                change_rho=rho * (1.0 - share) / max(n_steps - 1, 1) * (1.0 - 1e-12),
+            ),
+            n_rounds,
+        )
+
+    def run(
+        self,
+        curator: GradientCurator,
+        start: Array,
+        kl: KL,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Path:
+        """Run rounds until the budget is used up.
+
+        Privacy
+        -------
+        Post-processing of the curator's answers.  When a round stops, and hence what later rounds
+        may cost, depends on earlier answers only (claim K4).
+        """
+        self.check(curator.objective)
+        excess = kl.excess(curator.lipschitz) if self.excess is None else self.excess
+        total = curator.remaining
+        path = Path(start)
+        planned, done = 1, 0
+        while done == 0 or (curator.remaining > LEAST_LEFT * total and done < 200):
+            step, left_rounds = self.plan(curator, kl, excess, curator.remaining)
+            planned = done + left_rounds
+            norm = self._round(curator, step, path)
+            excess = min(excess, step.target)
+            path.rounds.append(step._asdict() | {"final_norm": norm})
+            done += 1
+            if progress is not None:
+                progress(done, max(planned, done))
+        return path
+
+    def _round(self, curator: GradientCurator, plan: Round, path: Path) -> float:
+        theta = path.theta
+        ridge = curator.objective.ridge_gradient
+        gradient = curator.gradient(theta, plan.gradient_rho).value
+        for t in range(plan.n_steps):
+            whole = gradient + ridge(theta)
+            norm = public_length(whole)
+            path.saw(norm)
+            if norm < plan.threshold or not 0.0 < norm < math.inf:
+                return norm
+            new = theta - plan.step * (whole / norm)
+            path.move(new)
+            if t + 1 < plan.n_steps:
+                gradient = gradient + curator.gradient_change(new, theta, plan.change_rho).value
+            theta = new
+        return norm
+
+    def __repr__(self) -> str:
+        return (
+            f"Spider(excess={self.excess}, decay={self.decay:g}, accuracy={self.accuracy:g}, "
+            f"step={self.step:g}, threshold={self.threshold:g})"
+        )

@@ -1,0 +1,1 @@
+"""Sensitivities of the comparison methods."""

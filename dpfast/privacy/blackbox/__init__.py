@@ -1,0 +1,1 @@
+"""Sensitivities of black-box searches, and private selection."""

@@ -1,0 +1,1 @@
+"""Sensitivities of clipped gradients, and the exponential mechanism."""

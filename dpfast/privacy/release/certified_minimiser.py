@@ -1,0 +1,210 @@
+"""How exactly a minimiser is found, whatever the records: claims R20 and R21.
+
+A public penalty, ``stiffness/rate^2 sum_j (cosh(rate theta_j) - 1)``, is part of every objective
+whose minimiser is certified.  Where parameters are ordinary its force is that of a fraction of
+one record; far out it grows exponentially.  So a minimiser exists for every data set, lies in a
+public box, and floating point resolves it to a public tolerance.  Functions of public constants
+only; proofs in ``PROOFS-release.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from dpfast.errors import InvalidInput
+from dpfast.privacy.baselines.sensitivity import gradient_error
+from dpfast.privacy.release.sensitivity import eigenvalue_step, parameter_shift
+from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF
+
+__all__ = ["MinimiserPlan", "minimiser_plan"]
+
+_UP = 1.0 + 2.0**-44
+
+#: The penalty's stiffness is the step of the eigenvalue divided by this, where rounding allows it.
+MOST_LEVELS = 256
+
+#: Tolerance of the gradient relative to half of what replacing one record can do to it.
+RELATIVE_TOLERANCE = 1e-6
+
+
+class MinimiserPlan(NamedTuple):
+    """Public constants of a certified minimiser (claims R20 and R21).
+
+    Attributes
+    ----------
+    n, dimension : int
+    c, slope, radius : float
+        Self-concordance ``|h'''| <= c h''`` and bound ``|h'|`` of a record's loss as a function of
+        its linear predictor; bound on the norm of a row.
+    ridge : float
+        The caller's penalty is ``ridge/2 ||theta||^2``.
+    stiffness, rate : float
+        The public penalty, see the module.
+    box : float
+        Every coordinate of every minimiser is at most this.
+    step : float
+        Sensitivity of the smallest eigenvalue of the Hessian at the minimiser.
+    error, hessian_error : float
+        How far a computed gradient (Euclidean norm) and Hessian (spectral norm) inside of the box
+        are from the exact ones, eigenvalues of the latter included.
+    tolerance : float
+        The point found has an exact gradient of at most this norm, whatever the records.
+    eta : float
+        The eigenvalue found is within this of the one at the minimiser.
+    solver_error : float
+        As :func:`~dpfast.privacy.release.sensitivity.functional_factors` takes it.
+    largest : float
+        Bound on the largest eigenvalue of the Hessian.
+    """
+
+    n: int
+    dimension: int
+    c: float
+    slope: float
+    radius: float
+    ridge: float
+    stiffness: float
+    rate: float
+    box: float
+    step: float
+    error: float
+    hessian_error: float
+    tolerance: float
+    eta: float
+    solver_error: float
+    largest: float
+
+    @property
+    def claim(self) -> str:
+        """Where the shift of the parameter is proved."""
+        return "R4"
+
+    @property
+    def floor(self) -> float:
+        """The smallest eigenvalue of the Hessian is at least this."""
+        return (self.ridge + self.stiffness) * (1.0 - 2.0**-40)
+
+    @property
+    def spread(self) -> float:
+        """As in :class:`~.leverage.LeveragePlan`: what is certified is the smallest
+        eigenvalue itself."""
+        return 1.0
+
+    @property
+    def reach(self) -> float:
+        """Bound on the norm of every point of the box."""
+        return self.box * math.sqrt(self.dimension) * _UP
+
+    def distance(self, l0: float) -> float:
+        """Bound on the distance of the point found from the minimiser (claim R21).
+
+        For data whose eigenvalue is at least ``l0``, and for their neighbours.
+        """
+        return 1.2 * self.tolerance / max((l0 - self.step) * (1.0 - 1e-9), self.floor)
+
+    def shift(self, l0: float) -> float:
+        """How far what is found moves, at most, if the eigenvalue is at least l0 (R4, R21)."""
+        moved = parameter_shift(l0, self.ridge, self.c, self.slope, self.radius, self.n)
+        return (moved + 2.0 * self.distance(l0)) * (1.0 + 2.0**-48)
+
+
+def minimiser_plan(
+    *,
+    c: float,
+    slope: float,
+    curvature: float,
+    third: float,
+    radius: float,
+    n: int,
+    dimension: int,
+    ridge: float,
+    depth: int,
+) -> MinimiserPlan:
+    """Tolerances that the search keeps for every data set (claims R20 and R21).
+
+    Parameters
+    ----------
+    c, slope, curvature, third : float
+        ``|h'''| <= c h''``, ``|h'| <= slope``, ``h'' <= curvature``, ``|h'''| <= third``.
+    radius : float
+        Bound on the norm of a row, intercept included.
+    n, dimension : int
+    ridge : float
+        Public, at least 0.
+    depth : int
+        Largest number of sequential roundings of the sums.
+
+    Raises
+    ------
+    InvalidInput
+        If rounding could hide one record's influence: n far too large.
+    """
+    step = eigenvalue_step(c, slope, radius, n)
+    levels = float(MOST_LEVELS)
+    while levels >= 1.0:
+        plan = _plan(c, slope, curvature, third, radius, n, dimension, ridge, depth, step, levels)
+        room = plan.floor / 16.0
+        if c * radius * plan.tolerance <= room and plan.hessian_error <= room:
+            return plan
+        levels *= 0.5
+    raise InvalidInput(
+        f"rounding of sums of n = {n} records in {dimension} dimensions could hide what one "
+        "record does to the minimiser. Pass ridge=..., a larger public penalty, or use dpfast.fit."
+    )
+
+
+def _plan(
+    c: float,
+    slope: float,
+    curvature: float,
+    third: float,
+    radius: float,
+    n: int,
+    dimension: int,
+    ridge: float,
+    depth: int,
+    step: float,
+    levels: float,
+) -> MinimiserPlan:
+    u = UNIT_ROUNDOFF
+    rate = c * radius / levels * (1.0 - 2.0**-40)  # at most c radius, in particular
+    stiffness = step / levels
+    score = slope * radius
+    # the penalty's force stiffness/rate sinh(rate t) equals the largest mean score at the edge
+    box = math.asinh(score * rate / stiffness * (1.0 + 1e-9)) / rate * (1.0 + 1e-9)
+    reach = box * math.sqrt(dimension) * _UP
+    force = 1.01 * score * math.sqrt(dimension)
+    bend = stiffness * math.cosh(rate * box) * (1.0 + 1e-9)
+    bound = curvature * radius * radius * (1.0 + 1e-11)
+    error = gradient_error(score, bound + ridge, reach, dimension, depth) + 256.0 * u * force
+    gamma = depth * u / (1.0 - depth * u)
+    largest = (bound + ridge + bend) * _UP
+    predictor = 4.0 * (dimension + 16) * u * radius * reach
+    hessian_error = _UP * (
+        bound * (2.0 * RECORD_ERROR + gamma)
+        + third * radius * radius * predictor
+        + 256.0 * u * (bend + ridge)
+        + 64.0 * dimension * u * largest
+    )
+    unit = step / (c * radius)  # twice what one record can do to the mean score, 2 B1 radius/n
+    tolerance = max(RELATIVE_TOLERANCE * unit, 4.0 * error)
+    slack = c * radius * tolerance
+    return MinimiserPlan(
+        n=n,
+        dimension=dimension,
+        c=c,
+        slope=slope,
+        radius=radius,
+        ridge=ridge,
+        stiffness=stiffness,
+        rate=rate,
+        box=box,
+        step=step,
+        error=error,
+        hessian_error=hessian_error,
+        tolerance=tolerance,
+        eta=1.1 * slack + hessian_error,
+        solver_error=1.6 * (slack + hessian_error) / step,
+        largest=largest,
+    )

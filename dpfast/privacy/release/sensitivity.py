@@ -1,0 +1,424 @@
+"""How far one record can move a minimiser, its Hessian and a functional: claims R1 to R13.
+
+For records ``h(x'theta)`` with ``|h'| <= B1`` and ``|h'''| <= c h''``, ``||x|| <= radius`` and a
+public ridge ``lreg >= 0``, the Hessian at the minimiser moves by public factors only (theorem A,
+claim R2), so one noisy lower bound of its smallest eigenvalue certifies every release.  Functions
+of public and released numbers only, each rounded in the safe direction; proofs in
+``PROOFS-release.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from dpfast.errors import InvalidInput, described
+from dpfast.privacy.mechanisms import laplace_rate
+from dpfast.privacy.release.calibration import (
+    COUNT,
+    calibrate_functional,
+    calibrate_parameter,
+    objective_perturbation_delta,
+    objective_perturbation_scale,
+)
+
+__all__ = [
+    "COUNT",
+    "FunctionalFactors",
+    "calibrate_functional",
+    "calibrate_parameter",
+    "eigenvalue_step",
+    "evaluation_error",
+    "functional_factors",
+    "hessian_ratio",
+    "lower_bound_from_release",
+    "objective_perturbation_delta",
+    "objective_perturbation_scale",
+    "parameter_shift",
+    "public_scale",
+    "scaled_count",
+    "shift_factors",
+    "small_enough",
+    "solver_tolerance",
+    "tail_count",
+]
+
+_UP = 1.0 + 2.0**-48  # more than the rounding of the few operations in each formula here
+_DOWN = 1.0 - 2.0**-48
+
+#: Rows are projected in floating point: their exact squared norm may exceed the declared one by
+#: less than this part.
+ROWS = 1.0 + 1e-11
+
+#: Largest step relative to the released eigenvalue for which a functional is released.
+MOST_STEP = 0.5
+
+#: Relative error of the computed Delta and Psi that the factors of a functional cover (claim R6).
+EVALUATION = 1e-8
+
+#: Largest relative error that is covered as an error of the solver, three times over (claim R6).
+MOST_EVALUATION = 1e-4
+
+#: Bc is at least this part of A, so that errors relative to Psi are small relative to the scale.
+LEAST_PSI = 1e-3
+
+#: Relative error of the computed scale omega that follows: EVALUATION (1 + 1/LEAST_PSI), rounded
+#: up.
+SCALE_ERROR = 1.1e-5
+
+
+def _positive(**values: float) -> None:
+    for name, value in values.items():
+        if not 0.0 < value < math.inf:
+            raise InvalidInput(
+                f"{name} must be a positive, finite public constant; received {described(value)}."
+            )
+
+
+def _nonnegative(**values: float) -> None:
+    for name, value in values.items():
+        if not 0.0 <= value < math.inf:
+            raise InvalidInput(
+                f"{name} must be finite and at least 0; received {described(value)}."
+            )
+
+
+# ---- theorem A ----------------------------------------------------------------------------------
+
+
+def eigenvalue_step(c: float, B1: float, radius: float, n: int) -> float:
+    """Sensitivity ``2 c B1 radius^2 / n`` of the smallest eigenvalue at the minimiser (claim R3).
+
+    Parameters
+    ----------
+    c : float
+        Self-concordance of a record's loss as a function of its linear predictor:
+        ``|h'''| <= c h''``.
+    B1 : float
+        Bound on ``|h'|``.
+    radius : float
+        Largest norm of a row, intercept included.
+    n : int
+
+    Returns
+    -------
+    float
+        Rounded up, rows projected in floating point included.  With ``radius=1`` it is the
+        sensitivity of ``1/L`` for every Loewner-monotone homogeneous bound ``L >= sup x'H^-1 x``.
+    """
+    _positive(c=c, B1=B1, radius=radius, n=n)
+    return 2.0 * c * B1 * radius * radius / n * ROWS * _UP
+
+
+def hessian_ratio(s: float, l0: float) -> float:
+    """``v = -log(1 - s/l0)``: neighbouring Hessians lie within factors exp(-v), exp(v) (claim R3).
+
+    Parameters
+    ----------
+    s : float
+        From :func:`eigenvalue_step`.
+    l0 : float
+        Lower bound of the smallest eigenvalue of the Hessian, ridge included.
+
+    Returns
+    -------
+    float
+        Rounded up; infinity unless ``l0 > s``.
+    """
+    _positive(s=s)
+    if not l0 > s:
+        return math.inf
+    q = s / l0 * _UP
+    return math.inf if q >= 1.0 else -math.log1p(-q) * _UP
+
+
+def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, n: int) -> float:
+    """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4).
+
+    The root t of ``(l0 - lreg)(1 - exp(-c radius t))/(c radius) + lreg t = 2 B1 radius/n``.
+
+    Parameters
+    ----------
+    l0 : float
+        Lower bound of the smallest eigenvalue of the Hessian at the minimiser, ridge included.
+    lreg : float
+        Public ridge, at least 0.
+    c, B1, radius, n
+        As in :func:`eigenvalue_step`.
+
+    Returns
+    -------
+    float
+        Rounded up; infinity if nothing can be certified (``lreg = 0`` and ``l0 <= s``).
+    """
+    _positive(c=c, B1=B1, radius=radius, n=n)
+    _nonnegative(lreg=lreg)
+    least = max(l0 - lreg, 0.0) * _DOWN if l0 > lreg else 0.0  # NaN certifies nothing
+    rate = c * radius * ROWS
+    push = 2.0 * B1 * radius / n * ROWS * _UP
+
+    def reaches(t: float) -> bool:
+        pull = least * (-math.expm1(-rate * t)) / rate + lreg * t
+        return pull * _DOWN >= push
+
+    high = push / (least + lreg) if least + lreg > 0.0 else math.inf
+    for _ in range(2100):  # doubling spans the whole range of floats
+        if not high < math.inf:
+            return math.inf
+        if reaches(high):
+            break
+        high *= 2.0
+    low = 0.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if not low < middle < high or high - low <= 1e-13 * high:
+            break
+        if reaches(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+# ---- one functional -----------------------------------------------------------------------------
+
+
+class FunctionalFactors(NamedTuple):
+    """Public factors of the scale ``omega = A * Delta + Bc * Psi`` of a functional (claim R6)."""
+
+    A: float
+    Bc: float
+
+
+def solver_tolerance(
+    solver_error: float, curvature_bound: float, lreg: float, B1: float, radius: float, n: int
+) -> float:
+    """Error of a minimiser, in the norm of its Hessian, that keeps ``solver_error`` (claim R6).
+
+    ``solver_error * 2 B1 radius / (n sqrt(curvature_bound + lreg))``, at most
+    ``solver_error * 2 B1 radius / (n sqrt(l0))`` whatever the records.
+
+    Parameters
+    ----------
+    curvature_bound : float
+        Bound on a record's Hessian, ``max h'' * radius^2``.
+    """
+    _positive(solver_error=solver_error, curvature_bound=curvature_bound, B1=B1, radius=radius)
+    _nonnegative(lreg=lreg)
+    top = math.sqrt((curvature_bound * ROWS + lreg) * _UP)
+    return solver_error * 2.0 * B1 * radius / (n * top) * _DOWN
+
+
+def functional_factors(v: float, tau: float, solver_error: float = 0.0) -> FunctionalFactors | None:
+    """Factors whose scale omega bounds the shift and changes by at most ``1 -+ tau`` (claim R6).
+
+    Parameters
+    ----------
+    v : float
+        From :func:`hessian_ratio`.
+    tau : float
+        Public tolerance of the ratio of neighbouring scales, in (0, 1).
+    solver_error : float
+        Public ``e``: the approximate minimiser is within ``e 2 B1 radius / (n sqrt(l0))`` of the
+        minimiser in the norm of its Hessian H (:func:`solver_tolerance`), and the computed Hessian
+        lies between ``exp(-e) H`` and ``exp(e) H``.
+
+    Returns
+    -------
+    FunctionalFactors or None
+        None if v is too large for the tolerance: nothing can be certified.
+
+    Notes
+    -----
+    Covers relative errors up to :data:`EVALUATION` in the computed Delta and Psi
+    (:func:`evaluation_error`).
+    """
+    if not 0.0 < tau < 1.0:
+        raise InvalidInput(f"tau must lie in (0, 1); received {described(tau)}.")
+    if not small_enough(v, solver_error):
+        return None
+    a, shift, push, whole = shift_factors(v, solver_error)
+    room = tau - 2.0 * SCALE_ERROR * (1.0 + tau)
+    gap = min(1.0 + room - math.exp(0.5 * whole), math.exp(-0.5 * whole) - 1.0 + room) - 2.0**-48
+    if gap <= 0.0 or math.cosh(whole) * _UP > 1.0 + room:
+        return None
+    a *= 1.0 + SCALE_ERROR
+    b = max(shift * (1.0 + SCALE_ERROR), a * math.sinh(whole) * push / gap, LEAST_PSI * a)
+    return FunctionalFactors(a, b * _UP)
+
+
+def small_enough(v: float, solver_error: float) -> bool:
+    """Whether a step is small enough beside the eigenvalue for a functional to be released."""
+    _nonnegative(solver_error=solver_error)
+    return 0.0 <= v <= -math.log1p(-MOST_STEP) * _UP and solver_error <= 1.0
+
+
+class ShiftFactors(NamedTuple):
+    """``|shift| <= of_delta Delta + of_psi Psi``, and how Psi and the Hessian may be off (R6)."""
+
+    of_delta: float
+    of_psi: float
+    push: float
+    whole: float
+
+
+def shift_factors(v: float, solver_error: float) -> ShiftFactors:
+    """How far a functional moves, solver included (claim R6); arguments as elsewhere."""
+    e = solver_error
+    below = math.exp(-e) * (v / math.expm1(v) if v > 0.0 else 1.0)
+    above = math.exp(e) * (v / -math.expm1(-v) if v > 0.0 else 1.0)
+    half = 0.5 * (above - below) + 2.0**-48
+    push = math.exp(0.5 * e) * _UP
+    shift = (half + e + e * math.exp(0.5 * v)) * push * _UP
+    return ShiftFactors(0.5 * (above + below) * _UP, shift, push, v + 2.0 * e)
+
+
+def evaluation_error(dimension: int, largest: float, l0: float) -> float:
+    """Bound on the relative error of Delta and Psi computed by a Cholesky solution (claim R6).
+
+    Parameters
+    ----------
+    dimension : int
+    largest : float
+        Public bound on the largest eigenvalue of the Hessian, ridge included.
+    l0 : float
+        Released lower bound of the smallest.
+    """
+    _positive(dimension=dimension, largest=largest, l0=l0)
+    solution = 4.0 * dimension * (3.0 * dimension + 2.0) * 2.0**-53 * largest / l0
+    return solution + 8.0 * (dimension + 8.0) * 2.0**-53 * math.sqrt(largest / l0)
+
+
+def public_scale(
+    A: float,
+    Bc: float,
+    B1: float,
+    radius: float,
+    n: int,
+    l0: float,
+    norm: float,
+    *,
+    support: float | None = None,
+    solver_error: float = 0.0,
+) -> float:
+    """Public upper bound of the secret scale ``omega = A Delta + Bc Psi`` (claim R7).
+
+    Parameters
+    ----------
+    A, Bc : float
+        From :func:`functional_factors`; Bc may be zero.
+    B1, radius, n, l0
+        As above.
+    norm : float
+        Length of the direction w.
+    support : float, optional
+        ``sup |w'x|`` over the domain, if it is below ``radius * norm``.
+    solver_error : float
+        As given to :func:`functional_factors`.
+
+    Returns
+    -------
+    float
+        ``2 B1 / (n l0) * (A (radius ||w|| + support)/2 + Bc radius ||w||)``, rounded up.
+    """
+    _positive(A=A, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
+    _nonnegative(Bc=Bc)
+    longest = radius * norm
+    reach = longest if support is None else min(longest, support)
+    inner = A * 0.5 * (longest + reach) + Bc * longest
+    slack = math.exp(solver_error) * (1.0 + SCALE_ERROR) * ROWS * _UP
+    return 2.0 * B1 / (n * l0) * inner * slack
+
+
+# ---- the released eigenvalue --------------------------------------------------------------------
+
+
+def scaled_count(
+    lam: float, s: float, eta: float, M: int = COUNT, *, largest: float = math.inf
+) -> int:
+    """Integer ``floor(M max(lam - s, 0) / (s + 2 eta))`` in exact rationals (claim R5).
+
+    Parameters
+    ----------
+    lam : float
+        Within eta of the smallest eigenvalue at the minimiser (0 if there is no minimiser), for
+        every data set.  NaN counts as 0.
+    s : float
+        From :func:`eigenvalue_step`.
+    eta : float
+        Public bound on the error of ``lam``.
+    M : int
+        Sensitivity of the result.
+    largest : float
+        Public bound above which lam is cut, if there is one.
+
+    Returns
+    -------
+    int
+        Two neighbours differ by at most M: that of the number computed, rounding included.
+    """
+    _positive(s=s, M=M)
+    _nonnegative(eta=eta)
+    lam = min(lam, largest, 1e300) if lam > 0.0 else 0.0
+    (a, b), (c, d), (e, f) = (float(x).as_integer_ratio() for x in (lam, s, eta))
+    # M (a/b - c/d) / (c/d + 2 e/f)
+    return max(0, M * (a * d - c * b) * f // (b * (c * f + 2 * e * d)))
+
+
+def tail_count(epsilon1: float, delta1: float, M: int = COUNT) -> int:
+    """Smallest k with ``P(noise > k) <= delta1`` for the noise of :func:`scaled_count` (claim R5).
+
+    Parameters
+    ----------
+    epsilon1 : float
+        What the integer release costs.
+    delta1 : float
+        Probability that the lower bound fails.
+    M : int
+        Sensitivity of the integer.
+    """
+    numerator, denominator = laplace_rate(M, epsilon1)
+    if not 0.0 < delta1 < 1.0:
+        raise InvalidInput(f"delta1 must lie in (0, 1); received {described(delta1)}.")
+    a = numerator / denominator * _DOWN
+
+    def exceeds(k: int) -> bool:
+        return math.exp(-a * (k + 1)) / (1.0 + math.exp(-a)) * _UP > delta1 * _DOWN
+
+    k = max(0, math.floor(-math.log(delta1 * (1.0 + math.exp(-a))) / a) - 2)
+    while exceeds(k):
+        k += 1
+    return k
+
+
+def lower_bound_from_release(
+    N_hat: int, k: int, s: float, eta: float, M: int = COUNT, *, lreg: float = 0.0
+) -> float:
+    """Lower bound of the smallest eigenvalue from its noisy count, rounded down (claim R5).
+
+    ``max(lreg, (N_hat - k)(s + 2 eta)/M + s - eta)`` if ``N_hat > k``, else lreg: at most the
+    eigenvalue unless the noise exceeds k.
+
+    Parameters
+    ----------
+    N_hat : int
+        Released count, ``scaled_count`` plus discrete Laplace noise.
+    k : int
+        From :func:`tail_count`.
+    s, eta, M
+        As given to :func:`scaled_count`.
+    lreg : float
+        Public ridge, the least the eigenvalue can be.
+    """
+    _nonnegative(lreg=lreg)
+    if N_hat <= k:
+        return lreg
+    (c, d), (e, f) = (float(x).as_integer_ratio() for x in (s, eta))
+    numerator = (int(N_hat) - int(k)) * (c * f + 2 * e * d) + M * (c * f - e * d)
+    return max(lreg, _float_below(numerator, d * f * M))
+
+
+def _float_below(numerator: int, denominator: int) -> float:
+    nearest = numerator / denominator  # correctly rounded
+    a, b = nearest.as_integer_ratio()
+    return nearest if a * denominator <= numerator * b else math.nextafter(nearest, -math.inf)

@@ -1,0 +1,290 @@
+"""Minimisers of convex losses with a Lipschitz Hessian: claims R25 to R27.
+
+Algorithm 7 of paper 3 asks less of a loss than :mod:`.certified_minimiser`: bounds
+of its first three derivatives, and convexity.  The same public penalty gives every data set a
+minimiser.  What is certified and released is the point the search *found*, whose gradient is
+within a public tolerance of zero, so the solver's error is part of every bound and no property of
+the exact minimiser is needed.  Functions of public constants only; proofs in
+``PROOFS-release.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from dpfast.errors import InvalidInput
+from dpfast.privacy.baselines.sensitivity import gradient_error
+from dpfast.privacy.release.certified_minimiser import MOST_LEVELS, RELATIVE_TOLERANCE
+from dpfast.privacy.release.sensitivity import ROWS
+from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF
+
+__all__ = ["SmoothPlan", "smooth_minimiser_plan", "smooth_shift"]
+
+_UP = 1.0 + 2.0**-44
+
+#: The tolerance is at least this many times the error of a computed gradient (claim R25).
+ERRORS = 50.0
+
+#: Largest tolerances, relative to what replacing one record can do to the gradient, for which the
+#: penalty is not made stiffer: the second if no penalty leads to the first.
+LARGEST_TOLERANCES = (1e-2, 0.1)
+
+
+#: Room of the search's box beyond the level set at zero, in units of a score over the rate.
+SLACK = 1e-3
+
+
+class SmoothPlan(NamedTuple):
+    """Public constants of the search and of what follows from the point found.
+
+    Attributes
+    ----------
+    n, dimension, depth : int
+        ``depth`` is the largest number of sequential roundings of the sums.
+    slope, curvature, third : float
+        Bounds of ``|h'|``, ``h''`` and ``|h'''|`` of a record's loss as a function of its linear
+        predictor.
+    stretch : float
+        Bound of ``|r h'''|``, r the residual: what a relative rounding of r does to the curvature.
+    radius : float
+        Bound on the norm of a row.
+    ridge : float
+        The caller's penalty is ``ridge/2 ||theta||^2``.
+    stiffness, rate : float
+        The public penalty is ``stiffness/rate^2 sum_j (cosh(rate theta_j) - 1)``.
+    box : float
+        Every coordinate of every point of the search is at most this.
+    lipschitz : float
+        By how much the Hessian of records and penalty can fall per unit of distance from the point
+        found.
+    search_lipschitz, top : float
+        Lipschitz constant of the Hessian, and bound of the gradient, wherever the search goes.
+    error, hessian_error : float
+        How far a computed gradient and a computed Hessian are from the exact ones.
+    tolerance : float
+        The point found has an exact gradient of at most this norm, whatever the records.
+    most_steps : int
+        The search has ended after this many steps (claim R25).
+    """
+
+    n: int
+    dimension: int
+    depth: int
+    slope: float
+    curvature: float
+    third: float
+    stretch: float
+    radius: float
+    ridge: float
+    stiffness: float
+    rate: float
+    box: float
+    lipschitz: float
+    search_lipschitz: float
+    top: float
+    error: float
+    hessian_error: float
+    tolerance: float
+    most_steps: int
+
+    @property
+    def claim(self) -> str:
+        """Where the shift of the parameter is proved."""
+        return "R26"
+
+    @property
+    def eta(self) -> float:
+        """The computed eigenvalue is within this of that of the Hessian at the point found."""
+        return self.hessian_error
+
+    @property
+    def floor(self) -> float:
+        """The smallest eigenvalue of the Hessian is at least this."""
+        return (self.ridge + self.stiffness) * (1.0 - 2.0**-40)
+
+    @property
+    def gradient_bound(self) -> float:
+        """A record's gradient, with what the solver may leave of the whole (claim R26)."""
+        return (self.slope * self.radius * ROWS + self.n * self.tolerance) * _UP
+
+    @property
+    def hessian_bound(self) -> float:
+        """A record's Hessian."""
+        return self.curvature * self.radius * self.radius * ROWS * _UP
+
+    @property
+    def step(self) -> float:
+        """Sensitivity of the smallest eigenvalue at the point found (claim R26)."""
+        gone = self.hessian_bound / self.n
+        return (math.sqrt(4.0 * self.gradient_bound * self.lipschitz / self.n) + gone) * _UP
+
+    def shift(self, l0: float) -> float:
+        """How far the point found moves, at most, if its eigenvalue is at least l0 (claim R26)."""
+        push = 2.0 * self.gradient_bound / self.n * _UP
+        return smooth_shift(l0, self.ridge, self.lipschitz, push)
+
+    def of_size(self, n: int) -> SmoothPlan:
+        """The plan for another number of records."""
+        return smooth_minimiser_plan(
+            slope=self.slope, curvature=self.curvature, third=self.third, stretch=self.stretch,
+            radius=self.radius, n=n, dimension=self.dimension, ridge=self.ridge, depth=self.depth,
+        )  # fmt: skip
+
+
+def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float:
+    """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up.
+
+    The root t of ``int_0^t max(l0 - lipschitz s, lreg) ds = push``.
+
+    Parameters
+    ----------
+    l0 : float
+        Lower bound of the smallest eigenvalue of the Hessian, ridge included.
+    lreg : float
+        Public ridge, below which the curvature does not fall.
+    lipschitz : float
+        By how much it can fall per unit of distance.
+    push : float
+
+    Returns
+    -------
+    float
+        Infinity if nothing can be certified: ``lreg = 0`` and ``l0^2 < 2 lipschitz push``.
+    """
+    least = l0 * (1.0 - 2.0**-48) if l0 > lreg else lreg  # NaN certifies nothing
+    falling = 2.0 * lipschitz * push * _UP
+    rest = least * least * (1.0 - 2.0**-48) - falling
+    if rest >= lreg * lreg and rest > 0.0:
+        return 2.0 * push / (least + math.sqrt(rest)) * _UP
+    if not lreg > 0.0:
+        return math.inf
+    # the curvature has fallen to the ridge before; (x - y)(x + y) keeps the digits
+    flat = (least - lreg) / lipschitz
+    missing = push - (least - lreg) * (least + lreg) / (2.0 * lipschitz) * (1.0 - 2.0**-48)
+    return (flat + max(missing, 0.0) / lreg) * _UP
+
+
+def smooth_minimiser_plan(
+    *,
+    slope: float,
+    curvature: float,
+    third: float,
+    stretch: float,
+    radius: float,
+    n: int,
+    dimension: int,
+    ridge: float,
+    depth: int,
+) -> SmoothPlan:
+    """Constants for which the search keeps its tolerance for every data set (claim R25).
+
+    Parameters as the attributes of :class:`SmoothPlan`.
+
+    Raises
+    ------
+    InvalidInput
+        If rounding could hide one record's influence: n far too large.
+    """
+    unit = 2.0 * slope * radius / n
+    for largest in LARGEST_TOLERANCES:
+        levels = float(MOST_LEVELS)
+        while levels >= 1.0:
+            plan = _plan(
+                slope, curvature, third, stretch, radius, n, dimension, ridge, depth, levels
+            )
+            if plan.tolerance <= largest * unit and _proved(plan):
+                return plan
+            levels *= 0.5
+    raise InvalidInput(
+        f"rounding of sums of n = {n} records in {dimension} dimensions could hide what one "
+        "record does to the minimiser. Use dpfast.fit, or certificate='global' with a "
+        "self-concordant loss."
+    )
+
+
+def _proved(plan: SmoothPlan) -> bool:
+    """Whether rounding is as small as the proof of claim R25 needs."""
+    least = math.sqrt(2.0 * plan.search_lipschitz * (plan.tolerance - plan.error))
+    # what errors of gradients can add to the objective is within the slack of the box
+    drift = 2.0 * plan.error * math.sqrt(plan.top / plan.search_lipschitz)
+    slack = SLACK * plan.slope * plan.radius / plan.rate
+    return 8.0 * plan.hessian_error <= least and drift <= slack
+
+
+def _plan(
+    slope: float,
+    curvature: float,
+    third: float,
+    stretch: float,
+    radius: float,
+    n: int,
+    dimension: int,
+    ridge: float,
+    depth: int,
+    levels: float,
+) -> SmoothPlan:
+    u, root = UNIT_ROUNDOFF, math.sqrt(dimension)
+    score = slope * radius
+    bound, records = curvature * radius * radius * ROWS, third * radius**3 * ROWS
+    # per coordinate the penalty changes over a length on which the records' Hessian changes
+    rate = radius * math.sqrt(third / slope) / levels * (1.0 - 2.0**-40)
+    stiffness = 2.0 * score * rate / n
+    # level set of the objective at zero: (n/2)(sqrt(p) y + slack) bounds cosh(y) - 1
+    y = 1e3
+    for _ in range(60):
+        y = math.acosh(1.0 + 0.5 * n * (root * y + SLACK))
+    box = y / rate * (1.0 + 1e-9)
+    # sinh is below cosh, and the level set bounds the sum of the penalty over coordinates
+    force = score * (root * rate * box + SLACK + 2.0 * dimension / n)
+    top = (score + ridge * box * root + force) * (1.0 + 1e-9)  # norm of a gradient there
+    wide = box + math.sqrt(top / records)  # and one step outside of it
+    reach = wide * root * _UP
+    bend = stiffness * math.cosh(rate * wide) * (1.0 + 1e-9)
+    far = (records + rate * bend) * _UP
+    largest = (bound + ridge + bend + math.sqrt(2.0 * far * top)) * _UP
+    predictor = 4.0 * (dimension + 16) * u * radius * reach
+    gamma = depth * u / (1.0 - depth * u)
+    error = _UP * (
+        gradient_error(score, bound + ridge, reach, dimension, depth)
+        + 256.0 * u * (top + bend * root / rate)
+        + 4.0 * u * largest * reach
+    )
+    hessian_error = _UP * (
+        bound * (2.0 * RECORD_ERROR + gamma)
+        + third * radius * radius * predictor
+        + 16.0 * u * stretch * radius * radius
+        + 256.0 * u * (bend + ridge) * (1.0 + rate * reach)
+        + 64.0 * dimension * u * largest
+    )
+    tolerance = max(RELATIVE_TOLERANCE * 2.0 * score / n, ERRORS * error)
+    steep = rate * (score + tolerance) * ROWS
+    return SmoothPlan(
+        n=n,
+        dimension=dimension,
+        depth=depth,
+        slope=slope,
+        curvature=curvature,
+        third=third,
+        stretch=stretch,
+        radius=radius,
+        ridge=ridge,
+        stiffness=stiffness,
+        rate=rate,
+        box=box,
+        lipschitz=(records + rate * math.hypot(stiffness, steep)) * _UP,
+        search_lipschitz=far,
+        top=top,
+        error=error,
+        hessian_error=hessian_error,
+        tolerance=tolerance,
+        most_steps=_most_steps(far, top, tolerance - error, reach),
+    )
+
+
+def _most_steps(lipschitz: float, top: float, enough: float, reach: float) -> int:
+    """Steps after which the search has ended (claim R25)."""
+    diameter = 2.0 * reach
+    halvings = math.log2(max(2.0, top / enough)) + 2.0
+    good = 220.0 * diameter * math.sqrt(lipschitz / enough) + 4.0 * halvings
+    return math.ceil(1.8 * good + 0.6 * math.log2(top / enough) + 10.0)

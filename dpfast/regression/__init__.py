@@ -1,0 +1,1 @@
+"""Regressions: private fits, their forecast, and the same fit without privacy."""

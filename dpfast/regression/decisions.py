@@ -1,0 +1,119 @@
+"""What a fit is going to do, decided from public arguments before a record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from dpfast.curator import StepBudget
+from dpfast.errors import InvalidInput
+from dpfast.front.request import checked_free_scale, checked_steps, objective_of
+from dpfast.models import FreeScale, Loss, Objective, Weighting
+from dpfast.optimize import Schedule, resolve_schedule
+from dpfast.optimize.planning import Method, choose_method, plan_steps
+from dpfast.optimize.schedules import ROUNDING_MARGIN
+
+__all__ = ["Recipe", "recipe_of"]
+
+
+class Recipe(NamedTuple):
+    """Objective, optimiser and the budget of each step.
+
+    Attributes
+    ----------
+    objective : Objective
+    optimiser : Method
+    budgets : tuple of StepBudget
+        One per step.
+    steering_mu : float
+        What the optimiser may spend on queries beside those.
+    model, method : str
+        The same as text, for the result.
+    """
+
+    objective: Objective
+    optimiser: Method
+    budgets: tuple[StepBudget, ...]
+    steering_mu: float
+    model: str
+    method: str
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Types whose values nobody can change later.
+UNCHANGEABLE = frozenset({str, float, int, bool, type(None)})
+
+
+def remembered(function: Callable[P, R]) -> Callable[P, R]:
+    """Remember results for numbers and text: the many fits of a simulation share them.
+
+    Equal arguments of other types are others: ``ridge=True`` is refused and equals ``ridge=1``.
+    """
+    cached: Callable[..., R] = lru_cache(maxsize=64, typed=True)(function)
+
+    @wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        known = UNCHANGEABLE.issuperset(map(type, (*arguments, *options.values())))
+        return (cached if known else function)(*arguments, **options)
+
+    return call
+
+
+@remembered
+def recipe_of(
+    n: int,
+    n_covariates: int,
+    mu: float,
+    fit_intercept: bool,
+    loss: str | Loss,
+    scale: float | FreeScale | None,
+    weights: Weighting | None,
+    ridge: float,
+    method: str | Method,
+    steps: int | None,
+    schedule: str | Schedule | None,
+    inference: bool,
+) -> Recipe:
+    """Check the arguments of :func:`dpfast.fit` against each other and decide what it will do.
+
+    Parameters
+    ----------
+    mu : float
+        What may be spent on one record.
+    others
+        As in :func:`dpfast.fit`.
+
+    Raises
+    ------
+    InvalidInput
+        If they do not go together.
+    """
+    p = n_covariates + int(fit_intercept)
+    known, free = checked_free_scale(scale)
+    objective = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
+    if p > n and not ridge:
+        raise InvalidInput(
+            f"p = {p} coefficients cannot be identified from n = {n} records. Use fewer "
+            "covariates or pass ridge=... (a public penalty)."
+        )
+    if inference and not objective.has_curvature:
+        remedy = "" if not objective.loss.has_curvature else ", or weights=dpfast.Mallows(radius)"
+        raise InvalidInput(
+            f"{objective.curvature_refusal()}, so no sandwich covariance exists. Pass "
+            f"inference=False{remedy}."
+        )
+    optimiser, reason = choose_method(method, objective, n, mu)
+    default_steps, default_schedule = optimiser.defaults(objective, n, mu)
+    n_steps = default_steps if steps is None else checked_steps(steps)
+    chosen = resolve_schedule(schedule, default_schedule)
+    return Recipe(
+        objective=objective,
+        optimiser=optimiser,
+        budgets=tuple(plan_steps(optimiser, objective, mu, chosen, n_steps, inference)),
+        steering_mu=mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN),
+        model=repr(objective),
+        method=f"{optimiser!r}, {n_steps} steps, {chosen!r}; {reason}",
+    )

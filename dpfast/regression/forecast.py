@@ -1,0 +1,340 @@
+"""``plan``: how wide will the intervals be, at which budget, with how many records?
+
+Answers come from public quantities: the objective's constants, and the curvature and score
+covariance of a *public* pilot, which is synthetic unless one is given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import flag, real_array, real_number
+from dpfast.curator.answers import StepBudget
+from dpfast.errors import InvalidInput, described
+from dpfast.front.request import Request
+from dpfast.inference.hypotheses import coverage, half_width
+from dpfast.inference.sandwich import gradient_descent_noise, newton_noise
+from dpfast.models import Loss, Weighting, resolve_loss
+from dpfast.optimize import GradientDescent, Newton, resolve_schedule
+from dpfast.optimize.planning import choose_method, plan_steps
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import gaussian_scale
+from dpfast.privacy.sensitivity import mean_rank_one, mean_score
+from dpfast.regression.nonprivate import nonprivate_fit
+
+__all__ = ["Plan", "plan"]
+
+Array = NDArray[np.float64]
+
+#: Records of the synthetic pilot.
+PILOT_RECORDS = 4096
+
+#: Where the search for n and mu gives up.
+LARGEST_N, LARGEST_MU, SMALLEST_MU = 10**12, 100.0, 1e-4
+
+
+class Plan:
+    """Expected interval widths of a private fit; nothing in it comes from private data.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    mu : float
+        Total Gaussian-DP budget, inference included.
+    width : float
+        Expected width of the widest slope's interval (the intercept's, if it is alone).
+    widths : ndarray of shape (p,)
+        Of every coefficient, the intercept first.
+    sampling_widths : ndarray of shape (p,)
+        The same without privacy: sampling error alone.  From the public pilot, so it is public.
+    level : float
+        Nominal coverage.
+    method : str
+        What ``fit`` would do at this n and mu, and why.
+    remarks : tuple of str
+        What makes the forecast optimistic.
+    """
+
+    def __init__(self, forecast: _Forecast, n: int, mu: float) -> None:
+        self._forecast = forecast
+        self.n, self.mu, self.level = n, mu, forecast.level
+        self.widths, self.method, self.remarks = forecast.widths(n, mu)
+        self.sampling_widths = forecast.sampling_widths(n)
+        self.width = float(forecast.widest(self.widths))
+
+    def curve(
+        self, *, n: Sequence[int] | None = None, mu: Sequence[float] | None = None
+    ) -> NDArray[np.float64]:
+        """Expected width of the widest slope over a range of n or of mu, the other held fixed.
+
+        Parameters
+        ----------
+        n : sequence of int, or
+        mu : sequence of float
+            Exactly one of them.
+
+        Returns
+        -------
+        ndarray, as long as the sequence
+        """
+        if (n is None) == (mu is None):
+            raise InvalidInput("pass either n=[...] or mu=[...] to draw a curve over it.")
+        if n is not None:
+            pairs = [(int(k), self.mu) for k in n]
+        else:
+            assert mu is not None
+            pairs = [(self.n, float(m)) for m in mu]
+        return np.array([self._forecast.width(*pair) for pair in pairs])
+
+    def __str__(self) -> str:
+        cost = self.width / float(self._forecast.widest(self.sampling_widths))
+        lines = [
+            f"n = {self.n:,}, mu = {self.mu:.4g}: the widest slope's {100 * self.level:g}% "
+            f"interval is expected to be {self.width:.4g} wide",
+            f"  {cost:.3g} times as wide as without privacy; {self.method}",
+            f"  forecast from {self._forecast.source}",
+        ]
+        return "\n".join(lines + [f"  beware: {remark}" for remark in self.remarks])
+
+    def __repr__(self) -> str:
+        return f"<Plan n={self.n}, mu={self.mu:.4g}, width={self.width:.4g}>"
+
+
+def plan(
+    n: int | None = None,
+    p: int | None = None,
+    loss: str | Loss = "log-cosh",
+    *,
+    mu: Budget | float | None = None,
+    width: float | None = None,
+    level: float = 0.95,
+    scale: float | None = None,
+    weights: Weighting | None = None,
+    fit_intercept: bool = True,
+    rate: float = 0.5,
+    pilot: tuple[Any, Any] | None = None,
+) -> Plan:
+    """Forecast interval widths, or find the budget or the number of records for a width.
+
+    Give two of ``n``, ``mu`` and ``width``; the third is computed.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    p : int
+        Number of coefficients, the intercept included; taken from the pilot if there is one.
+    loss, scale, weights, fit_intercept
+        As in :func:`dpfast.fit`.
+    mu : float or Budget
+        Total budget, inference included.
+    width : float
+        Width (not half of it) of the widest slope's interval, in the units of a coefficient.
+    level : float
+        Nominal coverage.
+    rate : float
+        Share of ones in the response of a synthetic pilot for the logistic loss.
+    pilot : (X, y), optional
+        **Public** data like the private ones: of an earlier year, another country, or simulated.
+        By default covariates are independent standard normal, residuals normal with standard
+        deviation ``scale``, and the coefficients zero.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    InvalidInput
+        If not exactly two of n, mu and width are given, or the width cannot be reached.
+
+    Privacy
+    -------
+    Spends nothing, and must see public data only: never pass the private records as a pilot.
+
+    Examples
+    --------
+    >>> found = plan(n=2000, p=4, mu=1.0, scale=1.0)
+    >>> bool(0.05 < found.width < 0.2)
+    True
+    """
+    given = [value is not None for value in (n, mu, width)]
+    if sum(given) != 2:
+        raise InvalidInput(
+            "give two of n, mu and width, and the third is computed; received "
+            f"n={described(n)}, mu={described(mu)}, width={described(width)}."
+        )
+    forecast = _Forecast(p, loss, level, scale, weights, fit_intercept, rate, pilot)
+    if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
+        raise InvalidInput(f"n must be a positive whole number; received {described(n)}.")
+    if width is not None and not 0.0 < width < math.inf:
+        raise InvalidInput(f"width must be positive and finite; received {described(width)}.")
+    total = None if mu is None else GDP.within(mu).mu
+    if width is None:
+        assert n is not None and total is not None
+        return Plan(forecast, int(n), total)
+    if total is None:
+        assert n is not None
+        return Plan(forecast, int(n), _budget_for(forecast, int(n), width))
+    return Plan(forecast, _records_for(forecast, total, width), total)
+
+
+def _budget_for(forecast: _Forecast, n: int, width: float) -> float:
+    floor = forecast.width(n, LARGEST_MU)
+    if floor > width:
+        raise InvalidInput(
+            f"width = {width:g} is out of reach at n = {n} with any budget: sampling error alone "
+            f"makes the interval {floor:.4g} wide. Use more records."
+        )
+    low, high = math.log(SMALLEST_MU), math.log(LARGEST_MU)
+    return math.exp(_bisect(lambda x: forecast.width(n, math.exp(x)) <= width, low, high))
+
+
+def _records_for(forecast: _Forecast, mu: float, width: float) -> int:
+    low, high = math.log(2.0), math.log(float(LARGEST_N))
+    if forecast.width(LARGEST_N, mu) > width:
+        raise InvalidInput(
+            f"width = {width:g} is out of reach at mu = {mu:g} with up to {LARGEST_N:g} records."
+        )
+    return math.ceil(
+        math.exp(_bisect(lambda x: forecast.width(math.ceil(math.exp(x)), mu) <= width, low, high))
+    )
+
+
+def _bisect(enough: Callable[[float], bool], low: float, high: float) -> float:
+    """Smallest x in [low, high] that is enough (monotone), from above."""
+    if enough(low):
+        return low
+    while high - low > 1e-6:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+class _Forecast:
+    """Widths as a function of n and mu, from one public pilot."""
+
+    def __init__(
+        self,
+        p: int | None,
+        loss: str | Loss,
+        level: float,
+        scale: float | None,
+        weights: Weighting | None,
+        fit_intercept: bool,
+        rate: float,
+        pilot: tuple[Any, Any] | None,
+    ) -> None:
+        self.level = coverage(level)
+        if pilot is None and (not isinstance(p, (int, np.integer)) or p < 1):
+            raise InvalidInput(
+                "p must be the number of coefficients, the intercept included, unless a public "
+                f"pilot is given; received {described(p)}."
+            )
+        resolved = resolve_loss(loss)
+        if pilot is None:
+            assert p is not None
+            self.source = "a synthetic pilot: independent standard normal covariates"
+            X, y = _synthetic(
+                int(p) - int(flag(fit_intercept, "fit_intercept")), resolved, scale, rate
+            )
+        else:
+            X, y = (real_array(part, "pilot") for part in pilot)
+            self.source = f"a public pilot of {len(y)} records"
+        request = Request(X, y, fit_intercept=fit_intercept, noise=None, threads=None, names=None)
+        self.fit_intercept = fit_intercept
+        self.objective = request.objective(resolved, scale=scale, weights=weights, ridge=0.0)
+        if not self.objective.has_curvature:
+            raise InvalidInput(
+                f"{self.objective.curvature_refusal()}, so a fit with it has no intervals to "
+                "forecast. Use a convex loss and weights=dpfast.Mallows(radius)."
+            )
+        found = nonprivate_fit(
+            X, y, resolved, scale=scale, weights=weights, fit_intercept=fit_intercept
+        )
+        self.sandwich = found.cov_params() * len(y)  # of one record
+        curator = request.curator(self.objective, Ledger(1.0))
+        _, hessian, _ = curator.nonprivate_sums(found.params)
+        self.values, self.vectors = np.linalg.eigh(hessian)
+        at_zero = Request(
+            X, np.zeros(len(y)), fit_intercept=fit_intercept, noise=None, threads=None, names=None
+        )
+        _, ceiling, _ = at_zero.curator(self.objective, Ledger(1.0)).nonprivate_sums(
+            np.zeros(len(self.values))
+        )
+        self.largest_curvature = float(np.linalg.eigvalsh(ceiling)[-1])
+
+    def widest(self, widths: Array) -> Any:
+        return np.max(widths[1:] if self.fit_intercept and len(widths) > 1 else widths)
+
+    def width(self, n: int, mu: float) -> float:
+        return float(self.widest(self.widths(n, mu)[0]))
+
+    def sampling_widths(self, n: int) -> Array:
+        return self._widths(self.sandwich / n)
+
+    def _widths(self, covariance: Array) -> Array:
+        return np.asarray(2.0 * half_width(self.level) * np.sqrt(np.diag(covariance)))
+
+    def widths(self, n: int, mu: float) -> tuple[Array, str, tuple[str, ...]]:
+        """Expected widths, the method, and what makes them optimistic."""
+        objective = self.objective
+        optimiser, reason = choose_method("auto", objective, n, mu)
+        n_steps, default = optimiser.defaults(objective, n, mu)
+        schedule = resolve_schedule(None, default)
+        budgets = plan_steps(optimiser, objective, mu, schedule, n_steps, True)
+        scales = [self._gradient_scale(budget, n) for budget in budgets]
+        if isinstance(optimiser, GradientDescent):
+            step = optimiser.resolve_step_size(objective, None, self.largest_curvature)
+            variances = gradient_descent_noise(self.values, scales, step)
+            noise = (self.vectors * variances) @ self.vectors.T
+        else:
+            assert isinstance(optimiser, Newton)  # all that "auto" chooses from
+            inverse = (self.vectors / self.values**2) @ self.vectors.T
+            noise = newton_noise(scales, optimiser.step.planned(n_steps), inverse)
+        method = f"{type(optimiser).__name__}, {n_steps} steps ({reason})"
+        return self._widths(self.sandwich / n + noise), method, self._remarks(budgets[-1], n)
+
+    def _gradient_scale(self, budget: StepBudget, n: int) -> float:
+        objective, p = self.objective, self.objective.dimension
+        return gaussian_scale(mean_score(objective.score_diameter, n), budget.gradient, p)
+
+    def _remarks(self, last: StepBudget, n: int) -> tuple[str, ...]:
+        objective, p = self.objective, self.objective.dimension
+        sensitivity = mean_rank_one(objective.curvature_bound, n, p)
+        noise = 2.0 * gaussian_scale(sensitivity, last.hessian, p * (p + 1) // 2) * p**0.5
+        if noise < 0.5 * self.values[0]:
+            return ()
+        return (
+            "the noise of the Hessian is not small beside its smallest eigenvalue; the intervals "
+            "will be wider than this, and the fit may say that they are not reliable",
+        )
+
+
+def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Array, Array]:
+    """Normal covariates and residuals without random numbers: an additive recurrence.
+
+    Multiples of the powers of the generalised golden ratio fill the cube evenly; the normal
+    quantile function turns them into normal points.
+    """
+    from scipy.special import ndtri
+
+    if not 0.0 < rate < 1.0:
+        raise InvalidInput(f"rate must lie strictly between 0 and 1; received {described(rate)}.")
+    ratio = 1.5
+    for _ in range(64):  # ratio^(q + 2) = ratio + 1
+        ratio = (1.0 + ratio) ** (1.0 / (q + 2.0))
+    steps = ratio ** -np.arange(1.0, q + 2.0)
+    points = (0.5 + np.arange(1, PILOT_RECORDS + 1)[:, None] * steps) % 1.0
+    uniform = np.clip(points, 1e-9, 1.0 - 1e-9)
+    X, last = ndtri(uniform[:, :q]), uniform[:, q]
+    if loss.binary_response:
+        return X, (last < rate).astype(float)
+    return X, (1.0 if scale is None else real_number(scale, "scale")) * ndtri(last)

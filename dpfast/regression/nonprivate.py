@@ -1,0 +1,210 @@
+"""The same estimator without privacy, to compare with; its result could not be published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.errors import InvalidInput, NotConverged
+from dpfast.front.request import Request, checked_free_scale, checked_start
+from dpfast.inference.guarantees import NOT_PRIVATE
+from dpfast.inference.results import Fit
+from dpfast.inference.sandwich import Covariance
+from dpfast.models import FreeScale, Loss, Objective, Weighting
+from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.optimize.exact import nonprivate_minimum, split_singular
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import SeededNoise
+
+__all__ = [
+    "nonprivate_curator",
+    "nonprivate_descent",
+    "nonprivate_fit",
+    "nonprivate_minimize",
+]
+
+#: What a mean score may be where rounding forbids less: far below a standard error.
+ROUNDING_SCORE = 1e-6
+
+NOT_DETERMINED = (
+    "{} coefficients are not determined by these data, and their standard errors are missing. "
+    "Leave out collinear or constant covariates, pass ridge=..., or choose a loss whose curvature "
+    "does not vanish."
+)
+
+
+def nonprivate_fit(
+    X: Any,
+    y: Any,
+    loss: str | Loss,
+    *,
+    scale: float | FreeScale | None = None,
+    fit_intercept: bool = True,
+    weights: Weighting | None = None,
+    ridge: float = 0.0,
+    names: Sequence[str] | None = None,
+    tolerance: float = 1e-10,
+    max_steps: int = 1000,
+) -> Fit:
+    """Fit the objective of :func:`dpfast.fit` exactly: **not private**, for comparison only.
+
+    Majorise-minimise steps from zero until Newton's steps take over; ordinary sandwich errors.
+
+    Parameters
+    ----------
+    X, y, loss, scale, fit_intercept, weights, ridge, names
+        As in :func:`dpfast.fit`.
+    tolerance : float
+        The mean score is zero when no entry exceeds this times the root mean square of the
+        records' own (1e-6 of it where rounding forbids more).
+    max_steps : int
+
+    Returns
+    -------
+    Fit
+        Coefficients that the data do not determine (collinear columns, say) have the standard
+        error NaN, and ``warnings`` says so.
+
+    Raises
+    ------
+    NotConverged
+        If no minimum was found.  Only functions without privacy may raise on values.
+
+    Privacy
+    -------
+    None.  Nothing about the result is protected.
+    """
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names
+    )
+    known, free = checked_free_scale(request.coded_scale(scale))
+    objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
+    if not objective.has_curvature:
+        raise InvalidInput(
+            f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
+            "method. Use dpfast.nonprivate_minimize."
+        )
+    curator = request.curator(objective, Ledger(1.0))
+    start = np.zeros(objective.dimension)
+    if objective.free_scale is not None:
+        start[-1] = objective.free_scale.start / objective.free_scale.factor
+    found = nonprivate_minimum(curator, start, tolerance, max_steps)
+    if not found.score <= max(tolerance, ROUNDING_SCORE):
+        raise NotConverged(
+            f"no minimum of {objective!r} was found in {max_steps} steps. It may not exist: of a "
+            "logistic regression it does not where covariates separate the classes, or a class is "
+            "absent. Pass ridge=..., leave covariates out, or raise max_steps."
+        )
+    inverse, lost = split_singular(found.hessian)
+    covariance = inverse @ found.meat @ inverse / request.n
+    covariance[lost] = covariance[:, lost] = np.nan
+    return request.fit(
+        found.iterates[-1],
+        model=repr(objective),
+        method=f"Newton, {len(found.iterates) - 1} exact steps",
+        privacy=NOT_PRIVATE._replace(n=request.n),
+        iterates=found.iterates,
+        binary_response=objective.loss.binary_response,
+        covariance=Covariance(
+            (covariance + covariance.T) / 2.0,
+            0,
+            np.zeros(objective.dimension),
+            remarks=(NOT_DETERMINED.format(int(lost.sum())),) if lost.any() else (),
+        ),
+        objective=objective,
+    )
+
+
+def nonprivate_minimize(
+    X: Any,
+    y: Any,
+    objective: str | Loss | Objective | PerRecordObjective,
+    *,
+    start: Sequence[float] | None = None,
+    scale: float | None = None,
+    weights: Weighting | None = None,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+) -> Fit:
+    """Find the minimum that :func:`dpfast.minimize` approximates: **not private**.
+
+    L-BFGS from ``start`` to the local minimum it leads to; a :class:`PerRecordObjective` needs its
+    ``losses``.
+
+    Privacy
+    -------
+    None.  Nothing about the result is protected.
+    """
+    curator, origin = nonprivate_curator(
+        X, y, objective, start=start, scale=scale, weights=weights,
+        fit_intercept=fit_intercept, ridge=ridge,
+    )  # fmt: skip
+    path = nonprivate_descent(curator, origin)
+    target = curator.objective
+    return Fit(
+        params=path[-1],
+        names=tuple(f"w{j + 1}" for j in range(target.dimension)),
+        n_records=curator.n,
+        model=repr(target),
+        method=f"L-BFGS, {len(path) - 1} exact steps",
+        privacy=NOT_PRIVATE._replace(n=curator.n),
+        covariance=None,
+        iterates=path,
+        fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
+        coding=getattr(X, "coding", None),
+    )
+
+
+def nonprivate_curator(
+    X: Any,
+    y: Any,
+    objective: str | Loss | Objective | PerRecordObjective,
+    *,
+    start: Sequence[float] | None = None,
+    scale: float | None = None,
+    weights: Weighting | None = None,
+    fit_intercept: bool = True,
+    ridge: float = 0.0,
+) -> tuple[GradientCurator, NDArray[np.float64]]:
+    """A curator whose exact losses and gradients are to be read, and the start: **not private**."""
+    own = isinstance(objective, (Objective, PerRecordObjective))
+    if isinstance(objective, Objective):
+        fit_intercept = objective.fit_intercept
+    elif own:
+        fit_intercept = False
+    request = Request(
+        X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=None
+    )
+    target = (
+        objective
+        if isinstance(objective, (Objective, PerRecordObjective))
+        else request.objective(
+            objective, scale=request.coded_scale(scale), weights=weights, ridge=ridge
+        )
+    )
+    curator = GradientCurator(request.records, target, Ledger(1.0), request.noise)
+    return curator, checked_start(start, target.dimension)
+
+
+def nonprivate_descent(curator: GradientCurator, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Iterates of L-BFGS on the exact objective, shape (K + 1, p): **not private**."""
+    from scipy.optimize import minimize
+
+    target = curator.objective
+    path = [start]
+
+    def value(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        penalty = 0.5 * target.ridge * float(theta @ theta)
+        gradient = curator.nonprivate_gradient(theta) + target.ridge_gradient(theta)
+        return curator.nonprivate_loss(theta) + penalty, gradient
+
+    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-12, "maxls": 50}
+    minimize(
+        value, start, jac=True, method="L-BFGS-B", callback=lambda x: path.append(x.copy()),
+        options=options,
+    )  # fmt: skip
+    return np.array(path)
