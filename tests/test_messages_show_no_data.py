@@ -151,7 +151,7 @@ CALLS = {
 
 #: Results, exceptions and an abstract class: nobody passes them arguments.
 NOT_CALLED = {
-    "BudgetExceeded", "DpfastError", "Fit", "InvalidBudget", "InvalidInput", "Minimum",
+    "BudgetExceeded", "DpfastError", "Fit", "InvalidBudget", "InvalidInput", "Minimum", "Plan",
     "bayesopt.Covariance", "bayesopt.Tuning",
 }  # fmt: skip
 #: Calls whose arguments above are refused, or whose extra is absent.

@@ -1,0 +1,71 @@
+"""One list of public names: the table, what type checkers are told, and the documentation agree."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpfast
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "dpfast" / "__init__.py"
+
+
+def told_to_type_checkers() -> dict[str, str]:
+    """Name: module, of the imports that only type checkers see."""
+    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
+    (branch,) = [node for node in tree.body if isinstance(node, ast.If)]
+    return {
+        alias.name: node.module
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def test_the_table_and_the_types_agree():
+    told = told_to_type_checkers()
+    rooms = {name for name, home in told.items() if home == "dpfast"}
+    assert rooms == dpfast._ROOMS
+    assert {name: home for name, home in told.items() if name not in rooms} == dpfast._HOMES
+    assert {*dpfast.__all__} == {*dpfast._HOMES, "__version__"}
+    assert {*dir(dpfast)} == {*dpfast.__all__, *dpfast._ROOMS}
+
+
+def test_every_public_name_is_documented():
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+    named = set(re.findall(r"\bdpfast\.(\w+)", text))
+    errors = {name for name, home in dpfast._HOMES.items() if home == "dpfast.errors"}
+    assert {*dpfast._HOMES} - named - errors == set()
+
+
+def test_what_the_documentation_names_exists():
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    for page in pages:
+        for dotted in set(re.findall(r"\bdpfast(?:\.[A-Za-z_]\w*)+", page.read_text("utf-8"))):
+            first, *rest = dotted.split(".")
+            if rest[-1] in ("md", "py", "toml"):
+                continue
+            thing, path = dpfast, first
+            for name in rest:
+                path = f"{path}.{name}"
+                if not hasattr(thing, name):
+                    importlib.import_module(path)  # an ImportError names the page's mistake
+                thing = getattr(thing, name)
+
+
+@pytest.mark.parametrize("room", sorted(dpfast._ROOMS))
+def test_rooms_are_attributes_in_a_fresh_interpreter(room):
+    if room == "estimators":
+        pytest.importorskip("sklearn")
+    code = f"import dpfast; print(dpfast.{room}.__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout.strip() == f"dpfast.{room}"
