@@ -269,7 +269,7 @@ def test_a_score_diameter_of_one_bound():
 
 
 def test_a_joint_charge_that_does_not_cover(monkeypatch):
-    from dpfast.curator import curator as keeper, plans
+    from dpfast.curator import curator as keeper, joint as plans
 
     monkeypatch.setattr(plans, "joint_cost", lambda *_: 0.9)
     # nobody else may see the plan

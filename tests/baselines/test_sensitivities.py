@@ -379,7 +379,7 @@ def test_b5_number_of_gradient_steps(condition):
 @pytest.mark.parametrize("fast_steps", [0, 3])
 def test_b5_the_search_ends_within_its_tolerance_without_newton(monkeypatch, fast_steps):
     """The guaranteed phase alone, and without ever looking at the certificate."""
-    from dpfast.curator import minimiser as module
+    from dpfast.curator.baselines import minimiser as module
 
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(40, 2)), rng.normal(size=40) * 5

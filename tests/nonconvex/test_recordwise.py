@@ -266,7 +266,6 @@ def slopes(theta, X, y):
     return (np.tanh(X @ theta) - y).reshape(-1, 1) * X
 
 
-@pytest.mark.slow  # Numba takes its time
 def test_k6_compiled_rows_are_those_of_python_and_of_the_vectorised_call():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 2)), rng.normal(size=300)
@@ -282,7 +281,6 @@ def test_k6_compiled_rows_are_those_of_python_and_of_the_vectorised_call():
         np.testing.assert_allclose(found, one, rtol=1e-12)
 
 
-@pytest.mark.slow  # Numba takes its time
 def test_k6_compiled_functions_cannot_change_what_others_see():
     def vandal(theta, X, y):
         found = X * theta

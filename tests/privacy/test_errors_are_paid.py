@@ -21,16 +21,19 @@ import pytest
 import dpfast
 from dpfast import GDP, ApproxDP, InvalidBudget, Ledger, PureDP, SeededNoise
 from dpfast.baselines.random_search import _pure
-from dpfast.curator import Curator, amplification, certified, minimiser, smooth
+from dpfast.curator import Curator
+from dpfast.curator.baselines import amplification, minimiser
 from dpfast.curator.baselines.amplification import CONVOLUTION_ERROR, RELATIVE_INTERVAL
 from dpfast.curator.baselines.subsample import plan_sampling
+from dpfast.curator.release import certified, smooth
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.data import as_records
 from dpfast.front.request import Request
 from dpfast.models import Bounded, LogCosh, Objective
-from dpfast.privacy import sensitivity_baselines as baselines, sensitivity_nonconvex as nonconvex
+from dpfast.privacy.baselines import sensitivity as baselines
 from dpfast.privacy.blackbox.sensitivity import mean_loss, selection_cost
 from dpfast.privacy.budget import zcdp_epsilon
+from dpfast.privacy.nonconvex import sensitivity as nonconvex
 from dpfast.privacy.release.leverage import leverage_plan
 from dpfast.privacy.release.scaled import grid_delta, normal_error
 from dpfast.privacy.release.sensitivity import parameter_shift

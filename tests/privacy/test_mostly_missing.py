@@ -19,10 +19,12 @@ from scipy import sparse
 import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, SeededNoise, baselines
 from dpfast.bayesopt import tune
-from dpfast.curator import Curator, StepBudget, selection, subsample
+from dpfast.curator import Curator, StepBudget
+from dpfast.curator.baselines import subsample
 from dpfast.curator.baselines.minimiser import ridge_minimiser
 from dpfast.curator.baselines.statistics import smallest_eigenvalue, sufficient_statistics
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
+from dpfast.curator.blackbox import selection
 from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import observed

@@ -17,8 +17,8 @@ import pytest
 
 import dpfast
 from dpfast.baselines import objective_perturbation
-from dpfast.curator import perturbation, releases, terms
 from dpfast.curator.door import observed
+from dpfast.curator.release import perturbation, releases, terms
 from dpfast.models import Ball, release_constants, resolve_loss
 from dpfast.privacy.budget import gdp_delta
 from dpfast.privacy.mechanisms import GRID_COST

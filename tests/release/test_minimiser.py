@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.curator import Curator, certified
+from dpfast.curator import Curator
+from dpfast.curator.release import certified
 from dpfast.data import as_records
 from dpfast.models import LogCosh, Logistic, Objective, PseudoHuber
-from dpfast.privacy import certified_minimiser as constants
+from dpfast.privacy.release import certified_minimiser as constants
 from tests.release.hostile import curator_of, exact_gradient, hostile
 
 LOSSES = [(LogCosh(2.0), 1.0), (PseudoHuber(1.0), 0.7), (Logistic(), None)]

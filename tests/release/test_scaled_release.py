@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 import dpfast
-from dpfast.privacy import scaled_release as module
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise
+from dpfast.privacy.release import scaled as module
 from dpfast.privacy.release.scaled import (
     LAWS,
     grid_delta,

@@ -10,7 +10,8 @@ import pytest
 from scipy.optimize import brentq
 
 import dpfast
-from dpfast.curator import Curator, smooth
+from dpfast.curator import Curator
+from dpfast.curator.release import smooth
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
@@ -27,7 +28,7 @@ from dpfast.models import (
     SmoothedHuber,
     smooth_constants,
 )
-from dpfast.privacy import smooth_minimiser as constants
+from dpfast.privacy.release import smooth_minimiser as constants
 from dpfast.privacy.release.sensitivity import COUNT
 from dpfast.release import NotCertified, ParameterRelease
 from dpfast.release.recursion import RecursiveCertificate
