@@ -57,7 +57,7 @@ def private_quantiles(
     probabilities : sequence of float in (0, 1)
     low, high : float
         Public range; a quantile outside comes out as its end.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+    privacy : GDP, ZCDP, ApproxDP or float
         The total for all of them; a float is mu of Gaussian DP.
     steps : int
         Halvings for each quantile.  The noise of a share grows with their square root.
@@ -180,7 +180,7 @@ def with_private_scaling(
     table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
     columns : sequence of str
         Numeric columns.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+    privacy : GDP, ZCDP, ApproxDP or float
         The total for all columns.
     ledger : Ledger, optional
     noise : NoiseSource, optional

@@ -117,7 +117,7 @@ def test_the_parser_sees_every_form_of_import():
 def test_dependency_direction(path):
     room = room_of(name_of(path))
     used = {room_of(module) for module in dpfast_imports(path) if module != "dpfast"} - {room}
-    if room in ADAPTERS:
+    if room in ADAPTERS or path == PACKAGE / "__init__.py":  # the latter tells type checkers
         return
     if room in ALLOWED:
         assert used <= ALLOWED[room], f"{name_of(path)} imports {used - ALLOWED[room]}"

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_number
-from dpfast.data.classes import comparable, label_kind
+from dpfast.data.cells import number_cells
+from dpfast.data.classes import comparable, equal, label_kind, readable
+from dpfast.data.records import as_records
 from dpfast.errors import InvalidInput, described
 
 __all__ = ["SklearnLosses", "sklearn_losses"]
@@ -26,7 +28,7 @@ def _absolute(truth: Array, prediction: Array) -> Array:
 
 
 def _zero_one(truth: Any, prediction: Any) -> Array:
-    return np.asarray(truth != prediction, dtype=np.float64)
+    return np.asarray(~equal(truth, np.asarray(prediction)), dtype=np.float64)
 
 
 #: Metrics by name; each is a function of one record's truth and prediction.
@@ -38,6 +40,9 @@ METRICS: dict[str, Callable[[Any, Any], Array]] = {
 
 #: Smallest probability that counts, so that a log loss stays finite.
 SMALLEST_PROBABILITY = 1e-12
+
+#: Beyond this, scikit-learn's trees refuse a covariate.
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class SklearnLosses:
@@ -70,7 +75,8 @@ class SklearnLosses:
             )
         self._clone = clone
         self._estimator = estimator
-        self._training, self._validation = training, validation
+        self._training, self._truth = training, readable(validation[1])
+        self._features, self._values = _features(training[0], validation[0])
         if not isinstance(parameters, Mapping):
             raise InvalidInput(
                 "parameters must map names to (low, high) or (low, high, 'log'); received "
@@ -108,11 +114,28 @@ class SklearnLosses:
         """Train on the training records, return one loss per validation record, shape (n,)."""
         model = self._clone(self._estimator).set_params(**self.parameters(theta))
         model.fit(*self._training)
-        features, truth = self._validation
-        if self._metric == "log_loss":
-            return _log_loss(model, features, np.asarray(truth))
-        metric = METRICS[self._metric] if isinstance(self._metric, str) else self._metric
-        return np.asarray(metric(np.asarray(truth), model.predict(features)), dtype=np.float64)
+        features, unusable = self._usable(model)
+        with np.errstate(all="ignore"):
+            if self._metric == "log_loss":
+                found = _log_loss(model, features, self._truth)
+            else:
+                metric = METRICS[self._metric] if isinstance(self._metric, str) else self._metric
+                prediction = model.predict(features)
+                truth = _truth_like(self._truth, prediction)
+                found = np.asarray(metric(truth, prediction), dtype=np.float64)
+            return found if unusable is None else np.where(unusable, np.nan, found)
+
+    def _usable(self, model: Any) -> tuple[Any, Any]:
+        """Covariates without what scikit-learn refuses, and the records that had such values."""
+        from sklearn.utils import get_tags
+
+        if self._values is None:
+            return self._features, None
+        unusable = np.abs(self._values) > LARGEST
+        if not get_tags(model).input_tags.allow_nan:
+            unusable |= np.isnan(self._values)
+        unusable = unusable.any(axis=1)
+        return np.where(unusable[:, None], self._values.dtype.type(0.0), self._values), unusable
 
 
 def sklearn_losses(
@@ -176,6 +199,24 @@ def _is_logarithmic(name: str, given: tuple[Any, ...]) -> bool:
 def _log_loss(model: Any, features: Any, truth: Any) -> Array:
     """Log loss; a label that training did not show counts as improbable, not as an error."""
     probabilities = np.asarray(model.predict_proba(features), dtype=np.float64)
-    hits = truth[:, None] == np.asarray(model.classes_)[None, :]
+    hits = np.column_stack([equal(truth, label) for label in model.classes_])
     given = np.where(hits, probabilities, 0.0).sum(axis=1)
     return np.asarray(-np.log(np.clip(given, SMALLEST_PROBABILITY, 1.0)))
+
+
+def _features(training: Any, given: Any) -> tuple[Any, Any]:
+    """Validation covariates, and the same as floats where their type, or training's, says so."""
+    if isinstance(given, (list, tuple)) or (
+        isinstance(given, np.ndarray) and given.dtype.kind == "O"
+    ):
+        if getattr(getattr(training, "dtype", None), "kind", "O") not in "biuf":
+            return given, None  # text for a vectorizer, categories for an encoder
+        given = as_records(given, np.zeros(len(given))).X
+    plain = isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind == "f"
+    return given, given if plain else None
+
+
+def _truth_like(truth: Any, prediction: Any) -> Any:
+    """Objects as numbers where the predictions are numbers: what is none is missing."""
+    numeric = truth.dtype == object and label_kind(np.asarray(prediction)) == "numbers"
+    return number_cells(truth.tolist()) if numeric else truth

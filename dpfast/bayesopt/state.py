@@ -35,13 +35,13 @@ def values_path(path: str | os.PathLike[str]) -> str:
     return os.fspath(path) + ".values"
 
 
-def save_state(path: str, search: Search, n_records: int, fingerprint: str) -> None:
+def save_state(path: str, search: Search, n_records: int, fingerprint: str, genuine: bool) -> None:
     """Write the released and public numbers of a search, durably and all or nothing."""
-    stage_state(path, search, n_records, fingerprint)
+    stage_state(path, search, n_records, fingerprint, genuine)
     publish_state(path)
 
 
-def stage_state(path: str, search: Search, n_records: int, fingerprint: str) -> None:
+def stage_state(path: str, search: Search, n_records: int, fingerprint: str, genuine: bool) -> None:
     """The first half of :func:`save_state`: whatever a disk can refuse, and no search there yet."""
     if not path or os.path.isdir(path):
         raise InvalidInput(
@@ -51,6 +51,7 @@ def stage_state(path: str, search: Search, n_records: int, fingerprint: str) -> 
         "dpfast search": FORMAT,
         "n_records": n_records,
         "settings": fingerprint,
+        "genuine_noise": genuine,  # of every process that ever searched here
         "points": np.array(search.points).tolist(),
         "batch_sizes": search.batch_sizes,
         "iterates": np.array(search.iterates).tolist(),

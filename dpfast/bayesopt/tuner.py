@@ -31,7 +31,7 @@ from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
 
 __all__ = ["Tuner"]
 
@@ -146,6 +146,7 @@ class Tuner:
             average=average,
         )
         self._noise = noise = checked_noise(noise)
+        self._genuine = is_genuine(noise)
         if training is not None and not isinstance(training, TrainingCost):
             raise InvalidInput(
                 f"training must be a dpfast.bayesopt.TrainingCost; received {described(training)}."
@@ -194,11 +195,13 @@ class Tuner:
             self._rehearse(n)
             charge_shared(ledger, privacy, self._total, label)
             return
-        stage_state(path, self._search, n, self._fingerprint)
+        stage_state(path, self._search, n, self._fingerprint, self._genuine)
         own = ledger_path(path)
         # a ledger that is there without a search is what a crash left: its charges stand
         created = not os.path.exists(own)
         self._ledger = Ledger.open(own, self._total)
+        if self._ledger.entries:  # nobody knows any more with which noise
+            self._genuine = False
         try:
             self._rehearse(n)
             charge_shared(ledger, privacy, self._total, label)
@@ -297,13 +300,20 @@ class Tuner:
                 self._values.n,
                 [(entry.label, entry.spend.mu) for entry in self._ledger.entries],
                 vouched=TOLD,
-            ),
+            )._replace(genuine=self._genuine_so_far()),
             lost_steps=self.steps_paid - len(search.gradients),
         )
 
     def _save(self) -> None:
         if self._path is not None:
-            save_state(self._path, self._search, self._values.n, self._fingerprint)
+            genuine = self._genuine_so_far()
+            save_state(self._path, self._search, self._values.n, self._fingerprint, genuine)
+
+    def _genuine_so_far(self) -> bool:
+        """Whether all noise of the search was genuine, in whichever process it was drawn."""
+        if self._genuine and self._path is not None and os.path.exists(self._path):
+            self._genuine = load_state(self._path).get("genuine_noise") is True
+        return self._genuine
 
     def __reduce__(self) -> Any:
         raise TypeError(

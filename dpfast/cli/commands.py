@@ -49,6 +49,7 @@ def fit(arguments: argparse.Namespace) -> int:
     """Everything that can be refused comes before the fit, which charges; then nothing is lost."""
     from dpfast.data.files import read_table
     from dpfast.inference.hypotheses import half_width
+    from dpfast.inference.summary import summary_text
 
     privacy = budget_of(arguments)
     half_width(arguments.level)
@@ -80,7 +81,8 @@ def fit(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give either --formula or --response (with --covariates).")
     source = {"formula": arguments.formula, "schema": schema.to_toml()}
     table = read_table(arguments.data, schema, arguments.delimiter)
-    with PaidResult(arguments.out) as delivery:
+    inputs = arguments.data, arguments.schema, arguments.ledger
+    with PaidResult(arguments.out, inputs) as delivery:
         if arguments.formula is not None:
             result = dpfast.fit_formula(
                 arguments.formula, table, arguments.loss, schema=schema, privacy=privacy, **options
@@ -94,7 +96,9 @@ def fit(arguments: argparse.Namespace) -> int:
             report["level"] = arguments.level
             report["conf_int"] = result.conf_int(arguments.level).tolist()
         text = json.dumps(report, indent=1)
-        return delivery.deliver(text + "\n", text if arguments.json else result.summary())
+        return delivery.deliver(
+            text + "\n", lambda: text if arguments.json else summary_text(result, arguments.level)
+        )
 
 
 def plan(arguments: argparse.Namespace) -> int:

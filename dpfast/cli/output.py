@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
 
@@ -30,11 +31,15 @@ class PaidResult:
     ----------
     target : str or None
         File to be written, replaced if it exists.
+    inputs : paths or None
+        Files that the command reads or charges, which the result must not replace.
     """
 
-    def __init__(self, target: str | None) -> None:
+    def __init__(self, target: str | None, inputs: Iterable[str | None] = ()) -> None:
         self._target = None if target is None else os.path.realpath(target)
+        self._inputs = [os.path.realpath(path) for path in inputs if path is not None]
         self._scratch: str | None = None
+        self._filled = False
 
     def __enter__(self) -> PaidResult:
         target = self._target
@@ -44,6 +49,8 @@ class PaidResult:
             raise InvalidInput(
                 f"--out {target!r} is not an ordinary file. Name one, or print with --json."
             )
+        if target in self._inputs:
+            raise InvalidInput(f"--out {target!r} is a file that the command needs. Name another.")
         folder, name = os.path.split(target)
         try:
             # exclusive, and for the owner's eyes only
@@ -66,17 +73,21 @@ class PaidResult:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._filled and self._scratch is not None:  # interrupted between writing and renaming
+            _tell(f"interrupted. The result was paid for and is in {self._scratch}.")
+            return
         self._discard()
 
-    def deliver(self, report: str, shown: str) -> int:
+    def deliver(self, report: str, show: Callable[[], str]) -> int:
         """Write the report, show something, and return the exit code.
 
         Parameters
         ----------
         report : str
             All that was paid for.
-        shown : str
-            For standard output: the report, or a table for people.
+        show : callable
+            Makes what goes to standard output, the report or a table for people, once the report
+            is safe.
 
         Returns
         -------
@@ -84,8 +95,8 @@ class PaidResult:
             0; or 4 if the result is not where it was asked for but where a message says.
         """
         written = self._target is not None and self._write(report)
-        if self._target is not None and not written:
-            shown = report  # at least it is on the screen
+        # what could not be written is at least on the screen
+        shown = show() if written or self._target is None else report
         if _printed(shown):
             return 0 if written or self._target is None else 4
         if written:
@@ -105,6 +116,7 @@ class PaidResult:
         assert self._target is not None and self._scratch is not None
         try:
             _fill(self._scratch, report)
+            self._filled = True
         except OSError as error:
             self._discard()
             _tell(

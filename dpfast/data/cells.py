@@ -10,10 +10,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["number", "number_cells", "objects", "text"]
+__all__ = ["is_sequence", "number", "number_cells", "objects", "text"]
 
 NUMBERS = (Real, np.bool_, Decimal)  # NumPy's integers and floats, and fractions, are Real
 PLAIN = {int, float, bool}
+
+#: What has one of these says itself of what type its entries are.
+TYPED = (
+    "dtype",
+    "__array__",
+    "__array_interface__",
+    "__array_struct__",
+    "__arrow_c_array__",
+    "__arrow_c_stream__",
+    "__dlpack__",
+)
+
+
+def is_sequence(values: Any) -> bool:
+    """Whether something holds Python objects, each of its own type: lists, deques, ..."""
+    if isinstance(values, (list, tuple)):
+        return True
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        return False
+    if any(hasattr(values, name) for name in TYPED):
+        return False
+    try:
+        memoryview(values)  # type: ignore[arg-type]
+    except TypeError:
+        return True
+    return False  # bytes, array.array: of one type
 
 
 def number(cell: Any) -> float:

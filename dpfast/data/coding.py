@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.columns import column, column_names, numbers
+from dpfast.data.columns import column, column_names, frame, numbers
 from dpfast.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -154,10 +154,16 @@ def _product(factors: list[Encoded]) -> Encoded:
     values, names, bounds = factors[0]
     for more, more_names, more_bounds in factors[1:]:
         pairs = [(i, j) for j in range(len(more_names)) for i in range(len(names))]
-        values = np.column_stack([values[:, i] * more[:, j] for i, j in pairs])
-        corners = [np.outer(bounds[i], more_bounds[j]) for i, j in pairs]
+        with np.errstate(all="ignore"):
+            values = np.column_stack([values[:, i] * more[:, j] for i, j in pairs])
+            corners = [np.outer(bounds[i], more_bounds[j]) for i, j in pairs]
         names = [f"{names[i]}:{more_names[j]}" for i, j in pairs]
         bounds = np.array([[corner.min(), corner.max()] for corner in corners])
+        if not np.isfinite(bounds).all():
+            raise InvalidInput(
+                f"the product {names[0]!r} has no finite bound over the declared ranges. Change "
+                "the ranges or the centres."
+            )
     return values, names, bounds
 
 
@@ -189,8 +195,15 @@ def columns_by_name(table: Any, names: tuple[str, ...]) -> Array:
             f"the table must have the columns of the fit, {list(names)}, in any order; "
             f"absent: {absent}, not in the fit: {unknown}."
         )
-    if hasattr(table, "iloc"):  # pandas, whose names need not be text
-        return np.column_stack(
-            [numbers(table.iloc[:, present.index(name)], name) for name in names]
+    in_order = present == list(names)
+    if not in_order and len(set(present)) < len(present):
+        raise InvalidInput(
+            f"several columns of the fit have the same name, {list(names)}, so the table must "
+            "have them in the same order."
         )
-    return np.column_stack([numbers(column(table, name), name) for name in names])
+    if (parts := frame(table)) is None:
+        return np.column_stack([numbers(column(table, name), name) for name in names])
+    order = range(len(names)) if in_order else [present.index(name) for name in names]
+    # by position: the names of pandas need not be text
+    pairs = zip(order, names, strict=True)
+    return np.column_stack([numbers(parts[1][j], name) for j, name in pairs])

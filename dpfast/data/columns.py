@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.cells import number_cells, objects, text
+from dpfast.data.cells import is_sequence, number_cells, objects, text
 from dpfast.errors import InvalidInput, described, dtype_name
 
 __all__ = [
@@ -69,6 +69,11 @@ def column(table: Any, name: str) -> Any:
     names = column_names(table)
     if not isinstance(name, str) or name not in names:
         raise InvalidInput(f"the table has no column {described(name, text=True)}; it has {names}.")
+    if names.count(name) > 1:
+        raise InvalidInput(
+            f"the table has {names.count(name)} columns named {described(name, text=True)}. Give "
+            "them different names."
+        )
     return table[name]
 
 
@@ -124,8 +129,8 @@ def _read(values: Any, name: str, readers: tuple[Callable[[Any], Any], ...]) -> 
         return of_arrow(values)
     if origin == "polars" and hasattr(values, "to_list"):
         return of_polars(values)
-    if isinstance(values, (list, tuple)):
-        return of_cells(values)
+    if is_sequence(values):
+        return of_cells(list(values))
     what = f"column {described(name, text=True)}"
     array = foreign_array(values, what)
     if array.ndim != 1:
@@ -173,8 +178,8 @@ def _of_pandas(values: Any) -> Numbers:
     values = getattr(values, "array", values)
     dtype = values.dtype
     if hasattr(dtype, "categories"):
-        table = _of_pandas(dtype.categories)
-        return None if table is None else np.append(table, np.nan)[np.asarray(values.codes)]
+        table = number_cells(_categories(dtype.categories))
+        return np.append(table, np.nan)[np.asarray(values.codes)]
     if _is_arrow_backed(dtype):
         return _of_arrow(values.__arrow_array__())
     if isinstance(dtype, np.dtype) or type(dtype).__name__ in ("SparseDtype", "NumpyEADtype"):
@@ -240,16 +245,32 @@ def _pandas_labels(values: Any) -> Labels:
     values = getattr(values, "array", values)
     dtype = values.dtype
     if hasattr(dtype, "categories"):
-        found = _pandas_labels(dtype.categories)
-        if found is None:
-            return None
-        table, positions = found
-        return table, np.append(positions, -1)[np.asarray(values.codes)]
+        return _categories(dtype.categories), np.asarray(values.codes).astype(np.int64)
     if _is_arrow_backed(dtype):
         return _arrow_labels(values.__arrow_array__())
     if getattr(dtype, "kind", "O") in "mMcV":
         return None
     return _each(objects(np.asarray(values, dtype=object)))
+
+
+def _categories(values: Any) -> list[Any]:
+    """The categories of pandas as Python objects; their type is inferred from the cells."""
+    found = None
+    try:
+        if _is_arrow_backed(values.dtype):
+            found = _arrow_labels(values.array.__arrow_array__())
+        if found is None:
+            return objects(np.asarray(values, dtype=object))
+    except Exception:
+        return [_category(values, i) for i in range(len(values))]
+    return [None if i < 0 else found[0][i] for i in found[1].tolist()]
+
+
+def _category(values: Any, i: int) -> Any:
+    try:
+        return values[i]
+    except Exception:
+        return None
 
 
 def _arrow_labels(values: Any) -> Labels:

@@ -8,6 +8,7 @@ are refused: they would be releases.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -297,10 +298,18 @@ class _Evaluation:
             return left / right, min(ends), max(ends)
         if isinstance(node.op, ast.Pow) and right_low == right_high and right_low in range(1, 9):
             power = int(right_low)
-            ends = [low**power, high**power]
+            ends = [_power(low, power), _power(high, power)]
             least = 0.0 if power % 2 == 0 and low < 0.0 < high else min(ends)
-            return left**power, least, max(ends)
+            return _power(left, power), least, max(ends)
         raise InvalidInput(
             f"term {self.text!r}: powers are whole numbers from 1 to 8, and a divisor's declared "
             f"range must not contain zero. {ALLOWED}"
         )
+
+
+def _power(base: Any, power: int) -> Any:
+    """Also where Python raises because the result is too large, as NumPy does not."""
+    try:
+        return base**power
+    except OverflowError:
+        return -math.inf if base < 0.0 and power % 2 else math.inf

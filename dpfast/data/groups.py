@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -41,10 +43,10 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     ones are records that contribute exactly zero.  So replacing a person replaces at most
     ``group_size`` records, and n counts persons times slots.
 
-    All rows without a usable label (None, NaN, ``pd.NA``, what cannot be hashed or compared, text
-    that is no Unicode) are **one** person, and at most ``group_size`` of them are used.  Two of
-    them may be the same person's, and if each were a person of its own, one with many such rows
-    would move many records.  Label them before, as persons of their own, if they are.
+    All rows without a usable label (None, NaN, ``pd.NA``, text that is no Unicode, whatever is no
+    text, bytes, number, date or time) are **one** person, and at most ``group_size`` are used.
+    Two of them may be the same person's, and if each were a person of its own, one with many such
+    rows would move many records.  Label them before, as persons of their own, if they are.
 
     Parameters
     ----------
@@ -79,10 +81,33 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
 def _person(label: Any) -> Any:
     """The label as a key; None for whatever is not equal to itself or cannot be a key."""
     try:
-        hash(label)
-        return label if bool(label == label) else None
+        key = _key(label)
+        return key if bool(label == label) else None
     except Exception:
         return None
+
+
+def _key(label: Any) -> Any:
+    """What stands for a label, of a type whose comparisons with the others never raise or warn."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, str):
+        return str.__str__(label)
+    if isinstance(label, int):
+        return int.__int__(label)
+    if isinstance(label, float):
+        return float.__float__(label)
+    if isinstance(label, Decimal):
+        hash(label)  # raises for one that signals
+        return Decimal(label)
+    if isinstance(label, bytes):
+        return "bytes", bytes(memoryview(label))  # b"1" == "1" may warn
+    if isinstance(label, datetime):
+        aware = label.utcoffset() is not None
+        return "time", aware, (label.astimezone(UTC) if aware else label).isoformat()
+    if isinstance(label, date):
+        return "date", label.isoformat()
+    raise TypeError
 
 
 def _slots(labels: list[Any], group_size: int) -> tuple[NDArray[np.int64], int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.cells import number_cells
+from dpfast.data.cells import is_sequence, number_cells
 from dpfast.data.coding import Coding
 from dpfast.data.columns import foreign_array, frame, is_number_type, library, numbers
 from dpfast.data.reduction import additions, tree_sum
@@ -230,8 +230,8 @@ def _as_floats(values: Any, argument: str, ndim: int) -> Covariates:
 def _as_array(values: Any, argument: str, ndim: int) -> NDArray[Any]:
     if type(values) is np.ndarray:
         array = values
-    elif isinstance(values, (list, tuple)):
-        array = _of_lists(values, argument, ndim)
+    elif is_sequence(values):
+        array = _of_lists(list(values), argument, ndim)
     else:
         if hasattr(values, "toarray") and hasattr(values, "nnz"):
             raise InvalidInput(
@@ -263,7 +263,7 @@ def _of_lists(values: Any, argument: str, ndim: int) -> NDArray[np.float64]:
 
 
 def _is_row(row: Any) -> bool:
-    return isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
+    return is_sequence(row) or (isinstance(row, np.ndarray) and row.ndim == 1)
 
 
 def _matrix(table: Any, names: Any, columns: list[Any]) -> Covariates:

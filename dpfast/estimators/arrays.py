@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
+from dpfast.data.columns import foreign_array, frame, library
 from dpfast.data.records import Records, as_records
 from dpfast.errors import InvalidInput
 
@@ -50,7 +52,8 @@ def column(y: Any, kind: str) -> Any:
             DataConversionWarning,
             stacklevel=4,
         )
-        y = np.asarray(y).ravel()
+        table = frame(y)
+        y = np.asarray(y).ravel() if table is None else table[1][0]
     elif len(shape) != 1:
         raise InvalidInput(f"y should be a 1d array, got an array of shape {shape} instead.")
     _refuse_complex(y, "y")
@@ -69,18 +72,24 @@ def records(X: Any, y: Any) -> Records:
 
 
 def _with_shape(values: Any, argument: str) -> tuple[Any, tuple[int, ...]]:
-    """Lists stay lists: what they hold is for :func:`dpfast.data.records.as_records` to read."""
+    """Lists stay lists: what they hold is for :func:`dpfast.data.records.as_records` to read.
+
+    Whatever a list for y holds are its cells; the first of a list for X tells if it is of rows.
+    """
     if isinstance(values, np.memmap):  # the same memory, without a promise to convert it later
         values = np.asarray(values)
     if hasattr(values, "shape"):
         return values, tuple(values.shape)
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise InvalidInput(
-            f"{argument} could not be read as an array: rows of different lengths?"
-        ) from None
-    return values if isinstance(values, list) else array, array.shape
+    if library(values) == "pyarrow" and hasattr(values, "type"):
+        return values, (len(values),)
+    if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        values = values if isinstance(values, (list, tuple)) else list(values)
+        first = values[0] if argument == "X" and len(values) else None
+        if isinstance(first, (list, tuple)) or (isinstance(first, np.ndarray) and first.ndim == 1):
+            return values, (len(values), len(first))
+        return values, (len(values),)
+    array = foreign_array(values, argument)
+    return array, array.shape
 
 
 def _refuse_complex(values: Any, argument: str) -> None:

@@ -82,7 +82,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         return self
 
     def _declared(self) -> NDArray[Any]:
-        classes = np.asarray(self.classes)
+        classes = _own_array(self.classes)
         if classes.shape != (2,) or classes[0] == classes[1]:
             raise InvalidInput(
                 "classes must be two different labels, the negative one first; received a "
@@ -143,3 +143,15 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # the noise on tiny test data hides the signal
         return tags
+
+
+def _own_array(classes: Any) -> NDArray[Any]:
+    """Declared labels as an array that turns none of them into another type, as 1 into text."""
+    if hasattr(classes, "dtype") or not isinstance(classes, (list, tuple)):
+        return np.asarray(classes)
+    found = np.empty(len(classes), dtype=object)
+    for i, label in enumerate(classes):
+        found[i] = label
+    kinds = {label_kind(np.asarray(label)) for label in classes}
+    plain = len(kinds) == 1 and not any(isinstance(label, (list, tuple)) for label in classes)
+    return np.asarray(classes) if plain else found

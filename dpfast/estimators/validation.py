@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.errors import BudgetExceeded, InvalidInput, described
 from dpfast.estimators.base import Array, PrivateEstimator
 from dpfast.estimators.folds import DealtFolds
 from dpfast.inference.guarantees import RELATION, Guarantee
@@ -130,6 +130,11 @@ def cross_validate(
             "others."
         )
     k, ledger = dealt.n_splits, model.ledger
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InvalidInput(
+            "ledger must be a dpfast.Ledger, such as dpfast.Ledger.open(path), or None; received "
+            f"{described(ledger)}."
+        )
     features, response = model._read(X, y, reset=True)
     n = len(response)
     model.ledger = Ledger(_EMPTY_PURSE)
@@ -138,6 +143,7 @@ def cross_validate(
         with contextlib.suppress(BudgetExceeded):
             copy.copy(model)._fit_records(features[size:], response[size:])
     guarantee = _guarantee(model, dealt, n)
+    parts = dealt.parts(n)  # free: if it fails, nothing was paid
     if ledger is not None:
         currency = type(ledger.total)
         fit_price = _in_kind(model.privacy, currency)
@@ -146,7 +152,6 @@ def cross_validate(
         )
         ledger.charge(total, f"cross_validate({type(model).__name__}, n={n}, {k} folds)")
     model.ledger = None  # from here on everything is paid for
-    parts = dealt.parts(n)
     fits, scores = [], []
     for j in range(k):
         trained, tested = copy.copy(model), parts == j

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from dpfast.errors import InvalidInput
@@ -56,9 +57,10 @@ class _Watched:
             self._progress = None
             import logging  # of the standard library's channels, the one that never raises
 
-            logging.getLogger("dpfast").exception(
-                "progress raised at step %d of %d and is not called again; what was paid for is "
-                "completed and returned",
-                done,
-                planned,
-            )
+            with suppress(Exception):  # a handler of the caller's may raise, too
+                logging.getLogger("dpfast").exception(
+                    "progress raised at step %d of %d and is not called again; what was paid for "
+                    "is completed and returned",
+                    done,
+                    planned,
+                )

@@ -28,12 +28,16 @@ __all__ = ["Fit"]
 def _numbers(X: Any) -> NDArray[np.float64]:
     """An array of numbers; what is none is refused without being quoted."""
     try:
-        return np.asarray(X, dtype=float)
-    except (ValueError, TypeError):
-        raise InvalidInput(
-            f"X must be a table or an array of numbers; received a {type(X).__name__} of something "
-            "else, or rows of different lengths."
-        ) from None
+        with np.errstate(all="ignore"):
+            array = np.asarray(X)
+            if array.dtype.kind != "c":  # which would lose its imaginary part
+                return np.asarray(array, dtype=float)
+    except Exception:
+        pass  # raised below without its context, which may quote a value
+    raise InvalidInput(
+        f"X must be a table or an array of numbers; received a {type(X).__name__} of something "
+        "else, or rows of different lengths."
+    )
 
 
 class Fit:

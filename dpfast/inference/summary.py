@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from dpfast.inference.hypotheses import DEFAULT_LEVEL
+
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
 
@@ -13,8 +15,8 @@ __all__ = ["summary_text"]
 WIDTH = 79
 
 
-def summary_text(fit: Fit) -> str:
-    """Format ``fit`` as a table of at most 79 columns."""
+def summary_text(fit: Fit, level: float = DEFAULT_LEVEL) -> str:
+    """Format ``fit`` as a table of at most 79 columns, with intervals of this coverage."""
     private = fit.privacy.total is not None
     title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
     lines = [title.center(WIDTH).rstrip(), "=" * WIDTH]
@@ -23,7 +25,7 @@ def summary_text(fit: Fit) -> str:
     lines += _coded(fit)
     lines.append(f"Records: {fit.n_records}")
     lines.append("=" * WIDTH)
-    lines += _coefficient_table(fit)
+    lines += _coefficient_table(fit, level)
     lines.append("=" * WIDTH)
     for line in str(fit.privacy).splitlines():
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
@@ -45,7 +47,7 @@ def _coded(fit: Fit) -> list[str]:
     return _wrapped("Coded:   ", text)
 
 
-def _coefficient_table(fit: Fit) -> list[str]:
+def _coefficient_table(fit: Fit, level: float) -> list[str]:
     width = max(12, min(16, max(len(name) for name in fit.names)))
     if fit._covariance is None:
         lines = [f"{'':<{width}}{'coef':>12}", "-" * WIDTH]
@@ -53,9 +55,10 @@ def _coefficient_table(fit: Fit) -> list[str]:
             lines.append(f"{name[:width]:<{width}}{value:>12.4f}")
         return [*lines, "No standard errors were bought."]
     header = f"{'':<{width}}{'coef':>11}{'std err':>11}{'z':>10}{'P>|z|':>9}"
-    lines = [header + f"{'[0.025':>11}{'0.975]':>11}", "-" * WIDTH]
+    tail = (1.0 - level) / 2.0
+    lines = [header + f"{f'[{tail:.4g}':>11}{f'{1.0 - tail:.4g}]':>11}", "-" * WIDTH]
     rows = zip(
-        fit.names, fit.params, fit.bse, fit.zvalues, fit.pvalues, fit.conf_int(), strict=True
+        fit.names, fit.params, fit.bse, fit.zvalues, fit.pvalues, fit.conf_int(level), strict=True
     )
     for name, value, error, z, p, (low, high) in rows:
         lines.append(

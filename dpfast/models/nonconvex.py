@@ -98,8 +98,9 @@ class PerRecordObjective:
     it, and there are at least 10,000 records; else it is called from Python, some hundred times
     slower.  What Numba compiles sees global variables as they were then.
 
-    What the function prints, logs or remembers from call to call is outside of what this library
-    can see, and so is the time and the memory it takes: such channels are the user's.
+    What the function remembers from call to call is outside of what this library can see: with a
+    function of one's own, a guarantee rests on the caller's word that it keeps nothing, and says
+    so.  What it prints or logs, and the time and the memory it takes, are the user's channels, too.
 
     Examples
     --------
@@ -162,12 +163,16 @@ class PerRecordObjective:
 
     @property
     def vouched(self) -> tuple[str, ...]:
-        """What the caller vouches for, in words; nothing unless ``vectorized``."""
-        if not self.vectorized or self._vetted:
+        """What the caller vouches for, in words; nothing of the library's own functions."""
+        if self._vetted:
             return ()
+        memory = f"{self.name} keeps nothing from one call to the next"
+        if not self.vectorized:
+            return (memory,)
         return (
             f"row i of what {self.name} returns, or that it raises, depends on row i of the data "
             "only",
+            memory,
         )
 
     def compiled(self, n_covariates: int) -> CompiledGradients | None:
@@ -221,8 +226,8 @@ class PerRecordObjective:
         return (
             f"PerRecordObjective({self.name}, dimension={self.dimension}, "
             f"lipschitz={self.lipschitz:g}, smoothness={self.smoothness:g}"
-            + ", vectorized=True)" * bool(self.vouched)
-            + ")" * (not self.vouched)
+            + ", vectorized=True" * (self.vectorized and not self._vetted)
+            + ")"
         )
 
 

@@ -227,6 +227,7 @@ def minimize(
         ),
         covariance=None,
         iterates=np.array(path.iterates),
+        binary_response=isinstance(target, Objective) and target.loss.binary_response,
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
         coding=request.coding,
         columns=request.columns,

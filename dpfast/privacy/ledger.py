@@ -223,6 +223,7 @@ class Ledger:
         For work that has to come before a charge; only the charge itself decides.
         """
         cost, entry = self._priced(spend, label)
+        self._refuse_copies()
         self._after(self._current()[0], cost, entry)
 
     def child(self, total: Budget | float, label: str) -> Ledger:
@@ -256,19 +257,21 @@ class Ledger:
     def _current(self) -> tuple[tuple[int, ...], Sequence[Entry]]:
         return self._spent, self._entries
 
-    def _own_lock(self) -> threading.Lock:
+    def _refuse_copies(self) -> None:
         if self._copied or self._process != os.getpid():
             raise LedgerClosed(
                 "this ledger is a copy (pickled, deep-copied or inherited through fork) and "
                 "cannot spend: two copies would spend the same budget twice. Charge the original, "
                 "or keep the budget in a file with Ledger.open(path, total)."
             )
-        return self._lock
 
     def _settle(self, cost: tuple[int, ...], entry: Entry) -> None:
-        with self._own_lock():
+        self._refuse_copies()  # before it waits for a lock that a fork left held
+        with self._lock:
             self._spent = self._after(self._spent, cost, entry)  # first: an interrupt may follow
             self._entries.append(entry)
+        if self._process != os.getpid():  # forked in the middle: granted to the parent only
+            self._refuse_copies()
 
     # -- arithmetic
 

@@ -20,7 +20,7 @@ from functools import partial
 from io import FileIO
 from typing import Any, NamedTuple, TypeVar
 
-from dpfast.errors import InvalidBudget, InvalidInput, LedgerCorrupted
+from dpfast.errors import InvalidBudget, InvalidInput, LedgerClosed, LedgerCorrupted
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
 from dpfast.privacy.ledger import Entry, Ledger, _cost
 from dpfast.privacy.noise import random_name
@@ -42,10 +42,28 @@ _KINDS: dict[str, type[Budget]] = {kind.__name__: kind for kind in (GDP, ZCDP, P
 #: Held as long as a ledger's file is open, and by every fork: a child inherits no open file of
 #: another thread, and with it the lock of a charge that it would never give back.
 _while_open = threading.RLock()
+
+
+class _Here(threading.local):
+    """The file that this thread has open."""
+
+    file: FileIO | None = None
+
+
+_here = _Here()
+
+
+def _in_child() -> None:
+    """A child holds no lock, and can neither read nor write in its parent's open file."""
+    _while_open._at_fork_reinit()  # type: ignore[attr-defined]
+    if _here.file is not None:
+        _here.file.close()
+
+
 os.register_at_fork(
     before=_while_open.acquire,
     after_in_parent=_while_open.release,
-    after_in_child=_while_open._at_fork_reinit,  # type: ignore[attr-defined]
+    after_in_child=_in_child,
 )
 
 #: New files are their owner's alone.  In C, so that no interrupt can lose a descriptor in it.
@@ -110,8 +128,13 @@ class FileLedger(Ledger):
     # -- what differs from a ledger in memory
 
     def _current(self) -> tuple[tuple[int, ...], tuple[Entry, ...]]:
+        if _inside() and self._refusal is None:  # a signal handler's look: as it was last seen
+            return self._known.spent, self._known.entries
         known = self._at_file("rb", fcntl.LOCK_SH, self._read)
         return known.spent, known.entries
+
+    def _refuse_copies(self) -> None:
+        """Copies open the file again."""
 
     def _settle(self, cost: tuple[int, ...], entry: Entry) -> None:
         self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, cost, entry))
@@ -172,7 +195,18 @@ class FileLedger(Ledger):
             raise LedgerCorrupted(self._refusal)
         if not os.path.isfile(self._path):  # to open anything else might block, or do something
             raise self._refuse("it is gone (or its directory is)")
-        return _locked(self._path, mode, lock, work)
+        process = os.getpid()
+        try:
+            found = _locked(self._path, mode, lock, work)
+        except ValueError:  # in a child, the file is closed
+            if process == os.getpid():
+                raise
+        if process != os.getpid():
+            raise LedgerClosed(
+                "this process was forked while the ledger's file was open: what was asked for is "
+                "answered, and a charge granted, in the parent only. Ask again."
+            )
+        return found
 
     def _create_if_new(self, total: Budget | None) -> None:
         """Write a header where there is no file, or an empty one."""
@@ -219,11 +253,14 @@ def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T
     The file is an object, not a number: dropped before it reaches its ``with``, it closes itself.
     What is undone twice is undone once if an interrupt falls right where it should be undone.
     """
+    _refuse_inside()
+    process = os.getpid()
     try:
         try:
             _while_open.acquire()
             with FileIO(path, mode, opener=_private) as file:
                 try:
+                    _register(file, process)
                     fcntl.flock(file, lock)
                     return work(file)
                 finally:
@@ -234,7 +271,28 @@ def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T
         _release()
 
 
+def _inside() -> bool:
+    """Whether this thread is using a ledger in a file already, further up its stack."""
+    return bool(_while_open._is_owned())  # type: ignore[attr-defined]
+
+
+def _refuse_inside() -> None:
+    if _inside():  # it would wait for itself
+        raise LedgerClosed(
+            "a ledger in a file was used by a signal handler (or a finaliser) that interrupted a "
+            "use of one in the same thread. Nothing was spent. Use it after the handler returned."
+        )
+
+
+def _register(file: FileIO, process: int) -> None:
+    """From here on, a child finds the file closed."""
+    _here.file = file
+    if process != os.getpid():
+        file.close()
+
+
 def _release() -> None:
+    _here.file = None
     with suppress(RuntimeError):  # released already, or interrupted while it waited
         _while_open.release()
 

@@ -154,6 +154,7 @@ def nonprivate_minimize(
         privacy=NOT_PRIVATE._replace(n=curator.n),
         covariance=None,
         iterates=path,
+        binary_response=isinstance(target, Objective) and target.loss.binary_response,
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
         coding=getattr(X, "coding", None),
     )
@@ -186,6 +187,8 @@ def nonprivate_curator(
             objective, scale=request.coded_scale(scale), weights=weights, ridge=ridge
         )
     )
+    if isinstance(target, Objective):
+        request.check_response(target.loss)
     curator = GradientCurator(request.records, target, Ledger(1.0), request.noise)
     return curator, checked_start(start, target.dimension)
 

@@ -252,7 +252,7 @@ def test_the_state_holds_no_values(tmp_path):
     assert all(size % N for name, size in sizes.items() if name != "n_records" and size > 1)
     assert set(state) == {
         "dpfast search", "n_records", "settings", "points", "batch_sizes", "iterates", "gradients",
-        "variances", "origins", "noise_scales", "traces",
+        "variances", "origins", "noise_scales", "traces", "genuine_noise",
     }  # fmt: skip
 
 
@@ -323,3 +323,30 @@ def test_values_asked_for_again_are_paid_for_again(tmp_path):
     ledger = dpfast.Ledger(dpfast.GDP(1.0))
     again = tuner(path, batch=2, training=TrainingCost(ledger, 0.1))
     assert len(again.ask()) == len(ledger.entries) == 4
+
+
+# ---- what a resumed search claims ----------------------------------------------------------------
+
+
+def test_a_search_that_once_had_seeded_noise_never_claims_a_guarantee(tmp_path):
+    path = tmp_path / "search"
+    one = tuner(path, noise=None)
+    assert one.result().privacy.genuine
+    assert tuner(path, noise=None).result().privacy.genuine
+    finish(tuner(path))
+    again = tuner(path, noise=None).result()
+    assert len(again.gradients) == STEPS
+    assert again.privacy.guarantee == "none (simulation)"
+    assert not one.result().privacy.genuine  # another process had it
+    assert not tuner(path, noise=None).result().privacy.genuine
+
+
+def test_a_state_or_a_ledger_of_unknown_noise_is_no_guarantee(tmp_path):
+    path = tmp_path / "search"
+    finish(tuner(path, noise=None))
+    state = json.loads(path.read_text())
+    del state["genuine_noise"]
+    path.write_text(json.dumps(state))
+    assert not tuner(path, noise=None).result().privacy.genuine
+    os.remove(path)
+    assert not tuner(path, noise=None).result().privacy.genuine

@@ -274,3 +274,25 @@ def test_scikit_learn_estimators():
         sklearn_losses(
             linear.LogisticRegression(), features, labels, features, labels, {"C": (1, 2)}, "auc"
         )
+
+
+@pytest.mark.parametrize("bad", [None, 10**400, 2**70, 1j, "fail", "1.0", object(), [1.0, 2.0]])
+def test_a_told_list_never_raises_by_value(bad):
+    from dpfast.curator.blackbox.vectors import checked_values
+    from dpfast.errors import InvalidInput
+
+    wanted = float(bad) if bad == 2**70 else np.nan
+    cells = [1, bad, np.float32(2.0), True]
+    as_array = np.empty(4, dtype=object)
+    as_array[:] = cells
+    for told in (cells, tuple(cells), as_array):
+        assert np.array_equal(checked_values(told, 4), [[1, wanted, 2, 1]], equal_nan=True)
+        found = checked_values([told, np.arange(4)], 4, 2)
+        assert np.array_equal(found, [[1, wanted, 2, 1], [0, 1, 2, 3]], equal_nan=True)
+        for n, points in ((3, None), (3, 2), (4, 3)):
+            with pytest.raises(InvalidInput, match="expected one value"):
+                checked_values(told if points is None else [told, told], n, points)
+    for wrong in (np.ones(4) * 1j, np.array(["a"] * 4)):
+        for told, points in ((wrong, None), ([wrong, wrong], 2)):
+            with pytest.raises(InvalidInput, match="dtype"):
+                checked_values(told, 4, points)

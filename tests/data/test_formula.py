@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -181,3 +182,15 @@ def test_a_missing_value_reaches_no_other_record():
     design = design_from_formula("y ~ a*b", table, SCHEMA)
     bad = ~np.isfinite(design.X).all(axis=1)
     assert bad.tolist() == [i == 3 for i in range(N)]
+
+
+@pytest.mark.parametrize("formula", ["y ~ a:b", "y ~ I((a * 1e300)**2)", "y ~ I(a + 1e300**2)"])
+@pytest.mark.parametrize("value", [1.0, 1e200])
+def test_a_bound_that_overflows_is_refused_whatever_the_values_are(formula, value):
+    wide = Numeric(0, 1e200, centre=0, unit=1)
+    schema = Schema({"a": wide, "b": wide, "y": Numeric(0, 1)})
+    table = {"a": [1.0, value], "b": [1.0, value], "y": [0.0, 1.0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidInput, match="no finite bound"):
+            design_from_formula(formula, table, schema)

@@ -5,6 +5,7 @@ Whatever a cell holds, its own record is missing or read and the others are the 
 
 from __future__ import annotations
 
+import collections
 import datetime
 import gzip
 import warnings
@@ -285,6 +286,37 @@ def test_quantiles_hear_nothing():
             assert results[0] == results[1] == (("returned", []), (1,)), name
 
 
+ODD = {
+    "text": "patient 4711",
+    "time": datetime.datetime(2020, 1, 1),
+    "complex": 1j,
+    "number": 0.5,
+}
+
+
+@pytest.mark.parametrize("others", [*ODD.values()], ids=[*ODD])
+@pytest.mark.parametrize("cell", [*ODD.values()], ids=[*ODD])
+def test_categories_of_pandas_are_read_as_objects_are(others, cell):
+    """pandas infers the type of the categories from the cells, so it refuses nothing."""
+    cells = pandas().Series([others, others, cell, None], dtype=object)
+    levels = dpfast.Categorical(["patient 4711", "a"])
+    said, found = heard(lambda: numbers(cells.astype("category"), "x"))
+    coded, codes = heard(lambda: levels.codes(cells.astype("category"), "x"))
+    assert said == coded == ("returned", [])
+    np.testing.assert_array_equal(found, numbers(cells, "x"))
+    np.testing.assert_array_equal(codes, levels.codes(cells, "x"))
+
+
+@pytest.mark.parametrize("kind", [collections.deque, collections.UserList])
+def test_other_sequences_are_read_as_lists_are(kind):
+    cells = [2**53 + 1, 0.5, "patient 4711", None, [1.0]]
+    for column in (numbers(kind(cells), "x"), as_records(np.ones((5, 1)), kind(cells)).y):
+        np.testing.assert_array_equal(column, numbers(cells, "x"))
+    assert labels(kind(cells), "g")[0] == cells
+    rows = kind([kind([1.0, "a"]), kind([None, 2])])
+    np.testing.assert_array_equal(as_records(rows, [0, 1]).X, [[1.0, np.nan], [np.nan, 2.0]])
+
+
 def test_signalling_nans_say_nothing():
     narrow = np.array(FLOATS, "f4")
     narrow.view("u4")[CHANGED] = 0x7FA00000
@@ -310,7 +342,6 @@ REFUSED = {
     "records": lambda: np.zeros(N, [("patient", "f8")]),
     "pandas text": lambda: pandas().Series(["1"] * N, dtype="str"),
     "pandas times": lambda: pandas().Series(np.full(N, 2**40, "M8[s]")),
-    "pandas levels": lambda: pandas().Series(["patient 4711"] * N).astype("category"),
     "polars text": lambda: polars().Series(["1"] * N),
     "polars far days": lambda: (
         polars().Series([2**31 - 1] * N, dtype=polars().Int32).cast(polars().Date)

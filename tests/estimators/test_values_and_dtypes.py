@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from dpfast import Ledger, SeededNoise
 from dpfast.bayesopt import sklearn_losses
-from dpfast.data.classes import comparable, label_kind
+from dpfast.data.classes import comparable, encoded, label_kind
 from dpfast.errors import InvalidInput
 from dpfast.estimators import (
     DPHuberRegressor,
@@ -121,8 +121,6 @@ def test_a_wrong_argument_is_not_quoted():
     ("labels", "classes"),
     [
         (np.array(["0", "1"])[Y.astype(int)], (0, 1)),
-        (np.array(["no", "yes"])[Y.astype(int)].tolist(), (0, 1)),
-        (np.array(["no", "yes"], dtype=object)[Y.astype(int)], (0, 1)),
         (np.array([b"no", b"yes"])[Y.astype(int)], ("no", "yes")),
         (Y, ("0", "1")),
         (Y.astype(bool), ("False", "True")),
@@ -157,8 +155,12 @@ def test_labels_of_table_libraries(container):
     plain = DPLogisticRegression(noise=SeededNoise(0)).fit(X, Y)
     model = DPLogisticRegression(classes=right, noise=SeededNoise(0)).fit(X, labels)
     assert np.array_equal(model.coef_, plain.coef_)
+    mismatched = DPLogisticRegression(classes=wrong, noise=SeededNoise(0))
+    if label_kind(labels) == "anything":  # categories and objects come from cells
+        assert np.isfinite(mismatched.fit(X, labels).coef_).all()
+        return
     with pytest.raises(InvalidInput, match="no label would be"):
-        DPLogisticRegression(classes=wrong).fit(X, labels)
+        mismatched.fit(X, labels)
 
 
 class Awkward:
@@ -198,9 +200,10 @@ def test_numbers_of_any_type_are_compared_as_numbers(labels):
 
 
 def test_kinds():
-    assert label_kind(np.array([], dtype=object)) == "objects"
+    assert label_kind(np.array([], dtype=object)) == "anything"
     assert label_kind([1, None]) == "anything"
-    assert comparable("objects", "text") and not comparable("objects", "numbers")
+    assert label_kind(["a"]) == label_kind(("a",)) == label_kind([1]) == "anything"
+    assert comparable("text", "text") and not comparable("text", "numbers")
     assert comparable("anything", "numbers")
 
 
@@ -212,3 +215,115 @@ def test_losses_of_labels_of_another_kind_are_refused():
         sklearn_losses(
             LogisticRegression(), X, Y, X, words, {"C": (0.1, 1.0, "log")}, metric="zero_one"
         )
+
+
+# ---- no cell changes how another is read ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [list, tuple, lambda cells: np.array(cells, dtype=object)])
+@pytest.mark.parametrize("cell", ["x", None, 2.5, 10**400, (1, 2), Awkward(), "a" * 10**6])
+def test_one_label_changes_no_other(container, cell):
+    found = encoded(container([cell, 0, 1, 0, 1]), 0, 1)
+    np.testing.assert_array_equal(found, [np.nan, 0.0, 1.0, 0.0, 1.0])
+    mixed = encoded(container([cell, "none", 1, "none", 1]), "none", 1)
+    np.testing.assert_array_equal(mixed, [np.nan, 0.0, 1.0, 0.0, 1.0])
+
+
+def test_a_cell_that_is_a_list_is_no_label():
+    np.testing.assert_array_equal(encoded([[1], 1, np.ones(1), 0], 0, 1), [np.nan, 1, np.nan, 0])
+    assert np.isnan(encoded([[1], [0]], 0, 1)).all()
+    assert np.isnan(encoded([np.ones(2), np.ones(2)], 0, 1)).all()
+
+
+def test_classes_of_two_types_stay_what_they_are():
+    labels = ["none" if y == 0.0 else 1 for y in Y]
+    plain = DPLogisticRegression(noise=SeededNoise(0)).fit(X, Y)
+    model = DPLogisticRegression(classes=("none", 1), noise=SeededNoise(0)).fit(X, labels)
+    assert np.array_equal(model.coef_, plain.coef_)
+    assert model.classes_.tolist() == ["none", 1]
+    assert {type(label) for label in model.predict(X)} == {str, int}
+
+
+@pytest.mark.parametrize("cells", [["no", "yes"], [0, 1], ["no", 1], [None, None]])
+@pytest.mark.parametrize("container", ["list", "tuple", "object", "category"])
+def test_what_cells_hold_refuses_no_fit(cells, container):
+    labels = [cells[int(y)] for y in Y]
+    if container == "tuple":
+        labels = tuple(labels)
+    elif container == "object":
+        labels = np.array(labels, dtype=object)
+    elif container == "category":
+        labels = pytest.importorskip("pandas").Categorical(labels)
+    for classes in ((0, 1), ("no", "yes")):
+        model = DPLogisticRegression(classes=classes, noise=SeededNoise(0)).fit(X, labels)
+        expected = [dict(zip(classes, (0.0, 1.0), strict=True)).get(x, np.nan) for x in labels]
+        plain = DPLogisticRegression(noise=SeededNoise(0)).fit(X, np.array(expected))
+        assert np.array_equal(model.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("kind", ["bool", "int64"])
+def test_missing_entries_do_not_change_the_kind_of_arrows_columns(kind):
+    arrow = pytest.importorskip("pyarrow")
+    labels = [None, *Y.astype(int).astype(kind).tolist()[1:]]
+    model = DPLogisticRegression(noise=SeededNoise(0)).fit(X, arrow.array(labels, kind))
+    plain = DPLogisticRegression(noise=SeededNoise(0)).fit(X, [np.nan, *Y[1:]])
+    assert np.array_equal(model.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("container", [list, tuple])
+@pytest.mark.parametrize("cell", [SECRET, None, [1], "a" * 10**6, Awkward()])
+def test_rows_and_responses_are_read_cell_by_cell(kind, container, cell):
+    rows, target = X.tolist(), Y.tolist()
+    rows[3][1], target[0] = cell, cell
+    features, response = X.copy(), Y.copy()
+    features[3, 1] = response[0] = np.nan
+    rows = container(map(container, rows))
+    model = kind(noise=SeededNoise(0)).fit(rows, container(target))
+    plain = kind(noise=SeededNoise(0)).fit(features, response)
+    assert np.array_equal(model.coef_, plain.coef_)
+    np.testing.assert_array_equal(model.predict(rows), plain.predict(features))
+
+
+def test_dealing_that_fails_is_not_paid_for():
+    from dpfast.estimators import DealtFolds
+
+    book, folds = Ledger(10.0), DealtFolds(3)
+    folds.parts = lambda n: 1 / 0
+    model = DPHuberRegressor(score_privacy=1.0, ledger=book)
+    with pytest.raises(ZeroDivisionError):
+        cross_validate(model, X, Y, folds=folds)
+    assert not book.entries
+
+
+def test_a_ledger_that_is_none_is_refused():
+    with pytest.raises(InvalidInput, match="ledger must be"):
+        cross_validate(DPHuberRegressor(score_privacy=1.0, ledger="x"), X, Y, folds=3)
+
+
+@pytest.mark.parametrize("metric", ["squared_error", "absolute_error", "zero_one", "log_loss"])
+@pytest.mark.parametrize("cell", [None, "x", [1], Awkward()])
+def test_one_validation_label_changes_no_other_loss(metric, cell):
+    from sklearn.linear_model import LogisticRegression
+
+    labels, bounds = Y.astype(int).tolist(), {"C": (0.1, 1.0, "log")}
+    plain = sklearn_losses(LogisticRegression(), X, Y, X, labels, bounds, metric)([0.0])
+    changed = [cell, *labels[1:]]
+    found = sklearn_losses(LogisticRegression(), X, Y, X, changed, bounds, metric)([0.0])
+    np.testing.assert_array_equal(found[1:], plain[1:])
+    assert not found[0] < 1.0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("as_list", [False, True])
+def test_a_validation_record_that_scikit_learn_refuses_has_no_loss(value, as_list):
+    from sklearn.linear_model import Ridge
+    from sklearn.tree import DecisionTreeClassifier
+
+    for model, name in ((Ridge(), "alpha"), (DecisionTreeClassifier(), "ccp_alpha")):
+        features = X.copy()
+        plain = sklearn_losses(model, X, Y, features, Y, {name: (0.1, 1.0)})([0.1])
+        features[2, 1] = value
+        given = features.tolist() if as_list else features
+        found = sklearn_losses(model, X, Y, given, Y, {name: (0.1, 1.0)})([0.1])
+        np.testing.assert_array_equal(np.delete(found, 2), np.delete(plain, 2))

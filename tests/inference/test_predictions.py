@@ -306,3 +306,33 @@ def test_a_formula_without_intercept_and_an_objective_with_one_do_not_mix():
     objective = Objective(resolve_loss("tukey"), Mallows(2.0), 2, scale=1.0)
     with pytest.raises(dpfast.InvalidInput, match="its formula drops it"):
         dpfast.minimize(design, None, objective, privacy=1.0)
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_columns_of_the_same_name_are_matched_by_position_or_refused(library):
+    module = pytest.importorskip(library)
+
+    def table(first, second, names):
+        if library == "pandas":
+            return module.DataFrame(np.column_stack([first, second]), columns=names)
+        return module.Table.from_arrays([module.array(first), module.array(second)], names)
+
+    age, years = TABLE["age"], TABLE["years"]
+    result = dpfast.fit(table(age, years, ["x", "x"]), TABLE["wage"], "huber", privacy=1.0, scale=1)
+    expected = result.predict(np.column_stack([age, years]))
+    np.testing.assert_allclose(result.predict(table(age, years, ["x", "x"])), expected)
+    three = dpfast.nonprivate_fit(np.ones((9, 1)), np.ones(9), "huber", scale=1.0, ridge=1.0)
+    three._columns = ("x", "z", "x")
+    mixed = pytest.importorskip("pandas").DataFrame(np.ones((2, 3)), columns=["x", "x", "z"])
+    with pytest.raises(dpfast.InvalidInput, match="same name"):
+        three.predict(mixed)
+    with pytest.raises(dpfast.InvalidInput, match="2 columns named 'age'"):
+        SCHEMA.encode(table(age, years, ["age", "age"]), ["age"])
+
+
+@pytest.mark.parametrize("bad", [[["4711", "b"]], [[10**400, 1]], [[1j, 1]], np.ones((1, 2)) * 1j])
+def test_what_is_no_array_of_numbers_is_not_quoted(bad):
+    result = dpfast.fit(np.ones((9, 2)), np.ones(9), "huber", privacy=1.0, scale=1.0)
+    with pytest.raises(dpfast.InvalidInput, match="an array of numbers") as caught:
+        result.predict(bad)
+    assert caught.value.__context__ is None

@@ -227,9 +227,9 @@ def test_the_coefficients_sums_are_those_of_a_fixed_scale(weighting):
 
 
 def test_what_has_no_bound_is_refused():
-    with pytest.raises(ValueError, match="Huber family"):
+    with pytest.raises(ValueError, match="a free scale needs"):
         records.RecordKernel(3, 1.0, 1.0, MALLOWS, 1.5, True, 1.0, 0.7)
-    with pytest.raises(ValueError, match="Huber family"):
+    with pytest.raises(ValueError, match="a free scale needs"):
         records.RecordKernel(0, 1.0, 1.0, 2, 1.5, True, 1.0, 0.7)
     kernel = records.RecordKernel(*model(HUBER, MALLOWS, False).values())
     for z in (0.0, -1.0, np.nan, np.inf, 1e200):

@@ -234,3 +234,16 @@ def test_no_budget_ends_a_run_early(method, kl, rho):
     )  # fmt: skip
     assert np.isfinite(result.params).all()
     assert result.privacy.entries
+
+
+def test_a_logistic_minimum_predicts_probabilities():
+    y = np.where(X[:, 0] > 0.5, 1.0, 0.0)
+    private = dpfast.minimize(X, y, "logistic", privacy=20.0, noise=QUIET)
+    for result in (private, dpfast.nonprivate_minimize(X, y, "logistic", ridge=0.01)):
+        found = result.predict(X[:50])
+        t = result.params[0] + X[:50] @ result.params[1:]
+        np.testing.assert_allclose(found, 1.0 / (1.0 + np.exp(-t)))
+    schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(0, 1)})
+    design = schema.encode({"x": X[:, 0], "y": y}, ["x"], "y")
+    with pytest.raises(dpfast.InvalidInput, match="response of 0 and 1"):
+        dpfast.nonprivate_minimize(design, None, "logistic")

@@ -179,7 +179,7 @@ def test_without_a_working_directory_the_folder_for_temporary_files_serves(
     monkeypatch.setattr(os, "curdir", str(tmp_path / "absent"))
     monkeypatch.setattr("dpfast.cli.output._printed", lambda text: False)
     with PaidResult(None) as delivery:
-        assert delivery.deliver("{}\n", "table") == 4
+        assert delivery.deliver("{}\n", lambda: "table") == 4
     (kept,) = tmp_path.iterdir()
     assert kept.read_text() == "{}\n" and str(kept) in capsys.readouterr().err
 
@@ -187,3 +187,28 @@ def test_without_a_working_directory_the_folder_for_temporary_files_serves(
 def test_nothing_is_left_behind_when_the_ledger_refuses(folder, capsys):
     assert main([*FIT, "--mu", "9", "--ledger", "budget", "--out", "fit.json"]) == 3
     assert reports_in(folder) == [] and spent() == 0
+
+
+@pytest.mark.parametrize("wanted", ["data.csv", "schema.toml", "budget", "./budget"])
+def test_a_result_does_not_replace_what_the_command_needs(folder, capsys, wanted):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert main([*PAID, "--out", wanted]) == 1
+    assert "the command needs" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_an_interrupt_before_the_rename_keeps_the_result(folder, capsys, monkeypatch):
+    def interrupted(*paths):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        main([*PAID, "--out", "fit.json"])
+    (kept,) = [path for path in folder.iterdir() if path.suffix == ".part"]
+    assert len(json.loads(kept.read_text())["params"]) == 2
+    assert kept.name in capsys.readouterr().err
+
+
+def test_the_table_has_the_level_that_was_asked_for(folder, capsys):
+    assert main([*PAID, "--level", "0.5", "--seed", "1"]) == 0
+    assert "[0.25" in capsys.readouterr().out

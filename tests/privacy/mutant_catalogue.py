@@ -901,8 +901,8 @@ MONEY = (
         "threads charge without a lock",
         LEDGER,
         LEDGER_TESTS,
-        "        with self._own_lock():\n            self._spent =",
-        "        if self._own_lock():\n            self._spent =",
+        "        with self._lock:\n            self._spent =",
+        "        if self._lock:\n            self._spent =",
     ),
     plant(
         "file-ledger-without-lock",
@@ -1722,9 +1722,9 @@ BLACK_BOX = (
         "a search is found at its path, and resumed for nothing, though the ledger refused it",
         "dpfast/bayesopt/tuner.py",
         REFUSED_TESTS,
-        "        stage_state(path, self._search, n, self._fingerprint)\n",
-        "        save_state(path, self._search, n, self._fingerprint)\n"
-        "        stage_state(path, self._search, n, self._fingerprint)\n",
+        "        stage_state(path, self._search, n, self._fingerprint, self._genuine)\n",
+        "        save_state(path, self._search, n, self._fingerprint, self._genuine)\n"
+        "        stage_state(path, self._search, n, self._fingerprint, self._genuine)\n",
     ),
     plant(
         "release-charged-then-planned",
@@ -1922,7 +1922,7 @@ NON_CONVEX = (
         "a guarantee that rests on the caller does not say so",
         "dpfast/models/nonconvex.py",
         ("tests/nonconvex/test_recordwise.py",),
-        "        if not self.vectorized or self._vetted:\n",
+        "        if self._vetted:\n",
         "        if True:\n",
     ),
     plant(

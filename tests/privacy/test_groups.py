@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import warnings
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -139,3 +143,22 @@ def test_intervals_allow_for_rows_that_go_together():
 def test_refusals(options, named):
     with pytest.raises(InvalidInput, match=named):
         dpfast.fit([[1.0], [2.0]], [1.0, 2.0], "log-cosh", privacy=1.0, scale=1.0, **options)
+
+
+def test_labels_of_different_types_never_meet():
+    """A dictionary compares labels of the same hash: no pair of them raises or warns."""
+    time = datetime.datetime(2020, 1, 1)
+    labels = [Decimal(1), np.int64(1), np.float32(1.0), True, 1]  # one person
+    labels += [b"a", np.bytes_(b"a")], "a", np.str_("a"), time, np.datetime64(time), time.date()
+    labels = [*labels[:5], *labels[5], *labels[6:]]
+    nobody = [Decimal("NaN"), Decimal("sNaN"), 1j, (1, 2), np.datetime64("NaT"), object()]
+    X = np.ones((len(labels) + len(nobody), 1))
+    for group in ([*labels, *nobody], [*nobody, *reversed(labels)]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert grouped(as_records(X, X[:, 0]), group, 1).n == 6
+
+
+def test_a_decimal_and_an_integer_of_numpy():
+    group = [Decimal(i) for i in range(5)] + [np.int64(i) for i in range(5)]
+    assert grouped(as_records(np.ones((10, 1)), np.ones(10)), group, 2).n == 10

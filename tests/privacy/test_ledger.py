@@ -430,3 +430,14 @@ def test_a_fork_while_another_thread_charges_does_not_hang():
     finally:
         stop.set()
         thread.join()
+
+
+def test_a_copy_refuses_to_check_what_it_would_refuse_to_charge(tmp_path):
+    import pickle
+
+    from dpfast.errors import LedgerClosed
+
+    copy = pickle.loads(pickle.dumps(Ledger(1.0)))
+    with pytest.raises(LedgerClosed):
+        copy.check(0.5, "x")
+    pickle.loads(pickle.dumps(Ledger.open(tmp_path / "ledger", 1.0))).check(0.5, "x")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import dpfast.privacy
-from dpfast.errors import BudgetExceeded
+from dpfast.errors import BudgetExceeded, LedgerClosed
 from dpfast.privacy import ZCDP, Ledger
 
 fcntl = pytest.importorskip("fcntl")
@@ -276,3 +276,96 @@ def test_a_sleeping_child_blocks_nobody(busy):
         finally:
             os.close(writing)
             assert wait_for(child) == 0
+
+
+# ---- signal handlers that use a ledger, or fork, in the middle of a charge -----------------------
+
+
+class CallAt(InterruptAt):
+    """Calls something at the n-th moment, as a signal handler would be."""
+
+    def __init__(self, moment, call):
+        super().__init__(moment)
+        self.call = call
+
+    def __call__(self, frame, event, argument):
+        try:
+            return super().__call__(frame, event, argument)
+        except KeyboardInterrupt:
+            sys.settrace(None)
+            self.call()
+            return None
+
+
+def charge_with(ledger, moment, call):
+    """Charge a half; whether the moment came."""
+    tracer, before = CallAt(moment, call), sys.gettrace()
+    try:
+        sys.settrace(tracer)
+        ledger.charge(HALF, "x")
+    finally:
+        sys.settrace(before)
+    return tracer.left <= 0
+
+
+def test_a_handler_in_the_middle_of_a_charge_does_not_hang(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    refused = 0
+    for moment in range(1, 10_000, 7):
+        path = tmp_path / f"{moment}"
+        ledger, answers = Ledger.open(path, ZCDP(1.0)), []
+
+        def handler(ledger=ledger, answers=answers):
+            answers.append(ledger.spent.rho)
+            try:
+                ledger.charge(QUARTER, "handler")
+            except LedgerClosed:
+                answers.append("refused")
+
+        with fail_after(10):
+            came = charge_with(ledger, moment, handler)
+            refused += "refused" in answers
+            spent = 0.5 + 0.25 * (came and "refused" not in answers)
+            assert ledger.spent.rho == Ledger.open(path).spent.rho == spent
+        assert_nothing_is_held(path)
+        if not came:
+            assert refused > 20
+            return
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_a_fork_in_the_middle_of_a_charge_grants_it_once(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    step, late = (29, 0) if kind == "file" else (5, 0)
+    for moment in range(1, 10_000, step):
+        path = tmp_path / f"{moment}"
+        ledger = Ledger.open(path, ZCDP(1.0)) if kind == "file" else Ledger(ZCDP(1.0))
+        children = []
+        with fail_after(10):
+            try:
+                came = charge_with(ledger, moment, lambda c=children: c.append(os.fork()))
+            except LedgerClosed:
+                assert children == [0]
+                os._exit(0)
+            except BaseException:
+                if children == [0]:
+                    os._exit(3)
+                raise
+            if children == [0]:
+                os._exit(1)  # granted
+            granted = wait_for(children[0]) if came else 0
+            assert granted in (0, 1)
+            spent = ledger.spent.rho
+            if spent == 0.5 and granted:  # after the last look at the process: charge() is over
+                late += 1
+            else:
+                assert not came or not late
+                assert spent >= 0.5 * (1 + granted)
+            if kind == "file":
+                assert Ledger.open(path).spent.rho == spent
+                assert_nothing_is_held(path)
+        if not came:
+            assert late <= 3
+            return
+    raise AssertionError("no end")

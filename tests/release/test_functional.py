@@ -242,7 +242,7 @@ def test_budgets_are_charged_before_data_are_touched():
     assert len(ledger.entries) == 1
     query = opened(X, y, LOSS, 1.0, Box(1.0))
     with pytest.raises(dpfast.BudgetExceeded, match="before the certificate"):
-        query.functionals(np.eye(4)[:1], ())
+        query.functionals(np.eye(4)[:1], (None,))
     query.certificate()
     with pytest.raises(dpfast.BudgetExceeded, match="used"):
         query.certificate()

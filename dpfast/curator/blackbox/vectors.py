@@ -6,14 +6,17 @@ are kept behind the door like records, and leave only as noisy means.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.data.cells import number, number_cells
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.blackbox.sensitivity import clipped_mean, mean_loss
 from dpfast.privacy.budget import GDP
@@ -39,7 +42,8 @@ def checked_values(values: ArrayLike, n: int, points: int | None = None) -> Arra
     Parameters
     ----------
     values : array-like of shape (n,), or (points, n)
-        Real numbers; any values, finite or not.
+        Real numbers; any values, finite or not.  Python objects (lists, arrays of type object) are
+        read one by one: what is no real number that a double can hold is NaN.
     n : int
         Number of records.
     points : int, optional
@@ -48,22 +52,65 @@ def checked_values(values: ArrayLike, n: int, points: int | None = None) -> Arra
     Raises
     ------
     InvalidInput
-        For another shape or a dtype that is not real.
+        For another shape or an array of a dtype that is not real.
     """
+    expected = (n,) if points is None else (points, n)
+    if points is None or not _is_list(values):
+        return _checked(values, expected).reshape(-1, n)
+    rows: Any = values
+    if len(rows) != points:
+        raise _another_shape(expected, f"with {len(rows)} rows")
+    return np.concatenate([np.empty((0, n)), *(_checked(row, (n,)).reshape(1, n) for row in rows)])
+
+
+def _checked(values: Any, expected: tuple[int, ...]) -> Array:
+    """A copy of an array, or of a list of cells."""
+    if _is_list(values):
+        if (len(values),) != expected:
+            raise _another_shape(expected, f"of {len(values)} entries")
+        return _numbers(values)
     found = np.asarray(values)
-    if found.dtype.kind not in "fiub":
+    if found.dtype.kind not in "fiubO":
         raise InvalidInput(
             "per-record values must be real numbers (a floating-point, integer or boolean dtype); "
             f"received dtype {found.dtype}."
         )
-    expected = (n,) if points is None else (points, n)
     if found.shape != expected:
-        raise InvalidInput(
-            f"expected one value per validation record, shape {expected}; received shape "
-            f"{found.shape}. A loss that is already averaged over records cannot be privatised."
-        )
+        raise _another_shape(expected, f"of shape {found.shape}")
+    if found.dtype.kind == "O":
+        return _numbers(found.ravel().tolist()).reshape(expected)
     with np.errstate(all="ignore"):  # what does not fit a double becomes infinite: contributes zero
-        return np.array(found, dtype=np.float64, order="C").reshape(-1, n)
+        return np.array(found, dtype=np.float64, order="C")
+
+
+def _is_list(values: Any) -> bool:
+    return isinstance(values, Sequence) and not isinstance(values, (str, bytes))
+
+
+def _another_shape(expected: tuple[int, ...], received: str) -> InvalidInput:
+    return InvalidInput(
+        f"expected one value per validation record, shape {expected}; received values {received}. "
+        "A loss that is already averaged over records cannot be privatised."
+    )
+
+
+def _numbers(cells: Sequence[Any]) -> Array:
+    """Each cell as a number, whatever it holds: one record's cell must not stop the others'."""
+    found = number_cells(cells)
+    for i in np.flatnonzero(np.isnan(found)):
+        found[i] = _scalar(cells[i])
+    return found
+
+
+def _scalar(cell: Any) -> float:
+    """A number in an array of one entry, as other libraries' scalars are; NaN for the rest."""
+    if type(cell) is float:
+        return cell
+    try:
+        array = np.asarray(cell)
+        return number(array.item()) if array.size == 1 and array.dtype.kind in "fiub" else math.nan
+    except Exception:
+        return math.nan
 
 
 class RecordValues:

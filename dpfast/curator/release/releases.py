@@ -171,12 +171,12 @@ class CertifiedRelease(PaidAnswers):
             raise InvalidInput(
                 "a leverage certificate bounds the noise of the directions it was opened with only."
             )
-        self._take("functional", after="certificate", forgo="fallback")
         if not len(directions) == len(choices) == self.terms.n_functionals:
             raise BudgetExceeded(
                 f"{self.terms.n_functionals} functional(s) were paid for; received "
-                f"{len(directions)}. Nothing was released. Open another CertifiedRelease."
+                f"{len(directions)}. Nothing was released: ask for as many."
             )
+        self._take("functional", after="certificate", forgo="fallback")
         curator = self._curator
         found = self._found()
         values = [_exact_product(w, found.theta) for w in directions]
