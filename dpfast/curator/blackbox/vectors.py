@@ -98,7 +98,7 @@ def _numbers(cells: Sequence[Any]) -> Array:
     """Each cell as a number, whatever it holds: one record's cell must not stop the others'."""
     found = number_cells(cells)
     for i in np.flatnonzero(np.isnan(found)):
-        found[i] = _scalar(cells[i])
+        found[i] = _scalar(cells[int(i)])
     return found
 
 
