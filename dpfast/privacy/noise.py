@@ -154,5 +154,5 @@ def checked_noise(noise: NoiseSource | None) -> NoiseSource:
         return noise
     raise InvalidInput(
         "noise must be a dpfast noise source: dpfast.EntropyNoise() (the default) or, for "
-        f"simulations, dpfast.SeededNoise(0); received an object of type {type(noise).__name__}."
+        f"simulations, dpfast.SeededNoise(0); received {described(noise)}."
     )
