@@ -69,7 +69,8 @@ def mapped(folder, values, name="x"):
 
 @pytest.mark.parametrize("count", [1, 2, FAN_IN - 1, FAN_IN, FAN_IN + 1, FAN_IN**2, 777, 4097])
 def test_parts_are_added_in_groups_of_groups(count):
-    parts = [(float(x), None) for x in RNG.normal(size=count) * 10.0 ** RNG.integers(-9, 9, count)]
+    rng = np.random.default_rng(count)
+    parts = [(float(x), None) for x in rng.normal(size=count) * 10.0 ** rng.integers(-9, 9, count)]
     level = parts
     while len(level) > 1:
         level = [fold(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
@@ -220,7 +221,8 @@ def test_nulls_and_narrow_types_are_numbers(tmp_path):
 
 
 def test_a_schema_encodes_block_by_block(tmp_path):
-    sex = np.array(["F", "M", "?", None], dtype=object)[RNG.integers(0, 4, N)]
+    codes = np.random.default_rng(6).integers(0, 4, N)
+    sex = np.array(["F", "M", "?", None], dtype=object)[codes]
     path = write(tmp_path / "d.parquet", sex=sex)
     schema = dpfast.Schema(
         {
@@ -355,7 +357,7 @@ def test_peak_memory_is_that_of_a_few_blocks(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    values = RNG.integers(0, 50, size=1 << 17).astype(float)
+    values = np.random.default_rng(7).integers(0, 50, size=1 << 17).astype(float)
     group = pyarrow.table({f"x{j}": values for j in range(11)} | {"y": values})
     path = tmp_path / "d.parquet"
     with parquet.ParquetWriter(path, group.schema) as writer:

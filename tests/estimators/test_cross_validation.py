@@ -275,7 +275,7 @@ KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) f
 )
 def test_nothing_else_depends_on_a_record(estimator, kind):
     """Record and replay: folds, order of questions, warnings, results; and the total holds."""
-    small = RNG.normal(size=(60, 2))
+    small = np.random.default_rng(6).normal(size=(60, 2))
     binary = isinstance(estimator, DPLogisticRegression)
     y = (small[:, 0] > 0).astype(float) if binary else np.sort(small[:, 0])
 

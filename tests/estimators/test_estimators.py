@@ -187,9 +187,10 @@ def test_names_and_parameters_survive_a_pipeline():
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_fit_and_a_score_pass_record_and_replay(kind):
     """Whatever is published differs through noisy answers only."""
-    small = RNG.normal(size=(20, 2))
+    rng = np.random.default_rng(12)
+    small = rng.normal(size=(20, 2))
     binary = kind is DPLogisticRegression
-    y = (small[:, 0] > 0).astype(float) if binary else small[:, 0] + RNG.normal(size=20)
+    y = (small[:, 0] > 0).astype(float) if binary else small[:, 0] + rng.normal(size=20)
 
     def call(data):
         estimator = kind(1.0, score_privacy=0.5).fit(*data)

@@ -18,14 +18,18 @@ X = RNG.normal(size=(N, 3))
 TRUTH = np.array([1.0, 2.0, -1.0, 0.5])
 Y = TRUTH[0] + X @ TRUTH[1:] + 0.5 * RNG.normal(size=N)
 Y[: N // 5] = 40.0 + RNG.normal(size=N // 5)  # gross outliers
-QUIET = dpfast.SeededNoise(3)
+
+
+def quiet():
+    """Noise from the same seed for every test: none depends on which ran before."""
+    return dpfast.SeededNoise(3)
 
 
 @pytest.mark.parametrize("loss", ["tukey", "geman-mcclure", "welsch", "cauchy"])
 @pytest.mark.parametrize("privacy", [dpfast.ZCDP(0.5), dpfast.GDP(1.0), dpfast.ApproxDP(2.0, 1e-6)])
 def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
     """Seeded; the tolerance is six times the largest error seen over 50 seeds."""
-    result = dpfast.minimize(X, Y, loss, privacy=privacy, scale=1.0, noise=QUIET)
+    result = dpfast.minimize(X, Y, loss, privacy=privacy, scale=1.0, noise=quiet())
     assert np.abs(result.params - TRUTH).max() < 0.3
     assert result.iterates.shape[1] == 4
     assert result.gradient_norms.shape == (len(result.iterates),)
@@ -38,18 +42,22 @@ def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
 
 
 def test_spider_follows_its_plan():
+    """Steps of fixed length leave this loss's basin under a third of 60 seeds: hence a median."""
     exact = dpfast.nonprivate_minimize(X, Y, "tukey", scale=1.0)
-    kl = KL(1.2, 2.0)
-    result = dpfast.minimize(X, Y, "tukey", privacy=dpfast.ZCDP(0.5), scale=1.0, kl=kl, noise=QUIET)
-    assert result.method.startswith("Spider")
-    targets = [record["target"] for record in result.rounds]
-    assert all(b <= a for a, b in itertools.pairwise(targets))
-    for record in result.rounds:
-        assert record["n_steps"] >= 1
-    steps = np.linalg.norm(np.diff(result.iterates, axis=0), axis=1)
-    allowed = [record["step"] for record in result.rounds]
-    assert np.abs(steps[:, None] - np.array(allowed)[None]).min(axis=1).max() < 1e-12
-    assert np.abs(result.params - exact.params).max() < 0.2
+    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "kl": KL(1.2, 2.0)}
+    errors = []
+    for seed in range(5):
+        result = dpfast.minimize(X, Y, "tukey", noise=dpfast.SeededNoise(seed), **options)
+        assert result.method.startswith("Spider")
+        targets = [record["target"] for record in result.rounds]
+        assert all(b <= a for a, b in itertools.pairwise(targets))
+        for record in result.rounds:
+            assert record["n_steps"] >= 1
+        steps = np.linalg.norm(np.diff(result.iterates, axis=0), axis=1)
+        allowed = [record["step"] for record in result.rounds]
+        assert np.abs(steps[:, None] - np.array(allowed)[None]).min(axis=1).max() < 1e-12
+        errors.append(np.abs(result.params - exact.params).max())
+    assert np.median(errors) < 0.01
 
 
 def test_proximal_point_with_an_inner_optimiser_of_ones_own():
@@ -58,7 +66,7 @@ def test_proximal_point_with_an_inner_optimiser_of_ones_own():
             curator.gradient(centre, rho / 2)
             return centre + 0.1, rho / 2
 
-    options = {"privacy": dpfast.ZCDP(0.2), "scale": 1.0, "noise": QUIET}
+    options = {"privacy": dpfast.ZCDP(0.2), "scale": 1.0, "noise": quiet()}
     result = dpfast.minimize(X, Y, "tukey", method=Proximal(rounds=3, inner=Lazy()), **options)
     np.testing.assert_allclose(result.params, 0.3)
     # what the first rounds left was used by the last: 1/7, then 2/6 and all of the rest, halved
@@ -73,7 +81,7 @@ def test_proximal_point_with_an_inner_optimiser_of_ones_own():
 
 def test_the_method_follows_from_what_is_known():
     def chosen(**options):
-        options = {"privacy": dpfast.ZCDP(0.1), "scale": 1.0, "noise": QUIET} | options
+        options = {"privacy": dpfast.ZCDP(0.1), "scale": 1.0, "noise": quiet()} | options
         return dpfast.minimize(X[:200], Y[:200], "tukey", **options).method
 
     assert chosen().startswith("Adaptive")
@@ -122,14 +130,14 @@ def test_settings_are_checked():
 
 def test_a_clipped_objective_works_with_a_step_size():
     result = dpfast.minimize(
-        X, Y, "tukey", privacy=2.0, scale=1.0, weights=dpfast.Clip(2.0), noise=QUIET,
+        X, Y, "tukey", privacy=2.0, scale=1.0, weights=dpfast.Clip(2.0), noise=quiet(),
         method=Adaptive(step_size=0.3),
     )  # fmt: skip
     assert np.abs(result.params - TRUTH).max() < 0.4
 
 
 def test_the_choice_among_iterates():
-    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": QUIET}
+    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": quiet()}
     free = dpfast.minimize(X, Y, "tukey", select="shortest gradient", **options)
     norms = np.where(np.isnan(free.gradient_norms), np.inf, free.gradient_norms)
     np.testing.assert_array_equal(free.params, free.iterates[norms.argmin()])
@@ -143,7 +151,7 @@ def test_a_per_record_objective_has_names_and_no_prediction():
         return (X @ theta - y)[:, None] * X
 
     target = PerRecordObjective(gradients, dimension=3, lipschitz=3.0, smoothness=9.0)
-    result = dpfast.minimize(X, X @ [1.0, 2.0, 3.0], target, privacy=2.0, noise=QUIET)
+    result = dpfast.minimize(X, X @ [1.0, 2.0, 3.0], target, privacy=2.0, noise=quiet())
     assert result.names == ("w1", "w2", "w3")
     assert np.abs(result.params - [1.0, 2.0, 3.0]).max() < 0.1
     with pytest.raises(dpfast.InvalidInput, match="regression"):
@@ -205,7 +213,7 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
     loss = dpfast.CustomLoss(
         fair, fair_psi, fair_slope, psi_bound=0.5, psi_prime_bound=0.5, convex=False
     )
-    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": QUIET}
+    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": quiet()}
     result = dpfast.minimize(X, Y, loss, **options)
     assert np.abs(result.params - TRUTH).max() < 0.3
     spider = dpfast.minimize(X, Y, loss, kl=(3.0, 2.0), **options)
@@ -229,7 +237,7 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
 def test_no_budget_ends_a_run_early(method, kl, rho):
     """Amounts too small for a release are not asked for."""
     result = dpfast.minimize(
-        X[:300], Y[:300], "tukey", privacy=dpfast.ZCDP(rho), scale=1.0, noise=QUIET, kl=kl,
+        X[:300], Y[:300], "tukey", privacy=dpfast.ZCDP(rho), scale=1.0, noise=quiet(), kl=kl,
         method=method,
     )  # fmt: skip
     assert np.isfinite(result.params).all()
@@ -238,7 +246,7 @@ def test_no_budget_ends_a_run_early(method, kl, rho):
 
 def test_a_logistic_minimum_predicts_probabilities():
     y = np.where(X[:, 0] > 0.5, 1.0, 0.0)
-    private = dpfast.minimize(X, y, "logistic", privacy=20.0, noise=QUIET)
+    private = dpfast.minimize(X, y, "logistic", privacy=20.0, noise=quiet())
     for result in (private, dpfast.nonprivate_minimize(X, y, "logistic", ridge=0.01)):
         found = result.predict(X[:50])
         t = result.params[0] + X[:50] @ result.params[1:]

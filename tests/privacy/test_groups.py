@@ -17,8 +17,6 @@ from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT
 from dpfast.models import LogCosh, Mallows, Objective
 
-RNG = np.random.default_rng(5)
-
 
 def test_rows_fill_the_slots_of_their_person():
     X = np.arange(12.0).reshape(6, 2)
@@ -71,7 +69,8 @@ def test_a_person_attains_the_sensitivity_of_a_group(m, want):
     objective = Objective(LogCosh(), Mallows(2.0), 2, fit_intercept=False, scale=1.0)
     persons = 50
     ids = np.repeat(np.arange(persons), m)
-    rest, response = RNG.normal(size=(persons * m, 2)), RNG.normal(size=persons * m)
+    rng = np.random.default_rng(5)
+    rest, response = rng.normal(size=(persons * m, 2)), rng.normal(size=persons * m)
     means, receipts = [], None
     for row, y in (([2.0, 0.0], 0.0), ([0.0, 2.0], 0.0)) if want == HESSIAN else (
         ([2.0, 0.0], 1e6), (([2.0, 0.0], -1e6) if want == GRADIENT else ([0.0, 2.0], 1e6))
@@ -91,7 +90,8 @@ def test_a_person_attains_the_sensitivity_of_a_group(m, want):
 
 
 def test_a_fit_charges_the_person_and_says_so():
-    X, y = RNG.normal(size=(4000, 2)), RNG.normal(size=4000)
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
     ids = np.arange(4000) // 2
     ledger = dpfast.Ledger(2.0)
     options = {"scale": 1.0, "noise": dpfast.SeededNoise(0)}

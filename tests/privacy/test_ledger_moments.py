@@ -22,6 +22,7 @@ fcntl = pytest.importorskip("fcntl")
 
 ROOM = str(Path(dpfast.privacy.__file__).parent)
 HALF, QUARTER = ZCDP(0.5), ZCDP(0.25)
+PATIENCE = 120  # seconds until something hangs: a busy machine takes its time
 
 pytestmark = [
     pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="open files cannot be listed"),
@@ -69,7 +70,7 @@ def assert_nothing_is_held(path):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     thread = threading.Thread(target=lambda: Ledger.open(path).entries, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -136,7 +137,7 @@ def interrupt_everywhere(folder, action, moments):
         except BudgetExceeded:
             stopped = False
         assert open_files() == files
-        with fail_after(10):
+        with fail_after(PATIENCE):
             fresh = Ledger.open(path)
             assert ledger.entries == fresh.entries
             assert ledger.spent == fresh.spent
@@ -158,7 +159,7 @@ def test_an_interrupt_while_a_ledger_is_created_leaves_it_creatable(tmp_path, mo
     for moment in range(1, 10_000, 7):
         path = tmp_path / f"{moment}"
         stopped = interrupted(lambda path=path: Ledger.open(path, ZCDP(1.0)), moment)
-        with fail_after(10):
+        with fail_after(PATIENCE):
             Ledger.open(path, ZCDP(1.0)).charge(HALF, "x")
         assert_nothing_is_held(path)
         if not stopped:
@@ -173,8 +174,10 @@ def test_signals_at_any_moment_undercount_nothing_and_hold_nothing(tmp_path):
     ledger = Ledger.open(path, ZCDP(1000.0))
     rng, granted, stopped, armed = random.Random(0), 0, 0, False
 
-    def interrupt(*_):
+    def interrupt(*_):  # once: a second one would meet the handler of the first
+        nonlocal armed
         if armed:
+            armed = False
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -188,13 +191,12 @@ def test_signals_at_any_moment_undercount_nothing_and_hold_nothing(tmp_path):
                 granted += 1
                 armed = False
             except KeyboardInterrupt:
-                armed = False
                 stopped += 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
     assert open_files() == files
-    with fail_after(10):
+    with fail_after(PATIENCE):
         fresh = Ledger.open(path)
         assert ledger.entries == fresh.entries
         assert granted <= len(fresh.entries) <= granted + stopped
@@ -228,7 +230,7 @@ def busy(tmp_path, monkeypatch):
     thread.start()
     yield ledger, count
     stop.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -244,7 +246,7 @@ def test_forks_while_another_thread_charges_do_not_hang(busy, own_handle):
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(20)  # ends a child that waits
+            signal.alarm(PATIENCE)  # ends a child that waits
             code = 1
             try:
                 own = Ledger.open(ledger._path) if own_handle else ledger
@@ -253,9 +255,10 @@ def test_forks_while_another_thread_charges_do_not_hang(busy, own_handle):
             finally:
                 os._exit(code)
         assert wait_for(child) == 0
+    returned = len(count)  # before the look at the ledger: the thread goes on meanwhile
     labels = [entry.label for entry in ledger.entries]
     assert labels.count("child") == 40
-    assert labels.count("thread") >= len(count) - 1
+    assert labels.count("thread") >= returned
 
 
 def test_a_sleeping_child_blocks_nobody(busy):
@@ -270,7 +273,7 @@ def test_a_sleeping_child_blocks_nobody(busy):
             os._exit(0)
         os.close(reading)
         try:
-            with fail_after(10):
+            with fail_after(PATIENCE):
                 ledger.charge(ZCDP(1.0), "parent")
                 assert Ledger.open(ledger._path).spent.rho >= 1.0
         finally:
@@ -322,7 +325,7 @@ def test_a_handler_in_the_middle_of_a_charge_does_not_hang(tmp_path, monkeypatch
             except LedgerClosed:
                 answers.append("refused")
 
-        with fail_after(10):
+        with fail_after(PATIENCE):
             came = charge_with(ledger, moment, handler)
             refused += "refused" in answers
             spent = 0.5 + 0.25 * (came and "refused" not in answers)
@@ -342,7 +345,7 @@ def test_a_fork_in_the_middle_of_a_charge_grants_it_once(tmp_path, monkeypatch, 
         path = tmp_path / f"{moment}"
         ledger = Ledger.open(path, ZCDP(1.0)) if kind == "file" else Ledger(ZCDP(1.0))
         children = []
-        with fail_after(10):
+        with fail_after(PATIENCE):
             try:
                 came = charge_with(ledger, moment, lambda c=children: c.append(os.fork()))
             except LedgerClosed:

@@ -101,7 +101,7 @@ def test_c48_a_forked_child_never_answers(make):
     with paid._answering:  # a lock that a thread of the parent holds must not stop the child
         child = os.fork()
         if child == 0:
-            signal.alarm(20)  # ends a child that waits for the lock
+            signal.alarm(120)  # ends a child that waits for the lock
             code = 1
             try:
                 ask(paid)
