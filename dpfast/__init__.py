@@ -74,7 +74,7 @@ _HOMES = {
     "nonprivate_fit": "dpfast.regression.nonprivate",
     "nonprivate_minimize": "dpfast.regression.nonprivate",
     "one_hidden_layer": "dpfast.models",
-    "open_parquet": "dpfast.data.parquet",
+    "open_parquet": "dpfast.data.files.parquet",
     "phase_retrieval": "dpfast.models",
     "plan": "dpfast.regression.forecast",
     "private_quantiles": "dpfast.quantiles",
@@ -173,7 +173,7 @@ if TYPE_CHECKING:
         plots as plots,
     )
     from dpfast.bayesopt.tuning import tune
-    from dpfast.data.parquet import open_parquet
+    from dpfast.data.files.parquet import open_parquet
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
     from dpfast.inference import Fit

@@ -569,7 +569,7 @@ def _stored() -> Iterator[Example]:
     """Records that are converted block by block."""
     from scipy import sparse
 
-    from dpfast.data.parquet import open_parquet
+    from dpfast.data.files.parquet import open_parquet
 
     def compressed(data: Any) -> Any:
         return fit(sparse.csr_matrix(data[0]), data[1], "huber", scale=0.8, privacy=1.0, steps=3)

@@ -161,7 +161,7 @@ def ledger(arguments: argparse.Namespace) -> int:
 
 
 def schema(arguments: argparse.Namespace) -> int:
-    from dpfast.data.sample import read_sample
+    from dpfast.data.files.sample import read_sample
 
     text = dpfast.Schema.draft(read_sample(arguments.sample)).to_toml()
     text = (

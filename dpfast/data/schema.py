@@ -387,13 +387,13 @@ class Schema:
     @staticmethod
     def from_toml(source: Any) -> Schema:
         """Read a schema from a TOML file (a path) or text; see :meth:`to_toml`."""
-        from dpfast.data.schema_file import read
+        from dpfast.data.files.schema_file import read
 
         return read(source)
 
     def to_toml(self) -> str:
         """This schema as TOML text, one ``[columns.NAME]`` table per column."""
-        from dpfast.data.schema_file import write
+        from dpfast.data.files.schema_file import write
 
         return write(self)
 

@@ -19,8 +19,8 @@ import dpfast
 from dpfast.data import as_records
 from dpfast.data.columns import labels, numbers
 from dpfast.data.files import read_table
+from dpfast.data.files.sample import read_sample
 from dpfast.data.groups import grouped
-from dpfast.data.sample import read_sample
 
 N, CHANGED = 6, 2
 

@@ -1836,7 +1836,7 @@ SHARES_AND_GROUPS = (
     plant(
         "a-quote-swallows-lines",
         "a quote that is not closed takes in the records after it",
-        "dpfast/data/files.py",
+        "dpfast/data/files/tables.py",
         CELL_TESTS,
         "        for line in file:\n            row = _row(line, delimiter)\n",
         "        for row in csv.reader(file, delimiter=delimiter):\n",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.data.files import csv_cells
+from dpfast.data.files.tables import csv_cells
 from dpfast.errors import InvalidInput
 
 __all__ = ["read_sample"]

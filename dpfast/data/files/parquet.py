@@ -97,7 +97,7 @@ def open_parquet(
     sizes = [group.rows for group in groups]
     decode: Callable[[int], Block] = decoder.block
     if cache is not None:
-        from dpfast.data.cache import cached
+        from dpfast.data.files.cache import cached
 
         decode = cached(cache, decode, sizes, len(encoding.names), decoder.identity())
     return StreamedRecords(decode, sizes, len(encoding.names), encoding.names, encoding.coding)

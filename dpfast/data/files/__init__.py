@@ -1,0 +1,5 @@
+"""What is read from files: tables, samples, schemas, and Parquet larger than memory."""
+
+from dpfast.data.files.tables import read_table
+
+__all__ = ["read_table"]
