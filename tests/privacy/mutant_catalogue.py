@@ -2148,46 +2148,22 @@ RELEASE_ALGORITHMS = (
     ),
 )
 
-CODE_OF_LOSSES = (
+GUARDED_FILES = (
     plant(
-        "code-key-without-closure",
-        "machine code of a loss is found again after a global, a closed-over value or a helper changed",
-        "dpfast/kernels/code_key.py",
-        ("tests/kernels/test_code_cache.py",),
-        "        tuple(_value(value, (*callers, function)) for value in _read_outside(function)),\n",
-        "        tuple(type(value) for value in _read_outside(function)),\n",
+        "cache-from-anybody",
+        "decoded records are read from a folder that others may write to",
+        "dpfast/data/files/private_folder.py",
+        ("tests/data/test_outofcore.py",),
+        "        or status.st_mode & WRITABLE_BY_OTHERS\n",
+        "",
     ),
     plant(
-        "code-key-without-constants",
-        "machine code of a loss is found again after a constant changed",
-        "dpfast/kernels/code_key.py",
-        ("tests/kernels/test_code_cache.py",),
-        "        _value(code.co_consts),\n",
-        "        len(code.co_consts),\n",
-    ),
-    plant(
-        "code-of-another-helper",
-        "Numba's older compilation of a helper goes into the stored code of the new one",
-        "dpfast/kernels/scalar_math.py",
-        ("tests/kernels/test_code_cache.py",),
-        "        return _afresh(value, ())\n",
-        "        return value\n",
-    ),
-    plant(
-        "code-from-anybody",
-        "machine code is run from a folder that others may write to",
-        "dpfast/kernels/code_cache.py",
-        ("tests/kernels/test_code_cache.py",),
-        "    ours = status.st_uid == os.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS\n",
-        "    ours = status.st_uid == os.geteuid()\n",
-    ),
-    plant(
-        "code-of-the-version-before",
-        "machine code made by another version of what makes it is found again",
-        "dpfast/kernels/code_key.py",
-        ("tests/kernels/test_code_cache.py",),
-        '"scalar_math.py", "machine_code.py", "code_key.py")',
-        '"scalar_math.py", "code_key.py")',
+        "cache-through-a-link",
+        "a link planted in the folder of decoded records is followed",
+        "dpfast/data/files/private_folder.py",
+        ("tests/data/test_outofcore.py",),
+        "NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC\n",
+        "NO_LINKS = os.O_CLOEXEC\n",
     ),
 )
 
@@ -3136,7 +3112,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *TABLES,
     *STEERING_AND_BASELINES,
     *ONE_PARAMETER,
-    *CODE_OF_LOSSES,
+    *GUARDED_FILES,
     *OWN_LOSSES,
     *SPLITS_THAT_DO_NOT_ADD_UP,
     *USABLE_RECORDS_IN_PLACE_OF_N,

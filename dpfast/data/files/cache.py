@@ -1,21 +1,25 @@
 """Decoded blocks kept in a file of the caller's: float64 as they are, and a small JSON header.
 
-The file holds the records themselves, unprotected; it is readable by its owner only.
+The file holds the records themselves, unprotected; it is readable by its owner only, and used only
+if nobody else can write to it or to its folder.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpfast.data.files.private_folder import make_private, opened, private_folder, replacing
 from dpfast.data.streams import Block
-from dpfast.errors import RecordsUnavailable
+from dpfast.errors import InvalidInput, RecordsUnavailable
 
 __all__ = ["cached"]
 
@@ -43,15 +47,24 @@ def cached(
     identity : dict
         What the blocks were decoded from, as JSON; another one makes the file stale.
     """
-    folder = Path(folder)
+    place = Path(folder)
     width = n_covariates + 1
     header = {"format": FORMAT, "width": width, "block_sizes": list(block_sizes)} | identity
     # named after what it holds, so that it cannot be taken for another however writers race
     digest = hashlib.sha256(json.dumps(header).encode()).hexdigest()[:16]
-    file = folder / BLOCKS.replace("*", digest)
-    if not _is_current(file, header):
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(file, header, decode)
+    file = BLOCKS.replace("*", digest)
+    make_private(place)
+    with ExitStack() as stack:
+        try:
+            private = stack.enter_context(private_folder(place))
+        except OSError as error:
+            raise InvalidInput(
+                "cache must be a folder of your own, no link, that nobody else can write to: what "
+                "is read from it counts as the data. Take another, or 'chmod go-w' this one. "
+                f"({error.strerror})"
+            ) from None
+        if not _is_current(private, file, header):
+            _write(private, file, header, decode)
     starts = [0]
     for size in block_sizes:
         starts.append(starts[-1] + size)
@@ -59,7 +72,9 @@ def cached(
     def read(k: int) -> Block:
         rows = block_sizes[k]
         try:
-            flat = np.fromfile(file, dtype="<f8", count=rows * width, offset=8 * width * starts[k])
+            with private_folder(place) as folder, opened(folder, file) as content:
+                content.seek(8 * width * starts[k])
+                flat = np.fromfile(content, dtype="<f8", count=rows * width)
         except OSError:
             flat = np.empty(0)
         if len(flat) != rows * width:
@@ -73,32 +88,27 @@ def cached(
     return read
 
 
-def _is_current(file: Path, header: dict[str, Any]) -> bool:
+def _is_current(folder: int, file: str, header: dict[str, Any]) -> bool:
     try:
-        found = json.loads((file.parent / HEADER).read_text(encoding="utf-8"))
-        size = file.stat().st_size
+        with opened(folder, HEADER) as text:
+            found = json.load(text)
+        with opened(folder, file) as content:
+            size = os.fstat(content.fileno()).st_size
     except (OSError, ValueError):
         return False
     return bool(found == header and size == 8 * header["width"] * sum(header["block_sizes"]))
 
 
-def _write(file: Path, header: dict[str, Any], decode: Callable[[int], Block]) -> None:
+def _write(folder: int, file: str, header: dict[str, Any], decode: Callable[[int], Block]) -> None:
     """Blocks first, then the header that makes them valid; each replaces the old one at once."""
-    folder = file.parent
-    for stale in (folder / HEADER, *folder.glob(BLOCKS)):
-        stale.unlink(missing_ok=True)
-    unfinished = file.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            for k, rows in enumerate(header["block_sizes"]):
-                X, y = decode(k)
-                records = np.empty((rows, header["width"]), dtype="<f8")
-                records[:, :-1], records[:, -1] = X, y
-                opened.write(records.data)
-        os.replace(unfinished, file)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    text = folder / f"{HEADER}.{os.getpid()}"
-    text.write_text(json.dumps(header), encoding="utf-8")
-    os.replace(text, folder / HEADER)
+    for stale in (HEADER, *fnmatch.filter(os.listdir(folder), BLOCKS)):
+        with suppress(FileNotFoundError):
+            os.unlink(stale, dir_fd=folder)
+    with replacing(folder, file) as content:
+        for k, rows in enumerate(header["block_sizes"]):
+            X, y = decode(k)
+            records = np.empty((rows, header["width"]), dtype="<f8")
+            records[:, :-1], records[:, -1] = X, y
+            content.write(records.data)
+    with replacing(folder, HEADER) as text:
+        text.write(json.dumps(header).encode())

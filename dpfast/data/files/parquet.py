@@ -47,7 +47,8 @@ def open_parquet(
     cache : path, optional
         A folder in which to keep the decoded numbers (8 bytes each, **not protected**: they are the
         records), which makes later queries and sessions read instead of decode.  It is written
-        again if a file, the columns or the schema have changed.
+        again if a file, the columns or the schema have changed.  Refused if it is a link, or if
+        others may write to it.
 
     Returns
     -------

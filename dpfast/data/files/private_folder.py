@@ -1,0 +1,75 @@
+"""A folder that nobody else can write to, and files in it.
+
+Whoever can write there can exchange what is read.  The folder is therefore opened first and looked
+at afterwards, and files are opened relative to it, links refused: what was looked at is what is
+used.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["make_private", "opened", "private_folder", "replacing"]
+
+WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_private(path: Path) -> None:
+    """Make the folder, for its owner alone, unless it exists."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+
+
+@contextmanager
+def private_folder(path: Path) -> Iterator[int]:
+    """A handle on the folder; OSError unless it is ours alone to write to."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | NO_LINKS)
+    try:
+        _check_ours(os.fstat(folder), stat.S_IFDIR)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def opened(folder: int, name: str) -> Iterator[BinaryIO]:
+    """A file of the folder, to read; OSError unless it is ours alone to write to."""
+    # A pipe in the place of a file must not hold up whoever opens it.
+    with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | NO_LINKS, dir_fd=folder), "rb") as file:
+        _check_ours(os.fstat(file.fileno()), stat.S_IFREG)
+        yield file
+
+
+@contextmanager
+def replacing(folder: int, name: str) -> Iterator[BinaryIO]:
+    """A new file, for its owner alone, that takes the name once all of it is written."""
+    draft = f"{name}.{os.getpid()}.{threading.get_native_id()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
+    with suppress(FileNotFoundError):  # of a process that was killed
+        os.unlink(draft, dir_fd=folder)
+    try:
+        with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
+            yield file
+        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=folder)
+        raise
+
+
+def _check_ours(status: os.stat_result, kind: int) -> None:
+    if (
+        stat.S_IFMT(status.st_mode) != kind
+        or status.st_uid != os.geteuid()
+        or status.st_mode & WRITABLE_BY_OTHERS
+    ):
+        raise PermissionError(errno.EPERM, "others may write to it")
