@@ -5,8 +5,6 @@ Every measurement is a new interpreter, in alternation with a bare one (`python 
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -68,9 +66,12 @@ def heavy_modules(code: str) -> list[str]:
         ("import numpy, beyond the interpreter", "import numpy", None, True),
         ("load_census2000, fresh process", DEMO_DATA, None, False),
         ("first fit, fresh process", FIRST_FIT, 0.5, False),
+        ("a loss of one's own, compiled by Numba", OWN_LOSS, None, False),
     ],
 )
 def test_fresh_process(benchmark, case, code, target, bare_subtracted):
+    if code == OWN_LOSS:
+        pytest.importorskip("numba")
     bare: list[float] = []
     measured: list[float] = []
     seconds_of(code)  # bytecode and disk caches
@@ -92,27 +93,3 @@ def test_fresh_process(benchmark, case, code, target, bare_subtracted):
     )
     if target is not None:
         benchmark.extra_info.update(limit=f"{target:g} s target", fraction=seconds / target)
-
-
-def test_own_loss(benchmark, tmp_path, monkeypatch):
-    """A loss of one's own from disk; the reference is its compilation."""
-    pytest.importorskip("numba")
-    monkeypatch.setenv("NUMBA_CACHE_DIR", os.fspath(tmp_path))
-    compiled: list[float] = []
-    loaded: list[float] = []
-
-    def interleave() -> None:
-        shutil.rmtree(tmp_path / "dpfast", ignore_errors=True)
-        compiled.append(seconds_of(OWN_LOSS))
-
-    benchmark.pedantic(
-        lambda: loaded.append(seconds_of(OWN_LOSS)), setup=interleave, rounds=min(ROUNDS, 9)
-    )
-    modules = heavy_modules(OWN_LOSS)
-    benchmark.extra_info.update(
-        case=f"a loss of one's own, from disk (loads {' '.join(modules)})",
-        seconds=median(loaded),
-        reference_seconds=median(compiled),
-        speedup=median(compiled) / median(loaded),
-        modules=modules,
-    )

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.kernels.code_key import is_helper
-
 __all__ = ["vectorisable"]
 
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42fefa0000p-1"), float.fromhex("0x1.cf79abc9e3b3ap-40")
@@ -100,8 +98,7 @@ def _module(original: ModuleType) -> ModuleType:
 def vectorisable(function: Callable[[float], float]) -> Callable[[float], float]:
     """The function with ``math`` and ``numpy`` replaced by vectorisable versions.
 
-    The function itself is left alone.  Functions that it calls keep their own mathematics, but are
-    compiled afresh: Numba may have compiled them when their globals had other values.
+    The function itself is left alone.  Functions that it calls keep their own mathematics.
     """
     if not isinstance(function, FunctionType):
         return function
@@ -112,23 +109,8 @@ def vectorisable(function: Callable[[float], float]) -> Callable[[float], float]
         for known, replacement in _functions().items():
             if value is getattr(math, known) or value is getattr(np, known):
                 return replacement
-        return _afresh(value, ())
-
-    return _with_other_values(function, exchanged)
-
-
-def _afresh(value: Any, callers: tuple[Any, ...]) -> Any:
-    """A function under Numba's decorator without what it has been compiled to; or the value."""
-    if not is_helper(value) or value in callers:
         return value
-    import numba
 
-    inner = _with_other_values(value.py_func, lambda v: _afresh(v, (*callers, value)))
-    return numba.jit(**value.targetoptions)(inner)
-
-
-def _with_other_values(function: FunctionType, exchanged: Callable[[Any], Any]) -> FunctionType:
-    """A copy in which the globals and closed-over values that it names are exchanged."""
     names = set(function.__code__.co_names).intersection(function.__globals__)
     copy = FunctionType(
         function.__code__,

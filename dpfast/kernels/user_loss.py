@@ -1,27 +1,20 @@
 """Scalar Python functions compiled by Numba into block functions the record kernels can call.
 
-Numba is imported only when a loss of one's own is compiled: not if its machine code is on disk.
-Nothing of ``fastmath`` but that a product and a sum may be rounded together, and that a division by
-a constant may be a product with its reciprocal, as in the built-in losses.  The kernels hold
-whatever the functions return to the declared bounds.
+Numba is imported only when a loss of one's own is compiled.  Nothing of ``fastmath``.  The kernels
+hold whatever the functions return to the declared bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels import code_cache
-from dpfast.kernels.code_key import code_key
 from dpfast.kernels.scalar_math import vectorisable
 
 __all__ = ["CompiledLoss"]
 
 Scalar = Callable[[float], float]
-#: psi and psi', psi alone, and the loss, of arrays.
-BLOCK_FUNCTIONS = ("slopes", "psi", "values")
 
 
 class CompiledLoss:
@@ -33,8 +26,6 @@ class CompiledLoss:
         Functions of one float that Numba can compile and that cannot raise.
     coupled : bool
         Have the kernels hold psi' to its bound times one minus the square of psi over its bound.
-    cache : bool
-        Keep the machine code on disk, and take it from there.
 
     Attributes
     ----------
@@ -57,45 +48,16 @@ class CompiledLoss:
         psi: Scalar,
         psi_prime: Scalar,
         coupled: bool = False,
-        cache: bool = True,
     ) -> None:
         self.functions = (loss, psi, psi_prime)
         self.coupled = coupled
-        self.cache = cache
         # a Numba function brings its source
-        plain = tuple(getattr(function, "py_func", function) for function in self.functions)
-        key = code_key(plain) if cache else None
-        addresses, self._keep = _machine_code(key, plain)
+        self._compiled = _compile(*(getattr(f, "py_func", f) for f in self.functions))
+        addresses = (int(function.address) for function in self._compiled)
         self.slopes_address, self.psi_address, self.values_address = addresses
 
-    def __reduce__(self) -> tuple[type[CompiledLoss], tuple[Scalar, Scalar, Scalar, bool, bool]]:
-        return CompiledLoss, (*self.functions, self.coupled, self.cache)
-
-
-def _machine_code(key: str | None, functions: tuple[Scalar, ...]) -> tuple[tuple[int, ...], Any]:
-    """Addresses of the block functions and what keeps them valid; on disk under the key."""
-    code = None if key is None else code_cache.load(key)
-    if code is None:
-        compiled = _compile(*functions)
-        code = _object_code(compiled)
-        if code is None:
-            return tuple(int(function.address) for function in compiled), compiled
-        if key is not None and code_key(functions) == key:  # nothing was changed meanwhile
-            code_cache.store(key, code)
-    from dpfast.kernels.machine_code import MachineCode
-
-    machine = MachineCode(code)
-    return tuple(machine.address(name) for name in BLOCK_FUNCTIONS), machine
-
-
-def _object_code(compiled: tuple[Any, ...]) -> bytes | None:
-    """Code of its own for what Numba compiled, if it needs nothing of Numba."""
-    from dpfast.kernels.machine_code import object_code
-
-    if any(part._library.has_dynamic_globals for part in compiled):
-        return None
-    parts = zip(BLOCK_FUNCTIONS, compiled, strict=True)
-    return object_code({n: (part.inspect_llvm(), part.native_name) for n, part in parts})
+    def __reduce__(self) -> tuple[type[CompiledLoss], tuple[Scalar, Scalar, Scalar, bool]]:
+        return CompiledLoss, (*self.functions, self.coupled)
 
 
 def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, ...]:
@@ -115,12 +77,10 @@ def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, ...]:
         scalars.append(_scalar(numba, types, name, function))
     of_loss, of_psi, of_psi_prime = scalars
     pointer = types.CPointer(types.float64)
-    one_by_one = _one_by_one()
 
     @numba.cfunc(types.void(pointer, pointer, pointer, types.uintp), error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]
     def slopes(r: Any, out_psi: Any, out_psi_prime: Any, count: Any) -> None:
         for i in range(count):
-            one_by_one()
             value = r[i]
             out_psi[i] = of_psi(value)
             out_psi_prime[i] = of_psi_prime(value)
@@ -129,7 +89,6 @@ def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, ...]:
         @numba.cfunc(types.void(pointer, pointer, types.uintp), error_model="numpy")  # type: ignore[untyped-decorator,unused-ignore]
         def values(r: Any, out: Any, count: Any) -> None:
             for i in range(count):
-                one_by_one()
                 out[i] = function(r[i])
 
         return values
@@ -143,24 +102,6 @@ def _compile(loss: Scalar, psi: Scalar, psi_prime: Scalar) -> tuple[Any, ...]:
                 "assert, integer division and indexing by arithmetic on floats."
             )
     return compiled
-
-
-@cache
-def _one_by_one() -> Any:
-    """A function for Numba that keeps a loop as it is until ``object_code`` removes it.
-
-    That makes of the plain loop one over vectors as long as the kernels'.  Numba would stop at half
-    of them, and before products and sums may be fused.
-    """
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.asm(ir.FunctionType(ir.VoidType(), ()), "", "", (), side_effect=True)
-        return context.get_dummy_value()
-
-    return intrinsic(lambda typing: (types.void(), code))
 
 
 def _may_raise(llvm: str) -> bool:

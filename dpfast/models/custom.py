@@ -28,8 +28,8 @@ class CustomLoss(Loss):
     """A loss given by three Python functions of one residual, compiled by Numba.
 
     The functions are called from the same compiled loop over blocks of records as the built-in
-    losses, without the interpreter.  Needs the extra ``dpfast[numba]``.  Compilation takes some
-    seconds, once: the machine code is kept on disk.
+    losses, without the interpreter.  Needs the extra ``dpfast[numba]``.  Compilation takes one or
+    two seconds in every process.
 
     Parameters
     ----------
@@ -49,26 +49,14 @@ class CustomLoss(Loss):
         the Hessian free beside the gradient.  Default: no relation.
     self_concordance : float
         ``g`` with ``|psi''| <= g psi'``, used for the length of steps only.
-    cache : bool
-        Keep the machine code on disk, and take it from there in other processes, which then do
-        without Numba.
 
     Notes
     -----
     Two losses are equal if they have the same functions and constants.  A loss pickles if its
     functions do (functions of a module do, lambdas do not), and is compiled where it is used.
 
-    The cache is the folder ``dpfast`` in ``NUMBA_CACHE_DIR`` if that is set, otherwise in
-    ``XDG_CACHE_HOME`` or ``~/.cache``; deleting it is safe.  Running what lies there is running a
-    program: a folder or file that belongs to somebody else, or that others may write to, is not
-    used.  An entry is named after everything its code depends on: bytecode, constants, defaults,
-    closed-over values, the globals and helper functions used, the versions of Python, NumPy, Numba
-    and dpfast, Numba's settings and the processor.  If that is not known for certain there is no
-    entry, and every process compiles: with globals that are not numbers, texts or tuples of them;
-    methods and attributes of values; functions inside the function; functions of other libraries
-    than ``math`` and ``numpy``; helpers reached as ``module.helper`` (import them by name) or
-    compiled for a fixed signature; and with code that calls more than elementary functions of C.
-    Values that a function closes over are part of the code on disk; records never are.
+    Globals and closed-over values count as they are at the first use; a helper that Numba has
+    compiled before keeps those of its first call.
 
     :func:`dpfast.audit.check_loss` attacks the declared constants before the first use.
 
@@ -105,7 +93,6 @@ class CustomLoss(Loss):
         convex: bool = True,
         coupling: str | None = None,
         self_concordance: float = math.inf,
-        cache: bool = True,
     ) -> None:
         for argument, function in (("loss", loss), ("psi", psi), ("psi_prime", psi_prime)):
             if not callable(function):
@@ -133,9 +120,6 @@ class CustomLoss(Loss):
         self.coupling = coupling
         if self_concordance != math.inf:
             check_constant(self_concordance, "self_concordance", "g with |psi''| <= g psi'")
-        if not isinstance(cache, bool):
-            raise InvalidInput(f"cache must be True or False; received {described(cache)}.")
-        self.cache = cache
         self._self_concordance = float(self_concordance)
 
     @property
@@ -160,7 +144,7 @@ class CustomLoss(Loss):
     @property
     def compiled(self) -> CompiledLoss:
         """The compiled functions; compiles them on first use."""
-        return _compiled(*self.functions, self.coupling != "independent", self.cache)
+        return _compiled(*self.functions, self.coupling != "independent")
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         return _each(self.functions[0], r)
