@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Every compiled extension, by its Cython source.
+EXTENSIONS = sorted(path.stem for path in (ROOT / "csrc").glob("*.pyx"))
 
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", "*.so", ".hypothesis",
-    "acquisition.c", "certificates.c", "records.c", "linalg.c", "sampler.c", ".*_cache",
+    *(f"{name}.c" for name in EXTENSIONS), ".*_cache",
 )  # fmt: skip
+
+
+def test_every_list_of_extensions_is_complete():
+    """Sources, stubs, and the lists in other files that no glob can replace."""
+    assert EXTENSIONS == ["acquisition", "certificates", "linalg", "records", "sampler"]
+    stubs = {path.stem for path in (ROOT / "dpfast" / "kernels").glob("*.pyi")}
+    assert stubs == set(EXTENSIONS)
+    for listing in ("Makefile", "MANIFEST.in", ".gitignore"):
+        generated = re.findall(r"csrc/(\w+)\.c\b", (ROOT / listing).read_text(encoding="utf-8"))
+        assert set(generated) == set(EXTENSIONS), listing
+    built = re.findall(r'\bextension\(\s*"(\w+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))
+    assert set(built) == set(EXTENSIONS)
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +59,20 @@ def distributions(repository, tmp_path_factory):
     return sdist, wheel
 
 
+@pytest.mark.slow
 def test_sdist_has_sources_and_no_products(distributions):
     with tarfile.open(distributions[0]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for expected in (
-        "csrc/linalg.pyx", "csrc/records.pyx", "csrc/sampler.pyx", "setup.py", "LICENSE",
+        *(f"csrc/{name}.pyx" for name in EXTENSIONS), "setup.py", "LICENSE",
         "CHANGELOG.md", "tests/test_architecture.py", "bench/__main__.py",
     ):  # fmt: skip
         assert expected in names
-    assert not {"csrc/acquisition.c", "csrc/linalg.c", "csrc/records.c", "csrc/sampler.c"} & names
+    assert not {f"csrc/{name}.c" for name in EXTENSIONS} & names
     assert not [name for name in names if name.endswith((".so", ".pyc"))]
 
 
+@pytest.mark.slow
 def test_wheel_contents(distributions):
     with zipfile.ZipFile(distributions[1]) as archive:
         names = set(archive.namelist())
@@ -65,20 +84,18 @@ def test_wheel_contents(distributions):
         "dpfast/datasets/census2000.npz",
         "dpfast/datasets/census2000-licence.txt",
         "dpfast/datasets/_provenance.md",
-        "dpfast/kernels/acquisition.pyi",
         "dpfast/kernels/linalg.pxd",
-        "dpfast/kernels/linalg.pyi",
         "dpfast/kernels/records.pxd",
-        "dpfast/kernels/records.pyi",
-        "dpfast/kernels/sampler.pyi",
+        *(f"dpfast/kernels/{name}.pyi" for name in EXTENSIONS),
     ):
         assert expected in names
-    for extension in ("acquisition", "linalg", "records", "sampler"):
+    for extension in EXTENSIONS:
         assert [name for name in names if name.startswith(f"dpfast/kernels/{extension}.cpython")]
     assert not [name for name in names if name.endswith((".c", ".h", ".pyx"))]
     assert {name.split("/")[0].split("-")[0] for name in names} == {"dpfast"}
 
 
+@pytest.mark.slow
 def test_the_wheel_works_elsewhere(distributions, tmp_path):
     """Unpacked away from the source tree, the package imports and loads its data."""
     with zipfile.ZipFile(distributions[1]) as archive:
