@@ -44,11 +44,15 @@ $(VENV)/.lint: $(VENV)/.built
 demo: $(VENV)/.built
 	$(BIN)/python -m dpfast demo
 
+# Two processes; tests that fork, start threads or race come last, in one of them (tests/conftest.py).
+PROCESSES ?= 2
+IN_PARALLEL := -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+
 test: $(VENV)/.built
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(IN_PARALLEL)
 
 test-all: $(VENV)/.built
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(IN_PARALLEL)
 
 SUITE ?= all
 ARGS ?=

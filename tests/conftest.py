@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+# One of several processes that share the machine: threads for BLAS would only be in each other's
+# way.  Set before anything loads NumPy; the subprocesses of tests inherit it.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
 
 # Shared machines stall now and then: a slow example is not a failure.  CI runs are repeatable.
-settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", **PATIENT)
+settings.register_profile("ci", **PATIENT, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
@@ -18,3 +31,43 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 def repository() -> Path:
     """Root of the source tree."""
     return Path(__file__).resolve().parents[1]
+
+
+# ---- two processes ------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Serial tests come last, all of them in one process."""
+    others, serial = [], []
+    for item in items:
+        if item.get_closest_marker("serial"):
+            item.add_marker(pytest.mark.xdist_group("serial"))
+            serial.append(item)
+        else:
+            others.append(item)
+    items[:] = others + serial
+
+
+@pytest.fixture(scope="session")
+def shared_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int | None]:
+    """A file that every process of this run has open; None if there is one process only."""
+    if fcntl is None or "PYTEST_XDIST_WORKER" not in os.environ:
+        yield None
+        return
+    with open(tmp_path_factory.getbasetemp().parent / "serial.lock", "wb") as file:
+        yield file.fileno()
+
+
+@pytest.fixture(autouse=True)
+def alone(request: pytest.FixtureRequest, shared_lock: int | None) -> Iterator[None]:
+    """A serial test runs while no other process runs any."""
+    if shared_lock is None:
+        yield
+        return
+    serial = request.node.get_closest_marker("serial")
+    fcntl.flock(shared_lock, fcntl.LOCK_EX if serial else fcntl.LOCK_SH)
+    try:
+        yield
+    finally:
+        fcntl.flock(shared_lock, fcntl.LOCK_UN)

@@ -325,6 +325,7 @@ def test_survives_pickling():
     assert copy.value(problem.Z, problem.theta) == kernel.value(problem.Z, problem.theta)
 
 
+@pytest.mark.serial
 def test_safe_from_several_threads():
     """One object shared by threads that ask at different thetas."""
     problem = Problem(0, 5, 60, 6)

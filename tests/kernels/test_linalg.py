@@ -414,6 +414,7 @@ def test_arguments_are_not_written_to():
     assert np.array_equal(g, g_before)
 
 
+@pytest.mark.serial
 def test_safe_from_several_threads():
     """The functions release the GIL; each call must own its workspace."""
     matrices = [random_symmetric(p, seed=p) for p in (4, 6, 10, 20)] * 10

@@ -13,6 +13,7 @@ from dpfast.kernels import records
 
 TASKS = Path("/proc/self/task")
 pytestmark = [
+    pytest.mark.serial,
     pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone has affinities"),
     pytest.mark.skipif(not TASKS.exists(), reason="needs /proc"),
 ]

@@ -226,6 +226,7 @@ def test_the_gradient_is_the_derivative_of_the_loss():
             assert numeric == pytest.approx(gradient[j], abs=1e-8)
 
 
+@pytest.mark.serial
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_computes_the_same():
@@ -241,6 +242,7 @@ def test_a_forked_child_computes_the_same():
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.serial
 def test_concurrent_python_threads():
     X, y = draw(50_000, 8, LOGISTIC)
     kernel = records.RecordKernel(**model(LOGISTIC, MALLOWS, False))

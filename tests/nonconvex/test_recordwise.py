@@ -338,6 +338,7 @@ def test_many_records_are_compiled_and_few_are_not(monkeypatch):
     assert rows_of(slopes, X, y)._compiled is not None
 
 
+@pytest.mark.serial
 def test_warnings_of_the_function_are_silent_and_those_of_others_are_not():
     """In this thread only: a filter of all threads would swallow what others warn about."""
     import threading
@@ -346,7 +347,7 @@ def test_warnings_of_the_function_are_silent_and_those_of_others_are_not():
 
     def chatty(theta, X, y):
         entered.set()
-        told.wait(10.0)
+        told.wait(120.0)
         warnings.warn(f"patient {X[0, 0]}", stacklevel=1)
         np.mean(np.empty(0))
         return 0.1 * X / np.zeros(1)
@@ -356,7 +357,7 @@ def test_warnings_of_the_function_are_silent_and_those_of_others_are_not():
         warnings.simplefilter("always")
         worker = threading.Thread(target=lambda: rows_of(chatty, X, y).gradient(np.zeros(2), 1.0))
         worker.start()
-        assert entered.wait(10.0)
+        assert entered.wait(120.0)
         warnings.warn("of another thread", stacklevel=1)
         told.set()
         worker.join()

@@ -346,6 +346,7 @@ class SlowLedger(Ledger):
         return after
 
 
+@pytest.mark.serial
 def test_threads_cannot_overspend():
     ledger, successes = SlowLedger(GDP(1.0)), []
     barrier = threading.Barrier(8)
@@ -389,6 +390,7 @@ def test_copies_remember_and_cannot_spend(make):
     ledger.charge(0.1, "b")
 
 
+@pytest.mark.serial
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_cannot_spend_its_parents_budget():
@@ -403,6 +405,7 @@ def test_a_forked_child_cannot_spend_its_parents_budget():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+@pytest.mark.serial
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_while_another_thread_charges_does_not_hang():

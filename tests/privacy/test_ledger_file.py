@@ -547,6 +547,7 @@ def spender(path, name, size=0.0625):
     )
 
 
+@pytest.mark.serial
 def test_racing_processes_cannot_overspend(path):
     """256 charges fit; three processes fight for them."""
     processes = [spender(path, f"p{i}") for i in range(3)]
@@ -563,6 +564,7 @@ def test_racing_processes_cannot_overspend(path):
     assert len(ledger.entries) == 256
 
 
+@pytest.mark.serial
 def test_a_killed_process_refunds_nothing_it_was_granted(path):
     """SIGKILL in the middle of charging: every charge that returned is in the file."""
     for round_number in range(3):

@@ -41,6 +41,7 @@ def in_child(function):
     return b"".join(parts)
 
 
+@pytest.mark.serial
 @needs_fork
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_does_not_repeat_its_parents_noise():
@@ -52,6 +53,7 @@ def test_a_forked_child_does_not_repeat_its_parents_noise():
     assert len(children) == 8
 
 
+@pytest.mark.serial
 @needs_fork
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_the_kernel_wipes_the_buffer_of_a_child_even_if_the_process_id_does_not_betray_it():
@@ -106,6 +108,7 @@ def test_discarding_forgets_the_buffer():
     assert calls == [BUFFER_BYTES, BUFFER_BYTES]
 
 
+@pytest.mark.serial
 def test_threads_never_share_bytes():
     """Bytes used twice would give two equal runs of samples (two in a row: P < 1e-17 if not)."""
     noise = EntropyNoise()

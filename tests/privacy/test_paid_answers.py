@@ -95,6 +95,7 @@ def test_c48_a_copy_never_answers(make, asked):
         ask(paid)  # the original can, still
 
 
+@pytest.mark.serial
 @KINDS
 def test_c48_a_forked_child_never_answers(make):
     paid, ask = make()
@@ -122,6 +123,7 @@ class Slow(Counter):
         return found
 
 
+@pytest.mark.serial
 @KINDS
 def test_c48_threads_get_one_answer_together(make):
     paid, ask = make()

@@ -22,6 +22,8 @@ from dpfast.errors import BudgetExceeded
 from dpfast.kernels import acquisition, certificates, linalg, records, sampler
 from dpfast.models import LogCosh, Mallows, Objective
 
+pytestmark = pytest.mark.serial
+
 THREADS = 8
 gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
 
