@@ -1,4 +1,4 @@
-"""Copies what the pages include: the proofs, the stored results, the figures.
+"""Gathers what the pages include: the proofs, the stored results, the figures, the pictures.
 
 python docs/gather.py        before sphinx-build; `make docs` does both
 """
@@ -6,6 +6,7 @@ python docs/gather.py        before sphinx-build; `make docs` does both
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
 from pathlib import Path
 
@@ -48,3 +49,4 @@ def _by_number(path: Path) -> tuple[bool, int, str]:
 
 if __name__ == "__main__":
     gather()
+    runpy.run_path(str(DOCS / "pictures.py"), run_name="__main__")

@@ -1,1 +1,1 @@
-"""Compiled kernels and their plain NumPy twins."""
+"""Compiled kernels, and what compiles users' own losses for them."""
