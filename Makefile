@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 GENERATED := csrc/acquisition.c csrc/records.c csrc/linalg.c csrc/sampler.c csrc/certificates.c
 SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
-           $(filter-out $(GENERATED),$(wildcard csrc/*.pyx csrc/*.c csrc/*.h csrc/*/*.h))
+           $(filter-out $(GENERATED),$(wildcard csrc/*.pyx csrc/*.c csrc/*.h csrc/*/*.[ch] csrc/*/*.pxi))
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 

@@ -34,7 +34,7 @@ def extension(name: str, sources: list[str], depends: list[str]) -> Extension:
         f"dpfast.kernels.{name}",
         sources=[f"csrc/{source}" for source in sources],
         depends=[f"csrc/{header}" for header in depends],
-        include_dirs=["csrc", numpy.get_include()],
+        include_dirs=["csrc", "csrc/machine", numpy.get_include()],
         define_macros=MACROS,
         extra_compile_args=COMPILE_ARGS,
         extra_link_args=LINK_ARGS,
@@ -49,38 +49,27 @@ def headers(folder: str) -> list[str]:
 EXTENSIONS = [
     extension(
         "records",
-        ["records.pyx", "records_base.c", "records_avx2.c", "records_avx512.c", "pool.c"],
-        [
-            "records.h",
-            "vectors.h",
-            *headers("losses"),
-            *headers("records"),
-            "pool.h",
-            "isa.h",
-        ],
+        ["records.pyx", "records_base.c", "records_avx2.c", "records_avx512.c", "machine/pool.c"],
+        ["records.h", "vectors.h", *headers("losses"), *headers("records"), *headers("machine")],
     ),
-    extension("linalg", ["linalg.pyx"], []),
+    extension("linalg", ["linalg.pyx"], ["linalg/eigenvalues.pxi", "linalg/products.pxi"]),
     extension(
         "acquisition",
         [
             "acquisition.pyx",
-            "acquisition_base.c",
-            "acquisition_avx2.c",
-            "acquisition_avx512.c",
-            "minimiser.c",
+            "acquisition/acquisition_base.c",
+            "acquisition/acquisition_avx2.c",
+            "acquisition/acquisition_avx512.c",
+            "acquisition/minimiser.c",
         ],
-        [
-            "acquisition.h",
-            "acquisition_impl.h",
-            "vectors.h",
-            "covariances.h",
-            "dense.h",
-            "minimiser.h",
-            "isa.h",
-        ],
+        ["vectors.h", "machine/isa.h", *headers("acquisition")],
     ),
-    extension("sampler", ["sampler.pyx", "sampler_core.c"], ["sampler_core.h"]),
-    extension("certificates", ["certificates.pyx", "certificates_core.c"], ["certificates_core.h"]),
+    extension("sampler", ["sampler.pyx", "sampler/sampler_core.c"], headers("sampler")),
+    extension(
+        "certificates",
+        ["certificates.pyx", "certificates/certificates_core.c"],
+        headers("certificates"),
+    ),
 ]
 
 setup(

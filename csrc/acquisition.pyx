@@ -29,7 +29,7 @@ import numpy as np
 
 cnp.import_array()
 
-cdef extern from "acquisition.h" nogil:
+cdef extern from "acquisition/acquisition.h" nogil:
     ctypedef struct acquisition_model:
         size_t d, dp, m
         double *y

@@ -15,7 +15,7 @@ from dpfast.errors import InvalidInput
 
 cnp.import_array()
 
-cdef extern from "certificates_core.h" nogil:
+cdef extern from "certificates/certificates_core.h" nogil:
     ctypedef struct dpf_recursion:
         int kind
         double a

@@ -20,7 +20,7 @@ cnp.import_array()
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object o)
 
-cdef extern from "sampler_core.h":
+cdef extern from "sampler/sampler_core.h":
     ctypedef struct dpf_stream:
         unsigned char *buffer
         size_t position
@@ -233,23 +233,6 @@ cdef class ExactSampler:
             return 0
         self.erase()
         raise EntropyFailure(NOT_RANDOM)
-
-
-def scaled_floor(cnp.ndarray z not None, int bits):
-    """``floor(2**bits * z)`` as int64, for normals that were drawn in floating point."""
-    if cnp.PyArray_TYPE(z) != cnp.NPY_DOUBLE or not cnp.PyArray_IS_C_CONTIGUOUS(z):
-        raise InvalidInput("z must be a C-contiguous float64 array")
-    if bits < MIN_BITS or bits > MAX_BITS:
-        raise InvalidInput(f"bits must lie in [{MIN_BITS}, {MAX_BITS}]; received {bits}.")
-    cdef cnp.npy_intp length = cnp.PyArray_SIZE(z)
-    cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &length, cnp.NPY_INT64, 0)
-    cdef const double *source = <const double *>cnp.PyArray_DATA(z)
-    cdef int64_t *target = <int64_t *>cnp.PyArray_DATA(out)
-    cdef double factor = ldexp(1.0, bits)
-    cdef Py_ssize_t i
-    for i in range(length):
-        target[i] = <int64_t>floor(factor * source[i])
-    return out
 
 
 cdef cnp.ndarray as_doubles(object value, int n_dim):

@@ -227,7 +227,7 @@ def test_build_flags_keep_ieee_semantics_and_run_anywhere():
 
 @pytest.mark.parametrize(
     "path",
-    sorted((ROOT / "csrc").rglob("*.[ch]")) + sorted((ROOT / "csrc").rglob("*.pyx")),
+    sorted((ROOT / "csrc").rglob("*.[ch]")) + sorted((ROOT / "csrc").rglob("*.p[yx][xi]")),
     ids=str,
 )
 def test_sources_ask_for_no_unsafe_optimisation(path):

@@ -7,7 +7,6 @@ import pytest
 
 from bench.harness import compare, is_quick
 from dpfast.kernels import linalg
-from tests.twins import linalg as reference_linalg
 
 SIZES = [4, 10] if is_quick() else [2, 4, 5, 8, 10, 20, 50]
 
@@ -80,38 +79,5 @@ def test_sandwich(benchmark, p):
         reference=lambda: numpy_sandwich(bread, meat, 0.2),
         accuracy=largest_difference(
             linalg.sandwich(bread, meat, 0.2)[0], numpy_sandwich(bread, meat, 0.2)
-        ),
-    )
-
-
-@pytest.mark.parametrize("p", SIZES)
-def test_squared_distance(benchmark, p):
-    first, second = noisy_hessian(p), noisy_hessian(p)[::-1, ::-1].copy()
-    compare(
-        benchmark,
-        lambda: linalg.squared_distance(first, second),
-        case="squared distance",
-        p=p,
-        reference=lambda: reference_linalg.squared_distance(first, second),
-        accuracy=abs(
-            linalg.squared_distance(first, second)
-            / reference_linalg.squared_distance(first, second)
-            - 1.0
-        ),
-    )
-
-
-@pytest.mark.parametrize("p", SIZES)
-def test_intervals(benchmark, p):
-    center, covariance = np.linspace(-1.0, 1.0, p), noisy_hessian(p) @ noisy_hessian(p).T
-    compare(
-        benchmark,
-        lambda: linalg.intervals(center, covariance, 1.96),
-        case="intervals",
-        p=p,
-        reference=lambda: reference_linalg.intervals(center, covariance, 1.96),
-        accuracy=largest_difference(
-            linalg.intervals(center, covariance, 1.96),
-            reference_linalg.intervals(center, covariance, 1.96),
         ),
     )

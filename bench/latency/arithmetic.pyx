@@ -22,7 +22,7 @@ import numpy as np
 
 cnp.import_array()
 
-cdef extern from "sampler_core.h" nogil:
+cdef extern from "sampler/sampler_core.h" nogil:
     ctypedef struct dpf_stream:
         unsigned char *buffer
         size_t position

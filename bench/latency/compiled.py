@@ -28,7 +28,7 @@ root, here = {root!r}, {here!r}
 flags = ["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-g0"]
 extension = Extension(
     "arithmetic",
-    [here + "/arithmetic.pyx", root + "/csrc/sampler_core.c"],
+    [here + "/arithmetic.pyx", root + "/csrc/sampler/sampler_core.c"],
     include_dirs=[numpy.get_include(), root + "/csrc"],
     library_dirs=[numpy.get_include() + "/../../random/lib"],
     libraries=["npyrandom"],

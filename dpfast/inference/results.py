@@ -20,7 +20,6 @@ from dpfast.inference.hypotheses import (
     wald_test,
 )
 from dpfast.inference.sandwich import Covariance
-from dpfast.kernels.linalg import intervals
 
 __all__ = ["Fit"]
 
@@ -138,7 +137,9 @@ class Fit:
         The interval of a free scale is symmetric on the logarithm, so it is always positive.
         """
         width = half_width(coverage(level, alpha))
-        interval = intervals(self.params, self.cov_params(), width)
+        with np.errstate(invalid="ignore"):
+            half = width * np.sqrt(self.cov_params().diagonal())
+        interval = np.column_stack([self.params - half, self.params + half])
         if self._free_scale:
             with np.errstate(all="ignore"):
                 factor = np.exp(width * self.bse[-1] / self.params[-1])

@@ -11,13 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
-from dpfast.kernels.linalg import (
-    eigh,
-    floor_eigenvalues,
-    noise_after_steps,
-    sandwich,
-    weighted_mean,
-)
+from dpfast.kernels.linalg import eigh, floor_eigenvalues, noise_after_steps, sandwich
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 
 __all__ = [
@@ -207,8 +201,9 @@ def _pooled(hessians: list[Answer]) -> tuple[Matrix, float]:
     """
     last = hessians[0].noise_scale
     precisions = [(last / hessian.noise_scale) ** 2 for hessian in hessians]
-    pooled = weighted_mean([hessian.value for hessian in hessians], precisions)
-    return pooled, last / sum(precisions) ** 0.5
+    total = sum(precisions)
+    weighted = [p * hessian.value for p, hessian in zip(precisions, hessians, strict=True)]
+    return sum(weighted[1:], weighted[0]) / total, last / total**0.5
 
 
 def _along_eigenvectors(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels.linalg import capped_step, floored_step, squared_distance
+from dpfast.kernels.linalg import capped_step, floored_step
 from dpfast.models import Objective
 from dpfast.optimize.damping import AveragingTail, Situation, StepRule
 from dpfast.optimize.schedules import Geometric, Schedule
@@ -265,7 +265,7 @@ def _curvature_change(answers: list[JointAnswer], smallest: float) -> float:
         return 1.0
     previous, last = answers[-2].hessian, answers[-1].hessian
     p = last.value.shape[0]
-    total = squared_distance(last.value, previous.value)
+    total = float(((last.value - previous.value) ** 2).sum())
     noise_of_previous = previous.noise_scale**2 * p * (p + 1) / 2
     own_noise = last.noise_scale**2 * p * (p + 1) / 2
     return float(max(total - noise_of_previous, own_noise) ** 0.5 / smallest)

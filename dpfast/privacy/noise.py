@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels.sampler import ExactSampler, scaled_floor
+from dpfast.kernels.sampler import ExactSampler
 
 __all__ = [
     "SIMULATION",
@@ -119,7 +119,7 @@ class SeededNoise(NoiseSource):
         self._entropy = sequence.entropy
 
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
-        return scaled_floor(self._draw(size), bits)
+        return np.floor(self._draw(size) * 2.0**bits).astype(np.int64)
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
         success = -math.expm1(-numerator / denominator)

@@ -30,29 +30,6 @@ def positive_definite(p: int, seed: int) -> np.ndarray:
     return factor.T @ factor / len(factor)
 
 
-# --- the orthonormal basis -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("p", SIZES)
-def test_basis_matches_twin_and_is_an_isometry(p):
-    z = np.random.default_rng(p).normal(size=p * (p + 1) // 2)
-    matrix = linalg.symmetric_from_basis(z, p)
-    assert np.array_equal(matrix, matrix.T)
-    np.testing.assert_allclose(matrix, reference.symmetric_from_basis(z, p), rtol=1e-15)
-    assert np.linalg.norm(matrix) == pytest.approx(np.linalg.norm(z), rel=1e-14)
-    back = linalg.basis_from_symmetric(matrix)
-    np.testing.assert_allclose(back, z, rtol=4e-16)
-    np.testing.assert_allclose(back, reference.basis_from_symmetric(matrix), rtol=1e-14)
-
-
-def test_basis_order_is_the_documented_one():
-    root = np.sqrt(2.0)
-    expected = [[1, 2 / root, 3 / root], [2 / root, 4, 5 / root], [3 / root, 5 / root, 6]]
-    np.testing.assert_allclose(
-        linalg.symmetric_from_basis([1, 2, 3, 4, 5, 6], 3), expected, rtol=1e-15
-    )
-
-
 # --- eigenvalues -----------------------------------------------------------------------------
 
 
@@ -231,36 +208,6 @@ def test_noise_after_one_step_is_that_of_its_gradient():
     np.testing.assert_allclose(found, 1.44 * inverse @ inverse, rtol=1e-12)
 
 
-@pytest.mark.parametrize("p", [1, 5, 20])
-@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.3], [2.0, 0.0, 7.0]])
-def test_weighted_mean_matches_twin(p, weights):
-    matrices = [random_symmetric(p, seed=k) for k in range(len(weights))]
-    found = linalg.weighted_mean(matrices, weights)
-    expected = reference.weighted_mean(matrices, weights)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
-    assert np.array_equal(linalg.weighted_mean(matrices[:1], [1.0]), matrices[0])
-
-
-@pytest.mark.parametrize("p", SIZES)
-def test_squared_distance_matches_twin(p):
-    A, B = random_symmetric(p, seed=500 + p), random_symmetric(p, seed=600 + p)
-    found, expected = linalg.squared_distance(A, B), reference.squared_distance(A, B)
-    assert found == pytest.approx(expected, rel=1e-12)
-    assert linalg.squared_distance(A, A) == 0.0
-    A[0, p - 1] = np.nan
-    assert np.isnan(linalg.squared_distance(A, B))
-
-
-@pytest.mark.parametrize("p", SIZES)
-def test_intervals_match_twin(p):
-    center, covariance = np.linspace(-1.0, 2.0, p), positive_definite(p, seed=p)
-    covariance[0, 0] = -1.0  # NaN, without a warning
-    found = linalg.intervals(center, covariance, 1.96)
-    np.testing.assert_allclose(found, reference.intervals(center, covariance, 1.96), rtol=1e-15)
-    assert np.isnan(found[0]).all()
-    assert np.isfinite(found[1:]).all()
-
-
 @pytest.mark.parametrize("p", SIZES)
 def test_sandwich_matches_twin(p):
     bread = random_symmetric(p, seed=300 + p)
@@ -359,16 +306,8 @@ def test_infinity_in_one_triangle_only_is_noticed():
             ValueError,
             r"step_sizes must have shape \(1,\)",
         ),
-        (lambda: linalg.weighted_mean([], []), ValueError, "at least one"),
-        (lambda: linalg.weighted_mean([np.eye(2), np.eye(3)], [1, 1]), ValueError, r"\(2, 2\)"),
-        (lambda: linalg.weighted_mean([np.eye(2)], [1.0, 1.0]), ValueError, r"\(1,\)"),
-        (lambda: linalg.intervals(np.ones(3), np.eye(2), 1.0), ValueError, r"\(2,\)"),
-        (lambda: linalg.squared_distance(np.eye(2), np.eye(3)), ValueError, r"\(2, 2\)"),
         (lambda: linalg.sandwich(np.eye(2), np.eye(3), 1.0), ValueError, r"\(2, 2\)"),
         (lambda: linalg.sandwich(np.eye(2), np.eye(2), 0.0), ValueError, "positive"),
-        (lambda: linalg.symmetric_from_basis(np.ones(4), 2), ValueError, r"\(3,\)"),
-        (lambda: linalg.symmetric_from_basis(np.ones(0), 0), ValueError, "at least 1"),
-        (lambda: linalg.basis_from_symmetric(np.ones((2, 3))), ValueError, "square"),
     ],
 )
 def test_bad_arguments_are_named(call, error, words):
@@ -407,8 +346,6 @@ def test_arguments_are_not_written_to():
     linalg.floored_step(matrix, g, 0.1)
     linalg.capped_step(g, g, 0.6, 0.1)
     linalg.noise_after_steps([matrix], [matrix], [0.5], [1.0], [1.0])
-    linalg.weighted_mean([matrix, matrix], [1.0, 2.0])
-    linalg.squared_distance(matrix, matrix)
     linalg.sandwich(matrix, matrix, 0.1)
     assert np.array_equal(matrix, before)
     assert np.array_equal(g, g_before)

@@ -64,7 +64,7 @@ DISPATCH_H = "csrc/losses/dispatch.h"
 GUARDS_H = "csrc/records/guards.h"
 WEIGHTS_H = "csrc/records/weights.h"
 DRIVER = "csrc/records_base.c"
-SAMPLER = "csrc/sampler_core.c"
+SAMPLER = "csrc/sampler/sampler_core.c"
 
 MECHANISM_TESTS = ("tests/privacy/test_mechanisms.py",)
 GRID_TEST = ("tests/privacy/test_mechanisms.py::test_every_released_number_lies_on_its_grid",)
@@ -1566,7 +1566,7 @@ ONE_PARAMETER = (
     plant(
         "recursion-table-too-low",
         "a step of the certificate's table is that at its node, below those before it",
-        "csrc/certificates_core.c",
+        "csrc/certificates/certificates_core.c",
         TABLE_TESTS,
         "double low = j ? b[j - 1] : b[0] - eta;",
         "double low = b[j] * growth * growth;",
@@ -1574,7 +1574,7 @@ ONE_PARAMETER = (
     plant(
         "recursion-forgets-the-solver",
         "the table takes eigenvalues as exact",
-        "csrc/certificates_core.c",
+        "csrc/certificates/certificates_core.c",
         TABLE_TESTS,
         "D[j] = step_above(r, low, high) * (1.0 + HEIGHT_MARGIN) + 2.0 * eta",
         "D[j] = step_above(r, low, high) * (1.0 + HEIGHT_MARGIN) + 0.0 * eta",

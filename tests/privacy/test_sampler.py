@@ -17,7 +17,8 @@ import pytest
 from scipy import special, stats
 
 from dpfast.errors import EntropyFailure, InvalidInput
-from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler, scaled_floor
+from dpfast.kernels.sampler import BUFFER_BYTES, ExactSampler
+from dpfast.privacy.noise import SeededNoise
 
 # ---- the twin -----------------------------------------------------------------------------------
 
@@ -440,8 +441,7 @@ def test_bad_arguments_of_discrete_laplace(s, t):
         ExactSampler(os.urandom).discrete_laplace(1, s, t)
 
 
-def test_scaled_floor_rounds_down():
-    z = np.array([0.0, -0.0, 1.0, -1.0, 0.75, -0.75, 1e-300, -1e-300, 5.5])
-    assert scaled_floor(z, 1).tolist() == [0, 0, 2, -2, 1, -2, 0, -1, 11]
-    with pytest.raises(InvalidInput):
-        scaled_floor(np.zeros(4, dtype=np.float32), 20)
+def test_normals_of_a_seed_are_rounded_down():
+    z = np.random.default_rng(3).standard_normal(1000)
+    expected = [math.floor(4.0 * value) for value in z]
+    assert SeededNoise(3).normals(1000, 2).tolist() == expected

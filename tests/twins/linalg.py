@@ -29,17 +29,6 @@ def orthonormal_basis(p: int) -> Array:
     return np.array(basis)
 
 
-def symmetric_from_basis(z: ArrayLike, p: int) -> Array:
-    """Sum of coordinate times basis matrix."""
-    return np.asarray(np.tensordot(np.asarray(z, dtype=np.float64), orthonormal_basis(p), axes=1))
-
-
-def basis_from_symmetric(A: ArrayLike) -> Array:
-    """Inner product with every basis matrix."""
-    matrix = np.asarray(A, dtype=np.float64)
-    return np.asarray(np.einsum("kij,ij->k", orthonormal_basis(len(matrix)), matrix))
-
-
 def eigh(A: ArrayLike) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors as columns; NaN for a non-finite matrix."""
     matrix = np.asarray(A, dtype=np.float64)
@@ -118,23 +107,6 @@ def noise_after_steps(
         errors = np.hstack([kept, *shaken, eta * s * P])
         errors = np.asarray(np.linalg.cholesky(errors @ errors.T), dtype=np.float64)
     return np.asarray(errors @ errors.T)
-
-
-def weighted_mean(matrices: Sequence[ArrayLike], weights: ArrayLike) -> Array:
-    """Of stacked matrices."""
-    return np.asarray(np.average(np.asarray(matrices), axis=0, weights=np.asarray(weights)))
-
-
-def squared_distance(A: ArrayLike, B: ArrayLike) -> float:
-    """A norm, squared."""
-    return float(np.linalg.norm(np.asarray(A) - np.asarray(B)) ** 2)
-
-
-def intervals(center: ArrayLike, covariance: ArrayLike, width: float) -> Array:
-    """One column at a time."""
-    with np.errstate(invalid="ignore"):
-        half = width * np.sqrt(np.diag(covariance))
-    return np.column_stack([np.asarray(center) - half, np.asarray(center) + half])
 
 
 def sandwich(H: ArrayLike, Q: ArrayLike, floor_h: float) -> tuple[Array, int, int]:

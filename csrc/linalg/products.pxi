@@ -1,0 +1,90 @@
+# Products and solves of small symmetric matrices: loops, BLAS beyond; part of linalg.pyx.
+
+cdef void _sum_of_squares(double *rows, Py_ssize_t p, double *out) noexcept nogil:
+    """out = sum_k rows[k] rows[k]', exactly symmetric."""
+    cdef Py_ssize_t i, j, k
+    cdef double factor, one = 1.0, zero = 0.0
+    cdef int n = <int> p
+    if p <= LOOP_MAX_P:
+        memset(out, 0, p * p * sizeof(double))
+        for k in range(p):
+            for i in range(p):
+                factor = rows[k * p + i]
+                for j in range(i, p):
+                    out[i * p + j] += factor * rows[k * p + j]
+    else:
+        # Column-major: the columns of B are our rows; its lower triangle is our upper one.
+        dsyrk(b"L", b"N", &n, &n, &one, rows, &n, &zero, out, &n)
+    for i in range(p):
+        for j in range(i + 1, p):
+            out[j * p + i] = out[i * p + j]
+
+
+cdef void _product(const double *A, const double *B, Py_ssize_t p, double *out) noexcept nogil:
+    """out = A B."""
+    cdef Py_ssize_t i, j, k
+    cdef double factor, one = 1.0, zero = 0.0
+    cdef int n = <int> p
+    if p <= LOOP_MAX_P:
+        memset(out, 0, p * p * sizeof(double))
+        for i in range(p):
+            for k in range(p):
+                factor = A[i * p + k]
+                for j in range(p):
+                    out[i * p + j] += factor * B[k * p + j]
+    else:
+        # In the column-major eyes of BLAS all three are transposed: out' = B' A'.
+        dgemm(b"N", b"N", &n, &n, &n, &one, <double *> B, &n, <double *> A, &n, &zero, out, &n)
+
+
+cdef void _congruence(const double *A, const double *S, Py_ssize_t p, double *scratch,
+                      double *out) noexcept nogil:
+    """out = A S A' for a symmetric S, exactly symmetric; `scratch` has room for p*p numbers.
+
+    `out` may be `S`.
+    """
+    cdef Py_ssize_t i, j, k
+    cdef double total, one = 1.0, zero = 0.0
+    cdef int n = <int> p
+    _product(A, S, p, scratch)
+    if p <= LOOP_MAX_P:
+        for i in range(p):
+            for j in range(i, p):
+                total = 0.0
+                for k in range(p):
+                    total += scratch[i * p + k] * A[j * p + k]
+                out[i * p + j] = total
+    else:
+        dgemm(b"T", b"N", &n, &n, &n, &one, <double *> A, &n, scratch, &n, &zero, out, &n)
+    for i in range(p):
+        for j in range(i + 1, p):
+            out[j * p + i] = out[i * p + j]
+
+
+cdef Py_ssize_t _count_floored(const double *values, Py_ssize_t p, double floor) noexcept nogil:
+    """How many eigenvalues are not at least `floor`; NaN counts."""
+    cdef Py_ssize_t i, count = 0
+    for i in range(p):
+        if not values[i] >= floor:
+            count += 1
+    return count
+
+
+cdef inline double _floored(double value, double floor) noexcept nogil:
+    """max(value, floor), NaN kept."""
+    return floor if value < floor else value
+
+
+cdef void _solve(const double *vectors, const double *values, const double *b, Py_ssize_t p,
+                 double *x) noexcept nogil:
+    """x = sum_k v_k (v_k'b) / values[k], the eigenvectors in rows."""
+    cdef Py_ssize_t i, k
+    cdef double coefficient
+    memset(x, 0, p * sizeof(double))
+    for k in range(p):
+        coefficient = 0.0
+        for i in range(p):
+            coefficient += vectors[k * p + i] * b[i]
+        coefficient /= values[k]
+        for i in range(p):
+            x[i] += coefficient * vectors[k * p + i]
