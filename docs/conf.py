@@ -26,3 +26,12 @@ napoleon_use_ivar = True
 napoleon_custom_sections = [("Privacy", "notes_style")]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+
+
+def setup(app):
+    """Methods that scikit-learn adds to our classes refer to pages of its own documentation."""
+    app.connect("autodoc-skip-member", _skip_what_scikit_learn_adds)
+
+
+def _skip_what_scikit_learn_adds(app, what, name, member, skip, options):
+    return skip or (getattr(member, "__module__", None) or "").startswith("sklearn.")
