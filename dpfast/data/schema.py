@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import real_number
 from dpfast.data.coding import Coding, Design, Encoded, Factor, Main
-from dpfast.data.columns import column, column_names, labels, numbers
+from dpfast.data.columns import column_names, labels, numbers
 from dpfast.errors import InvalidInput, described
 
 __all__ = ["Binary", "Categorical", "Design", "Numeric", "Schema"]
 
 Array = NDArray[np.float64]
+
+LARGEST = float(np.finfo(float).max)
 
 
 class Column:
@@ -48,6 +50,14 @@ class Column:
         raise NotImplementedError
 
 
+def _check_text(declared: Any, *names: str) -> None:
+    for name in names:
+        if not isinstance(getattr(declared, name), str):
+            raise InvalidInput(
+                f"{name} must be text; received {described(getattr(declared, name))}."
+            )
+
+
 @dataclass(frozen=True)
 class Numeric(Column):
     """A number in a declared range.
@@ -64,6 +74,8 @@ class Numeric(Column):
         its length, which puts it in [-1, 1].
     units : str
         For people: "years", "dollars a week".
+    source : str
+        For people: who declared the range, and from what.
     """
 
     low: float
@@ -71,6 +83,7 @@ class Numeric(Column):
     centre: float | None = None
     unit: float | None = None
     units: str = ""
+    source: str = field(default="", kw_only=True)
     kind: ClassVar[str] = "numeric"
 
     def __post_init__(self) -> None:
@@ -80,8 +93,10 @@ class Numeric(Column):
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise InvalidInput(f"{name} must be a number; received {described(value)}.")
-            if not math.isfinite(value):
-                raise InvalidInput(f"{name} must be finite; received {described(value)}.")
+            if not abs(value) <= LARGEST:
+                raise InvalidInput(
+                    f"{name} must be finite, in float64; received {described(value)}."
+                )
         if not self.low < self.high:
             raise InvalidInput(
                 f"low must be below high; received low={described(self.low)}, "
@@ -89,6 +104,14 @@ class Numeric(Column):
             )
         if self.unit is not None and not self.unit > 0.0:
             raise InvalidInput(f"unit must be positive; received {described(self.unit)}.")
+        _check_text(self, "units", "source")
+        ends = self.scaled(np.array([self.low, self.high], dtype=float))
+        if not (0.0 < self.spread < math.inf and np.isfinite(ends).all()):
+            raise InvalidInput(
+                f"the range from low={described(self.low)} to high={described(self.high)} cannot "
+                "be coded: its length, or what it is divided by, leaves float64. Declare the "
+                "column in other units, or pass another centre and unit."
+            )
 
     @property
     def location(self) -> float:
@@ -102,7 +125,7 @@ class Numeric(Column):
         """Clip and scale; what is not finite stays NaN."""
         with np.errstate(all="ignore"):
             clipped = np.where(np.isfinite(x), np.clip(x, self.low, self.high), np.nan)
-        return np.asarray((clipped - self.location) / self.spread)
+            return np.asarray((clipped - self.location) / self.spread)
 
     def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
         bounds = self.scaled(np.array([self.low, self.high], dtype=float))
@@ -113,6 +136,10 @@ class Numeric(Column):
 class Categorical(Column):
     """One of a declared list of levels, coded as one indicator per level but the reference.
 
+    A cell is a level if it is spelled like it, or else, if that leaves no choice, like it but for
+    spaces around it and the case of its letters.  An empty cell and a missing one are the same:
+    the level ``""`` if it is declared.
+
     Parameters
     ----------
     levels : sequence of str or int
@@ -122,11 +149,14 @@ class Categorical(Column):
     other : str or int, optional
         The level that values outside the list (missing ones included) belong to.  Without it
         their record contributes exactly zero.
+    source : str
+        For people: who declared the levels, and from what.
     """
 
     levels: tuple[Any, ...]
     reference: Any = None
     other: Any = None
+    source: str = field(default="", kw_only=True)
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
@@ -134,12 +164,13 @@ class Categorical(Column):
         if isinstance(levels, str) or not isinstance(levels, Sequence):
             raise InvalidInput(f"levels must be a list of labels; received {described(levels)}.")
         object.__setattr__(self, "levels", tuple(levels))
+        if not all(isinstance(level, (str, int, bool)) for level in levels):
+            raise InvalidInput(f"levels must be strings or integers; received {described(levels)}.")
         if len(set(levels)) != len(levels) or len(levels) < 2:
             raise InvalidInput(
                 f"levels must be at least two different labels; received {described(levels)}."
             )
-        if not all(isinstance(level, (str, int, bool)) for level in levels):
-            raise InvalidInput(f"levels must be strings or integers; received {described(levels)}.")
+        _check_text(self, "source")
         if self.reference is None:
             object.__setattr__(self, "reference", self.levels[0])
         for name in ("reference", "other"):
@@ -164,22 +195,42 @@ class Categorical(Column):
         """Position of each value among the levels, -1 for those outside."""
         _check_type(values, self.levels, name)
         outside = -1 if self.other is None else self.levels.index(self.other)
-        known = {level: code for code, level in enumerate(self.levels)}
-        for code, level in enumerate(self.levels):  # 1 stands for "1", and "1" for 1
-            for same in _other_kinds(level):
-                known.setdefault(same, code)
+        spellings = Spellings(self.levels, outside)
         found, positions = labels(values, name)
-        table = np.array([*[_known(known, label, outside) for label in found], outside])
+        table = np.array([*map(spellings.code, found), spellings.code(None)])
         return table[positions]  # -1, a missing label, is the last
 
 
-def _known(known: dict[Any, int], label: Any, outside: int) -> int:
-    try:
-        if isinstance(label, bytes):  # as files keep text that they do not call text
-            label = label.decode()
-        return known.get(label, outside)
-    except Exception:  # not hashable, or not to be compared: not a level
-        return outside
+class Spellings:
+    """Which level a label stands for."""
+
+    def __init__(self, levels: tuple[Any, ...], outside: int) -> None:
+        self._outside = outside
+        self._exact = {level: code for code, level in enumerate(levels)}
+        for code, level in enumerate(levels):  # 1 stands for "1", and "1" for 1
+            for same in _other_kinds(level):
+                self._exact.setdefault(same, code)
+        alike: dict[str, set[int]] = {}
+        for label, code in self._exact.items():
+            if isinstance(label, str):
+                alike.setdefault(label.strip().casefold(), set()).add(code)
+        self._alike = {label: min(codes) for label, codes in alike.items() if len(codes) == 1}
+
+    def code(self, label: Any) -> int:
+        """Position of the level; that of the empty label for a missing one."""
+        try:
+            if label is None or type(label).__name__ in ("NAType", "NaTType") or label != label:
+                label = ""
+            if isinstance(label, bytes):  # as files keep text that they do not call text
+                label = label.decode()
+            if label in self._exact or not isinstance(label, str):
+                return self._exact.get(label, self._outside)
+            label = label.strip()
+            if label in self._exact:
+                return self._exact[label]
+            return self._alike.get(label.casefold(), self._outside)
+        except Exception:  # not hashable, or not to be compared: not a level
+            return self._outside
 
 
 def _other_kinds(level: Any) -> tuple[Any, ...]:
@@ -214,10 +265,17 @@ class Binary(Column):
         The value coded as 1.
     negative : str, int or bool
         The value coded as 0.  Anything else is missing: its record contributes exactly zero.
+    source : str
+        For people: who declared the values, and from what.
+
+    See Also
+    --------
+    Categorical : which cells are taken for a declared value.
     """
 
     positive: Any
     negative: Any
+    source: str = field(default="", kw_only=True)
     kind: ClassVar[str] = "binary"
 
     def __post_init__(self) -> None:
@@ -233,6 +291,7 @@ class Binary(Column):
                 "positive and negative must differ; received "
                 f"{described(self.positive, text=True)} for both."
             )
+        _check_text(self, "source")
 
     def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
         codes = Categorical((self.negative, self.positive)).codes(values, name)
@@ -370,19 +429,24 @@ class Schema:
     def draft(public_sample: Any) -> Schema:
         """Guess a schema from a **public** sample, to be read and corrected by a person.
 
-        Numbers get a rounded range a quarter wider than the sample's, few distinct labels become
-        levels with ``other``.  Never draft from the private data: every bound would leak.
+        Numbers get a rounded range a quarter wider than the sample's; 0 and 1, true and false, yes
+        and no become binary.  Labels that several rows share become levels, with ``other`` for the
+        rest; a column without such labels (free text, identifiers) is left out, and so is one that
+        has no values or is of a type that cannot be declared.  Never draft from the private data:
+        every bound would leak.
 
         Parameters
         ----------
         public_sample : table
+
+        Raises
+        ------
+        InvalidInput
+            If no column is left.
         """
-        return Schema(
-            {
-                name: _draft(column(public_sample, name), name)
-                for name in column_names(public_sample)
-            }
-        )
+        from dpfast.data.files.sample import drafted
+
+        return drafted(public_sample)[0]
 
     @staticmethod
     def from_toml(source: Any) -> Schema:
@@ -396,36 +460,3 @@ class Schema:
         from dpfast.data.files.schema_file import write
 
         return write(self)
-
-
-def _draft(values: Any, name: str) -> Column:
-    x = _as_numbers(values, name)
-    if x is None:
-        known = {label for label in labels(values, name)[0] if isinstance(label, (str, int))}
-        found = sorted(map(str, known))
-        if "other" not in found:
-            found.append("other")
-        return Categorical(tuple(found if len(found) > 1 else [*found, "no"]), other="other")
-    x = x[np.isfinite(x)]
-    if len(x) == 0:
-        return Numeric(-1.0, 1.0)
-    low, high = float(x.min()), float(x.max())
-    margin = 0.25 * (high - low) or max(1.0, abs(high))
-    step = 10.0 ** math.floor(math.log10(margin))
-    low = math.floor((low - margin) / step) * step if low < 0.0 or low > margin else 0.0
-    high = math.ceil((high + margin) / step) * step
-    return Numeric(float(f"{low:.12g}"), float(f"{high:.12g}"))
-
-
-def _as_numbers(values: Any, name: str) -> Array | None:
-    """The numbers of a public column; None if it is one of labels."""
-    try:
-        x = numbers(values, name)
-    except InvalidInput:
-        return None
-    # a list of labels is one of Python objects, without a type that says so
-    return x if np.isfinite(x).any() or not any(map(_is_text, labels(values, name)[0])) else None
-
-
-def _is_text(label: Any) -> bool:
-    return isinstance(label, str)

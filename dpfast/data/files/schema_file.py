@@ -16,9 +16,9 @@ __all__ = ["read", "write"]
 
 #: Keys of each kind of column; the first ones are required.
 KEYS = {
-    "numeric": (("low", "high"), ("centre", "unit", "units")),
-    "categorical": (("levels",), ("reference", "other")),
-    "binary": (("positive", "negative"), ()),
+    "numeric": (("low", "high"), ("centre", "unit", "units", "source")),
+    "categorical": (("levels",), ("reference", "other", "source")),
+    "binary": (("positive", "negative"), ("source",)),
 }
 
 
@@ -26,16 +26,20 @@ def read(source: Any) -> Schema:
     """A schema from a path or from TOML text."""
     from dpfast.data.schema import Schema
 
-    text = source
-    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source):
-        path = Path(source)
-        if not path.is_file():
-            raise InvalidInput(f"there is no schema file {str(path)!r}.")
-        text = path.read_text(encoding="utf-8")
+    if isinstance(source, str) and "\n" in source:
+        text = source
+    elif isinstance(source, (str, Path)):
+        text = _content(Path(source))
+    else:
+        raise InvalidInput(
+            f"a schema is read from a path or from TOML text; received {described(source)}."
+        )
     try:
-        table = tomllib.loads(text)
+        table = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"the schema is not valid TOML: {error}.") from error
+    except (RecursionError, ValueError):  # nested too deeply; an integer of too many digits
+        raise InvalidInput("the schema cannot be read: it holds what no schema needs.") from None
     columns = table.get("columns")
     if not isinstance(columns, dict) or set(table) != {"columns"}:
         raise InvalidInput(
@@ -45,11 +49,24 @@ def read(source: Any) -> Schema:
     return Schema({name: _column(name, entry) for name, entry in columns.items()})
 
 
+def _content(path: Path) -> str:
+    if not path.is_file():
+        raise InvalidInput(f"there is no schema file {str(path)!r}.")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"the schema file {str(path)!r} is not UTF-8 text.") from None
+    except OSError as error:
+        raise InvalidInput(
+            f"the schema file {str(path)!r} cannot be read ({error.strerror})."
+        ) from None
+
+
 def _column(name: str, entry: Any) -> Column:
     from dpfast.data import schema
 
     kind = entry.get("kind") if isinstance(entry, dict) else None
-    if kind not in KEYS:
+    if not isinstance(kind, str) or kind not in KEYS:
         raise InvalidInput(
             f"column {described(name, text=True)}: kind must be one of {list(KEYS)}; received "
             f"{described(kind, text=True)}."
@@ -63,7 +80,10 @@ def _column(name: str, entry: Any) -> Column:
         )
     values = {key: entry[key] for key in given}
     kinds = {"numeric": schema.Numeric, "categorical": schema.Categorical, "binary": schema.Binary}
-    return kinds[kind](**values)
+    try:
+        return kinds[kind](**values)
+    except InvalidInput as error:
+        raise InvalidInput(f"column {described(name, text=True)}: {error}") from error
 
 
 def write(schema: Schema) -> str:
@@ -71,11 +91,17 @@ def write(schema: Schema) -> str:
     parts = []
     for name, declared in schema.columns.items():
         required, optional = KEYS[declared.kind]
-        lines = [f"[columns.{json.dumps(name, ensure_ascii=False)}]", f'kind = "{declared.kind}"']
-        for key in (*required, *optional):
-            value = getattr(declared, key)
-            if value is not None and value != "":
-                lines.append(f"{key} = {_value(value)}")
+        try:
+            lines = [f"[columns.{_value(name)}]", f'kind = "{declared.kind}"']
+            for key in (*required, *optional):
+                value = getattr(declared, key)
+                if value is not None and (value != "" or key not in ("units", "source")):
+                    lines.append(f"{key} = {_value(value)}")
+        except UnicodeEncodeError:
+            raise InvalidInput(
+                f"the name of column {name!a}, or a text it is declared with, is no Unicode text "
+                "and cannot be written to a file. Rename it."
+            ) from None
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
@@ -84,7 +110,8 @@ def _value(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_value(item) for item in value)}]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        value.encode()  # half of a surrogate pair is not Unicode
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value)
+    return repr(float(value) if isinstance(value, float) else int(value))

@@ -7,50 +7,98 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Container
+import io
+import zlib
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.columns import kept_encoded
-from dpfast.data.schema import Binary, Categorical, Column, Numeric, Schema
-from dpfast.errors import InvalidInput
+from dpfast.data.schema import Column, Numeric, Schema
+from dpfast.errors import InvalidInput, described
 
-__all__ = ["csv_cells", "read_table"]
+__all__ = ["csv_cells", "read_table", "unreadable"]
+
+#: What may stand between the cells of a CSV file, if nobody says.
+DELIMITERS = ",;\t|"
+
+#: Lines between two reports of progress.
+LINES = 1 << 15
+
+Progress = Callable[[int, int], None]
 
 
-def read_table(path: Any, schema: Schema, delimiter: str = ",") -> Any:
+def read_table(
+    path: Any, schema: Schema, delimiter: str | None = None, progress: Progress | None = None
+) -> Any:
     """Read the columns a schema declares.
 
     Parameters
     ----------
     path : path
-        ``.csv``, ``.csv.gz``, ``.parquet``, ``.feather``/``.arrow`` or ``.npz``.
+        ``.csv``, ``.csv.gz``, ``.parquet``, ``.feather``/``.arrow`` or ``.npz``.  A CSV file is
+        UTF-8 text whose first row names the columns.  Each line after it is one record, whatever
+        quotes are in it: a cell cannot go on in the next line.
     schema : Schema
-    delimiter : str
-        Of a CSV file, whose first row names the columns.
+    delimiter : str, optional
+        Of a CSV file; by default the one among comma, semicolon, tab and bar that finds most of
+        the declared columns in the first row.
+    progress : callable, optional
+        Called as ``progress(done, total)`` with bytes of a CSV file.
 
     Returns
     -------
     mapping of str to ndarray, or an Arrow table
+
+    Raises
+    ------
+    InvalidInput
+        For a file that is absent, damaged or of an unknown kind, and for a first row that names a
+        declared column twice.  Never because of a cell.
+
+    Privacy
+    -------
+    Nothing is spent, and how a record is read depends on its own line alone.  The first row of a
+    CSV file is public; delimiters are looked for there and nowhere else.
     """
     path = Path(path)
+    if not isinstance(schema, Schema):
+        raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
     if not path.is_file():
         raise InvalidInput(f"there is no data file {str(path)!r}.")
     kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-    if kind in (".csv", ".csv.gz"):
-        return _read_csv(path, schema, delimiter)
-    if kind == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files if name in schema.columns}
-    if kind in (".parquet", ".feather", ".arrow"):
-        return _read_arrow(path, schema, kind)
-    raise InvalidInput(
-        f"the data file {str(path)!r} has an unknown kind; allowed are .csv, .csv.gz, .parquet, "
-        ".feather, .arrow and .npz."
+    if kind in (".csv", ".csv.gz") or path.name.endswith((".csv", ".csv.gz")):
+        cells = csv_cells(path, delimiter, schema.columns, progress)
+        return {name: _parsed(column, schema[name]) for name, column in cells.items()}
+    if kind not in (".npz", ".parquet", ".feather", ".arrow"):
+        raise InvalidInput(
+            f"the data file {str(path)!r} has an unknown kind; allowed are .csv, .csv.gz, "
+            ".parquet, .feather, .arrow and .npz."
+        )
+    try:
+        return _read_npz(path, schema) if kind == ".npz" else _read_arrow(path, schema, kind)
+    except (ImportError, InvalidInput):
+        raise
+    except Exception:
+        pass  # raised below without its context, which may quote a cell
+    raise unreadable(path)
+
+
+def unreadable(path: Path) -> InvalidInput:
+    """What is raised for a file that is not what its name says."""
+    return InvalidInput(
+        f"the file {str(path)!r} cannot be read: it may not be accessed, is damaged, or is not "
+        "what the end of its name says."
     )
+
+
+def _read_npz(path: Path, schema: Schema) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files if name in schema.columns}
 
 
 def _read_arrow(path: Path, schema: Schema, kind: str) -> Any:
@@ -60,41 +108,125 @@ def _read_arrow(path: Path, schema: Schema, kind: str) -> Any:
         raise ImportError(
             "Parquet and Arrow files need pyarrow: pip install 'dpfast[tables]'."
         ) from error
-    if kind == ".parquet":
-        found = parquet.read_schema(path)
-        wanted = [name for name in found.names if name in schema.columns]
-        return parquet.read_table(path, columns=wanted, read_dictionary=kept_encoded(found))
-    return feather.read_table(path)
+    if kind != ".parquet":
+        return feather.read_table(path)
+    found = parquet.read_schema(path)
+    wanted = [name for name in found.names if name in schema.columns]
+    _refuse_repeated(wanted, path)
+    return parquet.read_table(path, columns=wanted, read_dictionary=kept_encoded(found))
 
 
-def _read_csv(path: Path, schema: Schema, delimiter: str) -> dict[str, NDArray[Any]]:
-    cells = csv_cells(path, delimiter, schema.columns)
-    return {name: _parsed(column, schema[name]) for name, column in cells.items()}
+def _refuse_repeated(names: list[str], path: Path) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(
+                f"the file {str(path)!r} has {names.count(name)} columns named "
+                f"{described(name, text=True)}. Give them different names."
+            )
 
 
 def csv_cells(
-    path: Path, delimiter: str = ",", wanted: Container[str] | None = None
+    path: Path,
+    delimiter: str | None = None,
+    wanted: Container[str] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, list[str]]:
     """Cells of the wanted columns (default: all) of a CSV file; missing ones are empty.
 
     A line is a record, whatever is in it: each is parsed by itself, so that a quote that is not
     closed, or a cell that is too long, spoils its own record and no other.
     """
-    text: dict[str, Any] = {"encoding": "utf-8", "errors": "replace", "newline": "\n"}
-    with gzip.open(path, "rt", **text) if path.suffix == ".gz" else path.open(**text) as file:
-        first = next(file, None)
-        if first is None:
-            raise InvalidInput(
-                f"the data file {str(path)!r} is empty; its first row must name the columns."
-            )
-        header = _row(first, delimiter)
-        chosen = [(i, name) for i, name in enumerate(header) if wanted is None or name in wanted]
-        cells: list[list[str]] = [[] for _ in chosen]
-        for line in file:
-            row = _row(line, delimiter)
-            for (i, _), column in zip(chosen, cells, strict=True):
-                column.append(row[i] if i < len(row) else "")
+    if delimiter is not None and (
+        not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0 '
+    ):
+        raise InvalidInput(
+            "a delimiter must be a single character, and neither a quote, a space nor the end of "
+            f"a line; received {described(delimiter, text=True)}."
+        )
+    try:
+        with _opened(path) as (file, raw):
+            return _cells(path, file, raw, delimiter, wanted, progress)
+    except (InvalidInput, KeyboardInterrupt):
+        raise
+    except (OSError, EOFError, zlib.error):
+        pass
+    raise unreadable(path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[TextIO, BinaryIO]]:
+    """The text of a file, and the bytes on disk that tell how far it has been read."""
+    with path.open("rb") as raw:
+        content = cast(BinaryIO, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw)
+        # lines end in a line feed and in nothing else; a byte that is no text spoils its own cell
+        with io.TextIOWrapper(content, "utf-8-sig", errors="replace", newline="\n") as file:
+            yield file, raw
+
+
+def _cells(
+    path: Path,
+    file: TextIO,
+    raw: BinaryIO,
+    delimiter: str | None,
+    wanted: Container[str] | None,
+    progress: Progress | None,
+) -> dict[str, list[str]]:
+    header, delimiter = _header(path, next(file, ""), delimiter, wanted)
+    chosen = [(i, name) for i, name in enumerate(header) if wanted is None or name in wanted]
+    _refuse_repeated([name for _, name in chosen], path)
+    cells: list[list[str]] = [[] for _ in chosen]
+    size = path.stat().st_size
+    for number, line in enumerate(file):
+        row = _row(line, delimiter)
+        for (i, _), column in zip(chosen, cells, strict=True):
+            column.append(row[i] if i < len(row) else "")
+        if progress is not None and number % LINES == LINES - 1:
+            progress(min(raw.tell(), size - 1), size)
+    if progress is not None:
+        progress(size, size)
     return {name: column for (_, name), column in zip(chosen, cells, strict=True)}
+
+
+def _header(
+    path: Path, line: str, delimiter: str | None, wanted: Container[str] | None
+) -> tuple[list[str], str]:
+    """Names of the columns, and the delimiter, from the first line alone.
+
+    The line is not quoted if it is refused: a file without a header has a record there.
+    """
+    line = line.rstrip("\r\n")
+    if not line:
+        raise InvalidInput(
+            f"the data file {str(path)!r} is empty; its first row must name the columns."
+        )
+    if any(odd in line for odd in "\0\r\ufffd"):
+        raise InvalidInput(
+            f"the first row of {str(path)!r} must name the columns, in UTF-8 and up to a line "
+            "feed. Save the file as UTF-8 text with ordinary ends of lines."
+        )
+    if delimiter is not None:
+        return _names(line, delimiter, wanted), delimiter
+    found = {mark: _names(line, mark, wanted) for mark in DELIMITERS}
+    # how many columns each finds: of the wanted ones, and of any
+    ranks = {
+        mark: (sum(wanted is not None and name in wanted for name in names), len(names))
+        for mark, names in found.items()
+    }
+    best = max(ranks.values())
+    marks = [mark for mark in DELIMITERS if ranks[mark] == best]
+    if len(marks) > 1 and best[1] > 1:
+        raise InvalidInput(
+            f"the first row of {str(path)!r} can be divided by {marks}. Say which is the delimiter."
+        )
+    return found[marks[0]], marks[0]
+
+
+def _names(line: str, delimiter: str, wanted: Container[str] | None) -> list[str]:
+    """Names in a header, without the spaces around them unless they were declared with them."""
+    return [
+        name if wanted is not None and name in wanted else name.strip()
+        for name in _row(line, delimiter)
+    ]
 
 
 def _row(line: str, delimiter: str) -> list[str]:
@@ -108,15 +240,8 @@ def _row(line: str, delimiter: str) -> list[str]:
 def _parsed(cells: list[str], declared: Column) -> NDArray[Any]:
     if isinstance(declared, Numeric):
         return np.array([_number(cell) for cell in cells], dtype=float)
-    levels: tuple[Any, ...] = ()
-    if isinstance(declared, Categorical):
-        levels = declared.levels
-    elif isinstance(declared, Binary):
-        levels = (declared.positive, declared.negative)
-    known = {str(level): level for level in levels}  # integers are declared as such
     found = np.empty(len(cells), dtype=object)
-    for i, cell in enumerate(cells):
-        found[i] = known.get(cell.strip(), cell)
+    found[:] = cells
     return found
 
 
