@@ -32,8 +32,8 @@ from dpfast.privacy.budget import (
     amount,
     as_budget,
     checked_numbers,
-    ratio_to_float,
 )
+from dpfast.privacy.conversions import ratio_to_float
 
 __all__ = ["Entry", "Ledger"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from dpfast.errors import InvalidBudget, described
-from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget, zcdp_delta
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
+from dpfast.privacy.conversions import zcdp_delta
 
 __all__ = ["attack_advantage", "attack_power", "explain"]
 

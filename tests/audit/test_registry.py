@@ -25,7 +25,7 @@ def test_every_callable_is_registered_or_exempt(name):
     reason = registry.reason_for_exemption(name)
     registered = name in REGISTERED
     assert registered or reason, (
-        f"{name} may see records: add calls of it to dpfast/audit/calls.py, so that replay audits "
+        f"{name} may see records: add calls of it to dpfast/audit/calls, so that replay audits "
         "it, or a line to EXEMPT in dpfast/audit/registry.py that says why that would show nothing"
     )
 

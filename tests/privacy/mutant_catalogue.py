@@ -43,6 +43,7 @@ SENSITIVITY = "dpfast/privacy/sensitivity.py"
 MECHANISMS = "dpfast/privacy/mechanisms.py"
 NOISE = "dpfast/privacy/noise.py"
 BUDGET = "dpfast/privacy/budget.py"
+CONVERSIONS = "dpfast/privacy/conversions.py"
 LEDGER = "dpfast/privacy/ledger.py"
 LEDGER_FILE = "dpfast/privacy/ledger_file.py"
 CURATOR = "dpfast/curator/curator.py"
@@ -763,7 +764,7 @@ FLATTERING_CONVERSIONS = (
     plant(
         "e-to-the-mu",
         "delta of GDP with exp(mu) for exp(epsilon), as printed in paper 1",
-        BUDGET,
+        CONVERSIONS,
         BUDGET_TESTS,
         "    x, y = middle - 0.5 * mu, middle + 0.5 * mu\n",
         "    x, y = middle - 0.5 * mu, middle + 0.5 * mu\n"
@@ -772,7 +773,7 @@ FLATTERING_CONVERSIONS = (
     plant(
         "delta-rounded-down",
         "delta is rounded down",
-        BUDGET,
+        CONVERSIONS,
         BUDGET_TESTS,
         "DELTA_MARGIN = 2e-11",
         "DELTA_MARGIN = -2e-11",
@@ -780,7 +781,7 @@ FLATTERING_CONVERSIONS = (
     plant(
         "epsilon-rounded-down",
         "the epsilon of a spend is rounded down",
-        BUDGET,
+        CONVERSIONS,
         BUDGET_TESTS,
         "return _certify(root, +1.0, lambda epsilon: _delta_up(mu, epsilon) <= delta)",
         "return root * (1.0 - 1e-10)",
@@ -788,7 +789,7 @@ FLATTERING_CONVERSIONS = (
     plant(
         "mu-rounded-up",
         "the mu that a requested (epsilon, delta) allows is rounded up",
-        BUDGET,
+        CONVERSIONS,
         BUDGET_TESTS,
         "return _certify(root, -1.0, lambda mu: _delta_up(mu, epsilon) <= delta)",
         "return root * (1.0 + 1e-10)",

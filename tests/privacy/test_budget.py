@@ -14,8 +14,8 @@ import pytest
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
 from dpfast.privacy import GDP, ZCDP, ApproxDP, Budget, PureDP
-from dpfast.privacy.budget import (
-    as_budget,
+from dpfast.privacy.budget import as_budget
+from dpfast.privacy.conversions import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,

@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate, optimize, special
 
 from dpfast.privacy import GDP, PureDP, SeededNoise
-from dpfast.privacy.budget import gdp_delta, gdp_mu, pure_mu
+from dpfast.privacy.conversions import gdp_delta, gdp_mu, pure_mu
 from dpfast.privacy.mechanisms import gaussian_scale, release_symmetric
 from dpfast.privacy.sensitivity import mean_rank_one
 

@@ -32,7 +32,7 @@ from dpfast.front.request import Request
 from dpfast.models import Bounded, LogCosh, Objective
 from dpfast.privacy.baselines import sensitivity as baselines
 from dpfast.privacy.blackbox.sensitivity import mean_loss, selection_cost
-from dpfast.privacy.budget import zcdp_epsilon
+from dpfast.privacy.conversions import zcdp_epsilon
 from dpfast.privacy.nonconvex import sensitivity as nonconvex
 from dpfast.privacy.release.leverage import leverage_plan
 from dpfast.privacy.release.scaled import grid_delta, normal_error

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from dpfast.privacy.budget import gdp_delta
+from dpfast.privacy.conversions import gdp_delta
 from dpfast.privacy.release.profiles import (
     gaussian_profile,
     laplace_profile,

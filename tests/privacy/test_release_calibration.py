@@ -10,7 +10,7 @@ import pytest
 from scipy.special import stdtr
 
 from dpfast.errors import InvalidBudget
-from dpfast.privacy.budget import gdp_delta
+from dpfast.privacy.conversions import gdp_delta
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.profiles import gaussian_profile, laplace_profile, worst_profile
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile

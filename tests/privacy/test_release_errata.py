@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy.special import ndtri
 
-from dpfast.privacy.budget import gdp_delta
+from dpfast.privacy.conversions import gdp_delta
 
 
 def equation_10(lam, *, n, r, B1, G1, lreg, alpha=1.2332, rho=0.5):

@@ -119,7 +119,7 @@ def test_every_claim_names_its_proof_its_function_and_its_attack(name):
 
 def test_claims_cited_in_the_code_exist():
     known = set(claims())
-    files = [*ROOM.rglob("*.py"), *(ROOT / "csrc").glob("sampler*"), *TESTS.glob("*.py")]
+    files = [*ROOM.rglob("*.py"), *(ROOT / "csrc").rglob("sampler*.*"), *TESTS.glob("*.py")]
     for path in files:
         if path.suffix == ".c" and path.name == "sampler.c":
             continue

@@ -20,7 +20,7 @@ from dpfast.baselines import objective_perturbation
 from dpfast.curator.door import observed
 from dpfast.curator.release import perturbation, releases, terms
 from dpfast.models import Ball, release_constants, resolve_loss
-from dpfast.privacy.budget import gdp_delta
+from dpfast.privacy.conversions import gdp_delta
 from dpfast.privacy.mechanisms import GRID_COST
 from dpfast.privacy.release.calibration import COUNT, objective_perturbation_delta
 from dpfast.privacy.release.profiles import (

@@ -29,7 +29,7 @@ from dpfast.curator.release.terms import (
 )
 from dpfast.data import as_records
 from dpfast.models import Bounded, Box, Domain, LogCosh, Loss, Objective, release_constants
-from dpfast.privacy.budget import gdp_mu
+from dpfast.privacy.conversions import gdp_mu
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
 from dpfast.privacy.release.condition import largest_count
 from dpfast.privacy.release.scaled import law_scale

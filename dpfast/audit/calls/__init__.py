@@ -1,0 +1,37 @@
+"""Calls of every public function that answers questions about records, for replay.
+
+Each call checks one combination of options.  A new public function gets its calls here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from dpfast.audit.calls.competitors import baseline_fits, minimizations
+from dpfast.audit.calls.example import Example
+from dpfast.audit.calls.fits import fits, formulas, quantiles, stored
+from dpfast.audit.calls.queries import gradient_queries, joint_releases, steering_queries
+from dpfast.audit.calls.releases import releases
+from dpfast.audit.calls.searches import searches
+
+__all__ = ["MAKERS", "Example", "examples"]
+
+#: What makes the calls; a public function that answers questions about records needs some here.
+MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
+    fits,
+    joint_releases,
+    steering_queries,
+    baseline_fits,
+    minimizations,
+    gradient_queries,
+    formulas,
+    searches,
+    quantiles,
+    releases,
+    stored,
+)
+
+
+def examples() -> list[Example]:
+    """Every registered call."""
+    return [example for make in MAKERS for example in make()]

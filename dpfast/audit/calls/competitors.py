@@ -1,0 +1,108 @@
+"""Calls of the baselines and of non-convex minimisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dpfast.audit.calls.example import LOSSES, Example
+from dpfast.models import (
+    Bounded,
+    Mallows,
+)
+from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer
+from dpfast.nonconvex.minimize import minimize
+from dpfast.optimize.nonconvex.adaptive import Adaptive
+from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
+from dpfast.optimize.nonconvex.spider import Spider
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
+
+__all__ = ["baseline_fits", "minimizations"]
+
+
+def baseline_fits() -> Iterator[Example]:
+    from dpfast import baselines
+
+    bounds = {"x_bound": 1.5, "y_bound": 2.0}
+    calls: list[tuple[str, str, Callable[..., Any], dict[str, Any]]] = [
+        ("statistics", "", baselines.sufficient_statistics, bounds),
+        ("statistics", "", baselines.adassp, bounds),
+    ]
+    for loss in LOSSES:
+        scale = {} if loss == "logistic" else {"scale": 0.8}
+        calls += [
+            ("output", loss, baselines.output_perturbation, {"ridge": 0.5} | scale),
+            (
+                "clipping", loss, baselines.clipped_gradient_descent,
+                {"clip": 0.8, "steps": 3} | scale,
+            ),
+        ]  # fmt: skip
+        if find_spec("dp_accounting") is not None:
+            for rate in (0.3, 1.0):
+                sgd = {"clip": 0.8, "steps": 3, "sampling_rate": rate} | scale
+                calls.append(("sgd", loss, baselines.dp_sgd, sgd))
+        if loss != "huber":
+            tilted = {"ridge": 0.5, "radius": 1.5} | scale
+            calls.append(("perturbation", loss, baselines.objective_perturbation, tilted))
+    for module, loss, function, options in calls:
+        approximate = module in ("sgd", "perturbation")
+        budget: Budget = ApproxDP(1.0, 1e-6) if approximate else GDP(1.0)
+        arguments = (loss,) if loss else ()
+        call = partial(_apply, function, arguments, {"privacy": budget} | options)
+        name = f"dpfast.baselines.{module}.{function.__name__}"
+        yield Example(name, loss or "least squares", call, loss == "logistic", budget)
+
+
+def _apply(
+    function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], data: Any
+) -> Any:
+    return function(*data, *arguments, **options)
+
+
+def minimizations() -> Iterator[Example]:
+    def per_record(theta: Any, X: Any, y: Any) -> Any:
+        return np.tanh(X @ theta - y)[:, None] * X
+
+    def moody(theta: Any, X: Any, y: Any) -> Any:
+        if not (np.abs(X) < 5.0).all():
+            raise ValueError("a record it does not like")
+        return per_record(theta, X, y)
+
+    own: dict[str, Any] = {"dimension": 2, "lipschitz": 0.9, "smoothness": 1.5}
+    targets: dict[str, tuple[Any, dict[str, Any]]] = {
+        loss: (loss, {"scale": 0.8, "weights": weights})
+        for loss, weights in (("tukey", None), ("cauchy", Bounded(1.5)), ("welsch", Mallows(1.5)))
+    }
+    targets["users gradients"] = (PerRecordObjective(per_record, **own), {})
+    targets["users vectorised gradients"] = (
+        PerRecordObjective(per_record, vectorized=True, **own),
+        {},
+    )
+    targets["users errors"] = (PerRecordObjective(moody, **own), {})
+    targets["network"] = (
+        one_hidden_layer(2, 2, radius=1.5, lipschitz=0.7, smoothness=1.0),
+        {"start": [0.1, 0.2, -0.1, 0.3, 0.1, 0.0, 0.5, -0.5]},
+    )
+    methods: dict[str, dict[str, Any]] = {
+        "adaptive": {"method": Adaptive(last_share=0.2)},
+        "adaptive, norms": {"method": Adaptive(last_share=0.4, norm_queries=True)},
+        "spider": {"method": Spider(max_steps=6), "kl": (1.0, 2.0)},
+        "proximal": {"method": Proximal(rounds=2, inner=NoisyDescent(steps=3))},
+        "shortest gradient": {"method": Adaptive(last_share=0.3), "select": "shortest gradient"},
+    }
+    for (label, (objective, options)), (name, method) in product(targets.items(), methods.items()):
+        for budget in (ZCDP(0.5), GDP(1.0)):
+            arguments = options | method | {"privacy": budget}
+            call = partial(_minimize, objective, arguments)
+            label_ = f"{label}, {name}, {budget!r}"
+            yield Example("dpfast.nonconvex.minimize.minimize", label_, call, False, budget)
+
+
+def _minimize(objective: Any, options: dict[str, Any], data: Any) -> Any:
+    result = minimize(data[0], data[1], objective, **options)
+    return result, result.summary(), repr(result), result.gradient_norms, result.rounds

@@ -1,0 +1,49 @@
+"""A call to audit, and the losses and weightings that calls are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from dpfast.models import (
+    Bounded,
+    Clip,
+    Mallows,
+    resolve_loss,
+)
+from dpfast.models.losses import LOSSES as BUILT_IN
+from dpfast.privacy.budget import Budget
+
+__all__ = ["CURVED", "LOSSES", "OTHERS", "REDESCENDING", "WEIGHTS", "Example"]
+
+
+class Example(NamedTuple):
+    """One call to audit.
+
+    Attributes
+    ----------
+    name : str
+        Qualified name of the public callable.
+    label : str
+        Which options it is called with.
+    call : callable
+        Takes ``(X, y)`` with two covariates.
+    binary : bool
+        Whether y must be in {0, 1}.
+    budget : budget
+        What the call claims to spend.
+    """
+
+    name: str
+    label: str
+    call: Callable[[Any], Any]
+    binary: bool
+    budget: Budget
+
+
+#: Losses that are tried with every option, and the rest of the built-in ones.
+LOSSES = ("huber", "log-cosh", "pseudo-huber", "logistic")
+OTHERS = tuple(name for name in BUILT_IN if name not in LOSSES)
+REDESCENDING = tuple(name for name in OTHERS if not resolve_loss(name).has_curvature)
+CURVED = tuple(name for name in OTHERS if name not in REDESCENDING)
+WEIGHTS = (None, Mallows(1.5), Bounded(1.5), Clip(0.8))

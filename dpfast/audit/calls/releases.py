@@ -1,0 +1,101 @@
+"""Calls of certificates and of releases that test first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dpfast.audit.calls.example import LOSSES, Example
+from dpfast.privacy.budget import ApproxDP, PureDP
+from dpfast.privacy.noise import SeededNoise
+
+__all__ = ["releases"]
+
+
+def releases() -> Iterator[Example]:
+    from dpfast.models import Ball, Box
+    from dpfast.release import certify, release_functional, release_parameter
+
+    budget = ApproxDP(6.0, 1e-3)
+    for loss, domain in product(LOSSES[1:], (Ball(1.5), Box(1.0, intercept=True))):
+        binary = loss == "logistic"
+        scale: dict[str, Any] = {} if binary else {"scale": 3.0}
+        width = 2 + int(domain.intercept)
+        # a large ridge certifies even the audits' tiny data sets; a small one does not
+        variants: list[tuple[Callable[..., Any], str, tuple[Any, ...], dict[str, Any]]] = [
+            (release_functional, "certified", (np.eye(width)[0],), {"ridge": 5.0}),
+            (release_functional, "names", (["x1", "x2"],), {"ridge": 9.0, "noise_law": "student"}),
+            (release_functional, "not certified", ("x2",), {"ridge": 1e-3}),
+            (
+                release_functional, "fallback", ("x2",),
+                {"ridge": 1e-3, "fallback": "objective-perturbation"},
+            ),
+            (release_functional, "inference", ("x1",), {"ridge": 5.0, "inference": 0.3}),
+            (
+                release_functional, "the paper's procedure", ("x1",),
+                {"ridge": 9.0, "procedure": "paper"},
+            ),
+            (
+                release_functional, "the paper's procedure, not certified", ("x1",),
+                {"ridge": 1.0, "procedure": "paper", "noise_law": "gaussian"},
+            ),
+            (release_parameter, "certified", (), {"ridge": 5.0}),
+            (
+                release_functional, "recursive", ("x1",),
+                {"ridge": 40.0, "certificate": "recursive"},
+            ),
+            (release_functional, "leverage", ("x1",), {"ridge": 9.0, "certificate": "leverage"}),
+            (
+                release_functional, "leverage, not certified", (["x1", "x2"],),
+                {"certificate": "leverage"},
+            ),
+            (release_parameter, "not certified", (), {}),
+        ]  # fmt: skip
+        for function, label, arguments, options in variants:
+            call = partial(
+                _shown, function, (loss, *arguments),
+                {"privacy": budget, "domain": domain} | options | scale,
+            )  # fmt: skip
+            name = f"dpfast.release.{function.__name__.split('_')[1]}.{function.__name__}"
+            yield Example(name, f"{loss}, {domain!r}, {label}", call, binary, budget)
+        name = "dpfast.release.certificate.certify"
+        for kind in ("global", "leverage"):
+            call = partial(
+                _shown, certify, (loss,),
+                {"privacy": PureDP(1.0), "domain": domain, "ridge": 1.0, "certificate": kind}
+                | scale,
+            )  # fmt: skip
+            yield Example(name, f"{loss}, {domain!r}, {kind}", call, binary, PureDP(1.0).as_gdp())
+        call = partial(
+            _shown, certify, (loss,),
+            {"privacy": budget, "domain": domain, "ridge": 1.0, "which": "both"} | scale,
+        )  # fmt: skip
+        yield Example(name, f"{loss}, {domain!r}, both eigenvalues", call, binary, budget)
+    for domain in (Ball(1.5), Box(1.0, intercept=True)):
+        common: dict[str, Any] = {"domain": domain, "scale": 3.0, "certificate": "smooth"}
+        name = "dpfast.release.parameter.release_parameter"
+        for label, ridge in (("certified", 9.0), ("not certified", 0.0)):
+            call = partial(
+                _shown, release_parameter, ("smoothed-huber",),
+                {"privacy": budget, "ridge": ridge} | common,
+            )  # fmt: skip
+            yield Example(name, f"smooth, {domain!r}, {label}", call, False, budget)
+        call = partial(_shown, certify, ("smoothed-huber",), {"privacy": PureDP(1.0)} | common)
+        name = "dpfast.release.certificate.certify"
+        yield Example(name, f"smooth, {domain!r}", call, False, PureDP(1.0).as_gdp())
+
+
+def _shown(
+    function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], data: Any
+) -> Any:
+    """A result and what is printed of it: both are published.
+
+    With seeded noise: with fresh noise a certificate is wrong with a probability that delta covers,
+    and such a draw moves what follows by more than its declared sensitivity, rightly so.
+    """
+    result = function(*data, *arguments, noise=SeededNoise(0), **options)
+    return result, str(result), repr(result)

@@ -1,0 +1,101 @@
+"""Calls of searches over the parameters of a black box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpfast.audit.calls.example import Example
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import EntropyNoise
+
+__all__ = ["searches"]
+
+
+def searches() -> Iterator[Example]:
+    from dpfast import baselines, bayesopt
+
+    n = {"n_records": 12}
+    paths: dict[str, dict[str, Any]] = {
+        "defaults": {},
+        "as printed": {
+            "mean": "zero", "threshold": 0.05, "update": "adagrad", "schedule": "uniform",
+            "average": 0.0,
+        },
+        "plain, one point at a time": {"batch": 1, "update": bayesopt.Plain(0.1)},
+        "Matern, shared ledger": {"covariance": bayesopt.Matern52(0.4), "ledger": GDP(2.0)},
+        "training": {"training": GDP(9.0)},
+    }  # fmt: skip
+    for label, options in paths.items():
+        call = partial(_tune, options | n)
+        yield Example("dpfast.bayesopt.tuning.tune", label, call, False, GDP(1.0))
+    tell = "dpfast.bayesopt.tuner.Tuner.tell"
+    yield Example(tell, "two steps", _ask_and_tell, False, GDP(1.0))
+    room = "dpfast.curator.blackbox.vectors.RecordValues"
+    for method in ("append", "mean", "mean_loss"):
+        yield Example(f"{room}.{method}", "both means", _told_values, False, GDP(1.5))
+    losses = partial(
+        _search, baselines.global_search, _planes, {"loss_range": (0.0, 4.0), "evaluations": 3} | n
+    )
+    name = "dpfast.baselines.global_search.global_search"
+    yield Example(name, "three points", losses, False, GDP(1.0))
+    slopes = partial(_search, baselines.noisy_descent, _slopes, {"clip": 0.5, "steps": 3} | n)
+    name = "dpfast.baselines.noisy_descent.noisy_descent"
+    yield Example(name, "three steps", slopes, False, GDP(1.0))
+
+
+def _planes(data: Any, theta: Any) -> Any:
+    """Squared residuals, without warnings for the extreme records of an audit."""
+    with np.errstate(all="ignore"):
+        return (data[1] - data[0] @ theta) ** 2
+
+
+def _slopes(data: Any, theta: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return -2.0 * (data[1] - data[0] @ theta)[:, None] * data[0]
+
+
+def _search(
+    function: Callable[..., Any], told: Callable[..., Any], options: dict[str, Any], data: Any
+) -> Any:
+    return function(partial(told, data), [(-2.0, 2.0)] * 2, privacy=GDP(1.0), **options)
+
+
+def _tune(options: dict[str, Any], data: Any) -> Any:
+    from dpfast.bayesopt import TrainingCost, tune
+
+    own = {"steps": 3, "clip": 0.7} | options
+    if "ledger" in own:  # state belongs inside the call
+        own["ledger"] = Ledger(own["ledger"])
+    if "training" in own:
+        own["training"] = TrainingCost(Ledger(own["training"]), 0.5)
+    found = tune(partial(_planes, data), [(-2.0, 2.0)] * 2, privacy=GDP(1.0), **own)
+    return found, found.summary(), found.to_dict(), repr(found)
+
+
+def _ask_and_tell(data: Any) -> Any:
+    from dpfast.bayesopt import Tuner
+
+    tuner = Tuner([(-2.0, 2.0)] * 2, privacy=GDP(1.0), n_records=len(data[1]), steps=2)
+    for _ in range(2):
+        tuner.tell(np.array([_planes(data, theta) for theta in tuner.ask()]))
+    return tuner.result(), tuner.theta, tuner.done, tuner.steps_paid
+
+
+def _told_values(data: Any) -> Any:
+    from dpfast.curator.blackbox.vectors import RecordValues
+
+    room = RecordValues(len(data[1]), Ledger(GDP(1.5)), EntropyNoise())
+    room.append(data[0].T, 2)
+    room.append(data[1])
+    weights = np.array([[1.0, 0.0], [-0.5, 2.0], [0.3, 0.3]])
+    return (
+        room.n_points,
+        room.mean_receipt(0.7, 1.0, 2),
+        room.mean(weights, 0.7, 1.0),
+        room.mean_loss(2, -1.0, 3.0, 1.0),
+    )
