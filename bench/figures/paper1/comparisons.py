@@ -10,7 +10,7 @@ import numpy as np
 
 import dpfast
 from bench import printed
-from bench.figures.paper1.designs import RADIUS, bounded_linear, curves, linear, logistic
+from bench.figures.paper1.designs import RADIUS, bounded_linear, curves, linear, logistic, one_panel
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast import baselines
 
@@ -46,15 +46,15 @@ def steps(y: np.ndarray) -> int:
     return round(6.0 * math.log(len(y)))
 
 
-def default(loss: str, mu: float, scale: float | None, **options: Any) -> Method:
-    def method(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
-        noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(
-            X, y, loss, privacy=mu, scale=scale, inference=False, noise=noise, threads=1, **options
-        )
-        return fit.params
+def private(function: Callable[..., Any], *arguments: Any, **options: Any) -> Method:
+    """A function of the library, on one thread, with noise of the seed."""
+    return lambda X, y, seed, rng: (
+        function(X, y, *arguments, noise=dpfast.SeededNoise(seed), threads=1, **options).params
+    )
 
-    return method
+
+def default(loss: str, mu: float, scale: float | None, **options: Any) -> Method:
+    return private(dpfast.fit, loss, privacy=mu, scale=scale, inference=False, **options)
 
 
 def nonprivate(loss: str, scale: float | None, **options: Any) -> Method:
@@ -62,22 +62,10 @@ def nonprivate(loss: str, scale: float | None, **options: Any) -> Method:
 
 
 def clipped(loss: str, clip: float, mu: float, step_size: float, **options: Any) -> Method:
-    def method(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
-        return baselines.clipped_gradient_descent(
-            X,
-            y,
-            loss,
-            clip=clip,
-            privacy=mu,
-            steps=steps(y),
-            step_size=step_size,
-            schedule="uniform",
-            noise=dpfast.SeededNoise(seed),
-            threads=1,
-            **options,
-        ).params
-
-    return method
+    fixed: dict[str, Any] = {"clip": clip, "privacy": mu, "step_size": step_size}
+    fixed |= {"schedule": "uniform"} | options
+    descend = baselines.clipped_gradient_descent
+    return lambda X, y, seed, rng: private(descend, loss, steps=steps(y), **fixed)(X, y, seed, rng)
 
 
 def robust(problem: Callable[..., printed.Problem], mu: float, step_size: float) -> Method:
@@ -120,14 +108,11 @@ def figure_12(run: Run) -> Outcome:
     mean = errors(found, TRUTH)
     falls = all(mean[label][-1] < 0.5 * mean[label][0] for label in list(methods)[:2])
 
-    def plot(figure: Any) -> None:
-        curves(figure.subplots(), sizes, mean, xlabel="n", ylabel="mean l2 error", log="xy")
-
     return Outcome(
         {"n": sizes, "error": mean, "runs": repetitions},
         "yes" if falls else "in part",
         f"{repetitions} runs a point, K = 6 log n, no intervals. Clipping: squared loss.",
-        plot,
+        one_panel(sizes, mean, xlabel="n", ylabel="mean l2 error", log="xy"),
     )
 
 
@@ -183,12 +168,7 @@ def figure_13(run: Run) -> Outcome:
 def figure_14(run: Run) -> Outcome:
     bound = 1.0 + math.sqrt(2.0) + math.sqrt(0.5) + 1.959964 * 0.75
 
-    def statistics(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
-        noise = dpfast.SeededNoise(seed)
-        return baselines.sufficient_statistics(
-            X, y, x_bound=2.0, y_bound=bound, privacy=1.0, noise=noise, threads=1
-        ).params
-
+    statistics = private(baselines.sufficient_statistics, x_bound=2.0, y_bound=bound, privacy=1.0)
     methods: dict[str, Method] = {
         "robust GD (4)": robust(_linear_weights, 1.0, 0.75),
         "clipped GD": clipped("squared", 2.0 * 1.345, 1.0, 0.75),
@@ -219,17 +199,8 @@ def figure_15(run: Run) -> Outcome:
 
     def statistics(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
         # the paper divides by the largest norm or response of these data: 5.5 is a public stand-in
-        noise = dpfast.SeededNoise(seed)
-        return baselines.sufficient_statistics(
-            X / 5.5,
-            y / 5.5,
-            x_bound=1.0,
-            y_bound=1.0,
-            privacy=1.0,
-            fit_intercept=False,
-            noise=noise,
-            threads=1,
-        ).params
+        unit = {"x_bound": 1.0, "y_bound": 1.0, "privacy": 1.0, "fit_intercept": False}
+        return private(baselines.sufficient_statistics, **unit)(X / 5.5, y / 5.5, seed, rng)
 
     options = {"fit_intercept": False, "weights": dpfast.Mallows(2.0)}
     methods: dict[str, Method] = {
@@ -263,16 +234,13 @@ def _figure_h2(
     ratio = gradient / mean[other]
     yes = bool((ratio < 2.0).all()) if competitive else bool((ratio < 1.0).all())
 
-    def plot(figure: Any) -> None:
-        curves(figure.subplots(), sizes, mean, xlabel="n", ylabel="mean l2 error", log="xy")
-
     return Outcome(
         {"n": sizes, "error": mean, "runs": repetitions},
         "yes" if yes else "in part",
         f"{repetitions} runs a point, K = 6 log n, known scale, no intervals; public step sizes. "
         f"The gradient methods have {ratio.min():.2f} to {ratio.max():.2f} times the error of SSP. "
         + remark,
-        plot,
+        one_panel(sizes, mean, xlabel="n", ylabel="mean l2 error", log="xy"),
     )
 
 
@@ -282,16 +250,9 @@ def _perturbation(mu: float, radius: float) -> Method:
     def method(X: np.ndarray, y: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
         epsilon = dpfast.GDP(mu).epsilon(1.0 / len(y))
         ridge = 2.0 * radius**2 / 4.0 / (len(y) * epsilon)
-        return baselines.objective_perturbation(
-            X,
-            y,
-            "logistic",
-            ridge=ridge,
-            privacy=dpfast.ApproxDP(epsilon, 1.0 / len(y)),
-            radius=radius,
-            noise=dpfast.SeededNoise(seed),
-            threads=1,
-        ).params
+        budget = dpfast.ApproxDP(epsilon, 1.0 / len(y))
+        options: dict[str, Any] = {"ridge": ridge, "privacy": budget, "radius": radius}
+        return private(baselines.objective_perturbation, "logistic", **options)(X, y, seed, rng)
 
     return method
 
@@ -307,9 +268,8 @@ def _figure_h3(run: Run, panels: dict[str, tuple[float, float, float]]) -> dict[
             "clipped GD": clipped("logistic", threshold, 0.5, 1.0),
             "dpfast default": default("logistic", 0.5, None, weights=dpfast.Mallows(threshold)),
             "non-private": nonprivate("logistic", None, weights=dpfast.Mallows(100.0)),
+            "objective perturbation": _perturbation(0.5, radius),
         }
-        if hasattr(baselines, "objective_perturbation"):
-            methods["objective perturbation"] = _perturbation(0.5, radius)
 
         def draw(
             rng: np.random.Generator, n: int, bound: float = bound
@@ -344,20 +304,16 @@ def figure_16(run: Run) -> Outcome:
         "few rows near the bound": (math.sqrt(15.0), 3.0, 4.0),
     }
     data = _figure_h3(run, panels)
-    verdict, note = "not applicable", "objective perturbation is not installed"
-    first, second = data["error"].values()
-    if "objective perturbation" in second:
-        lead = second["objective perturbation"] / second["robust GD (4)"]
-        similar = first["objective perturbation"] / first["robust GD (4)"]
-        verdict = "yes" if lead.mean() > 1.0 and 0.5 < similar.mean() < 2.0 else "in part"
-        note = (
-            f"error of objective perturbation over that of robust GD: {similar.mean():.2f} with "
-            f"many rows near the bound, {lead.mean():.2f} with few"
-        )
+    similar, lead = (
+        (mean["objective perturbation"] / mean["robust GD (4)"]).mean()
+        for mean in data["error"].values()
+    )
     return Outcome(
         data,
-        verdict,
-        f"{data['runs']} runs a point, K = 6 log n, step size 1 (public), no intervals; {note}. "
+        "yes" if lead > 1.0 and 0.5 < similar < 2.0 else "in part",
+        f"{data['runs']} runs a point, K = 6 log n, step size 1 (public), no intervals; error of "
+        f"objective perturbation over that of robust GD: {similar:.2f} with many rows near the "
+        f"bound, {lead:.2f} with few. "
         "Objective perturbation at (epsilon, 1/n) of mu = 0.5 by the corrected formula, and with "
         "the noise that replacement needs.",
         _panels(data),
@@ -376,19 +332,14 @@ def figure_17(run: Run) -> Outcome:
     data = _figure_h3(run, {"unbounded": (math.inf, RADIUS, 3.0)})
     (mean,) = data["error"].values()
     biased = mean["clipped GD"][-1] > 1.5 * mean["dpfast default"][-1]
-    note = "objective perturbation is not installed"
-    alike = False
-    if "objective perturbation" in mean:
-        ratio = mean["objective perturbation"] / mean["robust GD (4)"]
-        alike = bool((ratio < 2.0).all() and (ratio > 0.5).all())
-        note = (
-            "objective perturbation projects rows to the ball of radius 3 (the paper weighs "
-            f"them): {ratio.min():.2f} to {ratio.max():.2f} times the error of robust GD"
-        )
+    ratio = mean["objective perturbation"] / mean["robust GD (4)"]
+    alike = bool((ratio < 2.0).all() and (ratio > 0.5).all())
     return Outcome(
         data,
         "yes" if biased and alike else "in part",
         f"{data['runs']} runs a point, K = 6 log n, step size 1 where the paper uses the Lipschitz "
-        f"constant on the data, no intervals; {note}.",
+        "constant on the data, no intervals; objective perturbation projects rows to the ball of "
+        f"radius 3 (the paper weighs them): {ratio.min():.2f} to {ratio.max():.2f} times the error "
+        "of robust GD.",
         _panels(data),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,4 +94,27 @@ def curves(
             axes.set_xticks(list(x), [f"{value:g}" for value in x], fontsize=8)
             axes.xaxis.set_tick_params(which="minor", bottom=False)
             axes.xaxis.set_minor_formatter(lambda value, position: "")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def one_panel(
+    x: Sequence[float], rows: Mapping[str, Sequence[float]], **labels: Any
+) -> Callable[[Any], None]:
+    """A plot of these curves and nothing else."""
+    return lambda figure: curves(figure.subplots(), x, rows, **labels)
+
+
+def distances(
+    figure: Any,
+    paths: Mapping[str, Array],
+    own: Array,
+    label: str,
+    styles: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Distances of iterates from the non-private estimate, with those of the default."""
+    axes = figure.subplots()
+    for index, (name, values) in enumerate(paths.items()):
+        axes.plot(values, label=name, **(styles[index] if styles else {"color": COLOURS[index]}))
+    axes.plot(own, "-s", color=COLOURS[3], markersize=3, label=label)
+    axes.set(xlabel="iteration", ylabel="distance from the non-private estimate", yscale="log")
     axes.legend(frameon=False, fontsize=8)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -274,63 +274,65 @@ def _steps(n: int) -> int:
     return 50 if n <= 500 else 75 if n <= 2000 else 100
 
 
-def _house_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str, list[float]]:
-    X, y = houses()
-    q, weights = X.shape[1] + 1, dpfast.Mallows(RADIUS)
-    full = dpfast.nonprivate_fit(X, y, "huber", scale=FREE, weights=weights).params[:q]
-    found: dict[str, list[float]] = {"paper, GD (4)": [], "dpfast default": [], "non-private": []}
-    for n in sizes:
-        total = np.zeros(3)
-        for i in range(repetitions):
-            rng = run.rng("houses", n, i)
-            chosen = rng.choice(len(y), n, replace=False)
-            A, b = X[chosen], y[chosen]
-            plain = dpfast.nonprivate_fit(A, b, "huber", scale=FREE, weights=weights)
-            thetas = (
-                paper_descent(A, b, rng, _steps(n)).theta,
-                default_fit(A, b, run.seed("houses", n, i)).params,
-                plain.params,
-            )
-            total += [np.linalg.norm(theta[:q] - full) for theta in thetas]
-        for label, value in zip(found, total / repetitions, strict=True):
-            found[label].append(float(value))
-    return found
-
-
-def _bank_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str, list[float]]:
-    X, y = bank()
-    weights = dpfast.Mallows(5.0)
-    full = dpfast.nonprivate_fit(X, y, "logistic", weights=weights).params
-    found: dict[str, list[float]] = {"paper, GD (4)": [], "dpfast default": [], "non-private": []}
-    # max_i ||x_i||^2 w_i / 4 is at most 25/4; a step 8 times longer is still stable here
-    step_size = 8.0 / 6.25
+def _mean_distances(
+    run: Run,
+    name: str,
+    data: tuple[np.ndarray, np.ndarray],
+    sizes: tuple[int, ...],
+    repetitions: int,
+    full: np.ndarray,
+    estimates: Callable[[np.ndarray, np.ndarray, np.random.Generator, int], tuple[np.ndarray, ...]],
+) -> dict[str, list[float]]:
+    """Mean distance of three estimates from the one from all data, in subsamples."""
+    X, y = data
+    labels = ("paper, GD (4)", "dpfast default", "non-private")
+    found: dict[str, list[float]] = {label: [] for label in labels}
     for done, n in enumerate(sizes):
         total = np.zeros(3)
         for i in range(repetitions):
-            rng = run.rng("bank", n, i)
+            rng = run.rng(name, n, i)
             chosen = rng.choice(len(y), n, replace=False)
-            A, b = X[chosen], y[chosen]
-            problem = printed.logistic(A, b, 5.0)
-            start = np.zeros(problem.p)
-            descent = printed.gradient_descent(
-                problem, 1.0, _steps(n), step_size, rng, start, inference=False
-            )
-            noise = dpfast.SeededNoise(run.seed("bank", n, i))
-            fit = dpfast.fit(
-                A,
-                b,
-                "logistic",
-                privacy=1.0,
-                weights=weights,
-                noise=noise,
-                inference=False,
-                threads=1,
-            )
-            # a public ridge of 1e-4 keeps small subsamples with empty levels identified
-            plain = dpfast.nonprivate_fit(A, b, "logistic", weights=weights, ridge=1e-4)
-            thetas = (descent.theta, fit.params, plain.params)
-            total += [np.linalg.norm(theta - full) for theta in thetas]
+            thetas = estimates(X[chosen], y[chosen], rng, run.seed(name, n, i))
+            total += [np.linalg.norm(theta[: len(full)] - full) for theta in thetas]
         for label, value in zip(found, total / repetitions, strict=True):
             found[label].append(float(value))
         run.progress(done + 1, len(sizes))
     return found
+
+
+def _house_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str, list[float]]:
+    X, y = houses()
+    options: dict[str, Any] = {"scale": FREE, "weights": dpfast.Mallows(RADIUS)}
+
+    def estimates(
+        A: np.ndarray, b: np.ndarray, rng: np.random.Generator, seed: int
+    ) -> tuple[np.ndarray, ...]:
+        plain = dpfast.nonprivate_fit(A, b, "huber", **options)
+        descent = paper_descent(A, b, rng, _steps(len(b)))
+        return descent.theta, default_fit(A, b, seed).params, plain.params
+
+    full = dpfast.nonprivate_fit(X, y, "huber", **options).params[: X.shape[1] + 1]
+    return _mean_distances(run, "houses", (X, y), sizes, repetitions, full, estimates)
+
+
+def _bank_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str, list[float]]:
+    X, y = bank()
+    options: dict[str, Any] = {"weights": dpfast.Mallows(5.0)}
+    # max_i ||x_i||^2 w_i / 4 is at most 25/4; a step 8 times longer is still stable here
+    step_size = 8.0 / 6.25
+
+    def estimates(
+        A: np.ndarray, b: np.ndarray, rng: np.random.Generator, seed: int
+    ) -> tuple[np.ndarray, ...]:
+        problem, steps = printed.logistic(A, b, 5.0), _steps(len(b))
+        start = np.zeros(problem.p)
+        descent = printed.gradient_descent(problem, 1.0, steps, step_size, rng, start, False)
+        noise = dpfast.SeededNoise(seed)
+        private: dict[str, Any] = {"privacy": 1.0, "inference": False, "threads": 1} | options
+        fit = dpfast.fit(A, b, "logistic", noise=noise, **private)
+        # a public ridge of 1e-4 keeps small subsamples with empty levels identified
+        plain = dpfast.nonprivate_fit(A, b, "logistic", ridge=1e-4, **options)
+        return descent.theta, fit.params, plain.params
+
+    full = dpfast.nonprivate_fit(X, y, "logistic", **options).params
+    return _mean_distances(run, "bank", (X, y), sizes, repetitions, full, estimates)

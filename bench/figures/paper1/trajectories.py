@@ -8,7 +8,17 @@ import numpy as np
 
 import dpfast
 from bench import printed
-from bench.figures.paper1.designs import COLOURS, RADIUS, curves, linear, logistic, newton, norms
+from bench.figures.paper1.designs import (
+    COLOURS,
+    RADIUS,
+    curves,
+    distances,
+    linear,
+    logistic,
+    newton,
+    norms,
+    one_panel,
+)
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast.optimize.damping import Backtracking, Damped, FullSteps
 
@@ -157,20 +167,13 @@ def figure_3(run: Run) -> Outcome:
     first = {k: int(np.argmax(v <= 2.0 * settled[k])) for k, v in distance.items()}
     yes = first["pure Newton"] < min(first["gradient descent"], first["damped Newton, 0.2"])
 
-    def plot(figure: Any) -> None:
-        axes = figure.subplots()
-        curves(axes, range(steps + 1), distance, xlabel="iteration", ylabel="distance", log="y")
-        own = norms(fit.iterates, exact)
-        axes.plot(range(len(own)), own, "-s", color=COLOURS[3], markersize=3, label="default")
-        axes.set_ylabel("distance from the non-private estimate")
-        axes.legend(frameon=False, fontsize=8)
-
+    own = norms(fit.iterates, exact)
     return Outcome(
-        {"distance": distance, "default": norms(fit.iterates, exact), "steps to settle": first},
+        {"distance": distance, "default": own, "steps to settle": first},
         "yes" if yes else "in part",
         "Known scale, Huber, start 0.5 in every coordinate (pure Newton often diverges from the "
         "paper's 0, figure 2b). The default pays intervals as well.",
-        plot,
+        lambda figure: distances(figure, distance, own, "default"),
     )
 
 
@@ -214,15 +217,6 @@ def figure_4(run: Run) -> Outcome:
     quick = float(distance["damped Newton, no noise"][20])
     noisy = float(distance["damped Newton (9), mu = 2"][20])
 
-    def plot(figure: Any) -> None:
-        axes = figure.subplots()
-        curves(axes, range(steps + 1), distance, xlabel="iteration", ylabel="distance", log="y")
-        axes.plot(
-            range(len(own)), own, "-s", color=COLOURS[3], markersize=3, label="default, mu = 2"
-        )
-        axes.set_ylabel("distance from the non-private estimate")
-        axes.legend(frameon=False, fontsize=8)
-
     verdict = "yes" if max(noisy, quick) < slow else "in part" if quick < slow else "no"
     return Outcome(
         {"distance": distance, "default": own},
@@ -231,7 +225,7 @@ def figure_4(run: Run) -> Outcome:
         f"norm sqrt(2). After 20 steps: gradient descent {slow:.3g}, damped Newton {noisy:.3g} "
         f"with the printed noise and {quick:.3g} without; the default ends at {own[-1]:.3g} in "
         f"{len(own) - 1} steps.",
-        plot,
+        lambda figure: distances(figure, distance, own, "default, mu = 2"),
     )
 
 
@@ -271,26 +265,17 @@ def figure_10(run: Run) -> Outcome:
     diverged = min(ends["private, pure"], ends["non-private, pure"]) > distance["private, pure"][0]
     yes = diverged and ends["private, backtracking"] < ends["private, damped, 0.1"]
 
-    def plot(figure: Any) -> None:
-        axes = figure.subplots()
-        for index, label in enumerate(rules):
-            for tag, style in (("private", "-o"), ("non-private", "--")):
-                values = distance[f"{tag}, {label}"]
-                axes.plot(
-                    values, style, color=COLOURS[index], markersize=3, label=f"{label}, {tag}"
-                )
-        axes.plot(own, "-s", color=COLOURS[3], markersize=3, label="default, mu = 2")
-        axes.set_yscale("log")
-        axes.set_xlabel("iteration")
-        axes.set_ylabel("distance from the non-private estimate")
-        axes.legend(frameon=False, fontsize=8)
-
+    styles = [
+        {"color": COLOURS[index], "marker": marker, "linestyle": line, "markersize": 3}
+        for index in range(len(rules))
+        for marker, line in (("o", "-"), ("", "--"))
+    ]
     return Outcome(
         {"distance": distance, "default": own},
         "yes" if yes else "in part",
         "Huber, mu = 2, weights min(1, 2/||x||^2): with the printed min(1, 2/||x||) no Hessian "
         "noise is private. Audited constants, uniform schedule. The default needs no search.",
-        plot,
+        lambda figure: distances(figure, distance, own, "default, mu = 2", styles),
     )
 
 
@@ -332,14 +317,11 @@ def figure_11(run: Run) -> Outcome:
     late = shares["search used up"][-1] > shares["search used up"][0]
     hurts = shares["converged"][-1] < max(shares["converged"])
 
-    def plot(figure: Any) -> None:
-        curves(figure.subplots(), slopes, shares, xlabel="alpha", ylabel="share of runs", log="x")
-
     return Outcome(
         {"alpha": slopes, "shares": shares, "runs": repetitions},
         "yes" if early and late and hurts else "in part",
         f"{repetitions} runs a point, n = 1000, 12 steps and 10 evaluations, mu = 1, alpha in (0, "
         "1/2) (the paper prints (1, 1/2)); converged: within 1 of the truth. Small alpha "
         "loses runs and large alpha uses the search up, as stated, but loses no run by that here.",
-        plot,
+        one_panel(slopes, shares, xlabel="alpha", ylabel="share of runs", log="x"),
     )

@@ -7,8 +7,8 @@ and everything here is invariant to the factor.
 
 from __future__ import annotations
 
-import copy
 import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,9 +168,8 @@ def functional_noise(exact: Exact, w: np.ndarray, l0: float, law: str) -> float:
 
 def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[float, float]:
     """As :func:`functional_noise` with a leverage certificate, and the announced bound."""
-    query = copy.copy(exact.query)
+    query = exact.query
     leverage = Leverage(query.plan, query._domain, w[None])
-    query.measure = leverage.plan
     terms = query.terms._replace(noise=law)
     # the same draw as that of lower_bound with this seed
     opened = exact._replace(leverage=leverage, inverse=leverage.value(exact.hessian))
@@ -179,8 +178,11 @@ def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[fl
     choices = functional_terms(leverage.plan, terms, l0, [size])
     if choices is None:
         return math.inf, math.inf
-    sd = law_scale(law)
-    return query._scale(query._found(), w, choices[0]) * sd, choices[0].scale_bound * sd
+    sd, own = law_scale(law), query.measure
+    query.measure = leverage.plan
+    scale = query._scale(query._found(), w, choices[0])
+    query.measure = own
+    return scale * sd, choices[0].scale_bound * sd
 
 
 def proportional_noise(exact: Exact, w: np.ndarray, seed: int) -> float:
@@ -264,8 +266,32 @@ def errors(exact: Exact, w: np.ndarray, seed: int) -> dict[str, float]:
     }
 
 
-def median_errors(runs: list[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.median([run[name] for run in runs])) for name in PROCEDURES}
+def medians(
+    xs: Iterable[Any],
+    repetitions: int,
+    names: Sequence[str],
+    measure: Callable[[Any, int], Iterable[float]],
+) -> dict[str, list[float]]:
+    """A curve for each name: the median over repetitions of what is measured at each x."""
+    rows = [np.median([list(measure(x, r)) for r in range(repetitions)], axis=0) for x in xs]
+    return {name: np.array(rows)[:, k].tolist() for k, name in enumerate(names)}
+
+
+def panels(
+    canvas: Any,
+    entries: dict[str, Any],
+    draw: Callable[[Any, Any], None],
+    ylabel: str,
+    sharey: bool = True,
+) -> None:
+    """Panels side by side, one for each entry, the first with a legend."""
+    every = canvas.subplots(1, len(entries), sharey=sharey, squeeze=False)[0]
+    for axes, (title, entry) in zip(every, entries.items(), strict=True):
+        axes.set_title(title)
+        draw(axes, entry)
+        axes.grid(alpha=0.3)
+    every[0].set_ylabel(ylabel)
+    every[0].legend(fontsize=7)
 
 
 STYLES: dict[str, dict[str, Any]] = {
@@ -287,5 +313,3 @@ def draw_errors(axes: Any, xs: list[float], curves: dict[str, list[float]]) -> N
         shown = np.where(np.isfinite(values), values, np.nan)
         axes.loglog(xs, shown, label=name, markersize=4, **STYLES[name])
     axes.xaxis.set_minor_formatter(NullFormatter())  # labels of minor ticks would overlap
-
-    axes.grid(alpha=0.3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,15 @@ RATIOS = (40, 80, 160, 200, 240, 320, 480, 640, 1280, 2560, 5120, 10240)
 def sizes(run: Run) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Dimensions, n/d and repetitions."""
     return ((5,), (160, 640), 2) if run.quick else ((5, 10, 20), RATIOS, 20)
+
+
+def by_dimension(
+    found: dict[str, Any], dimensions: tuple[int, ...], draw: Callable[[Any, Any], None], what: str
+) -> Callable[[Any], None]:
+    """A plot with a panel for each dimension."""
+    return lambda canvas: design.panels(
+        canvas, {f"d = {d}": found[f"d={d}"] for d in dimensions}, draw, what
+    )
 
 
 @Figure(
@@ -58,17 +68,12 @@ def figure_1(run: Run) -> Outcome:
         for name in names
     }
 
-    def plot(canvas: Any) -> None:
-        panels = canvas.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
-        for axes, d in zip(panels, dimensions, strict=True):
-            styles = ("C2^-", "C2^:", "C0o-", "C0o:", "C1s-", "C1s:")
-            for label, style in zip(labels, styles, strict=True):
-                axes.plot(ratios, found[f"d={d}"][label], style, label=label, markersize=4)
-            axes.set(title=f"d = {d}", xlabel="n/d")
-            axes.axvline(240, color="0.7", linewidth=0.8)
-            axes.grid(alpha=0.3)
-        panels[0].set_ylabel("share certified")
-        panels[0].legend(fontsize=8)
+    def draw(axes: Any, curves: dict[str, list[float]]) -> None:
+        styles = ("C2^-", "C2^:", "C0o-", "C0o:", "C1s-", "C1s:")
+        for label, style in zip(labels, styles, strict=True):
+            axes.plot(ratios, curves[label], style, label=label, markersize=4)
+        axes.axvline(240, color="0.7", linewidth=0.8)
+        axes.set_xlabel("n/d")
 
     return Outcome(
         found,
@@ -79,7 +84,7 @@ def figure_1(run: Run) -> Outcome:
         "small errors; for scale 1 it holds at the population's eigenvalue, which samples of this "
         "size are below. The leverage, a maximum over corners of the box, finds one near the worst "
         "eigenvector and gains 2 to 4% only.",
-        plot,
+        by_dimension(found, dimensions, draw, "share certified"),
     )
 
 
@@ -97,32 +102,29 @@ def _worst(first: dict[str, float], start: str) -> float:
 def figure_2(run: Run) -> Outcome:
     dimensions, ratios, repetitions = sizes(run)
     found: dict[str, Any] = {"ratios": ratios}
+    names = ("global", "recursive")
     for d in dimensions:
-        share: dict[str, list[float]] = {"global": [], "recursive": []}
-        for ratio in ratios:
-            runs: dict[str, list[float]] = {"global": [], "recursive": []}
-            for repetition in range(min(repetitions, 8)):
-                X, y = design.sample(run.rng(d, ratio, repetition), ratio * d, d)
-                exact = design.solve(X, y, 4.0, failure=design.DELTA)
-                for name in runs:
-                    l0 = design.lower_bound(exact, run.seed(d, ratio, repetition), name)
-                    runs[name].append(l0 / exact.smallest)
-            for name, values in runs.items():
-                share[name].append(float(np.median(values)))
-        found[f"d={d}"] = share
 
-    def plot(canvas: Any) -> None:
-        panels = canvas.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
-        for axes, d in zip(panels, dimensions, strict=True):
-            for name, style in (("global", "o-"), ("recursive", "s--")):
-                axes.plot(ratios, found[f"d={d}"][name], style, label=f"{name} certificate")
-            axes.set(xscale="log", title=f"d = {d}", xlabel="n/d", ylim=(0, 1))
-            axes.grid(alpha=0.3)
-        panels[0].set_ylabel("lower bound / eigenvalue")
-        panels[0].legend(fontsize=8)
+        def shares(ratio: int, repetition: int, d: int = d) -> list[float]:
+            key = (d, ratio, repetition)
+            X, y = design.sample(run.rng(*key), ratio * d, d)
+            exact = design.solve(X, y, 4.0, failure=design.DELTA)
+            return [
+                design.lower_bound(exact, run.seed(*key), name) / exact.smallest for name in names
+            ]
+
+        found[f"d={d}"] = design.medians(ratios, min(repetitions, 8), names, shares)
+
+    def draw(axes: Any, curves: dict[str, list[float]]) -> None:
+        for name, style in (("global", "o-"), ("recursive", "s--")):
+            axes.plot(ratios, curves[name], style, label=f"{name} certificate")
+        axes.set(xscale="log", xlabel="n/d", ylim=(0, 1))
 
     return Outcome(
-        found, "yes", "Both do; the bound of theorem A is the larger one throughout.", plot
+        found,
+        "yes",
+        "Both do; the bound of theorem A is the larger one throughout.",
+        by_dimension(found, dimensions, draw, "lower bound / eigenvalue"),
     )
 
 
@@ -138,36 +140,27 @@ def figure_3(run: Run) -> Outcome:
     names = ("certified (algorithm 3, corrected)", "objective perturbation", "output perturbation")
     found: dict[str, Any] = {"ratios": ratios}
     for d in dimensions:
-        curves: dict[str, list[float]] = {name: [] for name in names}
-        for ratio in ratios:
-            runs = []
-            for repetition in range(min(repetitions, 5)):
-                X, y = design.sample(run.rng(d, ratio, repetition), ratio * d, d)
-                exact = design.solve(X, y, 4.0)
-                l0 = design.lower_bound(exact, run.seed(d, ratio, repetition))
-                axis, ridge = np.eye(d)[0], design.ridge_of(exact)
-                grid = ridge * np.geomspace(1.0, 300.0, 12)
-                runs.append(
-                    (
-                        design.parameter_noise(exact, l0),
-                        design.perturbation_noise(exact, axis, ridge),
-                        min(design.output_noise(exact, axis, r) for r in grid),
-                    )
-                )
-            for name, value in zip(names, np.median(runs, axis=0), strict=True):
-                curves[name].append(float(value))
-        found[f"d={d}"] = curves
 
-    def plot(canvas: Any) -> None:
-        panels = canvas.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
-        for axes, d in zip(panels, dimensions, strict=True):
-            for name in names:
-                values = np.array(found[f"d={d}"][name])
-                axes.loglog(ratios, np.where(np.isfinite(values), values, np.nan), "o-", label=name)
-            axes.set(title=f"d = {d}", xlabel="n/d")
-            axes.grid(alpha=0.3)
-        panels[0].set_ylabel("error of one coordinate")
-        panels[0].legend(fontsize=7)
+        def noises(ratio: int, repetition: int, d: int = d) -> list[float]:
+            key = (d, ratio, repetition)
+            X, y = design.sample(run.rng(*key), ratio * d, d)
+            exact = design.solve(X, y, 4.0)
+            l0 = design.lower_bound(exact, run.seed(*key))
+            axis, ridge = np.eye(d)[0], design.ridge_of(exact)
+            grid = ridge * np.geomspace(1.0, 300.0, 12)
+            return [
+                design.parameter_noise(exact, l0),
+                design.perturbation_noise(exact, axis, ridge),
+                min(design.output_noise(exact, axis, r) for r in grid),
+            ]
+
+        found[f"d={d}"] = design.medians(ratios, min(repetitions, 5), names, noises)
+
+    def draw(axes: Any, curves: dict[str, list[float]]) -> None:
+        for name in names:
+            values = np.array(curves[name])
+            axes.loglog(ratios, np.where(np.isfinite(values), values, np.nan), "o-", label=name)
+        axes.set_xlabel("n/d")
 
     ours, naive = (found[f"d={dimensions[-1]}"][names[k]][-1] for k in (0, 2))
     return Outcome(
@@ -176,7 +169,7 @@ def figure_3(run: Run) -> Outcome:
         f"At the largest n/d, d = {dimensions[-1]}: {ours:.3g} against {naive:.3g} of naive output "
         "perturbation with the ridge an oracle would choose.  Objective perturbation, tightly "
         "calibrated, is as good: for the whole parameter a certificate buys only the absent ridge.",
-        plot,
+        by_dimension(found, dimensions, draw, "error of one coordinate"),
     )
 
 
@@ -192,17 +185,14 @@ def figure_4(run: Run) -> Outcome:
     dimensions, ratios, repetitions = sizes(run)
     found: dict[str, Any] = {"ratios": ratios}
     for d in dimensions:
-        curves: dict[str, list[float]] = {name: [] for name in design.PROCEDURES}
-        for step, ratio in enumerate(ratios):
-            runs = []
-            for repetition in range(min(repetitions, 7)):
-                X, y = design.sample(run.rng(d, ratio, repetition), ratio * d, d)
-                exact = design.solve(X, y, 4.0)
-                runs.append(design.errors(exact, np.eye(d)[0], run.seed(d, ratio, repetition)))
-            for name, value in design.median_errors(runs).items():
-                curves[name].append(value)
-            run.progress(step + 1, len(ratios))
-        found[f"d={d}"] = curves
+
+        def errors(ratio: int, repetition: int, d: int = d) -> Iterable[float]:
+            key = (d, ratio, repetition)
+            X, y = design.sample(run.rng(*key), ratio * d, d)
+            return design.errors(design.solve(X, y, 4.0), np.eye(d)[0], run.seed(*key)).values()
+
+        found[f"d={d}"] = design.medians(ratios, min(repetitions, 7), design.PROCEDURES, errors)
+        run.progress(dimensions.index(d) + 1, len(dimensions))
     begins = {
         f"{name}, d={d}": _begins(ratios, found[f"d={d}"][name])
         for name in design.PROCEDURES[:3]
@@ -210,13 +200,9 @@ def figure_4(run: Run) -> Outcome:
     }
     found["certified from n/d"] = begins
 
-    def plot(canvas: Any) -> None:
-        panels = canvas.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
-        for axes, d in zip(panels, dimensions, strict=True):
-            design.draw_errors(axes, list(ratios), found[f"d={d}"])
-            axes.set(title=f"d = {d}", xlabel="n/d")
-        panels[0].set_ylabel("root mean squared error")
-        panels[0].legend(fontsize=7)
+    def draw(axes: Any, curves: dict[str, list[float]]) -> None:
+        design.draw_errors(axes, list(ratios), curves)
+        axes.set_xlabel("n/d")
 
     first = max(value for name, value in begins.items() if name.startswith("ours, Student"))
     paper = min(value for name, value in begins.items() if name.startswith("paper"))
@@ -225,7 +211,7 @@ def figure_4(run: Run) -> Outcome:
         "yes",
         f"Ours certifies from n/d = {first:g} on (target 500), the paper's corrected "
         f"algorithm from {paper:g}.",
-        plot,
+        by_dimension(found, dimensions, draw, "root mean squared error"),
     )
 
 
@@ -246,28 +232,23 @@ def figure_5(run: Run) -> Outcome:
     epsilons = (1.0, 4.0) if run.quick else (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     found: dict[str, Any] = {"n/d": ratio, "epsilons": epsilons}
     for d in dimensions:
-        curves: dict[str, list[float]] = {name: [] for name in design.PROCEDURES}
-        for epsilon in epsilons:
-            runs = []
-            for repetition in range(min(repetitions, 5)):
-                X, y = design.sample(run.rng(d, repetition), ratio * d, d)
-                exact = design.solve(X, y, epsilon)
-                runs.append(design.errors(exact, np.eye(d)[0], run.seed(d, epsilon, repetition)))
-            for name, value in design.median_errors(runs).items():
-                curves[name].append(value)
-        found[f"d={d}"] = curves
 
-    def plot(canvas: Any) -> None:
-        panels = canvas.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
-        for axes, d in zip(panels, dimensions, strict=True):
-            design.draw_errors(axes, list(epsilons), found[f"d={d}"])
-            axes.set(title=f"d = {d}", xlabel="epsilon")
-        panels[0].set_ylabel("root mean squared error")
-        panels[0].legend(fontsize=7)
+        def errors(epsilon: float, repetition: int, d: int = d) -> Iterable[float]:
+            X, y = design.sample(run.rng(d, repetition), ratio * d, d)
+            exact = design.solve(X, y, epsilon)
+            return design.errors(exact, np.eye(d)[0], run.seed(d, epsilon, repetition)).values()
+
+        found[f"d={d}"] = design.medians(epsilons, min(repetitions, 5), design.PROCEDURES, errors)
+
+    def draw(axes: Any, curves: dict[str, list[float]]) -> None:
+        design.draw_errors(axes, list(epsilons), curves)
+        axes.set_xlabel("epsilon")
 
     d = 10 if 10 in dimensions else dimensions[0]
     at = epsilons.index(4.0)
-    ours, ideal = (found[f"d={d}"][name][at] for name in (design.PROCEDURES[0], PROCEDURE_IDEAL))
+    ours, ideal = (
+        found[f"d={d}"][name][at] for name in (design.PROCEDURES[0], design.PROCEDURES[-1])
+    )
     return Outcome(
         found,
         "yes",
@@ -275,8 +256,5 @@ def figure_5(run: Run) -> Outcome:
         "idealised Gaussian release, which is not private."
         if ours < ideal
         else f"At epsilon = 4, d = {d}: {ours:.3g} against {ideal:.3g}.",
-        plot,
+        by_dimension(found, dimensions, draw, "root mean squared error"),
     )
-
-
-PROCEDURE_IDEAL = design.PROCEDURES[-1]

@@ -6,7 +6,7 @@ import csv
 import gzip
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from dpfast.models.products import Interval, OneHot
 EPSILON = 4.0
 
 NAMES = ("leverage", "global")
+ALL_NAMES = (*NAMES, "recursive")
 
 
 class Survey(NamedTuple):
@@ -205,15 +206,13 @@ def figure_6(run: Run) -> Outcome:
         n, order = len(survey.y), run.rng(survey.name).permutation(len(survey.y))
         full = solved(survey, np.arange(n))
         grid = np.unique(np.geomspace(500, n, 4 if run.quick else 27).astype(int))
-        shares: dict[str, list[float]] = {"leverage": [], "global": [], "recursive": []}
-        for size in grid:
-            exact = solved(survey, order[:size])
-            for name, values in shares.items():
-                bounds = [
-                    design.share(exact, run.seed(survey.name, int(size), seed), name)
-                    for seed in range(20)
-                ]
-                values.append(float(np.median(bounds)))
+
+        def bounds(at: tuple[int, design.Exact], seed: int, survey: Survey = survey) -> list[float]:
+            key = run.seed(survey.name, int(at[0]), seed)
+            return [design.share(at[1], key, name) for name in ALL_NAMES]
+
+        solutions = ((size, solved(survey, order[:size])) for size in grid)
+        shares = design.medians(solutions, 20, ALL_NAMES, bounds)
         found[survey.name] = {
             "n": n,
             "parameters": survey.X.shape[1] + 1,
@@ -230,21 +229,14 @@ def figure_6(run: Run) -> Outcome:
             },
         }
 
-    def plot(canvas: Any) -> None:
-        panels = canvas.subplots(1, len(found), sharey=True, squeeze=False)[0]
-        for axes, (name, entry) in zip(panels, found.items(), strict=True):
-            for which, style in (("leverage", "C2^-"), ("global", "C0o-"), ("recursive", "C1s--")):
-                axes.plot(
-                    entry["sizes"], entry["lower bound / what it bounds"][which], style,
-                    label=f"{which} certificate", markersize=3,
-                )  # fmt: skip
-            axes.set(
-                xscale="log", xlabel=f"n (condition number {entry['condition number']:.0f})",
-                ylim=(0, 1.1), title=name,
+    def draw(axes: Any, entry: dict[str, Any]) -> None:
+        for which, style in (("leverage", "C2^-"), ("global", "C0o-"), ("recursive", "C1s--")):
+            axes.plot(
+                entry["sizes"], entry["lower bound / what it bounds"][which], style,
+                label=f"{which} certificate", markersize=3,
             )  # fmt: skip
-            axes.grid(alpha=0.3)
-        panels[0].set_ylabel("lower bound / what it bounds")
-        panels[0].legend(fontsize=8)
+        label = f"n (condition number {entry['condition number']:.0f})"
+        axes.set(xscale="log", xlabel=label, ylim=(0, 1.1))
 
     text = "; ".join(
         f"{name}: condition number {entry['condition number']:.0f}, certified from n = "
@@ -255,7 +247,10 @@ def figure_6(run: Run) -> Outcome:
         for name, entry in found.items()
     )
     return Outcome(
-        found, "yes", f"{text}. Adult and BRFSS stand in for the ACS files of the paper.", plot
+        found,
+        "yes",
+        f"{text}. Adult and BRFSS stand in for the ACS files of the paper.",
+        lambda canvas: design.panels(canvas, found, draw, "lower bound / what it bounds"),
     )
 
 
@@ -275,17 +270,16 @@ def figure_7(run: Run) -> Outcome:
         n, order = len(survey.y), run.rng(survey.name).permutation(len(survey.y))
         w = 2.0 * np.eye(survey.X.shape[1] + 1)[survey.coefficient]  # codes are two apart
         grid = np.unique(np.geomspace(4000, n, 3 if run.quick else 9).astype(int))
-        curves: dict[str, list[float]] = {name: [] for name in design.PROCEDURES}
+
+        def errors(
+            at: tuple[int, design.Exact], seed: int, survey: Survey = survey, w: np.ndarray = w
+        ) -> Iterable[float]:
+            return design.errors(at[1], w, run.seed(survey.name, int(at[0]), seed)).values()
+
+        solutions = [(size, solved(survey, order[:size])) for size in grid]
+        curves = design.medians(solutions, 2 if run.quick else 5, design.PROCEDURES, errors)
         sampling = []
-        for size in grid:
-            rows = order[:size]
-            exact = solved(survey, rows)
-            runs = [
-                design.errors(exact, w, run.seed(survey.name, int(size), seed))
-                for seed in range(2 if run.quick else 5)
-            ]
-            for name, value in design.median_errors(runs).items():
-                curves[name].append(value)
+        for size, exact in solutions:
             direction = np.linalg.solve(exact.hessian, w)
             sampling.append(math.sqrt(float(direction @ exact.hessian @ direction) / size))
         found[survey.name] = {
@@ -296,17 +290,10 @@ def figure_7(run: Run) -> Outcome:
             "sampling error": sampling,
         }
 
-    def plot(canvas: Any) -> None:
-        panels = canvas.subplots(1, len(found), squeeze=False)[0]
-        for axes, (name, entry) in zip(panels, found.items(), strict=True):
-            design.draw_errors(axes, entry["sizes"], entry["error"])
-            axes.plot(entry["sizes"], entry["sampling error"], ":", color="0.5",
-                        label="sampling error")  # fmt: skip
-            axes.set(
-                xlabel="n", title=f"{name}: coefficient of {entry['coefficient']}", ylim=(None, 1.0)
-            )
-        panels[0].set_ylabel("root mean squared error")
-        panels[0].legend(fontsize=7)
+    def draw(axes: Any, entry: dict[str, Any]) -> None:
+        design.draw_errors(axes, entry["sizes"], entry["error"])
+        axes.plot(entry["sizes"], entry["sampling error"], ":", color="0.5", label="sampling error")
+        axes.set(xlabel="n", ylim=(None, 1.0))
 
     text = "; ".join(
         f"{name}: {min(entry['error'][k][-1] for k in design.PROCEDURES[:2]):.3g} of ours, "
@@ -318,4 +305,12 @@ def figure_7(run: Run) -> Outcome:
         f"With all records, {text}.  Objective perturbation with the tight calibration is useful, "
         "too, and better for few records; the paper compares with a much noisier one."
     )
-    return Outcome(found, "in part", remark, plot)
+    entries = {f"{name}: coefficient of {e['coefficient']}": e for name, e in found.items()}
+    return Outcome(
+        found,
+        "in part",
+        remark,
+        lambda canvas: design.panels(
+            canvas, entries, draw, "root mean squared error", sharey=False
+        ),
+    )
