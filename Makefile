@@ -46,7 +46,7 @@ demo: $(VENV)/.built
 
 # Two processes; tests that fork, start threads or race come last, in one of them (tests/conftest.py).
 PROCESSES ?= 2
-IN_PARALLEL := -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+IN_PARALLEL := -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 test: $(VENV)/.built
 	$(BIN)/python -m pytest -m "not slow" $(IN_PARALLEL)

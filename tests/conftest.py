@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # One of several processes that share the machine: threads for BLAS would only be in each other's
 # way.  Set before anything loads NumPy; the subprocesses of tests inherit it.
@@ -38,15 +39,30 @@ def repository() -> Path:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Serial tests come last, all of them in one process."""
-    others, serial = [], []
-    for item in items:
-        if item.get_closest_marker("serial"):
-            item.add_marker(pytest.mark.xdist_group("serial"))
-            serial.append(item)
-        else:
-            others.append(item)
-    items[:] = others + serial
+    """Serial tests come last."""
+    items.sort(key=lambda item: item.get_closest_marker("serial") is not None)
+
+
+#: Modules whose costly fixture would be made once in each process: one process takes them whole.
+WHOLE = {
+    "tests/data/test_cluster.py",
+    "tests/packaging/test_distribution.py",
+    "tests/packaging/test_embedding.py",
+    "tests/statistics/test_coverage.py",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Test by test.  By file name: xdist's groups are lost with pytest 9.2, whose ids are fixed."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.split("::")[0]
+            return module if module in WHOLE else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,6 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 
-pytestmark = pytest.mark.xdist_group("cluster")  # one cluster for the file
-
 N, SIZES = 2000, (300, 1, 700, 999)
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(N, 3))

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("distribution")  # built once
-
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Every compiled extension, by its Cython source.

@@ -18,7 +18,7 @@ from dpfast.kernels import records
 from tests.twins import records as reference
 
 HERE = Path(__file__).parent / "embedding"
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("embedding")]  # compiled once, in seconds
+pytestmark = pytest.mark.slow  # seconds of compiling
 
 
 @pytest.fixture(scope="module")

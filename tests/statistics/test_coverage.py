@@ -13,8 +13,6 @@ import pytest
 import dpfast
 from dpfast.models import Mallows, Objective, resolve_loss
 
-pytestmark = pytest.mark.xdist_group("coverage")  # the fits are made once
-
 TRUTH = np.ones(4)
 N_FITS = 10_000
 OPTIONS = {"scale": 2.0, "weights": dpfast.Mallows(2**0.5)}
