@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import steps
+from dpfast.curator import blocks, steps
 from dpfast.curator.answers import (
     NOTHING,
     Answer,
@@ -123,12 +123,37 @@ class Curator:
         receipts = self.plan(budget, theta).receipts
         return [receipt for receipt in receipts if receipt is not NOTHING.receipt]
 
+    @property
+    def can_deal(self) -> bool:
+        """Whether :meth:`deal` can be asked for; public: where the records are kept."""
+        return blocks.can_deal(self)
+
+    def deal(self, mu: float) -> blocks.Dealing:
+        """Random disjoint blocks of the records, all of which together cost ``mu``.
+
+        Privacy: claim C55.
+        """
+        return blocks.Dealing(self, mu)
+
+    def constant_term(self, scale: float | None) -> Curator:
+        """A curator of the same records for a model of a constant alone, with the same ledger."""
+        return blocks.constant_term(self, scale)
+
+    def _beside(self, records: Records, objective: Objective, ledger: Ledger) -> Curator:
+        """A curator of other records or for another objective, with the same noise."""
+        return Curator(records, objective, ledger, self._noise, self._threads)
+
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
         """Add noise to one mean."""
         return hand_out(self._noise, question, receipt, value)
 
     def depth(self, want: int) -> int:
-        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11)."""
+        """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
+
+        All queries but :meth:`joint` ask for it, and claim C55 is about joint answers alone.
+        """
+        if self._layout.excess != 1:
+            raise InvalidInput("about a random block there are joint answers only.")
         return self._layout.depth(want)
 
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:

@@ -61,23 +61,30 @@ class Layout(NamedTuple):
         Records of the largest block, whose summation is the deepest.
     additions : int
         Most additions that a block's part passes through.
+    excess : int
+        How many times n the records can be that are added up, where n is a public divisor and
+        their number is secret (claim C55); else 1.
     """
 
     n: int
     row: int
     largest_block: int
     additions: int
+    excess: int = 1
 
     @staticmethod
     def of(records: Records, row: int) -> Layout:
-        return Layout(records.n, row, max(records.block_sizes), records.additions)
+        largest = max(records.block_sizes)
+        return Layout(records.n, row, largest, records.additions, records.excess)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
 
-        Those of the largest block, and those of adding the blocks.
+        Those of the largest block, and those of adding the blocks; ``excess`` times as many where
+        the sums can be so much larger than n bounds, to which errors are relative.
         """
-        return summation_depth(self.largest_block, self.row, want) + self.additions
+        depth = summation_depth(self.largest_block, self.row, want) + self.additions
+        return depth * self.excess
 
 
 def make_plan(
@@ -104,16 +111,18 @@ def make_plan(
         "majorizer" if budget.majorize else "hessian": budget.hessian,
         "meat": budget.meat,
     }
-    wanted = [query for query, mu in asked.items() if mu or query == "gradient"]
+    wanted = [query for query, mu in asked.items() if mu] or ["gradient"]
     want = sum([WANTED[query] for query in wanted])
     claims = CLAIMS if objective.free_scale is None else SCALE_CLAIMS
-    n, p, depth = layout.n, objective.dimension, layout.depth(want)
+    n, p, depth, excess = layout.n, objective.dimension, layout.depth(want), layout.excess
     receipts: list[Receipt] = []
     shapes: list[tuple[int, ...] | None] = []
     for query, mu in asked.items():
         if query in wanted:
             bound, diameter = record_bounds(objective, query, theta)
-            receipts.append(_receipt(query, claims[query], bound, diameter, n, p, depth, mu))
+            receipts.append(
+                _receipt(query, claims[query], bound, diameter, n, p, depth, excess, mu)
+            )
             shapes.append((p,) if query == "gradient" else (p, p))
         else:
             receipts.append(NOTHING.receipt)
@@ -134,7 +143,15 @@ def shared_planner(constants: Constants, layout: Layout) -> Callable[[StepBudget
 
 
 def _receipt(
-    query: str, claim: str, bound: float, diameter: float, n: int, p: int, depth: int, mu: float
+    query: str,
+    claim: str,
+    bound: float,
+    diameter: float,
+    n: int,
+    p: int,
+    depth: int,
+    excess: int,
+    mu: float,
 ) -> Receipt:
     """Sensitivity and noise of one mean."""
     if query == "gradient":
@@ -144,7 +161,7 @@ def _receipt(
         coordinates = p * (p + 1) // 2
         sensitivity = mean_rank_one(bound, n, p, depth=depth)
     scale = gaussian_scale(sensitivity, mu, coordinates)
-    check_grid_range(bound, scale, coordinates)
+    check_grid_range(bound * excess, scale, coordinates)
     return Receipt(query, claim, mu, sensitivity, scale)
 
 

@@ -44,6 +44,9 @@ class Records:
     #: How a schema coded them, where one did.
     coding: Coding | None = None
 
+    #: How many times n the records can be, where n is what sums are divided by (claim C55).
+    excess = 1
+
     def __init__(
         self, X: Covariates, y: NDArray[np.float64], names: tuple[str, ...] | None
     ) -> None:

@@ -1,6 +1,6 @@
 """Records dealt into parts at random, and what a cross-validation on such parts costs.
 
-Claims C53 and C54 of PROOFS.md.  A dealing looks at the number of records only: parts that follow
+Claims C53 to C55 of PROOFS.md.  A dealing looks at the number of records only: parts that follow
 labels, values or the order of a table let one record move others.
 """
 
@@ -16,7 +16,10 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["cross_validation_cost", "deal", "part_sizes"]
+__all__ = ["SLOTS", "cross_validation_cost", "deal", "part_sizes", "scatter"]
+
+#: Slots that records are scattered into, by one random byte each.
+SLOTS = 256
 
 #: A tie among n <= 2^31 random words has a probability of at most 1/8.
 ATTEMPTS = 64
@@ -69,6 +72,19 @@ def deal(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
             parts[order] = np.repeat(np.arange(n_parts), sizes)
             return parts
     raise EntropyFailure("random words keep repeating each other: they are not random.")
+
+
+def scatter(n: int, source: NoiseSource) -> NDArray[np.uint8]:
+    """The slot each of n records falls into, independently of all others, uniform below SLOTS.
+
+    Unlike the sizes of the parts of :func:`deal` those of slots are random; one byte a record is
+    enough, and whoever holds some of the records can scatter these alone.
+
+    Privacy
+    -------
+    Free: no record is looked at (claim C55).
+    """
+    return source.words(-(-n // 8)).view(np.uint8)[:n]
 
 
 def cross_validation_cost(

@@ -30,12 +30,14 @@ class PaidAnswers:
         self._answering = threading.Lock()
         self._process = os.getpid()
 
-    def _take(self, answer: str, *, after: str = "", forgo: str = "") -> None:
-        """Mark an answer as given.
+    def _take(self, answer: str, *, count: int = 1, after: str = "", forgo: str = "") -> int:
+        """Mark an answer as given; how many of its name are left.
 
         Parameters
         ----------
         answer : str
+        count : int
+            How many of its name are given together.
         after : str
             Another that must have been given.
         forgo : str
@@ -44,13 +46,14 @@ class PaidAnswers:
         if self._process != os.getpid():  # first: the lock may be held by a thread fork left behind
             raise LedgerClosed(self._closed("was inherited through fork"))
         with self._answering:
-            if not self._left[answer] or self._left[after]:
+            if self._left[answer] < count or self._left[after]:
                 raise BudgetExceeded(
                     f"no {answer} is left to give: {self._refusal} Nothing was spent and no "
                     "record was touched."
                 )
-            self._left[answer] -= 1
+            self._left[answer] -= count
             self._left[forgo] = 0
+            return self._left[answer]
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         """Neither ``copy`` nor ``pickle``: two copies would answer twice for one charge."""

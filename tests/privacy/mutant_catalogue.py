@@ -351,15 +351,15 @@ WRONG_SENSITIVITY = (
         "the curator asks for sensitivities without slack for its sums",
         PLANS,
         KILLERS,
-        "n, p, depth = layout.n, objective.dimension, layout.depth(want)",
-        "n, p, depth = layout.n, objective.dimension, 0",
+        "n, p, depth, excess = layout.n, objective.dimension, layout.depth(want), layout.excess",
+        "n, p, depth, excess = layout.n, objective.dimension, 0, layout.excess",
     ),
     plant(
         "depth-of-the-first-block",
         "the depth of a sum over several blocks is that of its first block",
         PLANS,
         KILLERS,
-        "return Layout(records.n, row, max(records.block_sizes), records.additions)",
+        "largest = max(records.block_sizes)",
         "return Layout(records.n, row, records.block_sizes[0], 0)",
     ),
 )
@@ -1338,7 +1338,7 @@ STEERING_AND_BASELINES = (
         "what was paid for once is answered again and again",
         PAID,
         PAID_TESTS,
-        "            self._left[answer] -= 1\n",
+        "            self._left[answer] -= count\n",
         "",
     ),
     plant(
@@ -1346,8 +1346,8 @@ STEERING_AND_BASELINES = (
         "two threads get the answer that was paid for once",
         PAID,
         PAID_TESTS,
-        "        with self._answering:\n            if not",
-        "        if True:\n            if not",
+        "        with self._answering:\n            if self._left",
+        "        if True:\n            if self._left",
     ),
     plant(
         "copies-answer-too",
@@ -3111,7 +3111,99 @@ CROSS_VALIDATION = (
     ),
 )
 
+BLOCKS = "dpfast/curator/blocks.py"
+BLOCK_TESTS = ("tests/privacy/test_blocks.py",)
+
+RANDOM_BLOCKS = (
+    plant(
+        "block-noise-of-the-table",
+        "a block has the noise of all records in place of its own",
+        BLOCKS,
+        BLOCK_TESTS,
+        "records = Block(curator._records, inside, size)",
+        "records = Block(curator._records, inside, curator.n)",
+    ),
+    plant(
+        "blocks-overlap",
+        "a block begins in the last slot of the one before",
+        BLOCKS,
+        BLOCK_TESTS,
+        "(self._slots >= end - width)",
+        "(self._slots >= end - width - 1)",
+    ),
+    plant(
+        "dealing-not-charged",
+        "blocks cost nothing",
+        BLOCKS,
+        BLOCK_TESTS,
+        """        curator.ledger.charge(GDP(mu), "random blocks")
+""",
+        "",
+    ),
+    plant(
+        "block-spends-more",
+        "each block may spend more than was charged",
+        BLOCKS,
+        BLOCK_TESTS,
+        "curator.objective, Ledger(GDP(self._mu)))",
+        "curator.objective, Ledger(GDP(1.01 * self._mu)))",
+    ),
+    plant(
+        "blocks-in-the-order-of-the-table",
+        "slots follow the rows, which one record shifts in a sorted table",
+        "dpfast/privacy/dealing.py",
+        BLOCK_TESTS,
+        "return source.words(-(-n // 8)).view(np.uint8)[:n]",
+        "return np.arange(n).astype(np.uint8)",
+    ),
+    plant(
+        "block-rounding-of-its-share",
+        "rounding of a block allows for no more records than are to be expected",
+        "dpfast/curator/joint.py",
+        BLOCK_TESTS,
+        "return depth * self.excess",
+        "return depth",
+    ),
+    plant(
+        "block-grid-of-its-share",
+        "the grid of a block has room for no more records than are to be expected",
+        "dpfast/curator/joint.py",
+        BLOCK_TESTS,
+        "check_grid_range(bound * excess, scale, coordinates)",
+        "check_grid_range(bound, scale, coordinates)",
+    ),
+    plant(
+        "block-steering-queries",
+        "queries that know nothing of secret numbers of records are answered about blocks",
+        CURATOR,
+        BLOCK_TESTS,
+        "if self._layout.excess != 1:",
+        "if self._layout.excess < 1:",
+    ),
+    plant(
+        "slots-taken-one-at-a-time",
+        "a block of many slots takes one, so that the next gets the same",
+        "dpfast/privacy/paid.py",
+        BLOCK_TESTS,
+        "self._left[answer] -= count",
+        "self._left[answer] -= 1",
+    ),
+    plant(
+        "constant-term-on-the-house",
+        "answers about the constant term charge a ledger of their own",
+        BLOCKS,
+        BLOCK_TESTS,
+        """        Objective(loss, Mallows(1.0), 0, scale=scale),
+        curator.ledger,
+""",
+        """        Objective(loss, Mallows(1.0), 0, scale=scale),
+        Ledger(GDP(1e6)),
+""",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
+    *RANDOM_BLOCKS,
     *CROSS_VALIDATION,
     *SHARES_AND_GROUPS,
     *NON_CONVEX,
