@@ -83,9 +83,17 @@ def open_parquet(
     parquet = _pyarrow_parquet()
     files = _files(path)
     groups: list[Group] = []
+    opened: dict[str, Footer] = {}
     for file in files:
-        metadata = parquet.read_metadata(file)
-        found = metadata.schema.to_arrow_schema()
+        stamp = _stamp(file)
+        try:
+            metadata = parquet.read_metadata(file)
+            found = metadata.schema.to_arrow_schema()
+        except Exception:
+            found = None  # raised below without its context
+        if found is None:
+            raise InvalidInput(f"{file!r} cannot be read: it is damaged or is no Parquet file.")
+        opened[file] = Footer(stamp, metadata)
         _check_columns(found, file, covariates, response, schema)
         for k in range(metadata.num_row_groups):
             rows = metadata.row_group(k).num_rows
@@ -93,8 +101,9 @@ def open_parquet(
                 groups.append(Group(file, k, rows, kept_encoded(found)))
     if not groups:
         raise InvalidInput(f"{str(path)!r} has no rows; at least one record is needed.")
-    encoding = _encoding(parquet.read_schema(files[0]), covariates, response, schema)
-    decoder = Decoder(groups, {file: _stamp(file) for file in files}, encoding)
+    first = opened[files[0]].metadata.schema.to_arrow_schema()
+    encoding = _encoding(first, covariates, response, schema)
+    decoder = Decoder(groups, opened, encoding)
     sizes = [group.rows for group in groups]
     decode: Callable[[int], Block] = decoder.block
     if cache is not None:
@@ -102,6 +111,13 @@ def open_parquet(
 
         decode = cached(cache, decode, sizes, len(encoding.names), decoder.identity())
     return StreamedRecords(decode, sizes, len(encoding.names), encoding.names, encoding.coding)
+
+
+class Footer(NamedTuple):
+    """What was read of a file when it was opened: parsed once, however many groups it has."""
+
+    stamp: tuple[int, int]
+    metadata: Any
 
 
 class Group(NamedTuple):
@@ -137,9 +153,9 @@ class Encoding(NamedTuple):
 class Decoder:
     """Reads and encodes row groups."""
 
-    def __init__(self, groups: list[Group], stamps: dict[str, Any], encoding: Encoding) -> None:
+    def __init__(self, groups: list[Group], footers: dict[str, Footer], encoding: Encoding) -> None:
         self._groups = groups
-        self._stamps = stamps
+        self._footers = footers
         self._encoding = encoding
         self._columns = list(dict.fromkeys([*encoding.covariates, encoding.response]))
 
@@ -147,8 +163,11 @@ class Decoder:
         parquet = _pyarrow_parquet()
         group = self._groups[k]
         try:
-            unchanged = _stamp(group.file) == self._stamps[group.file]
-            with parquet.ParquetFile(group.file, read_dictionary=group.kept_encoded) as file:
+            footer = self._footers[group.file]
+            unchanged = _stamp(group.file) == footer.stamp
+            with parquet.ParquetFile(
+                group.file, metadata=footer.metadata, read_dictionary=group.kept_encoded
+            ) as file:
                 table = file.read_row_group(group.number, columns=self._columns)
         except Exception:  # Arrow's, with what it read
             unchanged = False
@@ -160,7 +179,7 @@ class Decoder:
         """What a cache of the decoded blocks stands for."""
         schema = self._encoding.schema
         return {
-            "files": [[file, *stamp] for file, stamp in self._stamps.items()],
+            "files": [[file, *footer.stamp] for file, footer in self._footers.items()],
             "covariates": list(self._encoding.covariates),
             "response": self._encoding.response,
             "schema": None if schema is None else repr(schema),
