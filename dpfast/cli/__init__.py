@@ -1,14 +1,17 @@
 """The ``dpfast`` command.
 
 Exit codes: 0 done; 1 refused, with a message that says what to do; 2 wrong usage; 3 the ledger
-cannot pay; 4 paid for, but not delivered as asked: a message says where the result is.
+cannot pay; 4 paid for, but not delivered as asked: a message says where the result is; 130
+interrupted.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 
+from dpfast.cli.output import silence, tell
 from dpfast.cli.parser import make_parser
 from dpfast.cli.progress import ProgressBar
 
@@ -19,17 +22,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
+    if any("\0" in value for value in vars(arguments).values() if isinstance(value, str)):
+        parser.error("no argument can hold the character NUL")
     if arguments.command is None:
         parser.print_help()
         return 2
-    from dpfast.cli import commands  # NumPy is loaded only once there is work to do
+    try:
+        code = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        tell("interrupted. What was charged stays charged.")
+        return 130
+    except BrokenPipeError:
+        silence()
+        return 1
+    except OSError as error:
+        tell(str(error))
+        return 1
+    except Exception as error:  # a defect, or what Python says of odd input; it may quote a cell
+        tell(
+            f"an error that should not happen: {type(error).__name__}. What was charged stays "
+            "charged. Please report the command and this line."
+        )
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from dpfast.errors import BudgetExceeded, DpfastError
 
     try:
+        from dpfast.cli import commands  # NumPy is loaded only once there is work to do
+
         return commands.COMMANDS[arguments.command](arguments)
     except BudgetExceeded as error:
-        print(f"dpfast: {error}", file=sys.stderr)
+        tell(str(error))
         return 3
-    except (DpfastError, ImportError, OSError) as error:
-        print(f"dpfast: {error}", file=sys.stderr)
+    except (DpfastError, ImportError) as error:
+        tell(str(error))
         return 1

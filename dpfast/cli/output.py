@@ -15,7 +15,7 @@ from types import TracebackType
 
 from dpfast.errors import InvalidInput
 
-__all__ = ["PaidResult"]
+__all__ = ["PaidResult", "silence", "tell"]
 
 #: Bytes taken on the disk before the charge: the report of about 180 coefficients with their
 #: covariances.  A larger one may still meet a full disk, and is printed then.
@@ -74,7 +74,7 @@ class PaidResult:
         traceback: TracebackType | None,
     ) -> None:
         if self._filled and self._scratch is not None:  # interrupted between writing and renaming
-            _tell(f"interrupted. The result was paid for and is in {self._scratch}.")
+            tell(f"interrupted. The result was paid for and is in {self._scratch}.")
             return
         self._discard()
 
@@ -100,14 +100,14 @@ class PaidResult:
         if _printed(shown):
             return 0 if written or self._target is None else 4
         if written:
-            _tell(f"the result is in {self._target}; it could not be printed.")
+            tell(f"the result is in {self._target}; it could not be printed.")
             return 0
         if self._scratch is None:
             self._scratch = _saved(report)
         if self._scratch is None:
-            _tell("the result could neither be printed nor saved.")
+            tell("the result could neither be printed nor saved.")
         else:
-            _tell(f"the result could not be printed. It is in {self._scratch} and was paid for.")
+            tell(f"the result could not be printed. It is in {self._scratch} and was paid for.")
             self._scratch = None
         return 4
 
@@ -119,7 +119,7 @@ class PaidResult:
             self._filled = True
         except OSError as error:
             self._discard()
-            _tell(
+            tell(
                 f"the result could not be written to {self._target} ({error.strerror}). It was "
                 "paid for and is printed instead."
             )
@@ -127,7 +127,7 @@ class PaidResult:
         try:
             os.replace(self._scratch, self._target)
         except OSError as error:
-            _tell(
+            tell(
                 f"the result could not be moved to {self._target} ({error.strerror}). It was paid "
                 f"for and is in {self._scratch}."
             )
@@ -185,12 +185,12 @@ def _printed(text: str) -> bool:
         print(text)
         sys.stdout.flush()
     except (OSError, ValueError):
-        _silence()
+        silence()
         return False
     return True
 
 
-def _silence() -> None:
+def silence() -> None:
     """Let what is still in the buffer go nowhere, or Python would complain on its way out."""
     with suppress(OSError, ValueError):
         descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -198,6 +198,6 @@ def _silence() -> None:
         os.close(descriptor)
 
 
-def _tell(message: str) -> None:
+def tell(message: str) -> None:
     with suppress(OSError, ValueError):
         print(f"dpfast: {message}", file=sys.stderr, flush=True)

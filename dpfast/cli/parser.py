@@ -8,28 +8,41 @@ from typing import TypeAlias
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
+EXIT_CODES = (
+    "exit codes: 0 done; 1 refused, with a message that says what to do; 2 wrong usage; 3 the "
+    "ledger cannot pay; 4 paid for, but not delivered as asked: a message says where the result "
+    "is; 130 interrupted"
+)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the ``dpfast`` command; loads neither NumPy nor SciPy."""
     import dpfast
 
     parser = argparse.ArgumentParser(
-        prog="dpfast", description="Differentially private regression with honest intervals."
+        prog="dpfast",
+        description="Differentially private regression with honest intervals.",
+        epilog=EXIT_CODES,
     )
     parser.add_argument("--version", action="version", version=f"dpfast {dpfast.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _demo(commands)
     _fit(commands)
+    _minimize(commands)
+    _release(commands)
+    _quantiles(commands)
     _plan(commands)
     _explain(commands)
     _ledger(commands)
     _schema(commands)
     _audit(commands)
+    _completion(commands)
     return parser
 
 
 def _add(commands: Commands, name: str, purpose: str, more: str = "") -> argparse.ArgumentParser:
     description = f"{purpose[0].upper()}{purpose[1:]}. {more}".strip()
-    return commands.add_parser(name, help=purpose, description=description)
+    return commands.add_parser(name, help=purpose, description=description, epilog=EXIT_CODES)
 
 
 def _budget(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +83,7 @@ def _fit(commands: Commands) -> None:
         "Reads the columns a schema declares (dpfast schema draft helps to write one) and prints "
         "the released coefficients with intervals.",
     )
-    fit.add_argument("data", help=".csv, .csv.gz, .parquet, .feather or .npz")
-    fit.add_argument("--schema", required=True, help="TOML file of public facts")
+    _source(fit)
     fit.add_argument("--formula", help="such as 'log_wage ~ education + I(experience**2)'")
     fit.add_argument("--response", help="instead of a formula: the response column ...")
     fit.add_argument("--covariates", help="... and a comma-separated list of the others")
@@ -89,12 +101,83 @@ def _fit(commands: Commands) -> None:
     fit.add_argument("--steps", type=int, help="number of steps (default: from n, p, mu)")
     fit.add_argument("--no-inference", action="store_true", help="estimates only, no intervals")
     fit.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
-    fit.add_argument("--delimiter", default=",", help="of a CSV file (default: comma)")
-    _budget(fit)
-    fit.add_argument("--ledger", help="budget file shared by analyses; see dpfast ledger")
-    fit.add_argument("--out", help="write the released result as JSON")
-    fit.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    fit.add_argument("--seed", type=int, help="simulation: reproducible, and NOT private")
+    _spending(fit)
+
+
+def _source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", help=".csv, .csv.gz, .parquet, .feather or .npz")
+    parser.add_argument("--schema", required=True, help="TOML file of public facts")
+    parser.add_argument(
+        "--delimiter", help="of a CSV file, 'tab' for a tab (default: found in its first row)"
+    )
+
+
+def _design(parser: argparse.ArgumentParser, loss: str) -> None:
+    _source(parser)
+    parser.add_argument("--response", required=True, help="the response column")
+    parser.add_argument("--covariates", help="comma-separated columns (default: the others)")
+    parser.add_argument("--loss", default=loss, help=f"loss (default: {loss})")
+    parser.add_argument(
+        "--scale", type=float, help="public residual scale, in the response's units"
+    )
+    parser.add_argument(
+        "--ridge", type=float, default=0.0, help="public ridge penalty, of coded coefficients"
+    )
+
+
+def _spending(parser: argparse.ArgumentParser) -> None:
+    _budget(parser)
+    parser.add_argument("--ledger", help="budget file shared by analyses; see dpfast ledger")
+    parser.add_argument("--out", help="write the released result as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    parser.add_argument("--seed", type=int, help="simulation: reproducible, and NOT private")
+
+
+def _minimize(commands: Commands) -> None:
+    minimize = _add(
+        commands,
+        "minimize",
+        "minimise a loss that need not be convex",
+        "Estimates without intervals, such as those of the Tukey loss.",
+    )
+    _design(minimize, "tukey")
+    minimize.add_argument("--radius", type=float, help="radius of the Mallows weights")
+    minimize.add_argument("--method", default="auto", help="optimiser (default: auto)")
+    minimize.add_argument("--select", default="last", help="which point is the answer")
+    _spending(minimize)
+
+
+def _release(commands: Commands) -> None:
+    release = _add(
+        commands,
+        "release",
+        "certify the curvature, then release coefficients with the noise it allows",
+        "Takes --epsilon with --delta. The declared ranges are the domain of the rows.",
+    )
+    _design(release, "log-cosh")
+    release.add_argument("--directions", help="names of coefficients (default: all, as a vector)")
+    release.add_argument("--certificate", default="global", help="what is certified")
+    release.add_argument("--fallback", help="what to do if nothing can be certified")
+    release.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
+    _spending(release)
+
+
+def _quantiles(commands: Commands) -> None:
+    quantiles = _add(
+        commands, "quantiles", "private quantiles of a column, within its declared range"
+    )
+    _source(quantiles)
+    quantiles.add_argument("--column", required=True, help="a numeric column of the schema")
+    quantiles.add_argument("--probabilities", default="0.25,0.5,0.75", help="separated by commas")
+    _spending(quantiles)
+
+
+def _completion(commands: Commands) -> None:
+    completion = _add(
+        commands, "completion", "print a script that completes commands and options in a shell",
+        'Put eval "$(dpfast completion bash)" into the start-up file of your shell.',
+    )  # fmt: skip
+    completion.add_argument("shell", choices=["bash", "zsh"])
 
 
 def _plan(commands: Commands) -> None:
@@ -144,6 +227,7 @@ def _schema(commands: Commands) -> None:
         "Never run it on the private data: every bound would leak.",
     )
     draft.add_argument("sample", help="a public file of the same layout (.csv, .parquet, .npz)")
+    draft.add_argument("--delimiter", help="of a CSV file (default: found in its first row)")
     draft.add_argument("--out", help="write here instead of printing")
 
 

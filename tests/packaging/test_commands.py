@@ -76,7 +76,8 @@ def test_several_fits_on_one_budget(folder, capsys):
     capsys.readouterr()
     assert main(["ledger", "show", "budget.json", "--json"]) == 0
     book = json.loads(capsys.readouterr().out)
-    assert book["total"] == "GDP(mu=1.5)" and len(book["entries"]) == 1
+    assert book["total"] == {"type": "GDP", "mu": 1.5} and len(book["entries"]) == 1
+    assert book["entries"][0]["spend"] == {"type": "GDP", "mu": 1.0}
     assert main(["ledger", "show", "budget.json"]) == 0
     assert "remaining" in capsys.readouterr().out
 

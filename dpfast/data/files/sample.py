@@ -44,7 +44,7 @@ def read_sample(path: Any, delimiter: str | None = None) -> Any:
 
             return parquet.read_table(path)
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
     except ImportError:
         raise

@@ -97,7 +97,7 @@ def unreadable(path: Path) -> InvalidInput:
 
 
 def _read_npz(path: Path, schema: Schema) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files if name in schema.columns}
 
 

@@ -1,0 +1,222 @@
+"""Commands that spend: everything that can be refused comes first; then nothing is lost."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dpfast
+from dpfast.cli.output import PaidResult
+from dpfast.cli.progress import ProgressBar
+from dpfast.cli.values import budget_of, budget_values, plain
+from dpfast.data.columns import column
+from dpfast.errors import InvalidInput
+from dpfast.inference.hypotheses import half_width
+
+__all__ = ["fit", "minimize", "quantiles", "release", "typed_delimiter"]
+
+
+def fit(arguments: argparse.Namespace) -> int:
+    from dpfast.inference.summary import summary_text
+
+    half_width(arguments.level)
+    privacy, schema, options = _common(arguments)
+    options |= {
+        "scale": arguments.scale,
+        "ridge": arguments.ridge,
+        "method": arguments.method,
+        "steps": arguments.steps,
+        "inference": not arguments.no_inference,
+        "progress": ProgressBar("private fit"),
+    }
+    if arguments.radius is not None:
+        options["weights"] = dpfast.Mallows(arguments.radius)
+    if (arguments.formula is None) == (arguments.response is None):
+        raise InvalidInput("give either --formula or --response (with --covariates).")
+    table = _table(arguments, schema)
+
+    def report(result: Any) -> dict[str, Any]:
+        found = result.to_dict() | _source(schema, formula=arguments.formula)
+        if not arguments.no_inference:
+            found["level"] = arguments.level
+            found["conf_int"] = result.conf_int(arguments.level)
+        return dict(found)
+
+    def run() -> Any:
+        if arguments.formula is not None:
+            return dpfast.fit_formula(
+                arguments.formula, table, arguments.loss, schema=schema, privacy=privacy, **options
+            )
+        design = _design(arguments, schema, table)
+        return dpfast.fit(design, None, arguments.loss, privacy=privacy, **options)
+
+    return _deliver(arguments, run, report, lambda result: summary_text(result, arguments.level))
+
+
+def minimize(arguments: argparse.Namespace) -> int:
+    privacy, schema, options = _common(arguments)
+    options |= {
+        "scale": arguments.scale,
+        "ridge": arguments.ridge,
+        "method": arguments.method,
+        "select": arguments.select,
+        "progress": ProgressBar("private search"),
+    }
+    if arguments.radius is not None:
+        options["weights"] = dpfast.Mallows(arguments.radius)
+    design = _design(arguments, schema, _table(arguments, schema))
+    return _deliver(
+        arguments,
+        lambda: dpfast.minimize(design, None, arguments.loss, privacy=privacy, **options),
+        lambda result: result.to_dict() | _source(schema),
+        lambda result: str(result.summary()),
+    )
+
+
+def release(arguments: argparse.Namespace) -> int:
+    half_width(arguments.level)
+    privacy, schema, options = _common(arguments)
+    options |= {
+        "scale": arguments.scale,
+        "ridge": arguments.ridge,
+        "certificate": arguments.certificate,
+        "fallback": arguments.fallback,
+    }
+    design = _design(arguments, schema, _table(arguments, schema))
+    options["domain"] = dpfast.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
+
+    def run() -> Any:
+        if arguments.directions is None:
+            return dpfast.release_parameter(
+                design, None, arguments.loss, privacy=privacy, **options
+            )
+        names = _listed(arguments.directions)
+        return dpfast.release_functional(
+            design, None, arguments.loss, names, privacy=privacy, **options
+        )
+
+    return _deliver(
+        arguments, run, lambda result: _released(result, arguments.level) | _source(schema), str
+    )
+
+
+def quantiles(arguments: argparse.Namespace) -> int:
+    privacy, schema, options = _common(arguments)
+    declared = schema[arguments.column]
+    if not isinstance(declared, dpfast.Numeric):
+        raise InvalidInput(f"--column is declared {declared.kind}; quantiles are of numbers.")
+    try:
+        wanted = [float(text) for text in arguments.probabilities.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            "--probabilities must be numbers between 0 and 1, separated by commas."
+        ) from None
+    values = column(_table(arguments, schema), arguments.column)
+    guarantee = type(privacy).__name__ if arguments.seed is None else "none (simulation)"
+    told = {
+        "column": arguments.column,
+        "probabilities": wanted,
+        "low": declared.low,
+        "high": declared.high,
+        "privacy": budget_values(privacy) | {"guarantee": guarantee},
+    }
+    return _deliver(
+        arguments,
+        lambda: dpfast.private_quantiles(
+            values, wanted, low=declared.low, high=declared.high, privacy=privacy, **options
+        ),
+        lambda result: told | {"quantiles": result} | _source(schema),
+        lambda result: "\n".join(
+            [f"Quantiles of {arguments.column}, {privacy!r}, guarantee: {guarantee}"]
+            + [f"  {p:g}: {value:.6g}" for p, value in zip(wanted, result.tolist(), strict=True)]
+        ),
+    )
+
+
+# ---- what they share -----------------------------------------------------------------------------
+
+
+def _common(arguments: argparse.Namespace) -> tuple[Any, dpfast.Schema, dict[str, Any]]:
+    """Budget, schema, and the options that every one of them has."""
+    privacy = budget_of(arguments)
+    schema = dpfast.Schema.from_toml(Path(arguments.schema))
+    options: dict[str, Any] = {}
+    if arguments.seed is not None:
+        options["noise"] = dpfast.SeededNoise(arguments.seed)
+    if arguments.ledger is not None:
+        if not Path(arguments.ledger).exists():
+            raise InvalidInput(
+                f"there is no ledger {arguments.ledger!r}. Create it with its total: dpfast "
+                f"ledger create {arguments.ledger} --mu ..."
+            )
+        options["ledger"] = dpfast.Ledger.open(arguments.ledger)
+    return privacy, schema, options
+
+
+def _table(arguments: argparse.Namespace, schema: dpfast.Schema) -> Any:
+    from dpfast.data.files import read_table
+
+    return read_table(
+        arguments.data, schema, typed_delimiter(arguments.delimiter), ProgressBar("reading")
+    )
+
+
+def typed_delimiter(text: str | None) -> str | None:
+    r"""What was typed: a tab as ``\t`` or ``tab``, which shells make easy."""
+    if text in ("\\t", "tab"):
+        return "\t"
+    if text is not None and len(text) != 1:
+        raise InvalidInput(f"--delimiter must be a single character, or 'tab'; received {text!r}.")
+    return text
+
+
+def _design(arguments: argparse.Namespace, schema: dpfast.Schema, table: Any) -> Any:
+    names = None if arguments.covariates is None else _listed(arguments.covariates)
+    return schema.encode(table, names, arguments.response)
+
+
+def _listed(text: str) -> list[str]:
+    """Names between commas, spaces or none around them; quotes for a name that has a comma."""
+    try:
+        return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [""])]
+    except csv.Error:
+        raise InvalidInput("a list of names must be one line, with commas between them.") from None
+
+
+def _source(schema: dpfast.Schema, **more: Any) -> dict[str, Any]:
+    return {"source": more | {"schema": schema.to_toml()}}
+
+
+def _released(result: Any, level: float) -> dict[str, Any]:
+    """What a test and release told, certified or not."""
+    told = "names params value directions noise_scale noise_scale_bound noise_law method"
+    needed = "lower_bound_needed records_needed ridge_needed"
+    report: dict[str, Any] = {"certified": result.certified}
+    report |= {
+        name: getattr(result, name) for name in f"{told} {needed}".split() if hasattr(result, name)
+    }
+    if result.certificate is not None:
+        report["certificate"] = {
+            "quantity": result.certificate.quantity,
+            "lower_bound": result.certificate.lower_bound,
+        }
+    if result.certified:
+        report |= {"level": level, "noise_interval": result.noise_interval(level)}
+    return report | {"privacy": result.privacy._asdict()}
+
+
+def _deliver(
+    arguments: argparse.Namespace,
+    run: Callable[[], Any],
+    report: Callable[[Any], dict[str, Any]],
+    show: Callable[[Any], str],
+) -> int:
+    inputs = arguments.data, arguments.schema, arguments.ledger
+    with PaidResult(arguments.out, inputs) as delivery:
+        result = run()
+        text = json.dumps(plain(report(result)), indent=1, allow_nan=False)
+        return delivery.deliver(text + "\n", lambda: text if arguments.json else show(result))

@@ -1,0 +1,54 @@
+"""Budgets as they are typed, and what was found as plain values for JSON."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import dpfast
+from dpfast.errors import InvalidBudget
+from dpfast.privacy.budget import Budget
+
+__all__ = ["budget_of", "budget_values", "plain"]
+
+
+def budget_of(arguments: argparse.Namespace) -> Budget:
+    """The one budget that was given."""
+    given = [name for name in ("mu", "rho", "epsilon") if getattr(arguments, name) is not None]
+    paired = (arguments.epsilon is None) == (arguments.delta is None)
+    if len(given) != 1 or not paired:
+        raise InvalidBudget(
+            "give one budget: --mu M, --rho R, or --epsilon E with --delta D; received "
+            f"{', '.join('--' + name for name in given) or 'none'}"
+            f"{'' if paired else ' (epsilon and delta go together)'}."
+        )
+    if arguments.mu is not None:
+        return dpfast.GDP(arguments.mu)
+    if arguments.rho is not None:
+        return dpfast.ZCDP(arguments.rho)
+    return dpfast.ApproxDP(arguments.epsilon, arguments.delta)
+
+
+def budget_values(budget: Budget) -> dict[str, Any]:
+    """A budget's type and numbers."""
+    numbers = dict(zip(budget.fields, budget.values(), strict=True))
+    return {"type": type(budget).__name__} | numbers
+
+
+def plain(value: Any) -> Any:
+    """Lists, dictionaries, text, numbers; None for what is not finite, which JSON does not know."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    return str(value)  # what was paid for is not lost for its type
