@@ -13,7 +13,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dpfast.errors import (
@@ -34,6 +34,7 @@ from dpfast.privacy.budget import (
     checked_numbers,
 )
 from dpfast.privacy.conversions import ratio_to_float
+from dpfast.privacy.process import HERE, this_process
 
 __all__ = ["Entry", "Ledger"]
 
@@ -60,8 +61,8 @@ class Entry(NamedTuple):
     charged: Any
 
 
-#: From a tuple, without the frame of the generated constructor.
-_entry_of = partial(tuple.__new__, Entry)
+#: What an :class:`Entry` is made of, the first time somebody looks.
+_Line = tuple[str, Any, Any]
 
 
 def _quanta(x: float, power: int = 1) -> int:
@@ -141,10 +142,9 @@ class Ledger:
         self._power = 2 if self._currency is GDP else 1
         self._limit = _cost(self._power, *self._total.values())
         self._spent: tuple[int, ...] = (0,) * len(self._limit)
-        self._entries: list[Entry] = []
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._copied = False
+        self._entries: list[_Line] = []
+        self._lock = threading.RLock()  # knows its owner
+        self._process: object = this_process()
 
     @staticmethod
     def open(path: str | os.PathLike[str], total: Budget | float | None = None) -> Ledger:
@@ -196,7 +196,7 @@ class Ledger:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every charge, in order."""
-        return tuple(self._current()[1])
+        return tuple(map(Entry._make, self._current()[1]))
 
     def charge(self, spend: Budget | float, label: str) -> None:
         """Spend a part of the budget, or refuse.
@@ -215,16 +215,17 @@ class Ledger:
         BudgetExceeded
             If it does not fit; the ledger is then unchanged.
         """
-        self._settle(*self._priced(spend, label))
+        cost, line = self._priced(spend, label)
+        self._settle(cost, line)
 
     def check(self, spend: Budget | float, label: str) -> None:
         """Refuse what :meth:`charge` would refuse at this moment; spends nothing.
 
         For work that has to come before a charge; only the charge itself decides.
         """
-        cost, entry = self._priced(spend, label)
+        cost, line = self._priced(spend, label)
         self._refuse_copies()
-        self._after(self._current()[0], cost, entry)
+        self._after(self._current()[0], cost, line)
 
     def child(self, total: Budget | float, label: str) -> Ledger:
         """A ledger for a part of this one, which pays for the whole part at once.
@@ -254,28 +255,34 @@ class Ledger:
 
     # -- the parts a file-backed ledger does differently
 
-    def _current(self) -> tuple[tuple[int, ...], Sequence[Entry]]:
+    def _current(self) -> tuple[tuple[int, ...], Sequence[_Line]]:
         return self._spent, self._entries
 
     def _refuse_copies(self) -> None:
-        if self._copied or self._process != os.getpid():
+        if self._process is not HERE.token:
             raise LedgerClosed(
                 "this ledger is a copy (pickled, deep-copied or inherited through fork) and "
                 "cannot spend: two copies would spend the same budget twice. Charge the original, "
                 "or keep the budget in a file with Ledger.open(path, total)."
             )
 
-    def _settle(self, cost: tuple[int, ...], entry: Entry) -> None:
+    def _settle(self, cost: tuple[int, ...], line: _Line) -> None:
         self._refuse_copies()  # before it waits for a lock that a fork left held
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            raise LedgerClosed(
+                "a ledger was charged by a signal handler (or a finaliser) that interrupted a "
+                "charge of it in the same thread. Nothing was spent by the handler. Charge it "
+                "after the handler returned."
+            )
         with self._lock:
-            self._spent = self._after(self._spent, cost, entry)  # first: an interrupt may follow
-            self._entries.append(entry)
-        if self._process != os.getpid():  # forked in the middle: granted to the parent only
+            self._spent = self._after(self._spent, cost, line)  # first: an interrupt may follow
+            self._entries.append(line)
+        if self._process is not this_process():  # forked in the middle: granted to the parent only
             self._refuse_copies()
 
     # -- arithmetic
 
-    def _priced(self, spend: Budget | float, label: str) -> tuple[tuple[int, ...], Entry]:
+    def _priced(self, spend: Budget | float, label: str) -> tuple[tuple[int, ...], _Line]:
         """Cost of a charge in quanta, and its line in the book."""
         charged: Any = spend
         if type(spend) is not self._currency:
@@ -283,11 +290,9 @@ class Ledger:
             charged = _in_currency(spend, self._currency)
         if not isinstance(label, str):
             raise InvalidInput(f"label must be a string; received {described(label)}.")
-        return _cost(self._power, *charged.values()), _entry_of((label, spend, charged))
+        return _cost(self._power, *charged.values()), (label, spend, charged)
 
-    def _after(
-        self, spent: tuple[int, ...], cost: tuple[int, ...], entry: Entry
-    ) -> tuple[int, ...]:
+    def _after(self, spent: tuple[int, ...], cost: tuple[int, ...], line: _Line) -> tuple[int, ...]:
         """The spent amount after a charge, or BudgetExceeded."""
         after: tuple[int, ...]
         if len(cost) == 1:  # of most ledgers, and charged in every step
@@ -299,6 +304,7 @@ class Ledger:
         if fits:
             return after
         left = tuple(limit - used for limit, used in zip(self._limit, spent, strict=True))
+        entry = Entry._make(line)
         equal = "" if entry.charged == entry.spend else f" (that is, {entry.charged!r})"
         raise BudgetExceeded(
             f"the charge for {entry.label!r} does not fit: total {self._total!r}, spent "
@@ -318,9 +324,9 @@ class Ledger:
         return amount(self._currency, *values)
 
 
-def _copy_of(total: Budget, spent: tuple[int, ...], entries: tuple[Entry, ...]) -> Ledger:
+def _copy_of(total: Budget, spent: tuple[int, ...], entries: Sequence[_Line]) -> Ledger:
     ledger = Ledger(total)
     ledger._spent = spent
     ledger._entries = list(entries)
-    ledger._copied = True
+    ledger._process = None  # no process
     return ledger

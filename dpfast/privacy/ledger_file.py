@@ -18,12 +18,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from io import FileIO
+from itertools import chain, repeat
 from typing import Any, NamedTuple, TypeVar
 
 from dpfast.errors import InvalidBudget, InvalidInput, LedgerClosed, LedgerCorrupted
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
-from dpfast.privacy.ledger import Entry, Ledger, _cost
+from dpfast.privacy.ledger import Entry, Ledger, _cost, _Line
 from dpfast.privacy.noise import random_name
+from dpfast.privacy.process import this_process
 
 __all__ = ["FileLedger"]
 
@@ -42,6 +44,11 @@ _KINDS: dict[str, type[Budget]] = {kind.__name__: kind for kind in (GDP, ZCDP, P
 #: Held as long as a ledger's file is open, and by every fork: a child inherits no open file of
 #: another thread, and with it the lock of a charge that it would never give back.
 _while_open = threading.RLock()
+
+
+#: Seconds between two attempts to lock a file that another process has locked: as long as most
+#: charges take, then less and less often.
+_PAUSES = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01)
 
 
 class _Here(threading.local):
@@ -68,6 +75,10 @@ os.register_at_fork(
 
 #: New files are their owner's alone.  In C, so that no interrupt can lose a descriptor in it.
 _private = partial(os.open, mode=0o600)
+
+
+class _Busy(Exception):
+    """Another process has the lock of the file."""
 
 
 class _Known(NamedTuple):
@@ -136,8 +147,8 @@ class FileLedger(Ledger):
     def _refuse_copies(self) -> None:
         """Copies open the file again."""
 
-    def _settle(self, cost: tuple[int, ...], entry: Entry) -> None:
-        self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, cost, entry))
+    def _settle(self, cost: tuple[int, ...], line: _Line) -> None:
+        self._at_file("r+b", fcntl.LOCK_EX, partial(self._append, cost, Entry._make(line)))
 
     # -- with the file open and locked
 
@@ -195,13 +206,13 @@ class FileLedger(Ledger):
             raise LedgerCorrupted(self._refusal)
         if not os.path.isfile(self._path):  # to open anything else might block, or do something
             raise self._refuse("it is gone (or its directory is)")
-        process = os.getpid()
+        process = this_process()
         try:
             found = _locked(self._path, mode, lock, work)
         except ValueError:  # in a child, the file is closed
-            if process == os.getpid():
+            if process is this_process():
                 raise
-        if process != os.getpid():
+        if process is not this_process():
             raise LedgerClosed(
                 "this process was forked while the ledger's file was open: what was asked for is "
                 "answered, and a charge granted, in the parent only. Ask again."
@@ -248,23 +259,38 @@ class FileLedger(Ledger):
 
 
 def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T:
+    """Lock the file and work on it; while another process has the lock, ask again and again.
+
+    To wait inside the system with the file open would make every fork and every other ledger of
+    this process wait too.
+    """
+    process = this_process()
+    for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
+        with suppress(_Busy):
+            return _locked_at_once(path, mode, lock, work, process)
+        time.sleep(pause)
+    raise AssertionError  # there is always another pause
+
+
+def _locked_at_once(
+    path: str, mode: str, lock: int, work: Callable[[FileIO], _T], process: object
+) -> _T:
     """Open, lock, work, close.  Wherever an interrupt falls, nothing stays open or locked.
 
     The file is an object, not a number: dropped before it reaches its ``with``, it closes itself.
     What is undone twice is undone once if an interrupt falls right where it should be undone.
+
+    Raises
+    ------
+    _Busy
+        If another process has the lock.
     """
     _refuse_inside()
-    process = os.getpid()
     try:
         try:
             _while_open.acquire()
             with FileIO(path, mode, opener=_private) as file:
-                try:
-                    _register(file, process)
-                    fcntl.flock(file, lock)
-                    return work(file)
-                finally:
-                    file.close()
+                return _locked_file(file, lock, work, process)
         finally:
             _release()
     finally:
@@ -284,10 +310,23 @@ def _refuse_inside() -> None:
         )
 
 
-def _register(file: FileIO, process: int) -> None:
+def _locked_file(file: FileIO, lock: int, work: Callable[[FileIO], _T], process: object) -> _T:
+    """Lock and work.  A function of its own: a ``try`` within a ``with`` begins unprotected."""
+    try:
+        _register(file, process)
+        try:
+            fcntl.flock(file, lock | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _Busy from None
+        return work(file)
+    finally:
+        file.close()
+
+
+def _register(file: FileIO, process: object) -> None:
     """From here on, a child finds the file closed."""
     _here.file = file
-    if process != os.getpid():
+    if process is not this_process():
         file.close()
 
 

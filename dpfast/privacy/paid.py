@@ -6,13 +6,13 @@ before its questions are asked, needs the same care (claim C48 of PROOFS.md).
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from dpfast.errors import BudgetExceeded, LedgerClosed
+from dpfast.privacy.process import this_process
 
 __all__ = ["PaidAnswers"]
 
@@ -28,7 +28,7 @@ class PaidAnswers:
         self._left = Counter(answers)
         self._refusal = refusal
         self._answering = threading.Lock()
-        self._process = os.getpid()
+        self._process = this_process()
 
     def _take(self, answer: str, *, count: int = 1, after: str = "", forgo: str = "") -> int:
         """Mark an answer as given; how many of its name are left.
@@ -43,7 +43,8 @@ class PaidAnswers:
         forgo : str
             Another that was offered in place of this one and is lost with it.
         """
-        if self._process != os.getpid():  # first: the lock may be held by a thread fork left behind
+        # first: the lock may be held by a thread that a fork left behind
+        if self._process is not this_process():
             raise LedgerClosed(self._closed("was inherited through fork"))
         with self._answering:
             if self._left[answer] < count or self._left[after]:

@@ -18,6 +18,7 @@ import pytest
 import dpfast.privacy
 from dpfast.errors import BudgetExceeded, LedgerClosed
 from dpfast.privacy import ZCDP, Ledger
+from dpfast.privacy.process import HERE
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -339,6 +340,104 @@ def test_a_handler_in_the_middle_of_a_charge_does_not_hang(tmp_path, monkeypatch
             assert refused > 20
             return
     raise AssertionError("no end")
+
+
+def test_a_handler_in_the_middle_of_a_charge_in_memory_is_refused_and_does_not_hang():
+    refused = 0
+    for moment in range(1, 1000):
+        ledger, answers = Ledger(ZCDP(1.0)), []
+
+        def handler(ledger=ledger, answers=answers):
+            try:
+                ledger.charge(QUARTER, "handler")
+                answers.append("granted")
+            except LedgerClosed:
+                pass
+
+        with fail_after(10):
+            came = charge_with(ledger, moment, handler)
+        refused += came and not answers
+        assert ledger.spent.rho == 0.5 + 0.25 * len(answers)
+        assert len(ledger.entries) == 1 + len(answers)
+        with fail_after(10):
+            ledger.charge(QUARTER, "afterwards")
+        if not came:
+            assert refused > 20
+            return
+    raise AssertionError("no end")
+
+
+def test_a_lock_that_another_process_holds_delays_nothing_else(tmp_path):
+    """Neither a fork nor another ledger waits; the charge goes on once the lock is given back."""
+    held, other = (Ledger.open(tmp_path / name, ZCDP(1.0)) for name in ("held", "other"))
+    begun = threading.Event()
+
+    def wait():
+        begun.set()
+        held.charge(HALF, "waits")
+
+    with open(held._path, "rb") as file:  # another description of it, as another process has
+        fcntl.flock(file, fcntl.LOCK_EX)
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        begun.wait(10)
+        with fail_after(10):
+            time.sleep(0.02)
+            other.charge(HALF, "does not wait")
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            assert wait_for(child) == 0
+            assert thread.is_alive()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert held.spent == other.spent == HALF
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_a_process_number_does_not_stand_for_a_process(tmp_path, monkeypatch, kind):
+    """A child in a process namespace of its own may have its parent's number."""
+    from dpfast.privacy.paid import PaidAnswers
+
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    ledger = Ledger.open(tmp_path / "ledger", ZCDP(1.0)) if kind == "file" else Ledger(ZCDP(1.0))
+    paid, children = PaidAnswers(["mean"], "asked."), []
+
+    def refused(action):
+        try:
+            action()
+        except LedgerClosed:
+            return True
+        return False
+
+    came = False
+    if kind == "memory":
+        children.append(os.fork())
+        if children == [0]:
+            both = refused(lambda: ledger.charge(HALF, "x")), refused(lambda: paid._take("mean"))
+            os._exit(0 if all(both) else 1)
+    else:
+
+        def charge():
+            nonlocal came
+            came = charge_with(ledger, 400, lambda: children.append(os.fork()))
+
+        closed = refused(charge)
+        if children == [0]:
+            os._exit(0 if closed else 1)
+        assert came and not closed
+    assert wait_for(children[0]) == 0
+
+
+def test_a_fork_that_python_was_not_told_about_is_another_process(monkeypatch):
+    ledger = Ledger(ZCDP(1.0))
+    number = os.getpid()
+    monkeypatch.setattr(HERE, "token", HERE.token)  # put back at the end
+    monkeypatch.setattr(HERE, "number", number)
+    monkeypatch.setattr(os, "getpid", lambda: number + 1)
+    for _ in range(2):
+        with pytest.raises(LedgerClosed):
+            ledger.charge(HALF, "x")
 
 
 @pytest.mark.parametrize("kind", ["file", "memory"])
