@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from bench.harness import compare, interleaved, is_quick
 from dpfast.bayesopt import RBF, GradientInformation, Matern52
-from dpfast.bayesopt.designs import starting_design
+from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.kernels.acquisition import AcquisitionKernel
 from tests.twins import acquisition as reference_acquisition
 

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from dpfast.arguments import real_array, real_number
 from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.covariance import RBF, Covariance
+from dpfast.bayesopt.surrogate.covariance import RBF, Covariance
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import charge_shared, checked_steps, refuse_unpayable

@@ -14,11 +14,11 @@ What is added: an unknown mean of the losses, privacy noise projected on the dir
 signal, smoothed updates, budgets that grow towards the end, and averages of the last iterates.
 """
 
-from dpfast.bayesopt.covariance import RBF, Covariance, Matern52, Matern72, Polynomial2
-from dpfast.bayesopt.fitting import fit_covariance
-from dpfast.bayesopt.gradient_information import GradientInformation
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.sklearn_losses import sklearn_losses
+from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, Matern52, Matern72, Polynomial2
+from dpfast.bayesopt.surrogate.fitting import fit_covariance
+from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.bayesopt.tuning import tune

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.bayesopt.gradient_information import GradientInformation
 from dpfast.bayesopt.settings import Settings
-from dpfast.bayesopt.surrogate import gradient_weights, signal_projection
+from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
+from dpfast.bayesopt.surrogate.weights import gradient_weights, signal_projection
 from dpfast.bayesopt.updates import History
 
 __all__ = ["Search"]

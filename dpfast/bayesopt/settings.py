@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array, real_number
 from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.covariance import RBF, Covariance
-from dpfast.bayesopt.surrogate import MEANS
+from dpfast.bayesopt.surrogate.covariance import RBF, Covariance
+from dpfast.bayesopt.surrogate.weights import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import checked_steps

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import flag
-from dpfast.bayesopt.covariance import Covariance
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import resolve_settings
@@ -22,6 +21,7 @@ from dpfast.bayesopt.state import (
     stage_state,
     values_path,
 )
+from dpfast.bayesopt.surrogate.covariance import Covariance
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.updates import Update
 from dpfast.curator.blackbox.vectors import RecordValues

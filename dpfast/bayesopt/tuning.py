@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.bayesopt.covariance import Covariance
 from dpfast.bayesopt.result import Tuning
+from dpfast.bayesopt.surrogate.covariance import Covariance
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.bayesopt.updates import Update

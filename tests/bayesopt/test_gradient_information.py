@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpfast.bayesopt import RBF, GradientInformation, Matern52, Matern72, Polynomial2
-from dpfast.bayesopt.designs import hashed_normals, starting_design
+from dpfast.bayesopt.surrogate.designs import hashed_normals, starting_design
 from dpfast.errors import InvalidInput
 
 COVARIANCES = [

@@ -20,7 +20,7 @@ from dpfast.bayesopt import (
     sklearn_losses,
 )
 from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.surrogate import gradient_weights, signal_projection
+from dpfast.bayesopt.surrogate.weights import gradient_weights, signal_projection
 from dpfast.bayesopt.updates import History
 from dpfast.errors import BudgetExceeded, InvalidInput
 

@@ -99,7 +99,7 @@ def figure_3(run: Run) -> Outcome:
 
 def _bias_and_noise(X: Array, result: dpfast.bayesopt.Tuning) -> tuple[Array, Array]:
     """Norms of (clipped surrogate - clipped exact gradient) and of the noise, step by step."""
-    from dpfast.bayesopt.surrogate import gradient_weights
+    from dpfast.bayesopt.surrogate.weights import gradient_weights
 
     n = len(X)
     bias, noise = [], []
@@ -213,7 +213,7 @@ def figure_4(run: Run) -> Outcome:
 
 def _surrogate_lengths(result: dpfast.bayesopt.Tuning, losses: Any) -> list[float]:
     """Norm of the mean clipped surrogate gradient, before noise."""
-    from dpfast.bayesopt.surrogate import gradient_weights
+    from dpfast.bayesopt.surrogate.weights import gradient_weights
 
     told = np.array([losses(point) for point in result.points])
     found = []

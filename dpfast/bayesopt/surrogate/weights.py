@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from dpfast.bayesopt.covariance import Covariance
+from dpfast.bayesopt.surrogate.covariance import Covariance
 from dpfast.errors import InvalidInput, described
 
 __all__ = ["MEANS", "gradient_weights", "signal_projection"]

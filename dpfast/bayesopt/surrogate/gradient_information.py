@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array
-from dpfast.bayesopt.covariance import Covariance, as_points
-from dpfast.bayesopt.designs import starting_design
+from dpfast.bayesopt.surrogate.covariance import Covariance, as_points
+from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.acquisition import AcquisitionKernel
 
@@ -170,7 +170,7 @@ class GradientInformation:
         theta : array_like of shape (d,)
         b : int
         starts : int
-            Number of starting designs of :func:`~dpfast.bayesopt.designs.starting_design`.
+            Number of starting designs, see :func:`.designs.starting_design`.
         initial : sequence of array_like of shape (b, d)
             Further starts, tried first.
         max_evaluations : int

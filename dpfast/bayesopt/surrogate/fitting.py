@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from dpfast.arguments import flag, real_array
 from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.covariance import RBF, Covariance, as_points
+from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, as_points
 from dpfast.errors import InvalidInput
 
 __all__ = ["fit_covariance"]

@@ -1,0 +1,1 @@
+"""The surrogate Gaussian process: covariances, the gradient it implies, where to learn more."""
