@@ -46,6 +46,7 @@ class Search:
         self.noise_scales: list[float] = []
         self.traces: list[float] = []
         self.origins: list[Array] = []  # where each gradient was taken
+        self._gram = np.empty((0, 0))  # covariances of the losses at the points, as far as known
         self._information = GradientInformation(
             settings.covariance, settings.noise_variance, settings.box.search_bounds
         )
@@ -79,13 +80,15 @@ class Search:
 
     def weights(self) -> Array:
         """Weights of the records' values in their surrogate gradients at the iterate: line 7."""
-        settings = self.settings
+        settings, points = self.settings, self._evaluated()
+        self._gram = settings.covariance.extended(self._gram, points)
         return gradient_weights(
             settings.covariance,
-            self._evaluated(),
+            points,
             self.theta,
             settings.noise_variance,
             settings.mean,
+            self._gram,
         )
 
     def move(self, gradient: Array, noise_scale: float, weights: Array) -> None:

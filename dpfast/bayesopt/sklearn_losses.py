@@ -120,7 +120,7 @@ class SklearnLosses:
                 found = _log_loss(model, features, self._truth)
             else:
                 metric = METRICS[self._metric] if isinstance(self._metric, str) else self._metric
-                prediction = model.predict(features)
+                prediction = _answered(model.predict, features)
                 truth = _truth_like(self._truth, prediction)
                 found = np.asarray(metric(truth, prediction), dtype=np.float64)
             return found if unusable is None else np.where(unusable, np.nan, found)
@@ -135,7 +135,7 @@ class SklearnLosses:
         if not get_tags(model).input_tags.allow_nan:
             unusable |= np.isnan(self._values)
         unusable = unusable.any(axis=1)
-        return np.where(unusable[:, None], self._values.dtype.type(0.0), self._values), unusable
+        return _zeroed(self._features, self._values, unusable), unusable
 
 
 def sklearn_losses(
@@ -198,7 +198,7 @@ def _is_logarithmic(name: str, given: tuple[Any, ...]) -> bool:
 
 def _log_loss(model: Any, features: Any, truth: Any) -> Array:
     """Log loss; a label that training did not show counts as improbable, not as an error."""
-    probabilities = np.asarray(model.predict_proba(features), dtype=np.float64)
+    probabilities = np.asarray(_answered(model.predict_proba, features), dtype=np.float64)
     hits = np.column_stack([equal(truth, label) for label in model.classes_])
     given = np.where(hits, probabilities, 0.0).sum(axis=1)
     return np.asarray(-np.log(np.clip(given, SMALLEST_PROBABILITY, 1.0)))
@@ -212,8 +212,60 @@ def _features(training: Any, given: Any) -> tuple[Any, Any]:
         if getattr(getattr(training, "dtype", None), "kind", "O") not in "biuf":
             return given, None  # text for a vectorizer, categories for an encoder
         given = as_records(given, np.zeros(len(given))).X
+    if _library(given) in ("pandas", "polars"):
+        return given, _table_numbers(given)
     plain = isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype.kind == "f"
     return given, given if plain else None
+
+
+def _library(given: Any) -> str:
+    return type(given).__module__.partition(".")[0]
+
+
+def _table_numbers(table: Any) -> Array:
+    """The columns of numbers of a frame; those of Python objects are left alone."""
+    if _library(table) == "pandas":
+        found = table.select_dtypes("number").to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        names = [name for name, kind in table.schema.items() if kind.is_numeric()]
+        columns = [table[name].cast(float).to_numpy() for name in names]
+        found = np.array(columns).reshape(len(names), len(table)).T
+    return np.asarray(found, dtype=np.float64)
+
+
+def _zeroed(features: Any, values: Array, unusable: Any) -> Any:
+    """The covariates with zeros for the numbers of records that cannot be used."""
+    library = _library(features)
+    if library not in ("pandas", "polars"):
+        return np.where(unusable[:, None], values.dtype.type(0.0), values)
+    if not unusable.any():
+        return features
+    if library == "polars":
+        import polars as pl
+
+        here = pl.lit(pl.Series(unusable))
+        return features.with_columns(
+            pl.when(here).then(pl.lit(0).cast(kind)).otherwise(pl.col(name)).alias(name)
+            for name, kind in features.schema.items()
+            if kind.is_numeric()
+        )
+    cleaned = features.copy()
+    for name in features.select_dtypes("number").columns:
+        cleaned[name] = features[name].mask(unusable, 0)
+    return cleaned
+
+
+def _answered(method: Callable[[Any], Any], features: Any) -> Any:
+    """What a model says about the validation covariates; what it raises may quote them."""
+    try:
+        return method(features)
+    except Exception as error:
+        kind = type(error).__name__
+    raise InvalidInput(
+        f"the estimator refused the validation covariates ({kind}); its message is not shown, "
+        "because it may quote them. Put steps that handle missing values, unknown categories and "
+        "text before it, in a pipeline."
+    )
 
 
 def _truth_like(truth: Any, prediction: Any) -> Any:

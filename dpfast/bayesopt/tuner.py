@@ -38,6 +38,13 @@ __all__ = ["Tuner"]
 Array = NDArray[np.float64]
 
 
+def _paid(shared: Ledger | None, own: Ledger) -> bool:
+    """Whether a shared ledger has paid for the search whose budget this is."""
+    return isinstance(shared, Ledger) and any(
+        entry.label.endswith(f", search {own.identity})") for entry in shared.entries
+    )
+
+
 class Tuner:
     """Private search for good parameters of a black box, one batch of evaluations at a time.
 
@@ -188,27 +195,28 @@ class Tuner:
         There is no state at the path before the charge: a search that is found there was paid for.
         """
         settings, path = self._settings, self._path
-        label = f"tune({settings.describe()}, steps={settings.steps}, n={n})"
-        refuse_unpayable(ledger, privacy, self._total, label)
+        what = f"tune({settings.describe()}, steps={settings.steps}, n={n}"
         if path is None:
-            self._ledger = Ledger(self._total)
+            refuse_unpayable(ledger, privacy, self._total, what + ")")
             self._rehearse(n)
-            charge_shared(ledger, privacy, self._total, label)
+            self._ledger = Ledger(self._total)
+            charge_shared(ledger, privacy, self._total, what + ")")
             return
-        stage_state(path, self._search, n, self._fingerprint, self._genuine)
         own = ledger_path(path)
         # a ledger that is there without a search is what a crash left: its charges stand
-        created = not os.path.exists(own)
+        found = Ledger.open(own, self._total) if os.path.exists(own) else None
+        paid = found is not None and _paid(ledger, found)
+        if not paid:
+            refuse_unpayable(ledger, privacy, self._total, what + ")")
+        stage_state(path, self._search, n, self._fingerprint, self._genuine)
+        self._rehearse(n)
+        # no earlier: what was refused leaves no ledger, and one that is there may have been joined
         self._ledger = Ledger.open(own, self._total)
         if self._ledger.entries:  # nobody knows any more with which noise
             self._genuine = False
-        try:
-            self._rehearse(n)
+        if not _paid(ledger, self._ledger):
+            label = f"{what}, search {self._ledger.identity})"
             charge_shared(ledger, privacy, self._total, label)
-        except BaseException:
-            if created:  # nothing was spent from it, and the next attempt may have another total
-                os.unlink(own)
-            raise
         publish_state(path)
 
     def _rehearse(self, n: int) -> None:

@@ -153,7 +153,7 @@ class _TunedLosses(Tuner):
                 f"{type(losses).__name__}."
             )
         self._losses = losses
-        self._first: list[Any] = []  # what the rehearsal was told, until it is used
+        self._first: list[Array] = []  # what the rehearsal was told, until it is used
         super().__init__(bounds, **options)
 
     def _rehearse(self, n: int) -> None:
@@ -161,8 +161,7 @@ class _TunedLosses(Tuner):
         batch = self._search.batch()
         if self._training is not None:
             self._training.charge(1)  # for what is run, whatever comes of it
-        told = np.asarray(self._losses(self._settings.box.outside(batch)[0]))
-        checked_values(told, n)
+        told = checked_values(self._losses(self._settings.box.outside(batch)[0]), n)
         if self._training is not None:
             self._training.charge(len(batch) - 1)
         self._first, self._pending = [told], batch
@@ -171,10 +170,6 @@ class _TunedLosses(Tuner):
         """Ask, evaluate and tell."""
         points = self.ask()
         rows, self._first = self._first, []
-        rows += [np.asarray(self._losses(theta)) for theta in points[len(rows) :]]
-        if len({row.shape for row in rows}) > 1:
-            raise InvalidInput(
-                "losses must return one loss per validation record at every point; received shapes "
-                f"{sorted({row.shape for row in rows})}."
-            )
-        self.tell(np.array(rows))
+        n = self._values.n
+        rows += [checked_values(self._losses(theta), n) for theta in points[len(rows) :]]
+        self.tell(np.concatenate(rows))

@@ -182,6 +182,11 @@ class Ledger:
         return self._total
 
     @property
+    def identity(self) -> str:
+        """What tells a ledger in a file from all others; public.  Empty for one in memory."""
+        return ""
+
+    @property
     def spent(self) -> Any:
         """What was charged so far, in the ledger's currency, rounded up."""
         return self._as_budget(self._current()[0], up=True)

@@ -138,6 +138,11 @@ class FileLedger(Ledger):
 
     # -- what differs from a ledger in memory
 
+    @property
+    def identity(self) -> str:
+        header, _, _ = self._known.content.partition(b"\n")
+        return hashlib.sha256(header).hexdigest()[:32]
+
     def _current(self) -> tuple[tuple[int, ...], tuple[Entry, ...]]:
         if _inside() and self._refusal is None:  # a signal handler's look: as it was last seen
             return self._known.spent, self._known.entries

@@ -279,6 +279,50 @@ def test_a_shared_ledger_pays_for_a_search_once(tmp_path):
     assert not (tmp_path / "another").exists()
 
 
+def test_a_search_whose_state_alone_was_deleted_is_not_paid_for_again(tmp_path):
+    path, shared = tmp_path / "search", dpfast.Ledger(1.5)
+    finish(tuner(path, ledger=shared))
+    os.remove(path)
+    again = tuner(path, ledger=shared)
+    assert again.done and len(shared.entries) == 1
+    os.remove(path)
+    another = dpfast.Ledger(2.0)  # which has not paid for this one
+    tuner(tmp_path / "other", ledger=another)
+    tuner(path, ledger=another)
+    assert len(another.entries) == 2
+    os.remove(path)
+    os.remove(ledger_path(path))  # a new budget is a new search
+    with pytest.raises(BudgetExceeded):
+        tuner(path, ledger=dpfast.Ledger(0.5))
+    tuner(path, ledger=dpfast.Ledger(1.1))
+
+
+def test_a_crash_between_payment_and_state_is_not_paid_for_again(tmp_path, monkeypatch):
+    path, shared = tmp_path / "search", dpfast.Ledger(1.5)
+    with monkeypatch.context() as patch:
+        patch.setattr("dpfast.bayesopt.tuner.publish_state", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tuner(path, ledger=shared)
+    assert not path.exists() and len(shared.entries) == 1
+    finish(tuner(path, ledger=shared))
+    assert len(shared.entries) == 1
+
+
+def test_a_search_that_fails_leaves_one_that_joined_alone(tmp_path):
+    """Another process starts the search at the same path while this one rehearses."""
+    path, joined = tmp_path / "search", []
+    options = {"privacy": 1.0, "n_records": N, "clip": 8.0, "steps": STEPS, "path": path}
+
+    def failing(theta):
+        joined.append(tuner(path))
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        dpfast.tune(failing, [(-2.0, 2.0)] * 2, noise=dpfast.SeededNoise(3), **options)
+    assert len(finish(joined[0]).gradients) == STEPS
+    assert len(entries(path)) == STEPS
+
+
 def test_copies_are_refused():
     with pytest.raises(TypeError, match="copied"):
         pickle.dumps(tuner())

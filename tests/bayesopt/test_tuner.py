@@ -63,6 +63,16 @@ def test_it_finds_the_minimum(options):
     assert "not covered" in found.summary()
 
 
+def test_one_record_without_a_loss_stops_no_other():
+    """Nor does it decide what is refused: a list is read cell by cell, from the rehearsal on."""
+
+    def told(cell):
+        return lambda theta: [cell, *losses(theta)[1:].tolist()]
+
+    found = search(losses=told("x"), steps=2)
+    assert np.array_equal(found.theta, search(losses=told(np.nan), steps=2).theta)
+
+
 def test_a_result_is_small_and_holds_no_data():
     assert abs(len(pickle.dumps(search())) - len(pickle.dumps(search(n_records=N)))) == 0
     many = dpfast.tune(

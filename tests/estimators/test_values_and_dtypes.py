@@ -327,3 +327,35 @@ def test_a_validation_record_that_scikit_learn_refuses_has_no_loss(value, as_lis
         given = features.tolist() if as_list else features
         found = sklearn_losses(model, X, Y, given, Y, {name: (0.1, 1.0)})([0.1])
         np.testing.assert_array_equal(np.delete(found, 2), np.delete(plain, 2))
+
+
+@pytest.mark.parametrize("value", [None, np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_record_of_a_frame_that_scikit_learn_refuses_has_no_loss(value, library):
+    frames = pytest.importorskip(library)
+    from sklearn.linear_model import Ridge
+
+    def losses(cells):
+        frame = frames.DataFrame({"a": cells, "b": X[:, 1]})
+        return sklearn_losses(Ridge(), train, Y, frame, Y, {"alpha": (0.1, 1.0)})([0.1])
+
+    train = frames.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    plain, cells = losses(X[:, 0].tolist()), X[:, 0].tolist()
+    cells[2] = value
+    found = losses(cells)
+    np.testing.assert_array_equal(np.delete(found, 2), np.delete(plain, 2))
+    assert np.isnan(found[2])
+
+
+def test_what_an_estimator_says_about_validation_covariates_is_not_shown():
+    frames = pytest.importorskip("pandas")
+    from sklearn.linear_model import LogisticRegression
+
+    for metric in ("squared_error", "log_loss"):
+        frame = frames.DataFrame({"a": X[:, 0].astype(object), "b": X[:, 1]})
+        frame.loc[3, "a"] = SECRET
+        losses = sklearn_losses(LogisticRegression(), X, Y, frame, Y, {"C": (0.1, 1.0)}, metric)
+        with pytest.raises(InvalidInput, match="not shown") as refusal:
+            losses([0.5])
+        text = "".join(traceback.format_exception(refusal.value))
+        assert SECRET not in text

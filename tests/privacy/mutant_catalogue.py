@@ -1711,6 +1711,22 @@ BLACK_BOX = (
         "self._training.charge(1)",
     ),
     plant(
+        "any-payment-is-this-searchs",
+        "a shared ledger that paid for another search is taken to have paid for this one",
+        TUNER,
+        RESUME_TESTS,
+        'entry.label.endswith(f", search {own.identity})")',
+        'entry.label.startswith("tune(")',
+    ),
+    plant(
+        "payment-not-recorded",
+        "a search is found at its path though the shared ledger was never asked",
+        TUNER,
+        RESUME_TESTS,
+        "        if not _paid(ledger, self._ledger):\n",
+        "        if found is None and not _paid(ledger, self._ledger):\n",
+    ),
+    plant(
         "best-of-many-charged-as-two",
         "the best of a geometric number of trials charged 2 instead of 3 times a trial",
         "dpfast/privacy/blackbox/sensitivity.py",

@@ -244,7 +244,7 @@ MUST_BE_REFUSED = [
     ("minimize", {"method": CLIPPED, "objective": "huber", "weights": dpfast.Clip(1.0)}),
     ("tune", {"progress": True}),
     ("tune", {"losses": lambda theta: 1.0}),
-    ("tune", {"losses": lambda theta: ["x"] * N}),
+    ("tune", {"losses": lambda theta: np.array(["x"] * N)}),
     ("tune", {"losses": 7}),
     ("tune", {"path": ""}),
     ("tune", {"path": os.path.join("missing", "search")}),

@@ -114,6 +114,22 @@ class Covariance:
         """
         raise NotImplementedError
 
+    def extended(self, gram: Array, points: Array) -> Array:
+        """Covariances of the losses at points with each other, to the last bit those of `values`.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (k, k)
+            Those of the first k points, computed before.
+        points : ndarray of shape (m, d)
+
+        Returns
+        -------
+        ndarray of shape (m, m)
+            A new array.
+        """
+        return self.values(points, points)
+
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
         """Covariances of the gradient at `theta` with the losses at `points`.
 
@@ -178,6 +194,14 @@ class Stationary(Covariance):
             for a, b, scale in zip(first.T, second.T, scales, strict=True):
                 squared += ((a[:, None] - b[None, :]) / scale).clip(-1e150, 1e150) ** 2
         return self._output_scale**2 * self._phi(squared)
+
+    def extended(self, gram: Array, points: Array) -> Array:
+        known = len(gram)
+        found = np.empty((len(points), len(points)))
+        found[:known, :known] = gram
+        found[known:] = self.values(points[known:], points)
+        found[:known, known:] = found[known:, :known].T
+        return found
 
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
         at = _one_point(theta)

@@ -24,7 +24,12 @@ RANK_TOLERANCE = 1e-9
 
 
 def gradient_weights(
-    covariance: Covariance, points: Array, theta: Array, noise_variance: float, mean: str
+    covariance: Covariance,
+    points: Array,
+    theta: Array,
+    noise_variance: float,
+    mean: str,
+    gram: Array | None = None,
 ) -> Array:
     """Weights of every record's losses in its surrogate gradient, shape (m, d).
 
@@ -43,10 +48,12 @@ def gradient_weights(
     noise_variance : float
         Variance of the evaluation noise.
     mean : {"constant", "zero"}
+    gram : ndarray of shape (m, m), optional
+        Covariances of the losses at the points, if they are known already.
     """
     if mean not in MEANS:
         raise InvalidInput(f"mean must be one of {MEANS}; received {described(mean, text=True)}.")
-    gram = covariance.values(points, points)
+    gram = covariance.values(points, points) if gram is None else gram.copy()
     variance = float(np.diag(gram).max())
     gram[np.diag_indices_from(gram)] += noise_variance
     slopes = covariance.gradient(theta, points).T

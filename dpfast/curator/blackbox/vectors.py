@@ -69,7 +69,14 @@ def _checked(values: Any, expected: tuple[int, ...]) -> Array:
         if (len(values),) != expected:
             raise _another_shape(expected, f"of {len(values)} entries")
         return _numbers(values)
-    found = np.asarray(values)
+    try:
+        found = np.asarray(values)
+    except Exception:
+        found = None  # refused below without its context, which may quote a value
+    if found is None:
+        raise InvalidInput(
+            f"per-record values must be one array or list of numbers; received {described(values)}."
+        )
     if found.dtype.kind not in "fiubO":
         raise InvalidInput(
             "per-record values must be real numbers (a floating-point, integer or boolean dtype); "
