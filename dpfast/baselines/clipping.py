@@ -7,8 +7,8 @@ from typing import Any
 
 from dpfast.baselines.squared import Squared, loss_and_scale
 from dpfast.errors import InvalidInput, described
+from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, checked_start, checked_steps
-from dpfast.inference.progress import watched
 from dpfast.inference.results import Fit
 from dpfast.models import Clip, Loss, Objective
 from dpfast.optimize import GradientDescent, Schedule, resolve_schedule

@@ -11,6 +11,7 @@ from dpfast.arguments import real_number
 from dpfast.baselines.clipping import clipped_objective, default_step_size
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.progress import watched
 from dpfast.front.request import (
     Request,
     charge_shared,
@@ -18,7 +19,6 @@ from dpfast.front.request import (
     checked_steps,
 )
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.progress import watched
 from dpfast.inference.results import Fit
 from dpfast.models import Loss
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget

@@ -16,8 +16,8 @@ from dpfast.bayesopt.tuner import Tuner
 from dpfast.bayesopt.updates import Update
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidInput
+from dpfast.front.progress import watched
 from dpfast.front.request import checked_steps
-from dpfast.inference.progress import watched
 from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.errors import InvalidInput, described
+from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, checked_start
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.progress import watched
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting
 from dpfast.models.nonconvex import KL, PerRecordObjective

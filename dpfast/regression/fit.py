@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpfast.arguments import flag
+from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, checked_start
-from dpfast.inference.progress import watched
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import sandwich_covariance
 from dpfast.models import FreeScale, Loss, Weighting

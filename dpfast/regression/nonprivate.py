@@ -16,9 +16,9 @@ from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.models import FreeScale, Loss, Objective, Weighting
 from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.optimize.exact import nonprivate_minimum, split_singular
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
+from dpfast.regression.exact import nonprivate_minimum, split_singular
 
 __all__ = [
     "nonprivate_curator",

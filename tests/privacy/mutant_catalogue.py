@@ -1788,7 +1788,7 @@ BLACK_BOX = (
     plant(
         "progress-untried",
         "a progress function of a wrong signature is found out after the charge",
-        "dpfast/inference/progress.py",
+        "dpfast/front/progress.py",
         REFUSED_TESTS,
         "        progress(0, planned)\n",
         "        pass\n",
@@ -1796,7 +1796,7 @@ BLACK_BOX = (
     plant(
         "progress-loses-the-result",
         "what progress raises ends a fit that was paid for",
-        "dpfast/inference/progress.py",
+        "dpfast/front/progress.py",
         REFUSED_TESTS,
         "            self._progress = None\n            import logging",
         "            raise\n            import logging",

@@ -223,7 +223,7 @@ def test_no_data_set_ends_a_fit_early(loss, method):
 BEHIND_THE_DOOR = ("curator", "kernels", "data", "audit", "datasets")
 READERS = (
     "regression/nonprivate.py",
-    "optimize/exact.py",
+    "regression/exact.py",
     "front/request.py",  # a Design's X, on its way to the records
     "bayesopt/sklearn_losses.py",  # lists as arrays, for the caller's estimator
     "estimators/base.py",
