@@ -44,7 +44,7 @@ $(VENV)/.lint: $(VENV)/.built
 demo: $(VENV)/.built
 	$(BIN)/python -m dpfast demo
 
-# Two processes; tests that fork, start threads or race come last, in one of them (tests/conftest.py).
+# Two processes; tests that fork, start threads or race come last, alone in either (tests/conftest.py).
 PROCESSES ?= 2
 IN_PARALLEL := -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 

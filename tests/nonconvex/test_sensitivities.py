@@ -154,7 +154,7 @@ def test_k2_declared_convexity_is_no_proof():
     """psi may jump while psi' is declared, and held, to be anything from 0 to its bound."""
     loss = CustomLoss(
         lambda r: abs(r), lambda r: -1.0 if r > 0.0 else 1.0, lambda r: 0.0,
-        psi_bound=1.0, psi_prime_bound=1.0, cache=False,
+        psi_bound=1.0, psi_prime_bound=1.0,
     )  # fmt: skip
     assert loss.convex
     assert loss.lowest_slope is None
