@@ -50,7 +50,7 @@ def record_bounds(
         return bound, objective.score_diameter
     coupling = _coupling(objective)
     loss, radius = objective.loss, objective.weighting.radius
-    diameter = score_diameter(loss.name, loss.c * radius, joint.ratio)
+    diameter = score_diameter(coupling.family, loss.c * radius, joint.ratio)
     if query == "gradient":
         return loss.c * radius * meat_factor(coupling) ** 0.5, diameter
     if query == "meat":
@@ -64,7 +64,7 @@ def record_bounds(
     factor = (
         majorizer_factor(coupling)
         if query == "majorizer"
-        else curvature_factor(loss.name, joint.ratio)
+        else curvature_factor(coupling.family, joint.ratio)
     )
     return radius**2 * factor / scale, diameter
 
@@ -79,6 +79,6 @@ def refuse_free_scale(objective: Objective, query: str) -> None:
 
 
 def _coupling(objective: Objective) -> ScaleCoupling:
-    joint = objective.free_scale
-    assert joint is not None
-    return ScaleCoupling(objective.loss.name, joint.ratio, joint.kappa / objective.loss.c**2)
+    joint, family = objective.free_scale, objective.loss.scale_part
+    assert joint is not None and family is not None
+    return ScaleCoupling(family, joint.ratio, joint.kappa / objective.loss.c**2)

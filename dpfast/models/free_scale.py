@@ -18,18 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Huber, LogCosh, Loss, PseudoHuber, check_constant
+from dpfast.models.losses import LOSSES, Loss, ScalePart, check_constant
 from dpfast.models.weighting import Bounded, Mallows, Weighting
 
 __all__ = ["FreeScale", "JointScale", "joint_scale"]
-
-#: ``factor * c / radius`` for each loss.  Larger values mean less noise in the scale, up to the
-#: limits of C34 and C35, and less of the Hessian for free (C37); bench/coverage.py has the design
-#: they were chosen on.
-RATIOS = {"huber": 1.0, "log-cosh": 1.0, "pseudo-huber": 0.85}
-
-#: ``sup chi / c^2``.
-CHI_BOUNDS = {"huber": 0.5, "log-cosh": math.log(2.0), "pseudo-huber": 1.0}
 
 
 class FreeScale:
@@ -106,12 +98,11 @@ class JointScale(NamedTuple):
 
 def joint_scale(loss: Loss, weighting: Weighting, free: FreeScale) -> JointScale:
     """Constants of the joint loss, or an error that says why there are none."""
-    _refuse(loss, weighting)
-    name, c, radius = loss.name, loss.c, weighting.radius
-    ratio = RATIOS[name]
-    factor = ratio * radius / c
+    part = _scale_part(loss, weighting)
+    c, ratio = loss.c, part.ratio
+    factor = ratio * weighting.radius / c
     check_constant(factor, "radius / c", "what the scale's coordinate is multiplied by")
-    kappa = min(_consistency(loss), 2.0 * CHI_BOUNDS[name] * c * c)
+    kappa = min(_consistency(loss), 2.0 * part.chi * c * c)
     half = 0.5 * kappa / (c * c)
     return JointScale(
         free.low,
@@ -120,26 +111,19 @@ def joint_scale(loss: Loss, weighting: Weighting, free: FreeScale) -> JointScale
         factor,
         ratio,
         kappa,
-        1.0 + ratio**2 if name == "huber" else 1.0,
-        1.0 + (ratio * max(half, CHI_BOUNDS[name] - half)) ** 2,
+        1.0 + ratio**2 if part.profile is None else 1.0,
+        1.0 + (ratio * max(half, part.chi - half)) ** 2,
     )
 
 
-def _refuse(loss: Loss, weighting: Weighting) -> None:
-    if type(loss) not in (Huber, LogCosh, PseudoHuber):
-        if not loss.needs_scale:
-            reason = "its response has no residual scale"
-        elif not loss.has_curvature:
-            reason = "it is redescending, so the joint loss is not convex"
-        else:
-            reason = (
-                "no bound on its scale score u psi(u) - rho(u) is known here; for the "
-                "self-concordant (Ostrovskii-Bach) loss, for one, it is unbounded, and so is "
-                "the sensitivity"
-            )
+def _scale_part(loss: Loss, weighting: Weighting) -> ScalePart:
+    # A subclass may differ in what the proofs rest on, and inherits nothing here.
+    part = loss.scale_part if type(loss) is LOSSES.get(loss.name) else None
+    if part is None:
+        allowed = sorted(name for name, kind in LOSSES.items() if kind.scale_part is not None)
         raise InvalidInput(
-            f"the {loss.name} loss cannot be fitted with a free scale: {reason}. Allowed are "
-            f"{sorted(RATIOS)}."
+            f"the {loss.name} loss cannot be fitted with a free scale: {loss.scale_refusal}. "
+            f"Allowed are {allowed}."
         )
     if type(weighting) not in (Bounded, Mallows):
         raise InvalidInput(
@@ -147,6 +131,7 @@ def _refuse(loss: Loss, weighting: Weighting) -> None:
             "bounded only by weights with (||x|| w/R)^2 <= w <= 1. Use dpfast.Mallows(radius) or "
             "dpfast.Bounded(radius)."
         )
+    return part
 
 
 @lru_cache(maxsize=64)

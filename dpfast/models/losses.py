@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,16 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 
-__all__ = ["Huber", "LogCosh", "Logistic", "Loss", "PseudoHuber", "resolve_loss"]
+__all__ = [
+    "Huber",
+    "LogCosh",
+    "Logistic",
+    "Loss",
+    "PseudoHuber",
+    "ScalePart",
+    "ScaleProfile",
+    "resolve_loss",
+]
 
 #: 95% efficiency of the Huber estimator at the normal model.
 DEFAULT_CORNER = 1.345
@@ -29,6 +38,8 @@ FAR = 400.0
 
 #: Argument below which psi(r)/r is its limit to the last bit.
 NEAR = 1e-150
+
+GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 
 #: Range in which a declared public constant keeps every kernel free of overflow.
 CONSTANT_RANGE = (1e-100, 1e100)
@@ -51,6 +62,57 @@ def check_constant(value: object, name: str, meaning: str) -> float:
             "Pass a positive, finite public number."
         )
     return number
+
+
+class ScaleProfile(NamedTuple):
+    """A smooth loss with corner 1 at residuals ``v >= 0``, as claim C37 needs it.
+
+    Attributes
+    ----------
+    psi, slope, chord : ndarray
+        ``psi``, ``psi'`` and ``psi(v)/v``.
+    rest : ndarray
+        ``sup chi - chi``, without cancellation.
+    """
+
+    psi: NDArray[np.float64]
+    rest: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    chord: NDArray[np.float64]
+
+
+class ScalePart(NamedTuple):
+    """What is proved of a loss whose residual scale is estimated, in units of its corner c.
+
+    With ``chi(r) = r psi(r) - rho(r)``, the factor f of the scale's coordinate and the radius R:
+
+    Attributes
+    ----------
+    chi : float
+        ``sup chi / c^2``.
+    score_limit : float
+        Largest ``f c/R`` at which the scale's coordinate adds nothing to the sensitivity of the
+        score (claim C34; rounded down).
+    curvature_limit : float
+        Largest ``f c/R`` for which the bound on the Hessian is proved (claim C35; rounded down).
+    ratio : float
+        The ``f c/R`` used.  Larger values mean less noise in the scale, up to the limits, and less
+        of the Hessian for free (C37); bench/coverage.py has the design they were chosen on.
+    hessian_share, majorizer_share : float
+        ``mu^2`` of the Hessian, or of the majorising curvature, relative to the gradient's: the
+        best trade found.
+    profile : callable or None
+        For smooth losses, whose Hessian is bounded and charged as if the scale were known (C35,
+        C37): the loss at residuals ``v >= 0``.  None: Hessian and score are charged one by one.
+    """
+
+    chi: float
+    score_limit: float
+    curvature_limit: float
+    ratio: float
+    hessian_share: float
+    majorizer_share: float
+    profile: Callable[[NDArray[np.float64]], ScaleProfile] | None = None
 
 
 class Loss:
@@ -85,6 +147,9 @@ class Loss:
         Whether ``psi' >= 0``, so that the Hessian is positive semidefinite and can be released.
     certified : bool
         Whether the constants are proved; those of a user's loss are declared, and enforced.
+    scale_part : ScalePart or None
+        Constants of a residual scale that is estimated with the coefficients; None where no bound
+        on its score is proved.
     h : float
         Second constant of the kernels; 1 for losses without one.
     compiled : CompiledLoss or None
@@ -106,6 +171,7 @@ class Loss:
     certified: ClassVar[bool] = True
     lowest_slope: ClassVar[float | None] = None
     has_asymptote: ClassVar[bool] = True
+    scale_part: ClassVar[ScalePart | None] = None
     h: float = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
@@ -137,6 +203,19 @@ class Loss:
         return (
             f"the {self.name} loss is redescending: its second derivative is negative "
             "for some residuals, so there is no positive semidefinite Hessian"
+        )
+
+    @property
+    def scale_refusal(self) -> str:
+        """Why the scale cannot be estimated with the coefficients, where there is no scale_part."""
+        if not self.needs_scale:
+            return "its response has no residual scale"
+        if not self.has_curvature:
+            return "it is redescending, so the joint loss is not convex"
+        return (
+            "no bound on its scale score u psi(u) - rho(u) is known here; for the "
+            "self-concordant (Ostrovskii-Bach) loss, for one, it is unbounded, and so is "
+            "the sensitivity"
         )
 
     @property
@@ -186,6 +265,14 @@ class Huber(Loss):
     name = "huber"
     code = 0
     lowest_slope = 0.0
+    scale_part = ScalePart(
+        chi=0.5,
+        score_limit=GOLDEN_RATIO**2.5 * (1.0 - 1e-12),
+        curvature_limit=2.0,
+        ratio=1.0,
+        hessian_share=0.25,
+        majorizer_share=0.25,
+    )
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         a = np.abs(np.asarray(r, dtype=float))
@@ -199,6 +286,14 @@ class Huber(Loss):
         return np.asarray(np.abs(np.asarray(r, dtype=float)) <= self.c, dtype=float)
 
 
+def _log_cosh_profile(v: NDArray[np.float64]) -> ScaleProfile:
+    psi = np.tanh(v)
+    e = np.exp(-2.0 * v)
+    rest = np.log1p(e) + 2.0 * v * e / (1.0 + e)
+    chord = np.divide(psi, v, out=np.ones_like(v), where=v > 0.0)
+    return ScaleProfile(psi, rest, 1.0 - psi * psi, chord)
+
+
 class LogCosh(Loss):
     """``c^2 log cosh(r/c)``: smooth, and its Hessian comes free with the gradient."""
 
@@ -207,6 +302,15 @@ class LogCosh(Loss):
     lowest_slope = 0.0
     coupling = "one-minus-square"
     majorizer_coupling = "log-cosh-majorizer"
+    scale_part = ScalePart(
+        chi=math.log(2.0),
+        score_limit=1.0 / math.log(2.0) * (1.0 - 1e-12),
+        curvature_limit=1.0,
+        ratio=1.0,
+        hessian_share=0.4,
+        majorizer_share=0.5,
+        profile=_log_cosh_profile,
+    )
 
     @property
     def self_concordance(self) -> float:
@@ -229,6 +333,11 @@ class LogCosh(Loss):
         return np.asarray(4.0 * e / (1.0 + e) ** 2)
 
 
+def _pseudo_huber_profile(v: NDArray[np.float64]) -> ScaleProfile:
+    root = np.hypot(1.0, v)
+    return ScaleProfile(v / root, 1.0 / root, root**-3.0, 1.0 / root)
+
+
 class PseudoHuber(Loss):
     """``c^2 (sqrt(1 + (r/c)^2) - 1)`` (Charbonnier)."""
 
@@ -237,6 +346,15 @@ class PseudoHuber(Loss):
     lowest_slope = 0.0
     coupling = "one-minus-square"
     majorizer_coupling = "circle"
+    scale_part = ScalePart(
+        chi=1.0,
+        score_limit=1.0,
+        curvature_limit=1.22,
+        ratio=0.85,
+        hessian_share=0.28,
+        majorizer_share=0.3,
+        profile=_pseudo_huber_profile,
+    )
 
     @property
     def self_concordance(self) -> float:
@@ -318,9 +436,7 @@ class Logistic(Loss):
         return "Logistic()"
 
 
-LOSSES: dict[str, Callable[[], Loss]] = {
-    cls.name: cls for cls in (Huber, LogCosh, PseudoHuber, Logistic)
-}
+LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in (Huber, LogCosh, PseudoHuber, Logistic)}
 
 
 def resolve_loss(loss: str | Loss) -> Loss:

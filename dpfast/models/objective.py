@@ -138,8 +138,8 @@ class Objective:
             steepest *= self.free_scale.curvature * self.scale / self.free_scale.low
             self.meat_bound *= self.free_scale.meat
             self.score_bound *= math.sqrt(self.free_scale.meat)
-            self.coupling = f"free scale, {loss.name}"
-            self.majorizer_coupling = f"{self.coupling}, majorizer"
+            # The scale's coordinate is not collinear with the row: charged by claim C37.
+            self.coupling = self.majorizer_coupling = "none"
         self.curvature_bound = steepest if self.has_curvature else math.inf
         self.score_smoothness = steepest
         self.smoothness = steepest + self.ridge

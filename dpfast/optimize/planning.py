@@ -30,12 +30,6 @@ CURVATURE_RATIO = {
     "log-cosh-majorizer": 1.0,
     "logistic": 0.693,
     "logistic-majorizer": 0.4,
-    "free scale, huber": 0.25,
-    "free scale, huber, majorizer": 0.25,
-    "free scale, log-cosh": 0.4,
-    "free scale, log-cosh, majorizer": 0.5,
-    "free scale, pseudo-huber": 0.28,
-    "free scale, pseudo-huber, majorizer": 0.3,
 }
 
 
@@ -140,13 +134,11 @@ def _step_budgets(
             curvature = "hessian"
             meat = MEAT_SHARE**0.5 * mu
             total = (gradient**2 + inference_share * mu**2) ** 0.5 * (1.0 - ROUNDING_MARGIN)
-        coupling, hessian = objective.coupling, 0.0
+        majorize, hessian = curvature == "majorizer", 0.0
         if curvature != "none":
-            if curvature == "majorizer":
-                coupling = objective.majorizer_coupling
-            hessian = (CURVATURE_RATIO[coupling] * (gradient**2 + meat**2)) ** 0.5
+            ratio = _curvature_ratio(objective, majorize)
+            hessian = (ratio * (gradient**2 + meat**2)) ** 0.5
         # The joint cost is homogeneous of degree one: scale the pattern to cost `total`.
-        majorize = curvature == "majorizer"
         factor = total / joint_cost(objective, StepBudget(gradient, hessian, meat, majorize))
         parts = (gradient * factor, hessian * factor, meat * factor)
         budgets.append(StepBudget(*parts, majorize=majorize))
@@ -157,5 +149,16 @@ def _step_budgets(
 _shared_budgets = lru_cache(maxsize=1024)(_step_budgets)
 
 
+def _curvature_ratio(objective: Objective | Constants, majorize: bool) -> float:
+    if isinstance(objective, Objective) and objective.free_scale is not None:
+        part = objective.loss.scale_part
+        assert part is not None
+        return part.majorizer_share if majorize else part.hessian_share
+    return CURVATURE_RATIO[objective.majorizer_coupling if majorize else objective.coupling]
+
+
 def _hessian_costs(objective: Objective) -> bool:
-    return objective.coupling in ("independent", "free scale, huber")
+    if objective.free_scale is not None:
+        part = objective.loss.scale_part
+        return part is None or part.profile is None
+    return objective.coupling == "independent"

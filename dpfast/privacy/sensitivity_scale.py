@@ -11,8 +11,9 @@ Parameters are ``(beta, z)`` with scale ``sigma = f z``, f public; ``c`` is the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from dpfast.privacy.sensitivity import _UP
 
 __all__ = [
     "ScaleCoupling",
+    "ScaleFamily",
     "curvature_factor",
     "joint_scale_mu",
     "majorizer_factor",
@@ -28,22 +30,32 @@ __all__ = [
     "score_diameter",
 ]
 
-GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 
-#: ``sup chi / c^2``.
-_CHI = {"huber": 0.5, "log-cosh": math.log(2.0), "pseudo-huber": 1.0}
+class ScaleFamily(Protocol):
+    """What the claims prove of a loss in units of its corner: ``Loss.scale_part`` of its class.
 
-#: Largest ratio at which the scale's coordinate adds nothing to the sensitivity of the score
-#: (claim C34; rounded down).
-SCORE_LIMIT = {
-    "huber": GOLDEN_RATIO**2.5 * (1.0 - 1e-12),
-    "log-cosh": 1.0 / math.log(2.0) * (1.0 - 1e-12),
-    "pseudo-huber": 1.0,
-}
+    Attributes
+    ----------
+    chi : float
+        ``sup chi / c^2``.
+    score_limit, curvature_limit : float
+        Largest ratios that claims C34 and C35 cover.
+    profile : callable or None
+        Of a smooth loss: psi, ``sup chi - chi``, psi' and ``psi(v)/v`` at residuals ``v >= 0``.
+        None for Huber's, whose Hessian has another bound and is charged beside the score.
+    """
 
-#: Largest ratio at which the scale's coordinate adds nothing to the Hessian's bound (claim C35;
-#: rounded down).  Huber's has none.
-CURVATURE_LIMIT = {"huber": 2.0, "log-cosh": 1.0, "pseudo-huber": 1.22}
+    @property
+    def chi(self) -> float: ...
+
+    @property
+    def score_limit(self) -> float: ...
+
+    @property
+    def curvature_limit(self) -> float: ...
+
+    @property
+    def profile(self) -> Callable[[Any], tuple[Any, Any, Any, Any]] | None: ...
 
 
 class ScaleCoupling(NamedTuple):
@@ -51,33 +63,29 @@ class ScaleCoupling(NamedTuple):
 
     Attributes
     ----------
-    family : str
-        ``"huber"``, ``"log-cosh"`` or ``"pseudo-huber"``.
+    family : ScaleFamily
+        The loss.
     ratio : float
         ``f c/R``.
     kappa : float
         ``kappa / c^2``.
     """
 
-    family: str
+    family: ScaleFamily
     ratio: float
     kappa: float
 
 
-def _checked(family: str, ratio: float, limits: dict[str, float]) -> float:
-    if family not in limits:
+def _checked(ratio: float, limit: float) -> float:
+    if not 0.0 < ratio <= limit:
         raise InvalidInput(
-            f"family must be one of {sorted(limits)}; received {described(family, text=True)}."
-        )
-    if not 0.0 < ratio <= limits[family]:
-        raise InvalidInput(
-            f"the ratio f c/R of the {family} loss must lie in (0, {limits[family]:.6g}]; received "
+            f"the ratio f c/R of this loss must lie in (0, {limit:.6g}]; received "
             f"{described(ratio)}."
         )
     return ratio
 
 
-def score_diameter(family: str, score_bound: float, ratio: float) -> float:
+def score_diameter(family: ScaleFamily, score_bound: float, ratio: float) -> float:
     """Diameter of the set of scores: ``2 c R``, as if the scale were known (claim C34).
 
     Parameters
@@ -85,30 +93,30 @@ def score_diameter(family: str, score_bound: float, ratio: float) -> float:
     score_bound : float
         ``c R``.
     """
-    _checked(family, ratio, SCORE_LIMIT)
+    _checked(ratio, family.score_limit)
     return 2.0 * score_bound
 
 
-def curvature_factor(family: str, ratio: float) -> float:
+def curvature_factor(family: ScaleFamily, ratio: float) -> float:
     """Bound on a record's Hessian in units of ``R^2/sigma`` (claim C35)."""
-    _checked(family, ratio, CURVATURE_LIMIT)
-    return (1.0 + ratio * ratio) * _UP if family == "huber" else 1.0
+    _checked(ratio, family.curvature_limit)
+    return (1.0 + ratio * ratio) * _UP if family.profile is None else 1.0
 
 
 def majorizer_factor(coupling: ScaleCoupling) -> float:
     """Bound on a record's majorising curvature in units of ``R^2/sigma`` (claim C35)."""
-    ratio = _checked(coupling.family, coupling.ratio, CURVATURE_LIMIT)
+    ratio = _checked(coupling.ratio, coupling.family.curvature_limit)
     return math.hypot(1.0, ratio * ratio * coupling.kappa) * _UP
 
 
 def meat_factor(coupling: ScaleCoupling) -> float:
     """Bound on a record's squared score in units of ``(c R)^2`` (claim C36)."""
     family, ratio, kappa = coupling
-    if not 0.0 <= kappa <= 2.0 * _CHI[family] * _UP:
+    if not 0.0 <= kappa <= 2.0 * family.chi * _UP:
         raise InvalidInput(
-            f"kappa / c^2 must lie in [0, {2.0 * _CHI[family]:.6g}]; received {described(kappa)}."
+            f"kappa / c^2 must lie in [0, {2.0 * family.chi:.6g}]; received {described(kappa)}."
         )
-    return (1.0 + (ratio * max(0.5 * kappa, _CHI[family] - 0.5 * kappa)) ** 2) * _UP
+    return (1.0 + (ratio * max(0.5 * kappa, family.chi - 0.5 * kappa)) ** 2) * _UP
 
 
 def joint_scale_mu(
@@ -154,7 +162,7 @@ def _joint_scale_mu(
         )
     g, h, q = (mu_g / scale) ** 2, (mu_h / scale) ** 2, (mu_q / scale) ** 2
     squared = g + h + q
-    if coupling.family != "huber":
+    if coupling.family.profile is not None:
         squared = min(squared, _largest(coupling, majorize, g, h, q))
     return scale * math.sqrt(squared) * _UP
 
@@ -167,7 +175,7 @@ def _largest(coupling: ScaleCoupling, majorize: bool, g: float, h: float, q: flo
     bend = 16.0 * (1.0 + ratio * ratio) ** 2
     between = _STEP * _STEP / 8.0 * bend * (g + h + q)
     far = 3.0 / (_REACH * _REACH)
-    limit = 1.0 + (ratio * (_CHI[coupling.family] - 0.5 * kappa)) ** 2
+    limit = 1.0 + (ratio * (coupling.family.chi - 0.5 * kappa)) ** 2
     far_meat = max(float(meat[-1]), (limit / meat_factor(coupling)) ** 2) * (1.0 + far)
     far_curvature = far
     if majorize:
@@ -179,22 +187,14 @@ def _largest(coupling: ScaleCoupling, majorize: bool, g: float, h: float, q: flo
 def _table(coupling: ScaleCoupling, majorize: bool) -> tuple[Any, Any, Any]:
     """Squared relative score around its centre, curvature and meat, on the grid."""
     family, ratio, kappa = coupling
-    _checked(family, ratio, {"log-cosh": 1.0, "pseudo-huber": 1.0})
+    assert family.profile is not None
+    _checked(ratio, 1.0)
     v = np.arange(round(_REACH / _STEP) + 1) * _STEP
-    positive = np.maximum(v, _STEP)
-    if family == "log-cosh":
-        psi = np.tanh(v)
-        e = np.exp(-2.0 * v)
-        rest = np.log1p(e) + 2.0 * v * e / (1.0 + e)  # sup chi - chi
-        slope, chord = 1.0 - psi * psi, np.where(v > 0.0, psi / positive, 1.0)
-    else:
-        root = np.hypot(1.0, v)
-        psi, rest = v / root, 1.0 / root
-        slope, chord = root**-3.0, 1.0 / root
+    psi, rest, slope, chord = family.profile(v)
     score = psi**2 + (ratio * rest) ** 2
     if majorize:
         curvature = np.hypot(chord, ratio**2 * kappa) / majorizer_factor(coupling)
     else:
         curvature = slope * (1.0 + (ratio * v) ** 2)
-    meat = psi**2 + (ratio * (0.5 * kappa - _CHI[family] + rest)) ** 2
+    meat = psi**2 + (ratio * (0.5 * kappa - family.chi + rest)) ** 2
     return score, curvature**2, (meat / meat_factor(coupling)) ** 2

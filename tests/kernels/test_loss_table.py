@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import dpfast
+from dpfast.errors import InvalidInput
 from dpfast.kernels import records
-from dpfast.models.free_scale import RATIOS
+from dpfast.models import FreeScale, Mallows
+from dpfast.models.free_scale import joint_scale
 from dpfast.models.losses import LOSSES
+from dpfast.optimize.planning import CURVATURE_RATIO
+from dpfast.privacy.sensitivity import COUPLINGS
+from tests.twins import losses as twins, scale as scale_twins
 from tests.twins.losses import USER, loss_of
 
 BOUNDED, MALLOWS = 0, 1
@@ -38,9 +47,12 @@ def test_traits_are_those_of_the_class(name):
         with pytest.raises(ValueError, match="redescending"):
             kernel(name).sums(X, np.zeros(1), theta, records.HESSIAN, 1.0)
     free = {"scale_factor": 1.0, "kappa": 0.5}
-    if name in RATIOS:
+    if loss.scale_part is not None:
         kernel(name, **free)
+        joint_scale(loss, Mallows(RADIUS), FreeScale(0.1, 10.0))
     else:
+        with pytest.raises(InvalidInput, match="free scale"):
+            joint_scale(loss, Mallows(RADIUS), FreeScale(0.1, 10.0))
         with pytest.raises(ValueError, match="free scale"):
             kernel(name, **free)
 
@@ -58,3 +70,59 @@ def test_the_steepest_slope_is_the_bound_of_the_class(name, c, h):
     if loss.has_asymptote:
         assert difference == pytest.approx(loss.psi_bound, rel=1e-5)
     assert difference <= loss.psi_bound * (1 + 1e-12)
+
+
+def test_every_coupling_is_proved_and_has_a_share():
+    for kind in LOSSES.values():
+        loss = kind()
+        for coupling in (loss.coupling, loss.majorizer_coupling):
+            assert coupling in COUPLINGS
+            assert coupling in CURVATURE_RATIO
+
+
+def test_a_scale_part_is_not_inherited():
+    class Mine(dpfast.Huber):
+        pass
+
+    with pytest.raises(InvalidInput, match="free scale"):
+        joint_scale(Mine(), Mallows(RADIUS), FreeScale(0.1, 10.0))
+
+
+def test_the_twins_know_every_loss():
+    assert set(twins.BEYOND_ASYMPTOTE) == {
+        kind.code for kind in LOSSES.values() if kind.has_asymptote
+    }
+    assert set(scale_twins.CHI) == set(scale_twins.CURVATURE_TIMES)
+    assert set(scale_twins.CHI) == {
+        kind.code for kind in LOSSES.values() if kind.scale_part is not None
+    }
+
+
+def tables_of_losses(source: str) -> list[str]:
+    """Dictionaries keyed by losses' names, and comparisons with such a name."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+            if len(keys & set(LOSSES)) >= 2 and not keys <= set(COUPLINGS):
+                found.append(f"line {node.lineno}: a table")
+        if isinstance(node, ast.Compare):
+            names = {
+                part.value
+                for side in (node.left, *node.comparators)
+                for part in ast.walk(side)
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            }
+            if names & set(LOSSES) and "coupling" not in ast.unparse(node):
+                found.append(f"line {node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def test_no_module_keeps_a_table_of_losses_of_its_own():
+    """What is known of a loss stands in its class; a table elsewhere could miss the next one."""
+    assert tables_of_losses('X = {"huber": 1.0, "log-cosh": 2.0}')
+    assert tables_of_losses('y = 1.0 if loss.name == "huber" else 2.0')
+    root = Path(dpfast.__file__).parent
+    modules = sorted(root.rglob("*.py"))
+    found = {str(path.relative_to(root)): tables_of_losses(path.read_text()) for path in modules}
+    assert {path: lines for path, lines in found.items() if lines} == {}

@@ -370,7 +370,7 @@ WRONG_JOINT_COST = (
         "score covariance of a free scale bounded by half the diameter of the scores, squared",
         SCALE,
         SCALE_TESTS,
-        "return (1.0 + (ratio * max(0.5 * kappa, _CHI[family] - 0.5 * kappa)) ** 2) * _UP",
+        "return (1.0 + (ratio * max(0.5 * kappa, family.chi - 0.5 * kappa)) ** 2) * _UP",
         "return 1.0",
     ),
     plant(
@@ -378,7 +378,7 @@ WRONG_JOINT_COST = (
         "the scale's coordinate left out of the bound on Huber's joint Hessian",
         SCALE,
         SCALE_TESTS,
-        'return (1.0 + ratio * ratio) * _UP if family == "huber" else 1.0',
+        "return (1.0 + ratio * ratio) * _UP if family.profile is None else 1.0",
         "return 1.0",
     ),
     plant(

@@ -20,9 +20,7 @@ from dpfast.curator.door import nonprivate_contributions
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT
 from dpfast.models import Bounded, FreeScale, Huber, LogCosh, Mallows, Objective, PseudoHuber
-from dpfast.privacy import sensitivity_scale
 from dpfast.privacy.sensitivity_scale import (
-    SCORE_LIMIT,
     ScaleCoupling,
     curvature_factor,
     joint_scale_mu,
@@ -32,6 +30,7 @@ from dpfast.privacy.sensitivity_scale import (
 
 R = 1.7
 LOSSES = [Huber(), LogCosh(), PseudoHuber(0.8)]
+HUBER = Huber.scale_part
 WEIGHTS = [Mallows(R), Bounded(R)]
 Z = 1.9
 
@@ -131,10 +130,10 @@ def test_c34_hubers_limit_is_exact():
     """The pair of the proof: at the limit not above 2, 1% beyond it above."""
     m = math.sqrt(5) - 2
     grid = np.linspace(0, 1, 2001)
-    limit = SCORE_LIMIT["huber"]
+    limit = HUBER.score_limit
     assert max(huber_distance(limit, value) for value in grid) <= 2 + 1e-12
     assert huber_distance(limit * 1.01, m) > 2.0
-    assert score_diameter("huber", 1.0, limit) == 2.0
+    assert score_diameter(HUBER, 1.0, limit) == 2.0
 
 
 def test_c34_weights_of_the_first_power_are_outside_the_claim():
@@ -142,7 +141,7 @@ def test_c34_weights_of_the_first_power_are_outside_the_claim():
     c, radius, kappa = 1.345, 2.0, 0.7101645
     found = math.hypot(2 * c * radius, (c * c - kappa) / 2)
     assert found == pytest.approx(5.408, abs=1e-3)
-    assert found > score_diameter("huber", c * radius, c / radius)
+    assert found > score_diameter(HUBER, c * radius, c / radius)
 
 
 @pytest.mark.parametrize("majorize", [False, True])
@@ -167,15 +166,15 @@ def test_c37_joint_release(loss, majorize):
     assert best >= (0.93 if majorize else 0.99)
 
 
-@pytest.mark.parametrize("family", ["log-cosh", "pseudo-huber"])
+@pytest.mark.parametrize("loss", [LogCosh, PseudoHuber])
 @pytest.mark.parametrize("majorize", [False, True])
-def test_c37_the_grid_does_not_miss_the_supremum(family, majorize):
+def test_c37_the_grid_does_not_miss_the_supremum(loss, majorize):
     """Against a hundred times as many points, not on the grid."""
-    rng = np.random.default_rng(0)
+    rng, family = np.random.default_rng(0), loss.scale_part
     v = np.concatenate([rng.uniform(0, 8, 400_000), rng.uniform(8, 60, 50_000)])
-    if family == "pseudo-huber":  # which saturates slowly
+    if loss is PseudoHuber:  # which saturates slowly
         v = np.append(v, [1e3, 1e5, 1e7])
-    if family == "log-cosh":
+    if loss is LogCosh:
         t, slope, chord, top = np.tanh(v), np.cosh(v) ** -2.0, np.tanh(v) / v, math.log(2)
         chi = v * t - np.log(np.cosh(v))
     else:
@@ -201,15 +200,13 @@ def test_c37_the_grid_does_not_miss_the_supremum(family, majorize):
 
 def test_what_no_claim_covers_is_refused():
     with pytest.raises(InvalidInput, match="must lie in"):
-        score_diameter("pseudo-huber", 1.0, 1.01)
+        score_diameter(PseudoHuber.scale_part, 1.0, 1.01)
     with pytest.raises(InvalidInput, match="must lie in"):
-        curvature_factor("log-cosh", 1.2)
-    with pytest.raises(InvalidInput, match="family"):
-        score_diameter("logistic", 1.0, 0.5)
+        curvature_factor(LogCosh.scale_part, 1.2)
     with pytest.raises(InvalidInput, match="must lie in"):
-        joint_scale_mu(ScaleCoupling("log-cosh", 1.2, 0.3), False, 1.0, 1.0)
+        joint_scale_mu(ScaleCoupling(LogCosh.scale_part, 1.2, 0.3), False, 1.0, 1.0)
     with pytest.raises(InvalidInput, match="kappa"):
-        meat_factor(ScaleCoupling("huber", 0.5, 1.5))
+        meat_factor(ScaleCoupling(HUBER, 0.5, 1.5))
     with pytest.raises(InvalidInput, match="at least 0"):
-        joint_scale_mu(ScaleCoupling("huber", 0.5, 0.3), False, 0.0, 0.0)
-    assert sensitivity_scale.CURVATURE_LIMIT["pseudo-huber"] ** 2 <= 1.5
+        joint_scale_mu(ScaleCoupling(HUBER, 0.5, 0.3), False, 0.0, 0.0)
+    assert PseudoHuber.scale_part.curvature_limit**2 <= 1.5

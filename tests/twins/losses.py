@@ -65,24 +65,31 @@ def rho(r: Array, loss: int, c: float, h: float, functions: Functions = ()) -> A
 
 def rho_far(r: Array, loss: int, c: float, h: float) -> Array:
     """Rho less its asymptote (steepest |r|; logistic: max(-r, 0)), for |r| > c."""
-    u = np.abs(r) / c
-    if loss == LOGISTIC:
-        return np.log1p(np.exp(-np.abs(r)))
-    if loss == HUBER:
-        return np.full_like(u, -0.5 * c * c)
-    if loss == LOG_COSH:
-        return c * c * (np.log1p(np.exp(-2.0 * u)) - np.log(2.0))
-    if loss == SMOOTHED_HUBER:
-        a = np.minimum(np.abs(r), c + h)
-        return rho(a, loss, c, h) - (c + h / 2) * a
-    if loss == OSTROVSKII_BACH:
-        u = np.minimum(u, 1e120)
-        root = np.hypot(1.0, 2.0 * u)
-        log = np.log1p(u * (2.0 * u / (1.0 + root)))
-        return -c * c * (u / (1.0 + root) * (1.0 + 1.0 / (root + 2.0 * u)) + 0.5 * log)
-    if loss == SMOOTH_ABSOLUTE:
-        return 2.0 * np.log1p(np.exp(-np.abs(r)))
-    return c * c * (1.0 / (np.hypot(1.0, u) + u) - 1.0)
+    return BEYOND_ASYMPTOTE[loss](np.abs(r), c, h)
+
+
+def _smoothed_huber_beyond(a: Array, c: float, h: float) -> Array:
+    a = np.minimum(a, c + h)
+    return rho(a, SMOOTHED_HUBER, c, h) - (c + h / 2) * a
+
+
+def _ostrovskii_bach_beyond(a: Array, c: float, h: float) -> Array:
+    u = np.minimum(a / c, 1e120)
+    root = np.hypot(1.0, 2.0 * u)
+    log = np.log1p(u * (2.0 * u / (1.0 + root)))
+    return -c * c * (u / (1.0 + root) * (1.0 + 1.0 / (root + 2.0 * u)) + 0.5 * log)
+
+
+#: What is left of the loss of ``|r| > c`` without its asymptote.
+BEYOND_ASYMPTOTE: dict[int, Callable[[Array, float, float], Array]] = {
+    HUBER: lambda a, c, h: np.full_like(a, -0.5 * c * c),
+    LOG_COSH: lambda a, c, h: c * c * (np.log1p(np.exp(-2.0 * (a / c))) - np.log(2.0)),
+    PSEUDO_HUBER: lambda a, c, h: c * c * (1.0 / (np.hypot(1.0, a / c) + a / c) - 1.0),
+    LOGISTIC: lambda a, c, h: np.log1p(np.exp(-a)),
+    SMOOTHED_HUBER: _smoothed_huber_beyond,
+    OSTROVSKII_BACH: _ostrovskii_bach_beyond,
+    SMOOTH_ABSOLUTE: lambda a, c, h: 2.0 * np.log1p(np.exp(-a)),
+}
 
 
 def psi(r: Array, y: Array, loss: int, c: float, h: float, functions: Functions = ()) -> Array:

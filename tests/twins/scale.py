@@ -12,6 +12,7 @@ import numpy as np
 from tests.twins.losses import (
     HUBER,
     LOG_COSH,
+    PSEUDO_HUBER,
     majorizer,
     psi,
     psi_prime,
@@ -29,32 +30,46 @@ from tests.twins.records import (
 __all__ = ["record_sums"]
 
 
-def _chi(r: Array, loss: int, c: float) -> Array:
-    """``r psi(r) - rho(r)``."""
+def _log_cosh_chi(r: Array, c: float) -> Array:
     v = np.abs(r) / c
-    if loss == HUBER:
-        return 0.5 * np.minimum(np.abs(r), c) ** 2
-    if loss == LOG_COSH:
-        small = np.minimum(v, 1.0)
-        near = small * np.tanh(small) - np.log1p(2.0 * np.sinh(small / 2.0) ** 2)
-        far = np.clip(v, 1.0, 300.0)
-        rest = 2.0 * far / (np.exp(2.0 * far) + 1.0) + np.log1p(np.exp(-2.0 * far))
-        return c * c * np.where(v < 1.0, near, np.log(2.0) - rest)
-    return c * c * 2.0 * np.sin(np.arctan(v) / 2.0) ** 2
+    small = np.minimum(v, 1.0)
+    near = small * np.tanh(small) - np.log1p(2.0 * np.sinh(small / 2.0) ** 2)
+    far = np.clip(v, 1.0, 300.0)
+    rest = 2.0 * far / (np.exp(2.0 * far) + 1.0) + np.log1p(np.exp(-2.0 * far))
+    return c * c * np.where(v < 1.0, near, np.log(2.0) - rest)
 
 
-def _curvature_times(r: Array, loss: int, c: float) -> tuple[Array, Array]:
-    """``psi'(r) r`` and ``psi'(r) r^2``."""
-    if loss == HUBER:
-        inside = np.where(np.abs(r) <= c, r, 0.0)
-        return inside, inside * inside
-    if loss == LOG_COSH:
-        v = np.clip(r / c, -300.0, 300.0)
-        u = v / np.cosh(v)
-        return c * u / np.cosh(v), c * c * u * u
+#: ``r psi(r) - rho(r)``.
+CHI = {
+    HUBER: lambda r, c: 0.5 * np.minimum(np.abs(r), c) ** 2,
+    LOG_COSH: _log_cosh_chi,
+    PSEUDO_HUBER: lambda r, c: c * c * 2.0 * np.sin(np.arctan(np.abs(r) / c) / 2.0) ** 2,
+}
+
+
+def _huber_curvature_times(r: Array, c: float) -> tuple[Array, Array]:
+    inside = np.where(np.abs(r) <= c, r, 0.0)
+    return inside, inside * inside
+
+
+def _log_cosh_curvature_times(r: Array, c: float) -> tuple[Array, Array]:
+    v = np.clip(r / c, -300.0, 300.0)
+    u = v / np.cosh(v)
+    return c * u / np.cosh(v), c * c * u * u
+
+
+def _pseudo_huber_curvature_times(r: Array, c: float) -> tuple[Array, Array]:
     angle = np.arctan(r / c)
     cosine = 1.0 / np.hypot(1.0, r / c)
     return c * np.sin(angle) * cosine**2, c * c * np.sin(angle) ** 2 * cosine
+
+
+#: ``psi'(r) r`` and ``psi'(r) r^2``.
+CURVATURE_TIMES = {
+    HUBER: _huber_curvature_times,
+    LOG_COSH: _log_cosh_curvature_times,
+    PSEUDO_HUBER: _pseudo_huber_curvature_times,
+}
 
 
 def record_sums(
@@ -97,7 +112,7 @@ def record_sums(
         )
 
         score_x = -on * psi(r, y, loss, c, 1.0) * weighted
-        score_z = on * scale_factor * (kappa / 2.0 - _chi(r, loss, c)) * w
+        score_z = on * scale_factor * (kappa / 2.0 - CHI[loss](r, c)) * w
         scores = np.column_stack([rows.unit * score_x[:, None], score_z])
         gradient = scores.sum(axis=0) / divisor
         meat = np.einsum("ij,ik->jk", scores, scores) / divisor
@@ -109,7 +124,7 @@ def record_sums(
             cross, corner = np.zeros_like(r), on * kappa * w
         else:
             slope = on * psi_prime(r, loss, c, 1.0)
-            once, twice = _curvature_times(r, loss, c)
+            once, twice = CURVATURE_TIMES[loss](r, c)
             cross, corner = on * once * weighted, on * twice * w
         if want & HESSIAN:
             hessian[:p, :p] = np.einsum("i,ij,ik->jk", slope * short**2, rows.unit, rows.unit)

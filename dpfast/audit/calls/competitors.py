@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import LOSSES, Example
+from dpfast.audit.calls.example import BINARY, CONCORDANT, LOSSES, Example
 from dpfast.models import (
     Bounded,
     Mallows,
@@ -34,7 +34,7 @@ def baseline_fits() -> Iterator[Example]:
         ("statistics", "", baselines.adassp, bounds),
     ]
     for loss in LOSSES:
-        scale = {} if loss == "logistic" else {"scale": 0.8}
+        scale = {} if loss in BINARY else {"scale": 0.8}
         calls += [
             ("output", loss, baselines.output_perturbation, {"ridge": 0.5} | scale),
             (
@@ -46,7 +46,7 @@ def baseline_fits() -> Iterator[Example]:
             for rate in (0.3, 1.0):
                 sgd = {"clip": 0.8, "steps": 3, "sampling_rate": rate} | scale
                 calls.append(("sgd", loss, baselines.dp_sgd, sgd))
-        if loss != "huber":
+        if loss in CONCORDANT:
             tilted = {"ridge": 0.5, "radius": 1.5} | scale
             calls.append(("perturbation", loss, baselines.objective_perturbation, tilted))
     for module, loss, function, options in calls:
@@ -55,7 +55,7 @@ def baseline_fits() -> Iterator[Example]:
         arguments = (loss,) if loss else ()
         call = partial(_apply, function, arguments, {"privacy": budget} | options)
         name = f"dpfast.baselines.{module}.{function.__name__}"
-        yield Example(name, loss or "least squares", call, loss == "logistic", budget)
+        yield Example(name, loss or "least squares", call, loss in BINARY, budget)
 
 
 def _apply(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,7 +15,17 @@ from dpfast.models import (
 from dpfast.models.losses import LOSSES as BUILT_IN
 from dpfast.privacy.budget import Budget
 
-__all__ = ["CURVED", "LOSSES", "OTHERS", "REDESCENDING", "WEIGHTS", "Example"]
+__all__ = [
+    "BINARY",
+    "CONCORDANT",
+    "CURVED",
+    "LOSSES",
+    "OTHERS",
+    "REDESCENDING",
+    "SCALED",
+    "WEIGHTS",
+    "Example",
+]
 
 
 class Example(NamedTuple):
@@ -46,4 +57,7 @@ LOSSES = ("huber", "log-cosh", "pseudo-huber", "logistic")
 OTHERS = tuple(name for name in BUILT_IN if name not in LOSSES)
 REDESCENDING = tuple(name for name in OTHERS if not resolve_loss(name).has_curvature)
 CURVED = tuple(name for name in OTHERS if name not in REDESCENDING)
+SCALED = tuple(name for name, kind in BUILT_IN.items() if kind.scale_part is not None)
+CONCORDANT = tuple(name for name in LOSSES if resolve_loss(name).self_concordance < math.inf)
+BINARY = frozenset(name for name, kind in BUILT_IN.items() if kind.binary_response)
 WEIGHTS = (None, Mallows(1.5), Bounded(1.5), Clip(0.8))

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import CURVED, LOSSES, REDESCENDING, WEIGHTS, Example
+from dpfast.audit.calls.example import (
+    BINARY,
+    CURVED,
+    LOSSES,
+    REDESCENDING,
+    SCALED,
+    WEIGHTS,
+    Example,
+)
 from dpfast.models import (
     Bounded,
     Clip,
@@ -37,7 +45,7 @@ METHODS = ("newton", "gradient-descent")
 
 def _fit(label: str, loss: str, **options: Any) -> Example:
     budget = options.setdefault("privacy", GDP(1.0))
-    binary = loss == "logistic"
+    binary = loss in BINARY
     if not binary:
         options.setdefault("scale", 0.8)
 
@@ -79,7 +87,7 @@ def fits() -> Iterator[Example]:
     yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)
     yield _fit("shared ledger", "log-cosh", ledger=GDP(2.0))
     yield _fit("shared ledger too small", "log-cosh", ledger=GDP(0.5))
-    for loss, weights, method in product(LOSSES[:3], WEIGHTS[:3], METHODS):
+    for loss, weights, method in product(SCALED, WEIGHTS[:3], METHODS):
         free = FreeScale(0.05, 20.0)
         yield _fit(f"free scale, {weights}, {method}", loss, scale=free, weights=weights,
                    method=method, steps=4)  # fmt: skip
@@ -118,7 +126,7 @@ def formulas() -> Iterator[Example]:
     columns = {"a": Numeric(-1.0, 1.0), "b": Numeric(-2.0, 2.0, centre=1.0, unit=0.5)}
     for loss, response in (("log-cosh", Numeric(-3.0, 3.0)), ("logistic", Binary(1, 0))):
         schema = Schema(columns | {"y": response})
-        scale = {} if loss == "logistic" else {"scale": 0.8}
+        scale = {} if loss in BINARY else {"scale": 0.8}
 
         def call(data: Any, loss: str = loss, options: Any = (schema, scale)) -> Any:
             X, y = data
@@ -128,7 +136,7 @@ def formulas() -> Iterator[Example]:
             return fit_formula(formula, table, loss, **own)
 
         name = "dpfast.regression.formula.fit_formula"
-        yield Example(name, loss, call, loss == "logistic", GDP(1.0))
+        yield Example(name, loss, call, loss in BINARY, GDP(1.0))
 
 
 def quantiles() -> Iterator[Example]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import LOSSES, OTHERS, Example
+from dpfast.audit.calls.example import BINARY, LOSSES, OTHERS, Example
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
@@ -41,7 +41,7 @@ def joint_releases() -> Iterator[Example]:
     ):
         if isinstance(weights, Clip) and budget.hessian:
             continue
-        scale = None if loss == "logistic" else 0.8
+        scale = None if loss in BINARY else 0.8
         objective = Objective(resolve_loss(loss), weights, 2, scale=scale)
 
         def call(data: Any, objective: Objective = objective, budget: StepBudget = budget) -> Any:
@@ -50,8 +50,8 @@ def joint_releases() -> Iterator[Example]:
             return [curator.joint(theta * length, budget) for length in (0.0, 1.0, 1e3, 1e300)]
 
         name = "dpfast.curator.curator.Curator.joint"
-        yield Example(name, f"{loss}, {weights}, {label}", call, loss == "logistic", GDP(2.0 * 1.5))
-        if loss == "logistic" or isinstance(weights, Clip):
+        yield Example(name, f"{loss}, {weights}, {label}", call, loss in BINARY, GDP(2.0 * 1.5))
+        if loss in BINARY or isinstance(weights, Clip):
             continue
         joint = Objective(resolve_loss(loss), weights, 2, free_scale=FreeScale(1e-3, 1e3))
 
@@ -96,12 +96,12 @@ def steering_queries() -> Iterator[Example]:
     for (method, asked), loss, weights in product(
         queries.items(), LOSSES, (Mallows(1.5), Bounded(1.5))
     ):
-        scale = None if loss == "logistic" else 0.8
+        scale = None if loss in BINARY else 0.8
         objective = Objective(resolve_loss(loss), weights, 2, scale=scale)
         for number, query in enumerate(asked):
             name = f"dpfast.curator.curator.Curator.{method}"
             call = partial(_ask, objective, query)
-            yield Example(name, f"{loss}, {weights}, {number}", call, loss == "logistic", GDP(1.0))
+            yield Example(name, f"{loss}, {weights}, {number}", call, loss in BINARY, GDP(1.0))
 
 
 def _ask(objective: Objective, query: Callable[[Curator], Any], data: Any) -> Any:
@@ -128,12 +128,12 @@ def gradient_queries() -> Iterator[Example]:
     ):
         if isinstance(weights, Clip) and method == "gradient_change":
             continue
-        scale = None if loss == "logistic" else 0.8
+        scale = None if loss in BINARY else 0.8
         objective = Objective(resolve_loss(loss), weights, 2, scale=scale)
         for number, query in enumerate(asked):
             name = f"dpfast.curator.nonconvex.gradients.GradientCurator.{method}"
             call = partial(_ask_gradients, objective, query)
-            yield Example(name, f"{loss}, {weights}, {number}", call, loss == "logistic", GDP(1.0))
+            yield Example(name, f"{loss}, {weights}, {number}", call, loss in BINARY, GDP(1.0))
 
 
 def _ask_gradients(objective: Objective, query: Callable[[GradientCurator], Any], data: Any) -> Any:

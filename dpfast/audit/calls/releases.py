@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import LOSSES, Example
+from dpfast.audit.calls.example import BINARY, CONCORDANT, Example
 from dpfast.privacy.budget import ApproxDP, PureDP
 from dpfast.privacy.noise import SeededNoise
 
@@ -21,8 +21,8 @@ def releases() -> Iterator[Example]:
     from dpfast.release import certify, release_functional, release_parameter
 
     budget = ApproxDP(6.0, 1e-3)
-    for loss, domain in product(LOSSES[1:], (Ball(1.5), Box(1.0, intercept=True))):
-        binary = loss == "logistic"
+    for loss, domain in product(CONCORDANT, (Ball(1.5), Box(1.0, intercept=True))):
+        binary = loss in BINARY
         scale: dict[str, Any] = {} if binary else {"scale": 3.0}
         width = 2 + int(domain.intercept)
         # a large ridge certifies even the audits' tiny data sets; a small one does not
