@@ -353,12 +353,10 @@ cdef class RecordKernel:
     Parameters
     ----------
     loss : int
-        0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic, 4 smoothed Huber, 5 Ostrovskii-Bach,
-        6 smooth absolute, 7 a user's own; redescending, without a Hessian: 10 Tukey,
-        11 Geman-McClure, 12 Welsch, 13 Cauchy.
+        A value of :data:`LOSS_CODES`, or :data:`USER_LOSS`.  Redescending losses have no Hessian.
     c : float
-        Tuning constant of the Huber-type losses (ignored by the logistic and the smooth absolute
-        loss); the declared bound on ``|psi|`` of a user's loss.
+        First constant of the loss (``c`` of its class; ignored by losses without one); the declared
+        bound on ``|psi|`` of a user's loss.
     scale : float
         Public residual scale sigma (ignored by the logistic loss).
     weighting : int
@@ -376,7 +374,8 @@ cdef class RecordKernel:
     kappa : float, default 0
         The loss of a record is then ``w (sigma rho(r) + kappa sigma / 2)``.
     h : float, default 1
-        Width of the smoothed Huber's corner; the declared bound on ``psi'`` of a user's loss.
+        Second constant of losses that have one (``h`` of their class); the declared bound on
+        ``psi'`` of a user's loss.
     user : object, optional
         The compiled functions of a user's loss: ``slopes_address``, ``psi_address`` and
         ``values_address`` are addresses of C functions as in records.h.  Kept alive and pickled

@@ -19,7 +19,7 @@
 
 /* ------------------------------------------------------------------ losses ----------------- */
 
-#define LOSS_ROW(NAME, name, code, steepest, traits, scale_part) {#name, code, traits},
+#define LOSS_ROW(NAME, name, code, falling, rising, traits, scale_part) {#name, code, traits},
 const records_loss_row records_losses[] = {BUILT_IN_LOSSES(LOSS_ROW){NULL, -1, 0}};
 
 int records_loss_traits(int loss)

@@ -7,7 +7,7 @@
 typedef struct {
     vd c, inverse_scale, inverse_c, c2;
     vd h, inverse_h; /* second constant; a user's loss: the bound on psi' */
-    vd steepest;     /* sup |psi| */
+    vd falling, rising, steepest; /* sup -psi, sup psi, sup |psi| */
 } loss_constants;
 
 /* psi(r) as a fraction, so that a weight can share its division; and what the slope needs besides.

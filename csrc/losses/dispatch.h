@@ -2,8 +2,9 @@
  *
  * Each row of list.h brings
  *
- *   vd name_rho(k, r, *complement)   rho, and what is left of an asymptote: steepest |r| - rho, bounded,
- *                                    so that differences of losses stay finite when the losses do not
+ *   vd name_rho(k, r, *complement)   rho, and what is left of an asymptote: |r| times the slope on its
+ *                                    side, less rho, bounded, so that differences of losses stay finite
+ *                                    when the losses do not
  *   void name_chi_and_reach(k, a, *chi, *reach), where the scale can be free
  *
  * and either, in FUSED_LOSSES,
@@ -23,29 +24,50 @@
 #include "robust.h"
 #include "smooth.h"
 
-/* sup |psi|; a user's loss, and psi that is stored already: c. */
-static INLINE double steepest_slope(int loss, double c, double h)
+/* The largest -psi; a user's loss, and psi that is stored already: c. */
+static INLINE double falling_slope(int loss, double c, double h)
 {
     switch (loss) {
-#define STEEPEST(NAME, name, code, steepest, traits, scale_part)                                \
-    case code: return steepest;
-        BUILT_IN_LOSSES(STEEPEST)
-#undef STEEPEST
+#define FALLING(NAME, name, code, falling, rising, traits, scale_part)                          \
+    case code: return falling;
+        BUILT_IN_LOSSES(FALLING)
+#undef FALLING
     default: (void)h; return c;
     }
+}
+
+/* The largest psi. */
+static INLINE double rising_slope(int loss, double c, double h)
+{
+    switch (loss) {
+#define RISING(NAME, name, code, falling, rising, traits, scale_part)                           \
+    case code: return rising;
+        BUILT_IN_LOSSES(RISING)
+#undef RISING
+    default: (void)h; return c;
+    }
+}
+
+/* sup |psi|. */
+static INLINE double steepest_slope(int loss, double c, double h)
+{
+    double falling = falling_slope(loss, c, h), rising = rising_slope(loss, c, h);
+    return falling > rising ? falling : rising;
 }
 
 static INLINE loss_constants loss_prepare(int loss, const records_model *model)
 {
     return (loss_constants){vset(model->c), vset(1.0 / model->scale), vset(1.0 / model->c),
                             vset(model->c * model->c), vset(model->h), vset(1.0 / model->h),
+                            vset(falling_slope(loss, model->c, model->h)),
+                            vset(rising_slope(loss, model->c, model->h)),
                             vset(steepest_slope(loss, model->c, model->h))};
 }
 
 static INLINE int has_trait(int loss, int trait)
 {
     switch (loss) {
-#define TRAITS(NAME, name, code, steepest, traits, scale_part)                                  \
+#define TRAITS(NAME, name, code, falling, rising, traits, scale_part)                           \
     case code: return !!((traits) & trait);
         BUILT_IN_LOSSES(TRAITS)
 #undef TRAITS
@@ -56,7 +78,7 @@ static INLINE int has_trait(int loss, int trait)
 static INLINE int is_fused(int loss)
 {
     switch (loss) {
-#define FUSED(NAME, name, code, steepest, traits, scale_part) case code:
+#define FUSED(NAME, name, code, falling, rising, traits, scale_part) case code:
         FUSED_LOSSES(FUSED)
 #undef FUSED
         return 1;
@@ -89,7 +111,7 @@ static INLINE vd residual(int loss, const loss_constants *k, vd t, vd y)
 static INLINE fraction psi_fraction(int loss, const loss_constants *k, double far, vd r, vd y)
 {
     switch (loss) {
-#define FRACTION(NAME, name, code, steepest, traits, scale_part)                                \
+#define FRACTION(NAME, name, code, falling, rising, traits, scale_part)                         \
     case code: return name##_fraction(k, far, r, y);
         FUSED_LOSSES(FRACTION)
 #undef FRACTION
@@ -104,7 +126,7 @@ static INLINE void psi_and_slope_at(int loss, int majorize, const loss_constants
     vd size = vset(0.0), bend = vset(0.0), inverse;
     fraction f = psi_fraction(loss, k, FAR_FOR_SLOPES, r, y);
     switch (loss) {
-#define FUSED(NAME, name, code, steepest, traits, scale_part)                                   \
+#define FUSED(NAME, name, code, falling, rising, traits, scale_part)                            \
     case code:                                                                                  \
         inverse = vset(1.0) / f.denominator;                                                    \
         size = f.numerator * inverse;                                                           \
@@ -112,7 +134,7 @@ static INLINE void psi_and_slope_at(int loss, int majorize, const loss_constants
         break;
         FUSED_LOSSES(FUSED)
 #undef FUSED
-#define STORED_LOSS(NAME, name, code, steepest, traits, scale_part)                             \
+#define STORED_LOSS(NAME, name, code, falling, rising, traits, scale_part)                      \
     case code: name##_psi_and_slope(majorize, k, r, &size, &bend); break;
         STORED_LOSSES(STORED_LOSS)
 #undef STORED_LOSS
@@ -135,7 +157,7 @@ static INLINE void chi_and_reach(int loss, const loss_constants *k, vd t, vd y, 
 {
     vd r = residual(loss, k, t, y), value, size;
     switch (loss) {
-#define CHI(NAME, name, code, steepest, traits, scale_part)                                     \
+#define CHI(NAME, name, code, falling, rising, traits, scale_part)                              \
     case code: scale_part(k, vabs(r), &value, &size); break;
         BUILT_IN_LOSSES(CHI)
 #undef CHI
@@ -149,7 +171,7 @@ static INLINE void chi_and_reach(int loss, const loss_constants *k, vd t, vd y, 
 static INLINE vd rho(int loss, const loss_constants *k, vd r, vd *complement)
 {
     switch (loss) {
-#define RHO(NAME, name, code, steepest, traits, scale_part)                                     \
+#define RHO(NAME, name, code, falling, rising, traits, scale_part)                              \
     case code: return name##_rho(k, r, complement);
         BUILT_IN_LOSSES(RHO)
 #undef RHO

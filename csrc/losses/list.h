@@ -1,12 +1,13 @@
 /* The table of built-in losses.  The codes, every switch of the kernels, the checks of their
  * arguments and Python's `LOSSES` are made from these rows.
  *
- * ROW(NAME, name, code, steepest, traits, scale_part)
+ * ROW(NAME, name, code, falling, rising, traits, scale_part)
  *
  *   NAME, name  LOSS_NAME is the code; the functions are name_rho and, see dispatch.h, name_fraction
  *               with name_slope, or name_psi_and_slope
  *   code        the number by which everybody else knows the loss; never given to another one
- *   steepest    sup |psi|, of the constants c and h
+ *   falling,    the largest -psi and the largest psi, of the constants c and h: the slopes of the
+ *   rising      asymptotes to the left and to the right
  *   traits      what the rest of the kernels has to know, below
  *   scale_part  name_chi_and_reach where the residual scale can be estimated with the coefficients
  *               (traits FREE_SCALE), or no_scale_part
@@ -23,26 +24,26 @@ enum {
 
 /* psi is a fraction whose division is shared with the weights, in loops of their own. */
 #define FUSED_LOSSES(ROW)                                                                       \
-    ROW(HUBER, huber, 0, c, FREE_SCALE, huber_chi_and_reach)                                    \
-    ROW(LOG_COSH, log_cosh, 1, c, FREE_SCALE, log_cosh_chi_and_reach)                           \
-    ROW(PSEUDO_HUBER, pseudo_huber, 2, c, FREE_SCALE, pseudo_huber_chi_and_reach)               \
-    ROW(LOGISTIC, logistic, 3, 1.0, LABELS | C_IS_ONE, no_scale_part)
+    ROW(HUBER, huber, 0, c, c, FREE_SCALE, huber_chi_and_reach)                                    \
+    ROW(LOG_COSH, log_cosh, 1, c, c, FREE_SCALE, log_cosh_chi_and_reach)                           \
+    ROW(PSEUDO_HUBER, pseudo_huber, 2, c, c, FREE_SCALE, pseudo_huber_chi_and_reach)               \
+    ROW(LOGISTIC, logistic, 3, 1.0, 1.0, LABELS | C_IS_ONE, no_scale_part)
 
 /* psi of a whole block is stored first, and weighted afterwards. */
 #define STORED_LOSSES(ROW)                                                                      \
-    ROW(SMOOTHED_HUBER, smoothed_huber, 4, c + 0.5 * h, USES_H, no_scale_part)                  \
-    ROW(OSTROVSKII_BACH, ostrovskii_bach, 5, c, 0, no_scale_part)                               \
-    ROW(SMOOTH_ABSOLUTE, smooth_absolute, 6, 1.0, C_IS_ONE, no_scale_part)                      \
-    ROW(TUKEY, tukey, 10, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)                        \
-    ROW(GEMAN_MCCLURE, geman_mcclure, 11, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)        \
-    ROW(WELSCH, welsch, 12, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)                      \
-    ROW(CAUCHY, cauchy, 13, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)
+    ROW(SMOOTHED_HUBER, smoothed_huber, 4, c + 0.5 * h, c + 0.5 * h, USES_H, no_scale_part)                  \
+    ROW(OSTROVSKII_BACH, ostrovskii_bach, 5, c, c, 0, no_scale_part)                               \
+    ROW(SMOOTH_ABSOLUTE, smooth_absolute, 6, 1.0, 1.0, C_IS_ONE, no_scale_part)                      \
+    ROW(TUKEY, tukey, 10, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)                        \
+    ROW(GEMAN_MCCLURE, geman_mcclure, 11, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)        \
+    ROW(WELSCH, welsch, 12, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)                      \
+    ROW(CAUCHY, cauchy, 13, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)
 
 #define BUILT_IN_LOSSES(ROW) FUSED_LOSSES(ROW) STORED_LOSSES(ROW)
 
 /* Not in the table: psi, psi' and rho come from functions of the caller, held to declared bounds. */
 enum { LOSS_USER = 7 };
 
-#define CODE(NAME, name, code, steepest, traits, scale_part) LOSS_##NAME = code,
+#define CODE(NAME, name, code, falling, rising, traits, scale_part) LOSS_##NAME = code,
 enum { BUILT_IN_LOSSES(CODE) };
 #undef CODE

@@ -114,7 +114,8 @@ static INLINE void loss_differences_of(int loss, const block *b, double *sums)
             central = vseti(0);
         } else {
             same = ((old_r >= zero) & (new_r >= zero)) | ((old_r <= zero) & (new_r <= zero));
-            linear = k.steepest * vselect(old_r + new_r < zero, weighted_step, -weighted_step);
+            linear = vselect(old_r + new_r < zero, k.falling * weighted_step,
+                             -(k.rising * weighted_step));
             central = (vabs(old_r) <= k.c) & (vabs(new_r) <= k.c);
         }
         if (loss == LOSS_USER || has_trait(loss, NO_ASYMPTOTE))
@@ -140,7 +141,7 @@ static void losses(block *b, double *sums)
         else                                                                                    \
             losses_of(code, b, sums);                                                           \
         break;
-#define LOSS_ROW(NAME, name, code, steepest, traits, scale_part) LOSS_CASE(code)
+#define LOSS_ROW(NAME, name, code, falling, rising, traits, scale_part) LOSS_CASE(code)
         BUILT_IN_LOSSES(LOSS_ROW)
         LOSS_CASE(LOSS_USER)
 #undef LOSS_ROW

@@ -148,7 +148,7 @@ static void store_slopes_of_loss(int matrices, block *b, double theta0, const do
                                  double *psi, double *slope, double *spare)
 {
     switch (b->task->model.loss) {
-#define STORE_SLOPES(NAME, name, code, steepest, traits, scale_part)                            \
+#define STORE_SLOPES(NAME, name, code, falling, rising, traits, scale_part)                     \
     case code:                                                                                  \
         if (matrices == CHORD && !((traits) & NO_CURVATURE))                                    \
             store_slopes(code, 1, b, theta0, dot, psi, slope);                                  \
@@ -302,7 +302,7 @@ static void scale_multipliers(const block *b)
     int chord = !!(b->task->want & WANT_MAJORIZE);
     int careful = b->careful && b->task->model.weighting != WEIGHT_BOUNDED;
     switch (b->task->model.loss) {
-#define SCALE_PART(NAME, name, code, steepest, traits, scale_part)                              \
+#define SCALE_PART(NAME, name, code, falling, rising, traits, scale_part)                       \
     case code:                                                                                  \
         if ((traits) & FREE_SCALE)                                                              \
             scale_multipliers_of(code, careful, chord, b);                                      \
@@ -391,7 +391,7 @@ static void multipliers(block *b)
         return;
     }
     switch (b->task->model.loss) {
-#define FUSED(NAME, name, code, steepest, traits, scale_part)                                   \
+#define FUSED(NAME, name, code, falling, rising, traits, scale_part)                            \
     case code: multipliers_for_loss(code, b); break;
         FUSED_LOSSES(FUSED)
 #undef FUSED
@@ -505,7 +505,7 @@ static void changes(block *b)
         return;
     }
     switch (b->task->model.loss) {
-#define FUSED(NAME, name, code, steepest, traits, scale_part)                                   \
+#define FUSED(NAME, name, code, falling, rising, traits, scale_part)                            \
     case code: changes_for_loss(code, b); break;
         FUSED_LOSSES(FUSED)
 #undef FUSED

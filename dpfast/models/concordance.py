@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Loss
+from dpfast.models.losses import LOSSES, Loss
 
 __all__ = ["ReleaseConstants", "SmoothConstants", "release_constants", "smooth_constants"]
 
@@ -56,9 +56,8 @@ def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
     if not c < math.inf:
         raise InvalidInput(
             f"{described(loss, text=True)} is not self-concordant: its curvature can vanish "
-            "between two parameters. Use LogCosh, PseudoHuber, OstrovskiiBach, SmoothAbsolute or "
-            "Logistic; or, for a "
-            "convex loss whose third derivative is bounded, release_parameter or certify with "
+            f"between two parameters. Use {_classes('self_concordance')}; or, for a convex loss "
+            "whose third derivative is bounded, release_parameter or certify with "
             "certificate='smooth'."
         )
     up = 1.0 + 2.0**-50
@@ -68,6 +67,17 @@ def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
         c / scale * up,
         loss.psi_second_bound / scale / scale * up,
     )
+
+
+def _classes(constant: str) -> str:
+    """Names of the convex losses whose constant is finite."""
+    losses = (kind() for kind in LOSSES.values())
+    finite = [
+        type(loss).__name__
+        for loss in losses
+        if loss.has_curvature and getattr(loss, constant) < math.inf
+    ]
+    return f"{', '.join(finite[:-1])} or {finite[-1]}"
 
 
 class SmoothConstants(NamedTuple):
@@ -102,7 +112,7 @@ def smooth_constants(loss: Loss, scale: float = 1.0) -> SmoothConstants:
         For losses that are not convex, or whose second derivative jumps or is not known to be
         Lipschitz.
     """
-    advice = "Use SmoothedHuber, or LogCosh, PseudoHuber, OstrovskiiBach, SmoothAbsolute, Logistic."
+    advice = f"Use {_classes('psi_second_bound')}."
     if not loss.has_curvature:
         raise InvalidInput(
             f"{loss.curvature_refusal}, and its minimiser need not be unique. {advice}"

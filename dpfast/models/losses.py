@@ -166,7 +166,7 @@ class Loss:
     code: ClassVar[int]
     needs_scale: ClassVar[bool] = True
     coupling: str = "independent"
-    majorizer_coupling: ClassVar[str] = "independent"
+    majorizer_coupling: str = "independent"
     binary_response: ClassVar[bool] = False
     certified: ClassVar[bool] = True
     lowest_slope: ClassVar[float | None] = None

@@ -28,7 +28,7 @@ def model(loss, weighting, intercept=False, radius=1.7, c=1.7, scale=1.3):
     logistic = loss == LOGISTIC
     return {
         "loss": loss,
-        "c": 1.0 if logistic else c,
+        **twins.typical(loss, c),
         "scale": 1.0 if logistic else scale,
         "weighting": weighting,
         "radius": radius,
@@ -57,7 +57,7 @@ def test_change_of_gradient_agrees_with_its_twin(loss, weighting):
         rng = np.random.default_rng(q)
         old = rng.normal(size=q + intercept) / q**0.5
         new = old + 0.1 * rng.normal(size=q + intercept)
-        kernel = records.RecordKernel(*m.values())
+        kernel = records.RecordKernel(**m)
         ours = kernel.gradient_change(X, y, new, old, limit, float(n))
         twin = reference.gradient_change(X, y, new, old, limit=limit, divisor=float(n), **m)
         assert np.abs(ours - twin).max() < 1e-13
@@ -88,7 +88,7 @@ def test_no_record_changes_the_sum_by_more_than_the_limit(
     if (loss, weighting) == (LOGISTIC, SCHWEPPE):
         return
     m = model(loss, weighting, intercept, radius)
-    kernel = records.RecordKernel(*m.values())
+    kernel = records.RecordKernel(**m)
     data = np.array(rows)
     X, y = data[:, :2], data[:, 2]
     p = 2 + intercept
@@ -107,8 +107,8 @@ def test_no_record_changes_the_sum_by_more_than_the_limit(
         assert usable or not single.any()
         if loss >= TUKEY:
             gradient = kernel.sums(X[i : i + 1], y[i : i + 1], new, 1, 1.0)[0]
-            peak = {10: TukeyBiweight, 11: GemanMcClure, 12: Welsch, 13: Cauchy}[loss](1.7)
-            bound = radius if weighting == CLIP else peak.psi_bound * radius
+            steepest = twins.loss_of(loss, m["c"], m["h"]).psi_bound
+            bound = radius if weighting == CLIP else steepest * radius
             assert np.linalg.norm(gradient) <= bound * (1 + 1e-12)
             assert usable or not gradient.any()
     # a bad record must not spoil its block
@@ -123,7 +123,7 @@ def test_no_record_changes_the_sum_by_more_than_the_limit(
 @pytest.mark.parametrize("loss", REDESCENDING, ids=lambda loss: loss.name)
 def test_redescending_losses_are_accurate(loss):
     """psi and rho to a few units of rounding over sixty decades, against their formulas."""
-    kernel = records.RecordKernel(*model(loss.code, BOUNDED, radius=1.0, scale=1.0).values())
+    kernel = records.RecordKernel(**model(loss.code, BOUNDED, radius=1.0, scale=1.0))
     one, c = np.ones((1, 1)), mpmath.mpf(1.7)
     with mpmath.workdps(140):
         for t in np.r_[10.0 ** np.linspace(-30, 30, 61), np.linspace(0.05, 8.0, 160)]:
@@ -168,7 +168,7 @@ def test_public_constants_are_suprema(loss):
 
 
 def test_there_is_no_hessian_of_a_redescending_loss():
-    kernel = records.RecordKernel(*model(TUKEY, MALLOWS).values())
+    kernel = records.RecordKernel(**model(TUKEY, MALLOWS))
     for want in (2, 3, 34):
         with pytest.raises(ValueError, match="redescending"):
             kernel.sums(np.ones((2, 1)), np.ones(2), np.ones(1), want, 1.0)
@@ -177,7 +177,7 @@ def test_there_is_no_hessian_of_a_redescending_loss():
 def test_changes_do_not_depend_on_threads_or_layout():
     for n, q in ((30_000, 4), (9_000, 30)):
         X, y = draw(n, q, TUKEY)
-        kernel = records.RecordKernel(*model(TUKEY, MALLOWS, True).values())
+        kernel = records.RecordKernel(**model(TUKEY, MALLOWS, True))
         old = np.linspace(-0.5, 0.5, q + 1)
         expected = kernel.gradient_change(X, y, old + 0.1, old, 0.2, float(n), 1)
         for layout, threads in (
@@ -191,7 +191,7 @@ def test_changes_do_not_depend_on_threads_or_layout():
 
 
 def test_limits_are_checked():
-    kernel = records.RecordKernel(*model(TUKEY, MALLOWS).values())
+    kernel = records.RecordKernel(**model(TUKEY, MALLOWS))
     for limit in (0.0, -1.0, np.nan, np.inf, 1e-150):
         with pytest.raises(ValueError, match="limit"):
             kernel.gradient_change(np.ones((2, 1)), np.ones(2), np.ones(1), np.ones(1), limit, 1.0)

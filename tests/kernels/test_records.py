@@ -32,21 +32,19 @@ def isa(request):
 def model(loss, weighting, intercept, radius=1.7, c=1.345, scale=1.3):
     return {
         "loss": loss,
-        "c": 1.0 if loss in (LOGISTIC, SMOOTH_ABSOLUTE) else c,
+        **twins.typical(loss, c),
         "scale": 1.0 if loss == LOGISTIC else scale,
         "weighting": weighting,
         "radius": radius,
         "intercept": intercept,
-        "h": 0.7 if loss == SMOOTHED_HUBER else 1.0,
     }
 
 
 def bounds(m):
     """Declared bounds on one record's gradient, Hessian and meat."""
-    psi = m["c"] + (0.5 * m["h"] if m["loss"] == SMOOTHED_HUBER else 0.0)
-    score = m["radius"] if m["weighting"] == CLIP else psi * m["radius"]
-    slope = {LOGISTIC: 0.25, SMOOTH_ABSOLUTE: 0.5}.get(m["loss"], 1.0)
-    return score, slope * m["radius"] ** 2 / m["scale"], score**2
+    loss = twins.loss_of(m["loss"], m["c"], m["h"])
+    score = m["radius"] if m["weighting"] == CLIP else loss.psi_bound * m["radius"]
+    return score, loss.psi_prime_bound * m["radius"] ** 2 / m["scale"], score**2
 
 
 def draw(n, q, loss, seed=0):

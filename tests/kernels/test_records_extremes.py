@@ -31,24 +31,20 @@ def isa(request):
 def model(loss, weighting, intercept=False, radius=2.0, c=1.3, scale=1.7):
     if loss == LOGISTIC:
         scale = 1.0
-    if loss in (LOGISTIC, SMOOTH_ABSOLUTE):
-        c = 1.0
     return {
         "loss": loss,
-        "c": c,
+        **twins.typical(loss, c),
         "scale": scale,
         "weighting": weighting,
         "radius": radius,
         "intercept": intercept,
-        "h": 0.7 * c if loss == SMOOTHED_HUBER else 1.0,
     }
 
 
 def bounds(m):
-    psi = m["c"] + (0.5 * m["h"] if m["loss"] == SMOOTHED_HUBER else 0.0)
-    score = m["radius"] if m["weighting"] == CLIP else psi * m["radius"]
-    slope = {LOGISTIC: 0.25, SMOOTH_ABSOLUTE: 0.5}.get(m["loss"], 1.0)
-    return score, slope * m["radius"] ** 2 / m["scale"], score**2
+    loss = twins.loss_of(m["loss"], m["c"], m["h"])
+    score = m["radius"] if m["weighting"] == CLIP else loss.psi_bound * m["radius"]
+    return score, loss.psi_prime_bound * m["radius"] ** 2 / m["scale"], score**2
 
 
 def losses_of(weighting):
@@ -274,8 +270,8 @@ def test_smooth_losses_are_accurate_on_their_whole_range(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_infinite_predictors_saturate(loss):
     kernel = records.RecordKernel(**model(loss, BOUNDED, c=1.3, scale=1.0))
-    psi_max = bounds(model(loss, BOUNDED, c=1.3, scale=1.0))[0] / 2.0
-    for sign in (1.0, -1.0):
+    slopes = twins.asymptote_slopes(loss, **twins.typical(loss, 1.3))
+    for sign, psi_max in zip((1.0, -1.0), slopes, strict=True):
         y = np.array([0.0 if sign > 0 else 1.0])
         x = np.array([[2.0]])
         gradient, hessian, meat = kernel.sums(x, y, np.array([sign * np.inf]), 7, 1.0)

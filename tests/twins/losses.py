@@ -29,12 +29,24 @@ SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE = (
 )
 
 
+#: Which constant of the kernels a parameter of a class is.
+SLOTS = {"c": "c", "h": "h"}
+
+
 @lru_cache
 def loss_of(code: int, c: float, h: float) -> Loss:
     """The loss of these constants."""
     kind = CLASSES[code]
     constants = {"c": c, "h": h}
-    return kind(*[constants[name] for name in inspect.signature(kind).parameters])
+    return kind(*[constants[SLOTS[name]] for name in inspect.signature(kind).parameters])
+
+
+def typical(code: int, c: float) -> dict[str, float]:
+    """Constants of the kernels near ``c``, those that the loss does not have at 1."""
+    slots = {} if code == USER else inspect.signature(CLASSES[code]).parameters
+    names = {SLOTS[name]: name for name in slots}
+    second = {"h": 0.7 * c}.get(names.get("h", ""), 1.0)
+    return {"c": c if "c" in names else 1.0, "h": second}
 
 
 def has_asymptote(loss: int) -> bool:
@@ -45,6 +57,14 @@ def has_asymptote(loss: int) -> bool:
 def steepest(loss: int, c: float, h: float) -> float:
     """What the kernels hold differences of losses to: ``sup |psi|``, or c above it."""
     return c if not has_asymptote(loss) else loss_of(loss, c, h).psi_bound
+
+
+def asymptote_slopes(loss: int, c: float, h: float) -> tuple[float, float]:
+    """The largest -psi and the largest psi of a loss that has asymptotes."""
+    if loss == LOGISTIC:
+        return 1.0, 1.0
+    low, high = loss_of(loss, c, h).psi(np.array([-np.inf, np.inf]))
+    return -float(low), float(high)
 
 
 def scaled_residual(t: Array, y: Array, loss: int, scale: float) -> Array:
@@ -64,7 +84,7 @@ def rho(r: Array, loss: int, c: float, h: float, functions: Functions = ()) -> A
 
 
 def rho_far(r: Array, loss: int, c: float, h: float) -> Array:
-    """Rho less its asymptote (steepest |r|; logistic: max(-r, 0)), for |r| > c."""
+    """Rho less its asymptote (|r| by its slope; logistic: max(-r, 0)), for |r| > c."""
     return BEYOND_ASYMPTOTE[loss](np.abs(r), c, h)
 
 

@@ -20,6 +20,7 @@ from tests.twins.losses import (
     LOGISTIC,
     USER,
     Functions,
+    asymptote_slopes,
     has_asymptote,
     majorizer,
     psi as psi_of,
@@ -243,7 +244,9 @@ def loss_difference(
         values = rho(r_new, loss, c, h, functions), rho(r_old, loss, c, h, functions)
         difference = scale * weight * (values[0] - values[1])
         if has_asymptote(loss):
-            asymptote = -np.sign(r_old) * step
+            reach_step = reach * (rows.unit @ (theta_new - theta_old))
+            falling, rising = asymptote_slopes(loss, c, h)
+            asymptote = reach_step * np.where(r_old < 0.0, falling, -rising)
             if loss == LOGISTIC:
                 asymptote = np.where(r_old < 0.0, -(2.0 * label - 1.0) * step, 0.0)
             far = scale * weight * (rho_far(r_new, loss, c, h) - rho_far(r_old, loss, c, h))
