@@ -56,6 +56,7 @@ _HOMES = {
     "Proximal": "dpfast.optimize",
     "PseudoHuber": "dpfast.models",
     "PureDP": "dpfast.privacy.budget",
+    "Quantile": "dpfast.models.smooth_losses",
     "Schema": "dpfast.data.schema",
     "Schweppe": "dpfast.models",
     "SeededNoise": "dpfast.privacy.noise",
@@ -132,6 +133,7 @@ __all__ = [
     "Proximal",
     "PseudoHuber",
     "PureDP",
+    "Quantile",
     "Schema",
     "Schweppe",
     "SeededNoise",
@@ -207,6 +209,7 @@ if TYPE_CHECKING:
         one_hidden_layer,
         phase_retrieval,
     )
+    from dpfast.models.smooth_losses import Quantile
     from dpfast.nonconvex.kl import estimate_kl
     from dpfast.nonconvex.minimize import Minimum, minimize
     from dpfast.optimize import (

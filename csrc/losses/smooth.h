@@ -1,4 +1,4 @@
-/* Smoothed Huber, Ostrovskii-Bach and smooth absolute loss.  a = |r|, u = a/c. */
+/* Smoothed Huber, Ostrovskii-Bach, smooth absolute and smoothed quantile loss.  a = |r|, u = a/c. */
 
 /* ---- smoothed Huber: the corner is bent on [c, c + h] */
 
@@ -78,4 +78,28 @@ static INLINE vd smooth_absolute_rho(const loss_constants *k, vd r, vd *compleme
     vd tail = vset(2.0) * log_one_plus(e);
     *complement = -tail;
     return a + tail;
+}
+
+/* ---- smoothed quantile: c is the bandwidth, h the level; psi rises from h - 1 to h */
+
+static INLINE void quantile_psi_and_slope(int majorize, const loss_constants *k, vd r, vd *psi,
+                                          vd *slope)
+{
+    const vd one = vset(1.0), two = vset(2.0), steepest = vset(0.25) * k->inverse_c;
+    vd a = vabs(r), e, em1;
+    exp_minus(a * k->inverse_c, &e, &em1);
+    vd inverse = one / (two + em1), tail = e * inverse;
+    *psi = vselect(r < vset(0.0), tail - k->falling, k->rising - tail);
+    /* The chord of the symmetric part: the rest of the loss is linear. */
+    *slope = majorize ? vselect(a > vset(1e-150), vmin(-em1 * inverse / (a + a), steepest), steepest)
+                      : tail * inverse * k->inverse_c;
+}
+
+static INLINE vd quantile_rho(const loss_constants *k, vd r, vd *complement)
+{
+    vd a = vabs(r), e, unused;
+    exp_minus(a * k->inverse_c, &e, &unused);
+    vd tail = k->c * log_one_plus(e);
+    *complement = -tail;
+    return a * vselect(r < vset(0.0), k->falling, k->rising) + tail;
 }

@@ -1,4 +1,4 @@
-"""Smooth relatives of Huber's loss beside those of :mod:`dpfast.models.losses`."""
+"""Smooth convex losses beside those of :mod:`dpfast.models.losses`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import DEFAULT_CORNER, FAR, LOSSES, NEAR, Loss, check_constant
 
-__all__ = ["OstrovskiiBach", "SmoothAbsolute", "SmoothedHuber"]
+__all__ = ["OstrovskiiBach", "Quantile", "SmoothAbsolute", "SmoothedHuber"]
 
 #: Beyond this argument, in units of c, psi has reached its bound to the last bit.
 SATURATED = 1e120
@@ -178,4 +179,144 @@ class SmoothAbsolute(Loss):
         return "SmoothAbsolute()"
 
 
-LOSSES.update({cls.name: cls for cls in (SmoothedHuber, OstrovskiiBach, SmoothAbsolute)})
+#: Bandwidth of the median if none is given, in units of the scale.
+MEDIAN_BANDWIDTH = 0.2
+
+
+class Quantile(Loss):
+    """A quantile by the check loss, convolved with a logistic kernel of width ``bandwidth``.
+
+    ``tau r + b log(1 + exp(-r/b))`` with ``r = (y - x'theta)/scale`` and the bandwidth b: twice
+    differentiable, with ``psi(r) = 1/(1 + exp(-r/b)) - (1 - tau)`` and curvature at most
+    ``1/(4 b)`` (claim C55).  As the bandwidth tends to zero it becomes the loss of quantile
+    regression (Koenker and Bassett 1978).
+
+    Parameters
+    ----------
+    tau : float
+        Level of the quantile, between 0 and 1; default the median.
+    bandwidth : float, optional
+        Width of the kernel in **units of the public scale**, not computed from these data.  It may
+        be left out for the median only (0.2): smoothing moves every other quantile, so its size
+        is your choice.  A wide one needs less noise, a narrow one has less bias (below).
+
+    Notes
+    -----
+    **Estimates and intervals are those of the smoothed target**: the minimiser of the expected
+    smoothed loss, the tau-quantile of the residual *plus independent logistic noise* of width
+    ``b scale``.  For errors with density f in a model of location the intercept differs from the
+    true quantile by about ``-(pi^2/6) (b scale)^2 f'(q)/f(q)``, and the slopes not at all.  At the
+    median of symmetric errors the difference is zero for any bandwidth.  For normal errors with
+    tau = 0.9 and b = 0.1 it is 0.021 standard deviations; with 0.3 it is 0.17, more than a
+    standard error in most data sets.  A rule that keeps it below the sampling error (He, Pan, Tan
+    and Zhou 2023, for this kernel) is ``b = 0.55 ((p + log n)/n)**0.4``.
+
+    The score is not symmetric: its bound is ``max(tau, 1 - tau)`` times the radius of the weights.
+    There is no free scale: it would be the bandwidth in disguise.
+
+    Privacy
+    -------
+    Charged like any loss; for the median the Hessian comes free with the gradient, for other
+    levels at the rate of the logistic loss, whose coupling covers every level (claim C55).
+    tau and bandwidth are public.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (5000, 1))
+    >>> y = 1 + 2 * X[:, 0] + rng.normal(size=5000)
+    >>> loss = dpfast.Quantile(0.75, 0.1)
+    >>> result = dpfast.fit(X, y, loss, privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
+    >>> bool(abs(result.coef[1] - 2) < 0.3)
+    True
+    """
+
+    name = "quantile"
+    code = 8
+    lowest_slope = 0.0
+
+    def __init__(self, tau: float = 0.5, bandwidth: float | None = None) -> None:
+        self.h = check_constant(tau, "tau", "the level of the quantile, between 0 and 1")
+        if not self.h < 1.0:
+            raise InvalidInput(
+                "tau must lie between 0 and 1 (the level of the quantile, 0.5 for the median); "
+                f"received {described(tau)}. Pass dpfast.Quantile(0.9, bandwidth=0.1), for one."
+            )
+        if bandwidth is None and self.h != 0.5:
+            raise InvalidInput(
+                f"bandwidth must be given for tau={self.h:g}: smoothing moves every quantile but "
+                "the median of symmetric errors, so there is no safe default. Pass a public number "
+                "in units of scale, such as 0.55 * ((p + log(n)) / n)**0.4."
+            )
+        self.c = check_constant(
+            MEDIAN_BANDWIDTH if bandwidth is None else bandwidth,
+            "bandwidth",
+            "the width of the kernel, in units of scale",
+        )
+        if self.h == 0.5:
+            self.coupling, self.majorizer_coupling = "one-minus-square", "log-cosh-majorizer"
+        else:
+            self.coupling, self.majorizer_coupling = "logistic", "logistic-majorizer"
+
+    @property
+    def tau(self) -> float:
+        """Level of the quantile."""
+        return self.h
+
+    @property
+    def bandwidth(self) -> float:
+        """Width of the kernel, in units of the scale."""
+        return self.c
+
+    @property
+    def psi_bound(self) -> float:
+        return max(self.h, 1.0 - self.h)
+
+    @property
+    def psi_prime_bound(self) -> float:
+        return 0.25 / self.c
+
+    @property
+    def self_concordance(self) -> float:
+        return 1.0 / self.c
+
+    @property
+    def psi_second_bound(self) -> float:
+        return 1.0 / (6.0 * math.sqrt(3.0)) / self.c / self.c  # as the logistic loss's
+
+    @property
+    def scale_refusal(self) -> str:
+        return (
+            "its bandwidth is in units of the scale, so that a scale that is estimated would only "
+            "choose how much to smooth"
+        )
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        r = np.asarray(r, dtype=float)
+        tail = self.c * np.log1p(np.exp(-np.abs(r) / self.c))
+        return np.asarray(np.maximum(self.h * r, (self.h - 1.0) * r) + tail)
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        half = 0.5 * np.tanh(0.5 * (np.asarray(r, dtype=float) / self.c))
+        return np.asarray(half + (self.h - 0.5))
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        u = np.minimum(np.abs(np.asarray(r, dtype=float)) / self.c, 2.0 * FAR)
+        return np.asarray((0.5 / np.cosh(0.5 * u)) ** 2 / self.c)
+
+    def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
+        """Majorising curvature ``(psi(r) - psi(0))/r``; the rest of the loss is linear."""
+        r = np.asarray(r, dtype=float)
+        with np.errstate(all="ignore"):
+            ratio = 0.5 * np.tanh(0.5 * (r / self.c)) / r
+        return np.where(np.abs(r) < NEAR, self.psi_prime_bound, ratio)
+
+    def _key(self) -> tuple[object, ...]:
+        return (type(self), self.c, self.h)
+
+    def __repr__(self) -> str:
+        return f"Quantile({self.h:g}, {self.c:g})"
+
+
+LOSSES.update({cls.name: cls for cls in (SmoothedHuber, OstrovskiiBach, SmoothAbsolute, Quantile)})

@@ -217,7 +217,8 @@ def test_logistic_is_accurate_on_its_whole_range():
 
 
 @pytest.mark.parametrize(
-    "loss", [LOG_COSH, PSEUDO_HUBER, SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE]
+    "loss",
+    [LOG_COSH, PSEUDO_HUBER, SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE],
 )
 def test_smooth_losses_are_accurate_on_their_whole_range(loss):
     mpmath.mp.dps = 40
@@ -265,6 +266,24 @@ def test_smooth_losses_are_accurate_on_their_whole_range(loss):
     ours = [kernel.loss(one, np.zeros(1), np.array([v]), 1.0) for v in t]
     large = [(a, b) for a, b in zip(ours, value, strict=True) if b > mpmath.mpf("1e-200")]
     assert relative_error(*zip(*large, strict=True)) < 8 * U * 2
+
+
+def test_smoothed_quantile_is_accurate_on_its_whole_range():
+    """psi is a difference of numbers below one, and accurate relative to those."""
+    mpmath.mp.dps = 40
+    kernel = records.RecordKernel(**model(twins.QUANTILE, BOUNDED, radius=1.0, c=1.0, scale=1.0))
+    tau = mpmath.mpf(0.7)
+    t = np.r_[SWEEP, -SWEEP]
+    zeros = np.zeros_like(t)
+    exact_t = [mpmath.mpf(v) for v in t]
+    for found, v in zip(per_record(kernel, t, zeros, 1), exact_t, strict=True):
+        assert abs(found - (1 - tau - 1 / (1 + mpmath.exp(v)))) < 3 * U
+    slope = [mpmath.sech(v / 2) ** 2 / 4 for v in exact_t]
+    assert relative_error(per_record(kernel, t, zeros, 2), slope) < 8 * U * 2
+    value = [mpmath.log1p(mpmath.exp(v)) - tau * v for v in exact_t]
+    one = np.ones((1, 1))
+    ours = [kernel.loss(one, np.zeros(1), np.array([v]), 1.0) for v in t]
+    assert relative_error(ours, value) < 8 * U * 2
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -24,10 +24,11 @@ from dpfast.models import (
     SmoothAbsolute,
     SmoothedHuber,
 )
+from dpfast.models.smooth_losses import Quantile
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
 
 TIGHT = 0.99
-LOSSES = (SmoothedHuber(1.3, 0.8), OstrovskiiBach(1.3), SmoothAbsolute())
+LOSSES = (SmoothedHuber(1.3, 0.8), OstrovskiiBach(1.3), SmoothAbsolute(), Quantile(0.8, 0.4))
 RESIDUALS = np.concatenate([np.linspace(0.0, 40.0, 100_001), np.geomspace(40.0, 1e9, 2000)])
 
 
@@ -62,6 +63,43 @@ def test_c29_smoothed_huber_breaks_every_coupling(h):
     assert tau > 0.02
     assert bend**2 > 1 - tau**2
     assert loss.coupling == loss.majorizer_coupling == "independent"
+
+
+@pytest.mark.parametrize("bandwidth", [1e-3, 0.3, 20.0])
+@pytest.mark.parametrize("tau", [1e-6, 0.1, 0.5, 0.75, 0.999])
+def test_c55_constants_of_the_smoothed_quantile(tau, bandwidth):
+    """Bounds and couplings on both sides, each attained; the majorant lies above the loss."""
+    loss = Quantile(tau, bandwidth)
+    grid = bandwidth * np.concatenate([np.linspace(0.0, 40.0, 20_001), [1e3, 1e9]])
+    r = np.concatenate([-grid[::-1], grid])
+    u = np.abs(r) / (2 * bandwidth)
+    tanh = np.tanh(u)
+    tau_of_r, h, chord = ratios(loss, r)
+    assert tau_of_r.max() == pytest.approx(1.0, rel=1e-12)
+    assert h.max() == h[len(grid)] == pytest.approx(1.0, rel=1e-12)
+    t = 0.5 * (1 + tanh)
+    assert np.abs(h - 4 * t * (1 - t)).max() < 1e-12
+    near = u > 1e-6
+    assert np.abs(chord - np.where(near, tanh / np.where(near, u, 1.0), 1.0)).max() < 1e-12
+    if tau == 0.5:
+        assert loss.coupling == "one-minus-square"
+        assert loss.majorizer_coupling == "log-cosh-majorizer"
+        assert np.abs(tau_of_r - tanh).max() < 1e-12
+    else:
+        assert (loss.coupling, loss.majorizer_coupling) == ("logistic", "logistic-majorizer")
+        assert (tau_of_r <= t + 1e-12).all()
+        # no better one of the table holds
+        assert (h > 1 - tau_of_r**2 + 1e-9 * abs(tau - 0.5)).any()
+    inner = r[2:-2]
+    second = np.abs(np.diff(loss.psi_prime(inner))) / (inner[1] - inner[0])
+    assert second.max() <= loss.psi_second_bound * (1 + 1e-9)
+    assert second.max() >= 0.999 * loss.psi_second_bound
+    middle = np.maximum(loss.psi_prime(inner[:-1]), loss.psi_prime(inner[1:]))
+    assert (second <= loss.self_concordance * middle * (1 + 1e-9) + 1e-300).all()
+    points = bandwidth * np.array([-30.0, -2.0, -0.3, 1e-9, 0.5, 4.0, 100.0])[:, None]
+    step = r[None, :] - points
+    above = loss.loss(points) + loss.psi(points) * step + 0.5 * loss.majorizer(points) * step**2
+    assert (above - loss.loss(r)[None, :] >= -1e-12 * (1 + np.abs(above))).all()
 
 
 def contribution(kernel, x, y, theta, want):
@@ -161,5 +199,6 @@ def test_c29_c30_joint_release_of_compiled_records(loss, weighting, majorize):
     assert found <= constant * (1 + 1e-11)
     # independent: C17's worst record has full score and full curvature at once, which no residual
     # of a smoothed Huber has (and its psi' less so than psi(r)/r)
+    # the quantile's scores at its steepest curvature are a part of the logistic ones only
     tight = {"one-minus-square": TIGHT, "log-cosh-majorizer": 0.85}.get(coupling, 0.75)
     assert found >= tight * constant

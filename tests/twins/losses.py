@@ -24,13 +24,14 @@ CLASSES = {kind.code: kind for kind in LOSSES.values()}
 HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = (
     LOSSES[name].code for name in ("huber", "log-cosh", "pseudo-huber", "logistic")
 )
-SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE = (
-    LOSSES[name].code for name in ("smoothed-huber", "ostrovskii-bach", "smooth-absolute")
+SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE, QUANTILE = (
+    LOSSES[name].code
+    for name in ("smoothed-huber", "ostrovskii-bach", "smooth-absolute", "quantile")
 )
 
 
 #: Which constant of the kernels a parameter of a class is.
-SLOTS = {"c": "c", "h": "h"}
+SLOTS = {"c": "c", "h": "h", "bandwidth": "c", "tau": "h"}
 
 
 @lru_cache
@@ -38,14 +39,14 @@ def loss_of(code: int, c: float, h: float) -> Loss:
     """The loss of these constants."""
     kind = CLASSES[code]
     constants = {"c": c, "h": h}
-    return kind(*[constants[SLOTS[name]] for name in inspect.signature(kind).parameters])
+    return kind(**{name: constants[SLOTS[name]] for name in inspect.signature(kind).parameters})
 
 
 def typical(code: int, c: float) -> dict[str, float]:
     """Constants of the kernels near ``c``, those that the loss does not have at 1."""
     slots = {} if code == USER else inspect.signature(CLASSES[code]).parameters
     names = {SLOTS[name]: name for name in slots}
-    second = {"h": 0.7 * c}.get(names.get("h", ""), 1.0)
+    second = {"h": 0.7 * c, "tau": 0.7}.get(names.get("h", ""), 1.0)
     return {"c": c if "c" in names else 1.0, "h": second}
 
 
@@ -109,6 +110,7 @@ BEYOND_ASYMPTOTE: dict[int, Callable[[Array, float, float], Array]] = {
     SMOOTHED_HUBER: _smoothed_huber_beyond,
     OSTROVSKII_BACH: _ostrovskii_bach_beyond,
     SMOOTH_ABSOLUTE: lambda a, c, h: 2.0 * np.log1p(np.exp(-a)),
+    QUANTILE: lambda a, c, h: c * np.log1p(np.exp(-a / c)),
 }
 
 
