@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-all bench bench-quick bench-compare lint format mutants docs wheels clean
+.PHONY: help demo test test-all bench bench-quick bench-compare lint hooks format mutants docs wheels clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench     every benchmark suite (SUITE=kernels for one, ARGS=--quick)"
 	@echo "make bench-compare BASE=main   this tree against another commit, in alternation"
 	@echo "make lint      ruff and mypy"
+	@echo "make hooks     have git run the linters before each commit"
 	@echo "make mutants   plant privacy bugs and check that the tests notice"
 	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make wheels    sdist and manylinux wheels (PYTHONS='python3.11 python3.12 ...')"
@@ -66,6 +67,9 @@ lint: $(VENV)/.lint
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+
+hooks: $(VENV)/.lint
+	$(BIN)/python -m pre_commit install
 
 BASE ?= main
 bench-compare: $(VENV)/.bench

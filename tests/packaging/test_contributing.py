@@ -1,4 +1,4 @@
-"""CONTRIBUTING: every file and every name that a recipe mentions exists, where it says."""
+"""Every file and every name exists that CONTRIBUTING and the page on the architecture mention."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+BOTH = PAGE + (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^## (Add .*?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.M | re.S))
-SUFFIXES = (".py", ".pyx", ".pyi", ".pxd", ".h", ".c", ".md", ".toml", ".yml", ".yaml")
+SUFFIXES = (".py", ".pyx", ".pxi", ".pyi", ".pxd", ".h", ".c", ".md", ".toml", ".yml", ".yaml")
 SOURCES = ("dpfast", "csrc", "tests", "docs", "bench", "setup.py", "pyproject.toml", "Makefile")
+SHOWN = (".ci", ".github", ".pre-commit-config.yaml", ".clang-format")
 
 
 def without_code_blocks(text: str) -> str:
@@ -37,9 +39,9 @@ def files(word: str) -> list[Path]:
         word = f"*/**/{word}" if word != "PROOFS*.md" else "dpfast/privacy/**/PROOFS*.md"
     found = []
     for path in ROOT.glob(word.rstrip("/")):
-        if not any(
-            part.startswith(".") or part == "build" for part in path.parts[len(ROOT.parts) :]
-        ):
+        parts = path.relative_to(ROOT).parts
+        hidden = [part for part in parts if part.startswith(".") and part not in SHOWN]
+        if not hidden and "build" not in parts:
             found.extend(path.rglob("*") if path.is_dir() else [path])
     return [path for path in found if path.is_file()]
 
@@ -70,12 +72,12 @@ def test_there_is_a_recipe_for_each_kind():
         assert len([word for word in quoted(text) if is_path(word)]) >= 3 or "```" in text, title
 
 
-@pytest.mark.parametrize("path", sorted({word for word in quoted(PAGE) if is_path(word)}))
+@pytest.mark.parametrize("path", sorted({word for word in quoted(BOTH) if is_path(word)}))
 def test_every_file_that_is_named_exists(path):
-    assert files(path), f"CONTRIBUTING names {path}"
+    assert files(path), f"there is no {path}"
 
 
-DOTTED = sorted({word for word in quoted(PAGE) if re.fullmatch(r"dpfast(\.\w+)+", word)})
+DOTTED = sorted({word for word in quoted(BOTH) if re.fullmatch(r"dpfast(\.\w+)+", word)})
 
 
 @pytest.mark.parametrize("dotted", DOTTED)
