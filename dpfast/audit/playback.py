@@ -176,7 +176,8 @@ def _length(value: NDArray[Any]) -> float:
         return math.inf
     if largest == 0.0:
         return 0.0
-    return largest * math.sqrt(float(np.sum((value / largest) ** 2)))
+    with np.errstate(all="ignore"):  # NumPy 1.26 divides by subnormal numbers in lanes it drops
+        return largest * math.sqrt(float(np.sum((value / largest) ** 2)))
 
 
 def _covered(charge: Charged) -> float:
