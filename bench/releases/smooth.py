@@ -19,10 +19,11 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper3.design import sample
+from dpfast.curator.release.certified import Minimiser
+from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import Terms
 from dpfast.models import Loss
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.release.sensitivity import scaled_count
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.session import make_terms
 
@@ -54,13 +55,9 @@ def allows(loss: Loss, certificate: str, n: int, d: int, lam: float, less: int) 
         np.broadcast_to(0.0, (n, d)), np.broadcast_to(0.0, n), loss, domain=domain, scale=1.0,
         ridge=0.0, noise=None, threads=None, names=None,
     )  # fmt: skip
-    plan = request.plan(request.curator(Ledger(terms.budget)), certificate)
-    recursion = request.recursion(certificate, plan)
-    if recursion is None:
-        count = scaled_count(lam, plan.step, plan.eta)
-        return plan.shift(terms.lower_bound(count - less, plan)) < math.inf
-    count = recursion.count(lam)
-    return plan.shift(recursion.lower_bound(count - less, terms.tail())) < math.inf
+    kind = kind_of(certificate)(request.curator(Ledger(terms.budget)), request.domain)
+    count = kind.count(Minimiser(np.zeros(d), np.eye(d), lam, lam, 0))
+    return kind.allows(terms, kind.lower_bound(count - less, terms.tail()))
 
 
 def first(loss: Loss, certificate: str, d: int, lam: float, less: int) -> int:

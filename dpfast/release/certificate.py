@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.curator.release.releases import CertifiedRelease
-from dpfast.curator.release.terms import Terms, largest_scale
+from dpfast.curator.release.kinds import kind_of
+from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.request import in_unit
 from dpfast.models import Domain, Loss
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.results import Certificate
+from dpfast.release.session import Session
 
 __all__ = ["certify"]
 
@@ -90,12 +90,8 @@ def certify(
     """
     if which not in WHICH:
         raise InvalidInput(f"which must be one of {WHICH}; received {described(which, text=True)}.")
-    if which == "both" and certificate in ("leverage", "smooth"):
-        raise InvalidInput(
-            'which="both" needs the smallest eigenvalue and a self-concordant loss: pass '
-            'certificate="global" or "recursive".'
-        )
     both, share = which == "both", in_unit(failure, "failure")
+    kind = kind_of(certificate, *["largest eigenvalue"] * both)
     if not both and not isinstance(privacy, PureDP):
         raise InvalidBudget(
             "a certificate is pure DP. Pass privacy=dpfast.PureDP(epsilon); received "
@@ -107,28 +103,16 @@ def certify(
             f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
         )
     assert isinstance(privacy, PureDP | ApproxDP)
-    delta = privacy.delta if isinstance(privacy, ApproxDP) else 0.0
     request = ReleaseRequest(
         X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
         names=names,
     )  # fmt: skip
-    epsilon = privacy.epsilon
-    if both:  # each bound fails with half of it, and the first with delta at most
+    delta = 0.0
+    if isinstance(privacy, ApproxDP):  # each bound fails with half, and the first with delta
+        delta = privacy.delta
         share = min(share, 2.0 * delta)
+    epsilon = privacy.epsilon
     terms = Terms("nothing", epsilon, delta, epsilon, share, certificates=1 + both)
-    curator = request.curator(Ledger(privacy))
-    plan = request.plan(curator, certificate)
-    recursion = request.recursion(certificate, plan)
-    leverage = request.leverage(certificate, plan)
-    query = CertifiedRelease(curator, request.domain, terms, recursion, leverage, plan)
-    request.charge(ledger, privacy, "certify")  # everything that can be refused was
-    count = query.certificate().value
-    guarantee = request.guarantee(epsilon, delta, ("the certificate",))
-    found = request.certificate(query.measure, terms, count, recursion, guarantee)
-    if not both:
-        return found
-    assert isinstance(plan, MinimiserPlan)
-    counted = largest_scale(plan, found.lower_bound)
-    if counted is None:
-        return found
-    return found.with_largest(terms.upper_bound(query.largest(counted).value, counted))
+    session = Session(request, terms, kind, "certify", privacy, ledger)
+    found = session.certificate()
+    return session.with_largest(found) if both else found

@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.curator.release.terms import (
-    FunctionalTerms,
-    functional_multiplier,
-    functional_terms,
-    proportional_terms,
-)
+from dpfast.curator.release.kinds import kind_of
+from dpfast.curator.release.terms import functional_multiplier
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import in_unit
 from dpfast.models import Domain, Loss
@@ -20,20 +16,12 @@ from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.release.scaled import LAWS
-from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.release.request import ReleaseRequest, approximate
-from dpfast.release.results import (
-    Certificate,
-    FunctionalRelease,
-    NotCertified,
-    ParameterRelease,
-)
+from dpfast.release.results import FunctionalRelease, NotCertified, ParameterRelease
 from dpfast.release.sampling import plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
 
 __all__ = ["release_functional"]
-
-Choices = tuple[FunctionalTerms, ...]
 
 #: One certificate and noise that also covers how Delta may change (algorithm 5*), or two and noise
 #: in proportion to Delta (the paper's algorithm 5, corrected).
@@ -166,21 +154,12 @@ def release_functional(
         raise InvalidInput(
             f"noise_law must be one of {LAWS}; received {described(noise_law, text=True)}."
         )
-    if certificate == "smooth":
-        raise InvalidInput(
-            "certificate='smooth' bounds how far the minimiser moves, not how the noise of one "
-            "functional changes with the data, which needs self-concordance. Use "
-            "release_parameter, or certificate='global' with a self-concordant loss."
-        )
     if procedure not in PROCEDURES:
         raise InvalidInput(
             f"procedure must be one of {PROCEDURES}; received {described(procedure, text=True)}."
         )
     twice = procedure == "paper"
-    if twice and certificate == "leverage":
-        raise InvalidInput(
-            'procedure="paper" needs an eigenvalue: pass certificate="global" or "recursive".'
-        )
+    kind = kind_of(certificate, "functional", *["largest eigenvalue"] * twice)
     main, sandwich = total, None
     extra: tuple[str, ...] = ()
     if inference is not None:
@@ -188,40 +167,29 @@ def release_functional(
         main = ApproxDP(total.epsilon * (1.0 - part), total.delta * (1.0 - part))
         sandwich = plan_sandwich(request, ApproxDP(total.epsilon * part, total.delta * part))
         extra = ("a private sandwich covariance",)
-    share = in_unit(certificate_share, "certificate_share")
     terms = make_terms(
-        "functional", main, share, fallback, noise=noise_law, count=len(rows),
+        "functional", main, certificate_share, fallback, noise=noise_law, count=len(rows),
         certificates=1 + twice,
     )  # fmt: skip
     functional_multiplier(terms, 0.1)  # refuses an impossible budget while nothing is spent
-    session = Session(request, terms, "release_functional", total, ledger, certificate, extra, rows)
-    sizes = session.sizes(rows)
+    session = Session(request, terms, kind, "release_functional", total, ledger, extra, rows)
 
-    def allow(l0: float) -> Choices | None:
-        measure = session.measure
-        assert not isinstance(measure, SmoothPlan)
-        return functional_terms(measure, terms, l0, sizes)
-
-    def allow_both(l0: float, largest: float) -> Choices | None:
-        inner, plan = request.domain.inner_radius, session.plan
-        assert not isinstance(plan, SmoothPlan)
-        return proportional_terms(plan, terms, l0, largest, inner, sizes)
-
-    def release(choices: Choices, found: Certificate) -> FunctionalRelease:
-        value = session.query.functionals(rows, choices)
-        errors = None if sandwich is None else sampling_errors(sandwich, rows)
-        return FunctionalRelease(
-            value=float(value[0]) if single else value,
-            directions=rows,
-            names=labels,
-            scale_bounds=np.array([choice.scale_bound for choice in choices]),
-            noise_law=noise_law,
-            certificate=found,
-            method=f"{certificate} certificate" + ", the paper's procedure" * twice,
-            privacy=session.guarantee(session.tests, f"{len(rows)} functional(s)"),
-            sampling_error=errors,
-        )
-
+    found = session.certificate()
     if twice:
-        return session.run_with_condition(allow_both, release)
-    return session.run(allow, release)
+        found = session.with_largest(found)
+    choices = session.kind.functionals(terms, found.lower_bound, found.largest_bound)
+    if choices is None:
+        return session.refusal(found)
+    value = session.query.functionals(rows, choices)
+    errors = None if sandwich is None else sampling_errors(sandwich, rows)
+    return FunctionalRelease(
+        value=float(value[0]) if single else value,
+        directions=rows,
+        names=labels,
+        scale_bounds=np.array([choice.scale_bound for choice in choices]),
+        noise_law=noise_law,
+        certificate=found,
+        method=f"{certificate} certificate" + ", the paper's procedure" * twice,
+        privacy=session.guarantee(session.tests, f"{len(rows)} functional(s)"),
+        sampling_error=errors,
+    )

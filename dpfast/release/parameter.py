@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.curator.release.terms import ParameterTerms, parameter_multiplier, parameter_terms
-from dpfast.errors import InvalidInput
-from dpfast.front.request import in_unit
+from dpfast.curator.release.kinds import kind_of
+from dpfast.curator.release.terms import parameter_multiplier
 from dpfast.models import Domain, Loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.release.request import ReleaseRequest, approximate
-from dpfast.release.results import Certificate, NotCertified, ParameterRelease
+from dpfast.release.results import NotCertified, ParameterRelease
 from dpfast.release.session import Session, make_terms
 
 __all__ = ["release_parameter"]
@@ -66,32 +65,24 @@ def release_parameter(
     of R2 to R4, R20 and R21).  Running time is not protected.
     """
     total = approximate(privacy)
+    kind = kind_of(certificate, "parameter")
     request = ReleaseRequest(
         X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
         names=names,
     )  # fmt: skip
-    share = in_unit(certificate_share, "certificate_share")
-    terms = make_terms("parameter", total, share, fallback, noise="gaussian", count=1)
-    if certificate == "leverage":
-        raise InvalidInput(
-            'certificate="leverage" bounds functionals of the parameter, not its length. Pass '
-            '"global", "recursive" or "smooth", or use dpfast.release_functional with directions.'
-        )
+    terms = make_terms("parameter", total, certificate_share, fallback, noise="gaussian", count=1)
     parameter_multiplier(terms, request.dimension)  # refuses an impossible budget, free of charge
-    session = Session(request, terms, "release_parameter", total, ledger, certificate)
+    session = Session(request, terms, kind, "release_parameter", total, ledger)
 
-    def allow(l0: float) -> ParameterTerms | None:
-        return parameter_terms(session.plan, terms, l0)
-
-    def release(choice: ParameterTerms, found: Certificate) -> ParameterRelease:
-        value = session.query.parameter(choice)
-        return ParameterRelease(
-            params=value,
-            names=request.names,
-            noise_scale=choice.noise_scale,
-            certificate=found,
-            method=f"{certificate} certificate",
-            privacy=session.guarantee("the certificate", "the parameter"),
-        )
-
-    return session.run(allow, release)
+    found = session.certificate()
+    choice = session.kind.parameter(terms, found.lower_bound)
+    if choice is None:
+        return session.refusal(found)
+    return ParameterRelease(
+        params=session.query.parameter(choice),
+        names=request.names,
+        noise_scale=choice.noise_scale,
+        certificate=found,
+        method=f"{certificate} certificate",
+        privacy=session.guarantee(session.tests, "the parameter"),
+    )

@@ -10,29 +10,21 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import real_array
 from dpfast.curator import Curator
-from dpfast.curator.release.certified import certified_plan
-from dpfast.curator.release.leverage import Leverage
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.projection import ProjectedRecords
-from dpfast.curator.release.smooth import smooth_plan
-from dpfast.curator.release.terms import Measure, Terms
+from dpfast.curator.release.releases import CertifiedRelease
+from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.request import Request, charge_shared
-from dpfast.models import Bounded, Domain, Loss, Objective, release_constants, resolve_loss
+from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
-from dpfast.privacy.release.certified_minimiser import MinimiserPlan
-from dpfast.privacy.release.leverage import LeveragePlan
-from dpfast.privacy.release.sensitivity import COUNT
-from dpfast.privacy.release.smooth_minimiser import SmoothPlan
-from dpfast.release.recursion import RecursiveCertificate
-from dpfast.release.results import EIGENVALUE, LEVERAGE, Certificate, ReleaseGuarantee
+from dpfast.release.results import ReleaseGuarantee
 
 __all__ = ["ReleaseRequest", "approximate"]
 
 Array = NDArray[np.float64]
-
-CERTIFICATES = ("global", "leverage", "recursive", "smooth")
 
 #: Range of a direction's length, whose square then neither overflows nor underflows.
 DIRECTION_LENGTHS = (1e-100, 1e100)
@@ -118,66 +110,16 @@ class ReleaseRequest:
             self._request.threads,
         )
 
-    def guarantee(self, epsilon: float, delta: float, entries: Sequence[str]) -> ReleaseGuarantee:
+    def guarantee(self, epsilon: float, delta: float, *entries: str) -> ReleaseGuarantee:
         text = "(epsilon, delta)-DP" if is_genuine(self._request.noise) else SIMULATION
-        return ReleaseGuarantee(text, epsilon, delta, self.n, tuple(entries))
+        return ReleaseGuarantee(text, epsilon, delta, self.n, entries)
 
-    def plan(self, curator: Curator, certificate: str) -> MinimiserPlan | SmoothPlan:
-        """How the minimiser is found and how far it can move."""
-        if certificate not in CERTIFICATES:
-            raise InvalidInput(
-                f"certificate must be one of {CERTIFICATES}; received "
-                f"{described(certificate, text=True)}."
-            )
-        make = smooth_plan if certificate == "smooth" else certified_plan
-        return make(curator, self.domain.radius)
-
-    def leverage(
-        self, certificate: str, plan: MinimiserPlan | SmoothPlan, directions: Array | None = None
-    ) -> Leverage | None:
-        """The measure of leverages if it was asked for."""
-        if certificate != "leverage" or isinstance(plan, SmoothPlan):
-            return None
-        return Leverage(plan, self.domain, directions)
-
-    def recursion(
-        self, certificate: str, plan: MinimiserPlan | SmoothPlan
-    ) -> RecursiveCertificate | None:
-        """The paper's recursion if it was asked for, None for those of theorem A."""
-        if isinstance(plan, SmoothPlan):
-            return RecursiveCertificate.of_plan(plan)
-        if certificate != "recursive":
-            return None
-        curvature = release_constants(self.loss, self.objective().scale).curvature
-        return RecursiveCertificate.linear_model(
-            plan.c, plan.slope, curvature, plan.radius, plan.n, plan.ridge, eta=plan.eta
-        )
-
-    def certificate(
-        self,
-        plan: Measure,
-        terms: Terms,
-        count: int,
-        recursion: RecursiveCertificate | None,
-        privacy: ReleaseGuarantee,
-    ) -> Certificate:
-        """What was released, as a result."""
-        if recursion is None:
-            assert not isinstance(plan, SmoothPlan)
-            bound = terms.lower_bound(count, plan)
-            estimate = plan.step + max(count, 0) * (plan.step + 2.0 * plan.eta) / COUNT
-        else:
-            bound = max(plan.floor, recursion.lower_bound(count, terms.tail()))
-            estimate = recursion.lower_bound(count, 0)
-        return Certificate(
-            lower_bound=bound,
-            estimate=estimate,
-            step=plan.step,
-            floor=plan.floor,
-            failure=terms.delta1,
-            privacy=privacy,
-            quantity=LEVERAGE if isinstance(plan, LeveragePlan) else EIGENVALUE,
-        )
+    def open(
+        self, terms: Terms, kind: type[Kind], directions: Array | None = None
+    ) -> CertifiedRelease:
+        """A certificate and what follows it, on a ledger of their own."""
+        curator = self.curator(Ledger(terms.budget))
+        return CertifiedRelease(curator, terms, kind(curator, self.domain, directions))
 
     def charge(self, ledger: Ledger | None, privacy: Budget, what: str) -> None:
         charge_shared(

@@ -23,10 +23,6 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-#: What a certificate bounds from below.
-EIGENVALUE = "smallest eigenvalue of the Hessian"
-LEVERAGE = "inverse of the largest leverage x'H^-1 x"
-
 
 class ReleaseGuarantee(NamedTuple):
     """What was spent in total, certificate and fallback included.
@@ -96,7 +92,7 @@ class Certificate:
         floor: float,
         failure: float,
         privacy: ReleaseGuarantee,
-        quantity: str = EIGENVALUE,
+        quantity: str,
         largest_bound: float | None = None,
     ) -> None:
         self.quantity = quantity

@@ -1772,8 +1772,9 @@ BLACK_BOX = (
         "the shared ledger pays for a release whose budget is refused afterwards",
         "dpfast/release/session.py",
         REFUSED_TESTS,
-        "        self.query = CertifiedRelease(\n",
-        "        request.charge(ledger, privacy, what)\n        self.query = CertifiedRelease(\n",
+        "        self.query = request.open(terms, kind, directions)\n",
+        "        request.charge(ledger, privacy, what)\n"
+        "        self.query = request.open(terms, kind, directions)\n",
         "        request.charge(ledger, privacy, what)  # everything that can be refused was\n",
         "",
     ),
@@ -2579,8 +2580,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "a certificate does not charge the ledger it was given",
         "dpfast/release/certificate.py",
         (SUMS + "test_a_certificate_alone_costs_what_it_says",),
-        '    request.charge(ledger, privacy, "certify")  # everything that can be refused was\n',
-        "",
+        'kind, "certify", privacy, ledger)',
+        'kind, "certify", privacy, None)',
     ),
     plant(
         "columns-at-the-price-of-one",

@@ -16,6 +16,7 @@ import pytest
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
+from dpfast.curator.release.kinds import GlobalKind
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
@@ -56,7 +57,8 @@ def certified(reserve=0.0):
         dpfast.Ledger(terms.budget),
         dpfast.SeededNoise(0),
     )
-    return CertifiedRelease(keeper, domain, terms), lambda paid: paid.certificate()
+    kind = GlobalKind(keeper, domain)
+    return CertifiedRelease(keeper, terms, kind), lambda paid: paid.certificate()
 
 
 def by_itself():
@@ -145,7 +147,7 @@ def test_c48_what_could_not_be_paid_for_answers_nothing():
     opened, ask = certified()
     paid = CertifiedRelease.__new__(CertifiedRelease)
     with pytest.raises(dpfast.BudgetExceeded):
-        paid.__init__(opened._curator, opened._domain, opened.terms)
+        paid.__init__(opened._curator, opened.terms, opened.kind)
     with pytest.raises(AttributeError):
         ask(paid)
 
@@ -159,7 +161,7 @@ def fallback_of(paid, epsilon=3.0, delta=1e-7):
         source._records, objective, dpfast.Ledger(dpfast.GDP(1.0)), dpfast.SeededNoise(1)
     )
     budget = dpfast.ApproxDP(epsilon, delta)
-    return keeper, perturbation_terms(keeper, paid._domain.radius, budget)
+    return keeper, perturbation_terms(keeper, paid.kind.domain.radius, budget)
 
 
 def test_c48_a_fallback_is_released_once_and_in_place_of_the_release():

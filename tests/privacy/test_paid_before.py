@@ -27,6 +27,7 @@ from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.curator.release.kinds import GlobalKind
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
@@ -139,7 +140,8 @@ class Desk(NamedTuple):
 
 def open_release(desk: Desk) -> Any:
     terms = Terms("parameter", 1.0, 1e-6, 0.3, 1e-7)
-    return CertifiedRelease(desk.curator(), Ball(1.5).bind(2), terms)
+    curator = desk.curator()
+    return CertifiedRelease(curator, terms, GlobalKind(curator, Ball(1.5).bind(2)))
 
 
 def tilted(desk: Desk) -> Any:

@@ -57,7 +57,7 @@ def test_scales_of_neighbours_are_in_proportion():
     most = np.zeros(3)
     for options, pair, w in extreme_pairs(120, 300, 2):
         sides = [opened(*data, *options, certificates=2) for data in pair]
-        plan, bound = sides[0].plan, sides[0]._domain
+        plan, bound = sides[0].kind.plan, sides[0].kind.domain
         found, other = (side._found() for side in sides)
         l0, top = found.eigenvalue - plan.eta, found.largest * (1.0 + plan.solver_error)
         counted = largest_scale(plan, l0)

@@ -10,6 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
+from dpfast.curator.release.kinds import GlobalKind
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Size, Terms, functional_terms
@@ -44,7 +45,7 @@ def opened(X, y, loss, scale, domain, what="functional", ridge=0.0, **options):
     records = ProjectedRecords(as_records(X, y), domain)
     deal = Terms(what, 4.0, 1e-6, 1.0, 5e-7, **options)
     curator = Curator(records, objective, dpfast.Ledger(deal.budget), dpfast.SeededNoise(0))
-    return CertifiedRelease(curator, domain, deal)
+    return CertifiedRelease(curator, deal, GlobalKind(curator, domain))
 
 
 @pytest.mark.parametrize("domain", [Ball(2.0), Box(1.0), Box(1.0, intercept=True)], ids=repr)
@@ -134,9 +135,9 @@ def test_scales_and_shifts_of_neighbours_obey_the_factors():
     largest_shift = largest_ratio = 0.0
     for options, pair, w in extreme_pairs(300, 200, 3):
         sides = [opened(*data, *options) for data in pair]
-        plan = sides[0].plan
+        plan = sides[0].kind.plan
         l0 = sides[0]._found().eigenvalue - plan.eta
-        size = Size(float(np.linalg.norm(w)), sides[0]._domain.support(w))
+        size = Size(float(np.linalg.norm(w)), sides[0].kind.domain.support(w))
         choices = functional_terms(plan, sides[0].terms, l0, [size])
         if choices is None:
             continue

@@ -10,7 +10,8 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.release.certified import _Search, certified_plan
+from dpfast.curator.release.certified import _Search
+from dpfast.curator.release.kinds import LeverageKind
 from dpfast.curator.release.leverage import Leverage
 from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
@@ -66,8 +67,7 @@ def opened(X, y, loss, scale, domain, directions=None, ridge=0.0, what="function
     records = ProjectedRecords(as_records(X, y), domain)
     deal = Terms(what, 4.0, 1e-6, 1.0, 5e-7)
     curator = Curator(records, objective, dpfast.Ledger(deal.budget), dpfast.SeededNoise(0))
-    plan = certified_plan(curator, domain.radius)
-    return CertifiedRelease(curator, domain, deal, None, Leverage(plan, domain, directions))
+    return CertifiedRelease(curator, deal, LeverageKind(curator, domain, directions))
 
 
 def rows_of(domain, rng, size, far=3.0):
@@ -204,17 +204,18 @@ def test_the_value_is_below_every_row_it_claims_to_see(domain, loss, scale):
     for X, y in hostile(rng, 60, scale is None):
         query = opened(X, y, loss, scale, domain, directions)
         found, kept = query._found(), query.measure
-        value = query._leverage.value(found.hessian)
+        value = query.kind.leverage.value(found.hessian)
         M = np.linalg.inv(found.hessian)
-        rate = query.plan.rate / query.plan.c  # claim R20: slope of log cosh per unit of theta_j
+        plan = query.kind.plan
+        rate = plan.rate / plan.c  # claim R20: slope of log cosh per unit of theta_j
         rows = np.vstack([
             rows_of(domain, rng, 500), np.eye(d) * rate,
-            directions / query._leverage.lengths[:, None],
+            directions / query.kind.leverage.lengths[:, None],
         ])  # fmt: skip
         seen = float(np.einsum("ij,ij->i", rows @ M, rows).max())
         assert value * seen <= 1.0 + 1e-9
         least = float(np.linalg.eigvalsh(found.hessian)[0])
-        assert value >= least / query.plan.radius**2 * (1 - 1e-9)
+        assert value >= least / query.kind.plan.radius**2 * (1 - 1e-9)
         assert least * kept.spread >= value * (1 - 1e-9)
         assert kept.floor - kept.eta <= value <= kept.ceiling + kept.eta
 
@@ -226,10 +227,10 @@ def test_the_penalty_of_collinear_columns_is_seen():
     n = 200_000  # so many that the penalty's curvature is below that of the records
     query = opened(rng.normal(size=(n, WIDTH)), rng.normal(size=n), LOSS, 1.0, domain)
     found = query._found()
-    value = query._leverage.value(found.hessian)
+    value = query.kind.leverage.value(found.hessian)
     M = np.linalg.inv(found.hessian)
     assert domain.gauge(np.eye(WIDTH)[0]) == math.inf
-    bound = (query.plan.c / query.plan.rate) ** 2 / M.diagonal().max()
+    bound = (query.kind.plan.c / query.kind.plan.rate) ** 2 / M.diagonal().max()
     assert value <= bound * (1 + 1e-9)
     assert bound < 0.5 / domain.monotone_bound(M)
     assert value >= bound * (1 - 1e-9)
@@ -244,7 +245,7 @@ def test_the_error_of_search_and_matrix_is_in_the_step():
         X = rng.uniform(-1, 1, (80, WIDTH)) * 3.0
         y = (rng.random(80) < 0.5) * 1.0
         query = opened(X, y, Logistic(), None, domain)
-        plan, leverage = query.plan, query._leverage
+        plan, leverage = query.kind.plan, query.kind.leverage
         search = _Search(query._curator, plan, None)
         found = query._found()
         centre = leverage.value(found.hessian)
@@ -267,7 +268,7 @@ def test_the_error_of_search_and_matrix_is_in_the_step():
             for x in itertools.product([-1.0, 1.0], repeat=WIDTH)
         )
         X = np.zeros((80, WIDTH))
-        value = opened(X, y, Logistic(), None, Box(1.0))._leverage.value(H)
+        value = opened(X, y, Logistic(), None, Box(1.0)).kind.leverage.value(H)
         assert value == pytest.approx(1.0 / exact, rel=1e-11)
 
 
@@ -299,7 +300,7 @@ def test_one_record_moves_the_value_by_at_most_its_step(domain, loss, scale):
         values = []
         for X[0], y[0] in pair:
             query = opened(X.copy(), y.copy(), loss, scale, domain)
-            values.append(query._leverage.value(query._found().hessian))
+            values.append(query.kind.leverage.value(query._found().hessian))
         size = abs(values[0] - values[1])
         assert size <= query.measure.step + 2.0 * query.measure.eta
         return size / query.measure.step
@@ -339,7 +340,7 @@ def test_the_step_is_attained_in_one_level_of_a_block(multiple):
     for extreme in (1e4, -1e4):
         y[k + far - 1] = extreme
         query = opened(np.eye(3)[level], y, LOSS, 1.0, Product([OneHot(3)]))
-        values.append(query._leverage.value(query._found().hessian))
+        values.append(query.kind.leverage.value(query._found().hessian))
     kept, move = query.measure, abs(values[0] - values[1])
     assert 0.99 * kept.step <= move <= kept.step + 2.0 * kept.eta
 
@@ -365,8 +366,8 @@ def test_scales_and_shifts_of_neighbours_obey_the_factors():
         ridge = float(rng.choice([0.3, 2.0]))
         sides = [opened(a, b, loss, scale, domain, w[None], ridge) for a, b in ((X, y), (X2, y2))]
         kept = sides[0].measure
-        l0 = sides[0]._leverage.value(sides[0]._found().hessian) - kept.eta
-        length = float(sides[0]._leverage.lengths[0])
+        l0 = sides[0].kind.leverage.value(sides[0]._found().hessian) - kept.eta
+        length = float(sides[0].kind.leverage.lengths[0])
         choices = functional_terms(kept, sides[0].terms, l0, [Size(length, None)])
         if choices is None:
             continue
@@ -408,9 +409,9 @@ def test_the_secret_scale_is_that_of_the_claim():
     w = rng.normal(size=WIDTH)
     query = opened(X, X[:, 0] + rng.normal(size=400), LOSS, 1.0, Box(1.0), w[None], 1.0)
     found, kept = query._found(), query.measure
-    l0 = 0.9 * query._leverage.value(found.hessian)
+    l0 = 0.9 * query.kind.leverage.value(found.hessian)
     (choice,) = functional_terms(
-        kept, query.terms, l0, [Size(float(query._leverage.lengths[0]), None)]
+        kept, query.terms, l0, [Size(float(query.kind.leverage.lengths[0]), None)]
     )
     p = np.linalg.solve(found.hessian, w)
     unit = 2.0 * kept.slope / kept.n
@@ -430,17 +431,17 @@ def test_the_announced_bound_holds_for_any_matrix(domain):
     for _ in range(15):
         H = positive(d, rng) + 1e-3 * np.eye(d)
         for w in (np.linalg.eigh(H)[1][:, 0], np.eye(d)[rng.integers(d)], rng.normal(size=d)):
-            leverage = Leverage(query.plan, query._domain, w[None])
+            leverage = Leverage(query.kind.plan, query.kind.domain, w[None])
             kept = leverage.plan
             l0 = leverage.value(H)
             p = np.linalg.solve(H, w)
             unit = 2.0 * kept.slope / kept.n
-            omega = factors.A * unit * query._domain.support(p)
+            omega = factors.A * unit * query.kind.domain.support(p)
             omega += factors.Bc * unit / math.sqrt(l0) * math.sqrt(w @ p)
             bound = public_scale(*factors, kept.slope, 1.0, kept.n, l0, leverage.lengths[0])
             assert omega <= bound * (1 + 1e-9)
             largest = max(largest, omega / bound)
-            assert np.linalg.norm(w) / query.plan.radius <= leverage.lengths[0] * (1 + 1e-9)
+            assert np.linalg.norm(w) / query.kind.plan.radius <= leverage.lengths[0] * (1 + 1e-9)
     assert largest > 0.3
 
 
@@ -484,7 +485,7 @@ def test_a_certificate_of_the_leverage_is_a_lower_bound():
     X, y = survey(20_000)
     domain = Product(SURVEY, intercept=True)
     query = opened(X, y, Logistic(), None, domain)
-    exact = query._leverage.value(query._found().hessian)
+    exact = query.kind.leverage.value(query._found().hessian)
     for seed in range(30):
         found = dpfast.certify(
             X, y, "logistic", privacy=dpfast.PureDP(2.0), domain=domain, certificate="leverage",

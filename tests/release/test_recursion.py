@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from dpfast.curator.release.recursion import RecursiveCertificate, linear_slope
 from dpfast.errors import InvalidInput
 from dpfast.privacy.release.sensitivity import (
     eigenvalue_step,
@@ -14,7 +15,6 @@ from dpfast.privacy.release.sensitivity import (
     scaled_count,
     tail_count,
 )
-from dpfast.release.recursion import RecursiveCertificate, linear_slope
 
 
 def test_the_slope_is_that_of_the_paper():

@@ -12,6 +12,8 @@ from scipy.optimize import brentq
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.release import smooth
+from dpfast.curator.release.kinds import SmoothKind
+from dpfast.curator.release.recursion import RecursiveCertificate
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
@@ -31,7 +33,6 @@ from dpfast.models import (
 from dpfast.privacy.release import smooth_minimiser as constants
 from dpfast.privacy.release.sensitivity import COUNT
 from dpfast.release import NotCertified, ParameterRelease
-from dpfast.release.recursion import RecursiveCertificate
 from tests.release.hostile import curator_of, exact_gradient, hostile
 from tests.release.neighbours import assert_told_apart_no_better, pair_at_the_extremes
 
@@ -402,11 +403,16 @@ def test_r27_what_cannot_qualify_is_refused_by_name():
     curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
     with pytest.raises(dpfast.InvalidInput, match="does not bound the rows"):
         smooth.smooth_plan(curator, 2.0)
-    curator, plan = keeper(X, y, LogCosh(), 1.0, 1.0)
-    with pytest.raises(TypeError, match="counts"):
-        CertifiedRelease(
-            curator, dpfast.Ball(1.0).bind(1), Terms("parameter", 1.0, 1e-6, 0.5, 1e-7), plan=plan
-        )
+    curator, _ = keeper(X, y, LogCosh(), 1.0, 1.0)
+    kind = SmoothKind(curator, dpfast.Ball(1.0).bind(1))
+    for what, certificates, match in (
+        ("functional", 1, "one functional"),
+        ("parameter", 2, "both"),
+    ):
+        terms = Terms(what, 1.0, 1e-6, 0.5, 1e-7, certificates=certificates)
+        with pytest.raises(dpfast.InvalidInput, match=match):
+            CertifiedRelease(curator, terms, kind)
+    assert not curator.ledger.entries
 
 
 # ---- end to end ----------------------------------------------------------------------------------

@@ -16,8 +16,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 import dpfast
 from dpfast.curator import Curator
+from dpfast.curator.release.kinds import GlobalKind
 from dpfast.curator.release.leverage import Leverage
 from dpfast.curator.release.projection import ProjectedRecords
+from dpfast.curator.release.recursion import RecursiveCertificate
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import (
     Size,
@@ -35,10 +37,10 @@ from dpfast.privacy.release.condition import largest_count
 from dpfast.privacy.release.scaled import law_scale
 from dpfast.privacy.release.sensitivity import (
     COUNT,
+    lower_bound_from_release,
     objective_perturbation_scale,
     scaled_count,
 )
-from dpfast.release.recursion import RecursiveCertificate
 
 DELTA = 1e-6
 LOSS = LogCosh(2.0)
@@ -99,9 +101,10 @@ def solve(
     terms = Terms("functional", epsilon, DELTA, epsilon / 4.0, failure, noise)
     ledger, source = dpfast.Ledger(terms.budget), dpfast.SeededNoise(0)
     records = ProjectedRecords(as_records(X, y), bound)
-    query = CertifiedRelease(Curator(records, objective, ledger, source), bound, terms)
+    curator = Curator(records, objective, ledger, source)
+    query = CertifiedRelease(curator, terms, GlobalKind(curator, bound))
     found = query._found()
-    leverage = Leverage(query.plan, bound)
+    leverage = Leverage(query.kind.plan, bound)
     return Exact(
         query, leverage, found.theta, found.hessian, found.eigenvalue, found.largest,
         leverage.value(found.hessian),
@@ -112,12 +115,12 @@ def steps(exact: Exact, certificate: str) -> float:
     """What a certificate measures, in units of what one record can do to it."""
     if certificate == "leverage":
         return exact.inverse / exact.leverage.plan.step
-    return exact.smallest / exact.query.plan.step
+    return exact.smallest / exact.query.kind.plan.step
 
 
 def share(exact: Exact, seed: int, certificate: str) -> float:
     """One released lower bound relative to what it bounds; 0 if nothing was certified."""
-    kept = exact.leverage.plan if certificate == "leverage" else exact.query.plan
+    kept = exact.leverage.plan if certificate == "leverage" else exact.query.kind.plan
     bound = lower_bound(exact, seed, certificate)
     return bound / (steps(exact, certificate) * kept.step) if bound > kept.floor else 0.0
 
@@ -126,22 +129,24 @@ def lower_bound(
     exact: Exact, seed: int, certificate: str = "global", terms: Terms | None = None
 ) -> float:
     """One released lower bound, through the library's own certificate."""
-    plan, terms, source = exact.query.plan, terms or exact.query.terms, dpfast.SeededNoise(seed)
+    kind, terms, source = exact.query.kind, terms or exact.query.terms, dpfast.SeededNoise(seed)
+    plan = kind.plan
     rate = laplace_rate(COUNT, terms.count_epsilon)
     if certificate == "leverage":
         kept = exact.leverage.plan
         count = scaled_count(exact.inverse, kept.step, kept.eta, largest=kept.ceiling)
-        return terms.lower_bound(release_integer(count, rate, source), kept)
+        noisy = release_integer(count, rate, source)
+        return lower_bound_from_release(noisy, terms.tail(), kept.step, kept.eta, lreg=kept.floor)
     if certificate == "global":
         count = scaled_count(exact.smallest, plan.step, plan.eta, largest=plan.largest)
-        return terms.lower_bound(release_integer(count, rate, source), plan)
+        return kind.lower_bound(release_integer(count, rate, source), terms.tail())
     recursion = recursive(exact)
     noisy = release_integer(recursion.count(exact.smallest), rate, source)
     return max(plan.floor, recursion.lower_bound(noisy, terms.tail()))
 
 
 def recursive(exact: Exact) -> RecursiveCertificate:
-    plan, objective = exact.query.plan, exact.query._curator.objective
+    plan, objective = exact.query.kind.plan, exact.query._curator.objective
     curvature = release_constants(objective.loss, objective.scale).curvature
     return RecursiveCertificate.linear_model(
         plan.c, plan.slope, curvature, plan.radius, plan.n, eta=plan.eta
@@ -150,17 +155,17 @@ def recursive(exact: Exact) -> RecursiveCertificate:
 
 def delta_sensitivity(exact: Exact, w: np.ndarray) -> float:
     """``Delta(P, w)``: how far one record can move the functional, to first order."""
-    plan = exact.query.plan
+    plan = exact.query.kind.plan
     p = cho_solve(cho_factor(exact.hessian), w)
-    return 2.0 * plan.slope / plan.n * exact.query._domain.support(p)
+    return 2.0 * plan.slope / plan.n * exact.query.kind.domain.support(p)
 
 
 def functional_noise(exact: Exact, w: np.ndarray, l0: float, law: str) -> float:
     """Standard deviation of the noise of the release (inf: not certified)."""
     query = exact.query
     terms = query.terms._replace(noise=law)
-    size = Size(float(np.linalg.norm(w)), query._domain.support(w))
-    choices = functional_terms(query.plan, terms, l0, [size])
+    size = Size(float(np.linalg.norm(w)), query.kind.domain.support(w))
+    choices = functional_terms(query.kind.plan, terms, l0, [size])
     if choices is None:
         return math.inf
     return query._scale(query._found(), w, choices[0]) * law_scale(law)
@@ -169,7 +174,7 @@ def functional_noise(exact: Exact, w: np.ndarray, l0: float, law: str) -> float:
 def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[float, float]:
     """As :func:`functional_noise` with a leverage certificate, and the announced bound."""
     query = exact.query
-    leverage = Leverage(query.plan, query._domain, w[None])
+    leverage = Leverage(query.kind.plan, query.kind.domain, w[None])
     terms = query.terms._replace(noise=law)
     # the same draw as that of lower_bound with this seed
     opened = exact._replace(leverage=leverage, inverse=leverage.value(exact.hessian))
@@ -193,16 +198,16 @@ def proportional_noise(exact: Exact, w: np.ndarray, seed: int) -> float:
     query = exact.query
     terms = query.terms._replace(noise="gaussian", certificates=2)
     l0 = lower_bound(exact, seed, "recursive", terms)
-    counted = largest_scale(query.plan, l0)
+    counted = largest_scale(query.kind.plan, l0)
     if counted is None:
         return math.inf
     rate = laplace_rate(COUNT, terms.count_epsilon)
     count = release_integer(
         largest_count(exact.largest, counted), rate, dpfast.SeededNoise(seed + 1)
     )
-    domain, largest = query._domain, terms.upper_bound(count, counted)
+    domain, largest = query.kind.domain, terms.upper_bound(count, counted)
     sizes = [Size(float(np.linalg.norm(w)), domain.support(w))]
-    choices = proportional_terms(query.plan, terms, l0, largest, domain.inner_radius, sizes)
+    choices = proportional_terms(query.kind.plan, terms, l0, largest, domain.inner_radius, sizes)
     return math.inf if choices is None else query._scale(query._found(), w, choices[0])
 
 
@@ -213,14 +218,14 @@ def ideal_noise(exact: Exact, w: np.ndarray) -> float:
 
 def ridge_of(exact: Exact) -> float:
     """Ridge of the methods that need one: four times the least for objective perturbation."""
-    plan, objective = exact.query.plan, exact.query._curator.objective
+    plan, objective = exact.query.kind.plan, exact.query._curator.objective
     curvature = release_constants(objective.loss, objective.scale).curvature
     return 4.0 * curvature * plan.radius**2 / (plan.n * exact.query.terms.epsilon)
 
 
 def output_noise(exact: Exact, w: np.ndarray, ridge: float) -> float:
     """Naive output perturbation: ``2 B1 r/(n ridge)`` whatever the data, and the ridge's bias."""
-    plan = exact.query.plan
+    plan = exact.query.kind.plan
     noise = 2.0 * plan.slope * plan.radius / (plan.n * ridge)
     noise *= float(np.linalg.norm(w)) / gdp_mu(exact.query.terms.epsilon, DELTA)
     return math.hypot(noise, ridge_bias(exact, w, ridge))
@@ -228,7 +233,7 @@ def output_noise(exact: Exact, w: np.ndarray, ridge: float) -> float:
 
 def perturbation_noise(exact: Exact, w: np.ndarray, ridge: float) -> float:
     """Objective perturbation: what its tilt does to the functional, and the ridge's bias."""
-    plan, objective = exact.query.plan, exact.query._curator.objective
+    plan, objective = exact.query.kind.plan, exact.query._curator.objective
     curvature = release_constants(objective.loss, objective.scale).curvature
     scale = objective_perturbation_scale(
         exact.query.terms.epsilon, DELTA, curvature * plan.radius**2, plan.slope, plan.radius,
@@ -246,7 +251,7 @@ def ridge_bias(exact: Exact, w: np.ndarray, ridge: float) -> float:
 
 def parameter_noise(exact: Exact, l0: float) -> float:
     """Scale of the parameter release (inf: not certified)."""
-    choice = parameter_terms(exact.query.plan, exact.query.terms, l0)
+    choice = parameter_terms(exact.query.kind.plan, exact.query.terms, l0)
     return math.inf if choice is None else choice.noise_scale
 
 

@@ -13,7 +13,7 @@ import math
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,34 +21,23 @@ from scipy.linalg import cho_factor, cho_solve
 
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import OBSERVER, Release
-from dpfast.curator.release.certified import Minimiser, certified_minimiser, certified_plan
-from dpfast.curator.release.leverage import Leverage
+from dpfast.curator.release.certified import Minimiser
+from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, paid_minimiser
-from dpfast.curator.release.smooth import smooth_minimiser
-from dpfast.curator.release.terms import FunctionalTerms, Measure, ParameterTerms, Terms
+from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.models import Domain
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
 from dpfast.privacy.paid import PaidAnswers
-from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.condition import LogScale, largest_count
 from dpfast.privacy.release.scaled import release_scaled
-from dpfast.privacy.release.sensitivity import COUNT, scaled_count
-from dpfast.privacy.release.smooth_minimiser import SmoothPlan
+from dpfast.privacy.release.sensitivity import COUNT
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
 Array = NDArray[np.float64]
 
-__all__ = ["CertifiedRelease", "CountAnswer", "Counts"]
-
-
-class Counts(Protocol):
-    """Counts of a certificate, of sensitivity ``COUNT``."""
-
-    def count(self, lam: float) -> int:
-        """Integer of an eigenvalue that is exact up to the plan's eta."""
+__all__ = ["CertifiedRelease", "CountAnswer"]
 
 
 class CountAnswer(NamedTuple):
@@ -65,15 +54,9 @@ class CertifiedRelease(PaidAnswers):
     ----------
     curator : Curator
         With ``Bounded`` covariates and records that are projected onto the domain.
-    domain : Domain
     terms : Terms
-    counts : Counts, optional
-        Another certificate than that of claim R5, with integers of the same sensitivity (R13).
-    leverage : Leverage, optional
-        Certify the inverse of the largest leverage in place of the smallest eigenvalue (R31).
-    plan : MinimiserPlan or SmoothPlan, optional
-        How the minimiser is found; that of a self-concordant loss by default.  With a SmoothPlan
-        ``counts`` must be its recursion (claim R26), and a functional cannot be asked for.
+    kind : Kind
+        What is certified, planned for this curator.
 
     Privacy
     -------
@@ -83,28 +66,16 @@ class CertifiedRelease(PaidAnswers):
     depends on the records and is not protected.
     """
 
-    def __init__(
-        self,
-        curator: Curator,
-        domain: Domain,
-        terms: Terms,
-        counts: Counts | None = None,
-        leverage: Leverage | None = None,
-        plan: MinimiserPlan | SmoothPlan | None = None,
-    ) -> None:
-        self.plan = plan or certified_plan(curator, domain.radius)
-        if isinstance(self.plan, SmoothPlan) and (counts is None or terms.what == "functional"):
-            raise TypeError("a smooth plan needs its own counts, and has no functionals")
-        self.measure: Measure = self.plan if leverage is None else leverage.plan
+    def __init__(self, curator: Curator, terms: Terms, kind: Kind) -> None:
+        second = ["largest eigenvalue"] * (terms.certificates - 1)
+        kind.refuse(terms.what, *second)
         self.rate = laplace_rate(COUNT, terms.count_epsilon)
         self.terms = terms
-        self._counts = counts
-        self._leverage = leverage
+        self.kind = kind
+        self.measure = kind.measure
         self._curator = curator
-        self._domain = domain
         self._minimiser: Minimiser | None = None
         self._searching = threading.Lock()
-        second = ["largest eigenvalue"] * (terms.certificates - 1)
         fallback = ["fallback"] if terms.reserve else []
         curator.ledger.charge(terms.budget, terms.label)
         super().__init__(
@@ -116,19 +87,8 @@ class CertifiedRelease(PaidAnswers):
     def certificate(self) -> CountAnswer:
         """Release the count of steps with discrete Laplace noise (claims R5 and R31)."""
         self._take("certificate")
-        plan = self.plan
-        found = self._found()
-        claim = "R5"
-        if self._leverage is not None:
-            claim, kept = "R31", self._leverage.plan
-            value = self._leverage.value(found.hessian)
-            count = scaled_count(value, kept.step, kept.eta, largest=kept.ceiling)
-        elif self._counts is not None:
-            count = self._counts.count(found.eigenvalue)
-        else:
-            assert isinstance(plan, MinimiserPlan)
-            count = scaled_count(found.eigenvalue, plan.step, plan.eta, largest=plan.largest)
-        return self._count("certificate", claim, (), count)
+        count = self.kind.count(self._found())
+        return self._count("certificate", self.kind.claim, (), count)
 
     def largest(self, scale: LogScale) -> CountAnswer:
         """Release the count of the largest eigenvalue with discrete Laplace noise (claim R28).
@@ -164,10 +124,9 @@ class CertifiedRelease(PaidAnswers):
         ----------
         directions : ndarray of shape (k, p)
         choices : tuple of FunctionalTerms
-            From :func:`~.terms.functional_terms` with the released lower bound, or
-            from :func:`~.terms.proportional_terms` with both bounds (claim R29).
+            From the kind's ``functionals`` with what was released.
         """
-        if self._leverage is not None and not np.array_equal(directions, self._leverage.directions):
+        if not self.kind.covers(directions):
             raise InvalidInput(
                 "a leverage certificate bounds the noise of the directions it was opened with only."
             )
@@ -202,18 +161,17 @@ class CertifiedRelease(PaidAnswers):
         """Release the minimiser with normal noise of a public scale (claim R4)."""
         self._take("parameter", after="certificate", forgo="fallback")
         shift, scale = choice.shift, choice.noise_scale
-        receipt = Receipt("parameter", self.plan.claim, shift / scale, shift, scale)
+        receipt = Receipt("parameter", self.kind.plan.claim, shift / scale, shift, scale)
         question = ("parameter", receipt.mu, choice)
         return self._curator._release(question, receipt, self._found().theta).value
 
     def _scale(self, found: Minimiser, direction: Array, choice: FunctionalTerms) -> float:
         """Secret scale of one functional's noise (claims R6 and R33)."""
-        plan = self.plan
-        assert isinstance(plan, MinimiserPlan)
+        plan = self.kind.plan
         factor = cho_factor(found.hessian, check_finite=False)
         p = cho_solve(factor, direction, check_finite=False)
         unit = 2.0 * plan.slope / plan.n
-        delta = unit * self._domain.support(p)
+        delta = unit * self.kind.domain.support(p)
         # never negative: the computed Hessian is positive definite by claim R20
         length = math.sqrt(max(float(direction @ p), 0.0))
         psi = unit * self.measure.radius / math.sqrt(choice.l0) * length
@@ -241,10 +199,7 @@ class CertifiedRelease(PaidAnswers):
     def _found(self) -> Minimiser:
         with self._searching:  # two threads would search twice
             if self._minimiser is None:
-                if isinstance(self.plan, SmoothPlan):
-                    self._minimiser = smooth_minimiser(self._curator, self.plan)
-                else:
-                    self._minimiser = certified_minimiser(self._curator, self.plan)
+                self._minimiser = self.kind.minimiser(self._curator)
             return self._minimiser
 
     def _observe(

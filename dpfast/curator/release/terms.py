@@ -32,7 +32,6 @@ from dpfast.privacy.release.sensitivity import (
     evaluation_error,
     functional_factors,
     hessian_ratio,
-    lower_bound_from_release,
     public_scale,
     small_enough,
     tail_count,
@@ -138,13 +137,8 @@ class Terms(NamedTuple):
         """How far the noise of each integer is taken to reach (claims R5 and R28)."""
         return tail_count(self.count_epsilon, self.delta1 / self.certificates)
 
-    def lower_bound(self, count: int, plan: Measure) -> float:
-        """Lower bound of what is certified, wrong with probability delta1 at most."""
-        floor = plan.floor
-        return lower_bound_from_release(count, self.tail(), plan.step, plan.eta, lreg=floor)
-
     def upper_bound(self, count: int, scale: LogScale) -> float:
-        """Upper bound of the largest eigenvalue, wrong with the same probability (claim R28)."""
+        """Upper bound of the largest eigenvalue, wrong as often as the lower bound (claim R28)."""
         return largest_bound(count, self.tail(), scale)
 
 
