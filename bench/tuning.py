@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from bench.figures.paper4.problems import PRINTED, GaussianProcessRegression
+from bench.figures.paper4.problems import PRINTED, GaussianProcessRegression, settled
 from dpfast.bayesopt import RBF, Smoothed
 from dpfast.cli import ProgressBar
 
@@ -59,8 +59,8 @@ def one(replication: int, quick: bool) -> list[tuple[float, int]]:
         problem = GaussianProcessRegression(rng, **small)
         start = rng.uniform(-2.0, 2.0, size=problem.d)
         result = dpfast.tune(
-            problem.losses, problem.bounds, privacy=1.0, n_records=problem.n, start=start,
-            noise=dpfast.SeededNoise(replication), **options,
+            problem.losses, problem.bounds, privacy=1.0, n_records=problem.n,
+            noise=dpfast.SeededNoise(replication), **settled(options | {"start": start}),
         )  # fmt: skip
         found.append((problem.value(result.theta), result.n_evaluations))
     return found

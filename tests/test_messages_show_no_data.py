@@ -126,6 +126,7 @@ CALLS = {
     "release_parameter": {**RELEASE, "privacy": dpfast.ApproxDP(1.0, 1e-6)},
     "tune": {**SEARCH, "steps": 3}, "bayesopt.tune": {**SEARCH, "steps": 3},
     "bayesopt.Tuner": {k: v for k, v in SEARCH.items() if k != "losses"},
+    "bayesopt.SearchSettings": {},
     "bayesopt.AdaGrad": {}, "bayesopt.Plain": {"step_size": 0.1}, "bayesopt.Smoothed": {},
     "bayesopt.GradientInformation": {"covariance": bayesopt.RBF(), "noise_variance": 0.1,
                                      "bounds": [[0.0, 1.0]]},

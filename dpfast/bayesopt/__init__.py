@@ -15,6 +15,7 @@ signal, smoothed updates, budgets that grow towards the end, and averages of the
 """
 
 from dpfast.bayesopt.result import Tuning
+from dpfast.bayesopt.settings import SearchSettings
 from dpfast.bayesopt.sklearn_losses import sklearn_losses
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, Matern52, Matern72, Polynomial2
 from dpfast.bayesopt.surrogate.fitting import fit_covariance
@@ -33,6 +34,7 @@ __all__ = [
     "Plain",
     "Polynomial2",
     "RBF",
+    "SearchSettings",
     "Smoothed",
     "TrainingCost",
     "Tuner",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from dpfast.front.request import checked_steps
 from dpfast.optimize.nonconvex.descent import checked_count
 from dpfast.optimize.schedules import Geometric, Schedule, resolve_schedule
 
-__all__ = ["Settings", "resolve_settings"]
+__all__ = ["SearchSettings", "Settings", "resolve_settings"]
 
 Array = NDArray[np.float64]
 
@@ -29,6 +30,63 @@ DEFAULT_STEP = 0.1
 
 #: Evaluation noise variance of the default, relative to the prior variance.
 DEFAULT_NOISE = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """How a search for parameters goes about it, for `tune` and `Tuner`; all public.
+
+    Parameters
+    ----------
+    covariance : Covariance, optional
+        Prior of the losses as functions of the parameters, in the coordinates of the search;
+        default an RBF with a length-scale of a quarter of each side.  Public: chosen, or fitted
+        with :func:`dpfast.bayesopt.fit_covariance` on public data.
+    noise_variance : float, optional
+        Variance of the evaluation noise (of training, say); public.  Default a small share of the
+        prior variance.
+    mean : {"constant", "zero"}
+        Whether records' losses have an unknown mean or, as in the paper, mean zero.
+    batch : int, optional
+        Points asked for at each step; default a third of d + 2, or up to four if that is more.
+        Points of earlier steps keep informing the gradient, so fewer than d + 1 suffice.
+    threshold : float, optional
+        Instead: ask for the fewest points that bring the variance of the surrogate's gradient down
+        to this part of the prior's (line 4 of Algorithm 1 of the paper, corrected).
+    max_batch : int, optional
+        Most points of one step with a threshold, reached or not; default ``d + 1``.
+    update : Update, optional
+        Default :class:`dpfast.bayesopt.Smoothed`.
+    schedule : {"geometric", "uniform"} or Schedule, optional
+        How the budget is divided among the steps; default one that grows towards the end.
+    average : float in [0, 1)
+        Share of the iterates, from the end, that the recommendation averages.
+    start : array-like of shape (d,), optional
+        Public start; default the middle of the box.
+    units : {"box", "theta"}
+        Coordinates of the search: sides of the box of length one, or the caller's own.
+
+    Privacy
+    -------
+    Nothing is spent.  No setting may depend on the validation records but through released answers.
+
+    Examples
+    --------
+    >>> SearchSettings(mean="zero", batch=3).batch
+    3
+    """
+
+    covariance: Covariance | None = None
+    noise_variance: float | None = None
+    mean: str = "constant"
+    batch: int | None = None
+    threshold: float | None = None
+    max_batch: int | None = None
+    update: str | Update | None = None
+    schedule: str | Schedule | None = None
+    average: float = 0.3
+    start: ArrayLike | None = None
+    units: str = "box"
 
 
 class Settings(NamedTuple):
@@ -66,27 +124,21 @@ class Settings(NamedTuple):
 
 
 def resolve_settings(
-    bounds: ArrayLike,
-    *,
-    units: str,
-    start: ArrayLike | None,
-    covariance: Covariance | None,
-    noise_variance: float | None,
-    mean: str,
-    clip: float,
-    steps: int,
-    batch: int | None,
-    threshold: float | None,
-    max_batch: int | None,
-    update: str | Update | None,
-    schedule: str | Schedule | None,
-    average: float,
+    bounds: ArrayLike, clip: float, steps: int, search: SearchSettings | None
 ) -> Settings:
     """Check the arguments of :func:`dpfast.tune` and fill in the defaults."""
-    box = Box(bounds, units)
+    if search is None:
+        search = SearchSettings()
+    if not isinstance(search, SearchSettings):
+        raise InvalidInput(
+            f"search must be a dpfast.bayesopt.SearchSettings; received {described(search)}."
+        )
+    covariance, noise_variance, mean = search.covariance, search.noise_variance, search.mean
+    batch, threshold, average = search.batch, search.threshold, search.average
+    box = Box(bounds, search.units)
     d = box.dimension
     if covariance is None:
-        if units != "box":
+        if search.units != "box":
             raise InvalidInput(
                 'without a covariance the units must be "box": a default length-scale is a part '
                 "of each side. Pass covariance=dpfast.bayesopt.RBF(length_scales)."
@@ -118,7 +170,7 @@ def resolve_settings(
         raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
     return Settings(
         box,
-        _start(start, box),
+        _start(search.start, box),
         covariance,
         float(noise_variance),
         mean,
@@ -126,9 +178,9 @@ def resolve_settings(
         checked_steps(steps),
         batch,
         threshold,
-        d + 1 if max_batch is None else checked_count(max_batch, "max_batch"),
-        resolve_update(update, Smoothed(DEFAULT_STEP * _narrowest(box))),
-        resolve_schedule(schedule, Geometric(ratio=1.1, uniform_share=0.3)),
+        d + 1 if search.max_batch is None else checked_count(search.max_batch, "max_batch"),
+        resolve_update(search.update, Smoothed(DEFAULT_STEP * _narrowest(box))),
+        resolve_schedule(search.schedule, Geometric(ratio=1.1, uniform_share=0.3)),
         float(average),
     )
 

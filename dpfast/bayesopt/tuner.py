@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import flag
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
-from dpfast.bayesopt.settings import resolve_settings
+from dpfast.bayesopt.settings import SearchSettings, resolve_settings
 from dpfast.bayesopt.state import (
     ledger_path,
     load_state,
@@ -21,14 +21,11 @@ from dpfast.bayesopt.state import (
     stage_state,
     values_path,
 )
-from dpfast.bayesopt.surrogate.covariance import Covariance
 from dpfast.bayesopt.training import TrainingCost
-from dpfast.bayesopt.updates import Update
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import BudgetExceeded, InvalidInput, described
 from dpfast.front.request import charge_shared, refuse_unpayable
 from dpfast.inference.guarantees import TOLD, Guarantee
-from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise, is_genuine
@@ -65,33 +62,8 @@ class Tuner:
         of the box (``units="box"``) or per unit of theta.  Longer gradients are shortened.
     steps : int
         Number of steps the budget is divided among.
-    covariance : Covariance, optional
-        Prior of the losses as functions of the parameters, in the coordinates of the search;
-        default an RBF with a length-scale of a quarter of each side.  Public: chosen, or fitted
-        with :func:`dpfast.bayesopt.fit_covariance` on public data.
-    noise_variance : float, optional
-        Variance of the evaluation noise (of training, say); public.  Default a small share of the
-        prior variance.
-    mean : {"constant", "zero"}
-        Whether records' losses have an unknown mean or, as in the paper, mean zero.
-    batch : int, optional
-        Points asked for at each step; default a third of d + 2, or up to four if that is more.
-        Points of earlier steps keep informing the gradient, so fewer than d + 1 suffice.
-    threshold : float, optional
-        Instead: ask for the fewest points that bring the variance of the surrogate's gradient down
-        to this part of the prior's (line 4 of Algorithm 1 of the paper, corrected).
-    max_batch : int, optional
-        Most points of one step with a threshold, reached or not; default ``d + 1``.
-    update : Update, optional
-        Default :class:`dpfast.bayesopt.Smoothed`.
-    schedule : {"geometric", "uniform"} or Schedule, optional
-        How the budget is divided among the steps; default one that grows towards the end.
-    average : float in [0, 1)
-        Share of the iterates, from the end, that the recommendation averages.
-    start : array-like of shape (d,), optional
-        Public start; default the middle of the box.
-    units : {"box", "theta"}
-        Coordinates of the search: sides of the box of length one, or the caller's own.
+    search : SearchSettings, optional
+        How the search goes about it.
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
@@ -119,39 +91,14 @@ class Tuner:
         n_records: int,
         clip: float = 1.0,
         steps: int = 25,
-        covariance: Covariance | None = None,
-        noise_variance: float | None = None,
-        mean: str = "constant",
-        batch: int | None = None,
-        threshold: float | None = None,
-        max_batch: int | None = None,
-        update: str | Update | None = None,
-        schedule: str | Schedule | None = None,
-        average: float = 0.3,
-        start: ArrayLike | None = None,
-        units: str = "box",
+        search: SearchSettings | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
         training: TrainingCost | None = None,
         path: str | os.PathLike[str] | None = None,
         keep_values: bool = False,
     ) -> None:
-        self._settings = resolve_settings(
-            bounds,
-            units=units,
-            start=start,
-            covariance=covariance,
-            noise_variance=noise_variance,
-            mean=mean,
-            clip=clip,
-            steps=steps,
-            batch=batch,
-            threshold=threshold,
-            max_batch=max_batch,
-            update=update,
-            schedule=schedule,
-            average=average,
-        )
+        self._settings = resolve_settings(bounds, clip, steps, search)
         self._noise = noise = checked_noise(noise)
         self._genuine = is_genuine(noise)
         if training is not None and not isinstance(training, TrainingCost):

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.bayesopt.result import Tuning
-from dpfast.bayesopt.surrogate.covariance import Covariance
+from dpfast.bayesopt.settings import SearchSettings
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
-from dpfast.bayesopt.updates import Update
 from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidInput
 from dpfast.front.progress import watched
 from dpfast.front.request import checked_steps
-from dpfast.optimize.schedules import Schedule
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -36,17 +34,7 @@ def tune(
     n_records: int,
     clip: float = 1.0,
     steps: int = 25,
-    covariance: Covariance | None = None,
-    noise_variance: float | None = None,
-    mean: str = "constant",
-    batch: int | None = None,
-    threshold: float | None = None,
-    max_batch: int | None = None,
-    update: str | Update | None = None,
-    schedule: str | Schedule | None = None,
-    average: float = 0.3,
-    start: ArrayLike | None = None,
-    units: str = "box",
+    search: SearchSettings | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
     training: TrainingCost | None = None,
@@ -69,9 +57,8 @@ def tune(
         only: no standardisation by the validation set, no ranks, no early stopping on it.
     bounds : array-like of shape (d, 2)
         Public lower and upper bound of each parameter.
-    privacy, n_records, clip, steps, covariance, noise_variance, mean, batch, threshold, max_batch
-        See :class:`dpfast.bayesopt.Tuner`, as for all that follow.
-    update, schedule, average, start, units, ledger, noise, training, path, keep_values
+    privacy, n_records, clip, steps, search, ledger, noise, training, path, keep_values
+        See :class:`dpfast.bayesopt.Tuner`.
     progress : callable, optional
         Called with (steps paid for, steps); see :func:`dpfast.fit`.
 
@@ -117,17 +104,7 @@ def tune(
         n_records=n_records,
         clip=clip,
         steps=steps,
-        covariance=covariance,
-        noise_variance=noise_variance,
-        mean=mean,
-        threshold=threshold,
-        batch=batch,
-        max_batch=max_batch,
-        update=update,
-        schedule=schedule,
-        average=average,
-        start=start,
-        units=units,
+        search=search,
         ledger=ledger,
         noise=noise,
         training=training,

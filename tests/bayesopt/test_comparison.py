@@ -7,6 +7,7 @@ import pytest
 
 import dpfast
 from dpfast.baselines import global_search, noisy_descent, nonprivate_gibo
+from dpfast.bayesopt import SearchSettings
 from dpfast.errors import InvalidInput
 
 N = 300
@@ -49,7 +50,9 @@ def test_noisy_descent_finds_the_minimum():
 
 
 def test_local_search_without_privacy_says_so():
-    found = nonprivate_gibo(losses, BOX, n_records=N, steps=30, start=[-1.5, 1.5])
+    found = nonprivate_gibo(
+        losses, BOX, n_records=N, steps=30, search=SearchSettings(start=[-1.5, 1.5])
+    )
     assert np.linalg.norm(found.theta - X.mean(axis=0)) < 0.15
     assert found.privacy.guarantee == "none (not private)"
     assert found.privacy.mu == np.inf

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.bayesopt import TrainingCost, Tuner
+from dpfast.bayesopt import SearchSettings, TrainingCost, Tuner
 from dpfast.bayesopt.state import ledger_path, values_path
 from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput
+from tests.twins.searches import settled
 
 ROOT = Path(__file__).resolve().parents[2]
 N, STEPS = 40, 4
@@ -38,7 +39,7 @@ def tuner(path=None, **options):
         "path": path,
         "noise": dpfast.SeededNoise(3),
     }
-    return Tuner(**(chosen | options))
+    return Tuner(**settled(chosen | options))
 
 
 def finish(search):
@@ -353,8 +354,8 @@ def test_training_is_refused_when_its_budget_is_exhausted():
 
     with pytest.raises(BudgetExceeded):
         dpfast.tune(
-            counted, [(-2.0, 2.0)] * 2, privacy=1.0, n_records=N, steps=4, batch=2,
-            training=TrainingCost(ledger, 0.05),
+            counted, [(-2.0, 2.0)] * 2, privacy=1.0, n_records=N, steps=4,
+            search=SearchSettings(batch=2), training=TrainingCost(ledger, 0.05),
         )  # fmt: skip
     assert len(called) == 4  # (0.1 / 0.05)^2 runs, and none beyond
 

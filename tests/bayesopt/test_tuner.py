@@ -14,6 +14,7 @@ from dpfast.bayesopt import (
     Matern52,
     Plain,
     Polynomial2,
+    SearchSettings,
     Smoothed,
     Tuner,
     fit_covariance,
@@ -23,6 +24,7 @@ from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.surrogate.weights import gradient_weights, signal_projection
 from dpfast.bayesopt.updates import History
 from dpfast.errors import BudgetExceeded, InvalidInput
+from tests.twins.searches import settled
 
 N, D = 400, 4
 CENTRE = np.array([0.6, -0.4, 0.2, 0.0])
@@ -36,7 +38,7 @@ def losses(theta):
 
 def search(**options):
     chosen = {"privacy": 2.0, "n_records": N, "clip": 15.0, "noise": dpfast.SeededNoise(0)}
-    return dpfast.tune(options.pop("losses", losses), BOX, **(chosen | options))
+    return dpfast.tune(options.pop("losses", losses), BOX, **settled(chosen | options))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_iterates_and_points_stay_in_the_box():
     bounds = [(0.0, 1e-3), (5.0, 500.0)]
     found = dpfast.tune(
         lambda theta: np.full(30, theta[0] * 1e3 - theta[1]), bounds, privacy=5.0, n_records=30,
-        clip=100.0, update=Plain(10.0),
+        clip=100.0, search=SearchSettings(update=Plain(10.0)),
     )  # fmt: skip
     for places in (found.points, found.iterates, found.theta[None]):
         assert (places >= [0.0, 5.0]).all()
@@ -194,7 +196,7 @@ def test_settings_are_checked_before_anything_is_spent(options):
     shared = dpfast.Ledger(5.0)
     chosen = {"privacy": 1.0, "n_records": N, "ledger": shared} | options
     with pytest.raises(InvalidInput):
-        Tuner(BOX, **chosen)
+        Tuner(BOX, **settled(chosen))
     assert shared.entries == ()
 
 
@@ -259,7 +261,8 @@ def test_scikit_learn_estimators():
     start = told([np.log(1e-3), 0.5]).mean()
     found = dpfast.tune(
         told, told.bounds, privacy=5.0, n_records=told.n_records, clip=2.0, steps=8,
-        start=[np.log(1e-3), 0.5], noise=dpfast.SeededNoise(0), update=Smoothed(0.2),
+        search=SearchSettings(start=[np.log(1e-3), 0.5], update=Smoothed(0.2)),
+        noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     assert told(found.theta).mean() < 0.5 * start
 

@@ -13,6 +13,7 @@ from bench.figures.paper4.problems import (
     GaussianProcessRegression,
     mean_and_error,
     seeded,
+    settled,
 )
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast import baselines
@@ -82,11 +83,14 @@ def _searches(
         "start": start,
         "optimum": problem.truth,
         "DP-GIBO": dpfast.tune(
-            problem.losses, bounds, clip=4.0, steps=20, start=start, **common
+            problem.losses, bounds, clip=4.0, steps=20, **settled({"start": start}), **common
         ).theta,
         "DP-GIBO as printed": dpfast.tune(
-            problem.losses, bounds, clip=3.0, steps=25, threshold=min(1.0, 0.5 / d), start=start,
-            noise_variance=0.05**2, **common, **PRINTED,
+            problem.losses, bounds, clip=3.0, steps=25, **common,
+            **settled(
+                PRINTED
+                | {"threshold": min(1.0, 0.5 / d), "start": start, "noise_variance": 0.05**2}
+            ),
         ).theta,
         "random search": baselines.random_search(
             problem.losses, bounds, loss_range=RANGE, mean_trials=evaluations, **common

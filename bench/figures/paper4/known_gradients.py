@@ -11,7 +11,7 @@ import dpfast
 from bench.figures.paper4.problems import COLORS, band, mean_and_error, seeded
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast.baselines import noisy_descent
-from dpfast.bayesopt import RBF, Plain, Polynomial2
+from dpfast.bayesopt import RBF, Plain, Polynomial2, SearchSettings
 
 Array = NDArray[np.float64]
 
@@ -40,9 +40,12 @@ def figure_3(run: Run) -> Outcome:
 
         for mu in levels:
             result = dpfast.tune(
-                losses, box, privacy=mu, n_records=n, clip=1.0, steps=steps, batch=3,
-                covariance=Polynomial2(), noise_variance=1e-6, mean="zero", units="theta",
-                start=np.zeros(d), update=Plain(0.1), schedule="uniform", average=0.0,
+                losses, box, privacy=mu, n_records=n, clip=1.0, steps=steps,
+                search=SearchSettings(
+                    batch=3, covariance=Polynomial2(), noise_variance=1e-6, mean="zero",
+                    units="theta", start=np.zeros(d), update=Plain(0.1), schedule="uniform",
+                    average=0.0,
+                ),
                 noise=seeded(run.seed(replication, mu)),
             )  # fmt: skip
             paths[mu].append(result.iterates)
@@ -152,9 +155,11 @@ def figure_4(run: Run) -> Outcome:
         seed = run.seed(replication)
         step = 0.5
         local = dpfast.tune(
-            losses, box, privacy=1.0, n_records=n, clip=1.0, steps=steps, batch=2,
-            covariance=RBF(1.0), noise_variance=1e-4, mean="zero", units="theta",
-            start=np.zeros(d), update=Plain(step), schedule="uniform", average=0.0,
+            losses, box, privacy=1.0, n_records=n, clip=1.0, steps=steps,
+            search=SearchSettings(
+                batch=2, covariance=RBF(1.0), noise_variance=1e-4, mean="zero", units="theta",
+                start=np.zeros(d), update=Plain(step), schedule="uniform", average=0.0,
+            ),
             noise=seeded(seed),
         )  # fmt: skip
         descent = noisy_descent(

@@ -16,6 +16,7 @@ from bench.figures.paper4.problems import (
     band,
     mean_and_error,
     seeded,
+    settled,
     values_along,
 )
 from bench.figures.runner import Figure, Outcome, Run
@@ -47,8 +48,8 @@ def printed(problem: Any, start: Any, seed: int, **options: Any) -> Tuning:
     if "batch" not in options:
         chosen |= {"threshold": 0.5 / problem.d, "max_batch": problem.d + 1}
     return dpfast.tune(
-        problem.losses, problem.bounds, n_records=problem.n, start=start, noise=seeded(seed),
-        **(PRINTED | chosen | options),
+        problem.losses, problem.bounds, n_records=problem.n, noise=seeded(seed),
+        **settled(PRINTED | chosen | options | {"start": start}),
     )  # fmt: skip
 
 
@@ -135,8 +136,8 @@ def figure_2_privacy(run: Run) -> Outcome:
                 return printed(problem, start, seed, privacy=mu)
             own = PRINTED | {"threshold": 0.5 / problem.d, "max_batch": problem.d + 1}
             return nonprivate_gibo(
-                problem.losses, problem.bounds, n_records=problem.n, start=start, steps=25,
-                noise_variance=0.05**2, **own,
+                problem.losses, problem.bounds, n_records=problem.n, steps=25,
+                **settled(own | {"start": start, "noise_variance": 0.05**2}),
             )  # fmt: skip
 
         return one

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 import dpfast
-from dpfast.bayesopt import RBF, AdaGrad
+from dpfast.bayesopt import RBF, AdaGrad, SearchSettings
 
 Array = NDArray[np.float64]
 
@@ -26,6 +28,13 @@ PRINTED: dict[str, Any] = {
     "average": 0.0,
     "units": "theta",
 }
+
+
+def settled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a search in one mapping, as `dpfast.tune` takes them."""
+    names = [field.name for field in fields(SearchSettings) if field.name in options]
+    rest = {name: value for name, value in options.items() if name not in names}
+    return rest | {"search": SearchSettings(**{name: options[name] for name in names})}
 
 
 class GaussianProcessRegression:

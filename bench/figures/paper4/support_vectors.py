@@ -15,6 +15,7 @@ from bench.figures.paper4.problems import (
     ct_slices,
     house_sales,
     seeded,
+    settled,
     values_along,
 )
 from bench.figures.runner import Figure, Outcome, Run, data_folder
@@ -50,7 +51,7 @@ def compare(
         problem = make(folder, rng, run.quick)
         low, high = np.array(problem.bounds).T
         start = rng.uniform(low, high)
-        shared: dict[str, Any] = {"n_records": problem.n, "start": start, "steps": steps} | SETTINGS
+        shared = settled({"n_records": problem.n, "start": start, "steps": steps} | SETTINGS)
         results = {
             "DP-GIBO": dpfast.tune(
                 problem.losses, problem.bounds, privacy=1.0, clip=2.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -66,9 +67,11 @@ def _search(
 
 
 def _tune(options: dict[str, Any], data: Any) -> Any:
-    from dpfast.bayesopt import TrainingCost, tune
+    from dpfast.bayesopt import SearchSettings, TrainingCost, tune
 
-    own = {"steps": 3, "clip": 0.7} | options
+    own: dict[str, Any] = {"steps": 3, "clip": 0.7} | options
+    chosen = [field.name for field in fields(SearchSettings) if field.name in own]
+    own["search"] = SearchSettings(**{name: own.pop(name) for name in chosen})
     if "ledger" in own:  # state belongs inside the call
         own["ledger"] = Ledger(own["ledger"])
     if "training" in own:
