@@ -145,7 +145,7 @@ def _independent(
         budgets.append(StepBudget(*parts.tolist(), majorize=budget.majorize))
     curator = Curator(as_records(X, y, None), objective, Ledger(10.0), dpfast.SeededNoise(seed), 1)
     trajectory = optimiser.run(curator, np.zeros(objective.dimension), budgets)
-    covariance = sandwich_covariance(trajectory, n)
+    covariance = sandwich_covariance(optimiser, trajectory, n)
     return trajectory.theta, np.sqrt(np.diag(covariance.matrix))
 
 

@@ -5,7 +5,7 @@ Functions of a :class:`~dpfast.curator.Curator`, which offers them as methods.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.bounds import refuse_free_scale
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.records import HESSIAN, MAJORIZER, RecordKernel
+from dpfast.models import Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import (
@@ -42,6 +43,18 @@ __all__ = [
 ]
 
 
+class Counted(Protocol):
+    """The public side of a curator, from which receipts are made."""
+
+    @property
+    def objective(self) -> Objective: ...
+
+    @property
+    def n(self) -> int: ...
+
+    def depth(self, want: int) -> int: ...
+
+
 def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answer:
     """Release the mean loss at ``new`` minus that at ``old`` (claim C21)."""
     distance = float(np.linalg.norm(new - old))
@@ -53,7 +66,7 @@ def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answ
     return curator._release((receipt.query, mu, new, old), receipt, value)
 
 
-def difference_receipt(curator: Curator, distance: float, mu: float) -> Receipt:
+def difference_receipt(curator: Counted, distance: float, mu: float) -> Receipt:
     """How a loss difference over this distance would be released; touches nothing, costs nothing.
 
     Whether it is refused does not depend on the distance, of which the noise is a multiple.
@@ -96,7 +109,7 @@ def largest_curvature(curator: Curator, mu: float) -> Answer:
     return curator._release((receipt.query, mu), receipt, value)
 
 
-def curvature_receipt(curator: Curator, mu: float) -> Receipt:
+def curvature_receipt(curator: Counted, mu: float) -> Receipt:
     """How :func:`largest_curvature` would be released; touches nothing, costs nothing."""
     objective = curator.objective
     refuse_free_scale(objective, "the largest curvature")
@@ -110,7 +123,7 @@ def curvature_receipt(curator: Curator, mu: float) -> Receipt:
     return _eigenvalue_receipt(curator, "largest curvature", mu)
 
 
-def _eigenvalue_receipt(curator: Curator, name: str, mu: float) -> Receipt:
+def _eigenvalue_receipt(curator: Counted, name: str, mu: float) -> Receipt:
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
     refuse_free_scale(objective, "an extreme eigenvalue")
     depth = curator.depth(HESSIAN)
@@ -162,7 +175,7 @@ def damped_direction(
 
 
 def direction_receipt(
-    curator: Curator, length: float, damping: float, mu: float, want: int = HESSIAN
+    curator: Counted, length: float, damping: float, mu: float, want: int = HESSIAN
 ) -> Receipt:
     """How a direction for a gradient of this length would be released; costs nothing.
 

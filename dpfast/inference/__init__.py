@@ -2,6 +2,6 @@
 
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import gradient_descent_noise, newton_noise, sandwich_covariance
+from dpfast.inference.sandwich import sandwich_covariance
 
-__all__ = ["Fit", "Guarantee", "gradient_descent_noise", "newton_noise", "sandwich_covariance"]
+__all__ = ["Fit", "Guarantee", "sandwich_covariance"]

@@ -7,18 +7,24 @@ from dpfast.optimize.newton import Newton
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.proximal import InnerOptimiser, NoisyDescent, Proximal
 from dpfast.optimize.nonconvex.spider import Spider
+from dpfast.optimize.propagation import Curvature, PrivacyNoise
+from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule, Uniform, resolve_schedule
 from dpfast.optimize.trajectory import Trajectory
 
 __all__ = [
     "Adaptive",
+    "Answers",
+    "Curvature",
     "DoubleNoise",
     "Geometric",
     "GradientDescent",
     "InnerOptimiser",
     "JointNewton",
+    "Method",
     "Newton",
     "NoisyDescent",
+    "PrivacyNoise",
     "Proximal",
     "Schedule",
     "Spider",

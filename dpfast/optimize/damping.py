@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Curator
 from dpfast.curator.steps import difference_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
+from dpfast.optimize.protocol import Answers
 
 __all__ = [
     "AveragingTail",
@@ -32,7 +32,7 @@ class Situation(NamedTuple):
     standard deviation of ``gradient``; ``step`` counts from 0.
     """
 
-    curator: Curator
+    answers: Answers
     theta: NDArray[np.float64]
     gradient: NDArray[np.float64]
     direction: NDArray[np.float64]
@@ -48,6 +48,9 @@ class StepRule:
     #: Part of the total ``mu^2`` the rule spends on queries of its own.
     share: float = 0.0
 
+    #: What its queries need beside the optimiser's, as of :class:`~dpfast.optimize.Method`.
+    needs: frozenset[str] = frozenset()
+
     #: Whether a size depends on what was released; :meth:`planned` says it all if not.
     adaptive: bool = True
 
@@ -55,7 +58,7 @@ class StepRule:
         """A fresh copy for one run with ``mu`` to spend on this rule's own queries."""
         return self
 
-    def check(self, curator: Curator) -> None:
+    def check(self, answers: Answers) -> None:
         """Refuse, from public numbers, what this run's queries would be refused for; free."""
 
     def step_size(self, situation: Situation) -> float:
@@ -216,6 +219,8 @@ class Backtracking(StepRule):
     shrink : float in (0, 1)
     """
 
+    needs = frozenset({"loss difference"})
+
     def __init__(
         self,
         evaluations: int = 10,
@@ -252,9 +257,9 @@ class Backtracking(StepRule):
         run._left = self.evaluations
         return run
 
-    def check(self, curator: Curator) -> None:
+    def check(self, answers: Answers) -> None:
         # a margin for the rounding of distances, whose ratio to the noise decides
-        difference_receipt(curator, 1.0, self._mu * (1.0 + 2.0**-40))
+        difference_receipt(answers, 1.0, self._mu * (1.0 + 2.0**-40))
 
     def step_size(self, situation: Situation) -> float:
         if self._settled:
@@ -264,7 +269,7 @@ class Backtracking(StepRule):
         while self._left:
             self._left -= 1
             new = situation.theta - self._current * situation.direction
-            change = situation.curator.loss_difference(new, situation.theta, self._mu)
+            change = situation.answers.loss_difference(new, situation.theta, self._mu)
             if float(change.value[0]) <= -self._current * decrease:
                 self._settled = self._current == 1.0
                 return self._current

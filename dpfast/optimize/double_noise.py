@@ -10,15 +10,24 @@ step size is ahead wherever any method gets near the solution.  ``method="auto"`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Curator, JointAnswer, StepBudget
+from dpfast.curator import JointAnswer, StepBudget
 from dpfast.curator.steps import direction_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step
 from dpfast.models import Objective
+from dpfast.optimize.propagation import (
+    Curvature,
+    PrivacyNoise,
+    along,
+    double_noise_variance,
+    start_left,
+)
+from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory
 
@@ -27,7 +36,15 @@ __all__ = ["DoubleNoise"]
 Array = NDArray[np.float64]
 
 
-class DoubleNoise:
+class Directions(NamedTuple):
+    """A run: its public damping, and the noise scales of its gradients and directions."""
+
+    damping: float
+    gradient_scales: list[float]
+    direction_scales: list[float]
+
+
+class DoubleNoise(Method):
     """Settings of the double-noise Newton method; all public.
 
     Parameters
@@ -74,6 +91,11 @@ class DoubleNoise:
         self.max_step = max_step
 
     @property
+    def needs(self) -> frozenset[str]:
+        """A direction needs a Hessian, of a known scale."""
+        return frozenset({"curvature", "known scale"})
+
+    @property
     def steering_share(self) -> float:
         """Part of the total ``mu^2`` spent on directions."""
         return self.direction_share
@@ -93,22 +115,22 @@ class DoubleNoise:
         p = objective.dimension
         return objective.curvature_bound * max(2.0 / p, 10.0 * p**0.5 / (n * mu))
 
-    def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:
+    def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
         """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
-        damping, mu = self._direction(curator, n_steps, steering_mu)
+        damping, mu = self._direction(answers, n_steps, steering_mu)
         # a margin for the rounding of lengths, whose ratio to the noise decides
         mu *= 1.0 + 2.0**-40
-        direction_receipt(curator, 1.0, damping + curator.objective.ridge, mu)
+        direction_receipt(answers, 1.0, damping + answers.objective.ridge, mu)
 
-    def _direction(self, curator: Curator, n_steps: int, steering_mu: float) -> tuple[float, float]:
+    def _direction(self, answers: Answers, n_steps: int, steering_mu: float) -> tuple[float, float]:
         """Public damping and the budget of each direction."""
         total_mu = steering_mu / self.direction_share**0.5
-        damping = self.resolve_damping(curator.objective, curator.n, total_mu)
+        damping = self.resolve_damping(answers.objective, answers.n, total_mu)
         return damping, steering_mu / n_steps**0.5 * (1.0 - 2.0**-40)
 
     def run(
         self,
-        curator: Curator,
+        answers: Answers,
         start: Array,
         budgets: Sequence[StepBudget],
         progress: Callable[[int, int], None] | None = None,
@@ -120,18 +142,18 @@ class DoubleNoise:
         -------
         Post-processing of the curator's answers, which charge their own ledger.
         """
-        objective, n_steps = curator.objective, len(budgets)
-        damping, direction_mu = self._direction(curator, n_steps, steering_mu)
+        objective, n_steps = answers.objective, len(budgets)
+        damping, direction_mu = self._direction(answers, n_steps, steering_mu)
         max_step = self.max_step if self.max_step is not None else 1e3 * objective.scale
         theta = start
         iterates, scales, direction_scales = [theta], [], []
         answer: JointAnswer | None = None
         for k, budget in enumerate(budgets):
-            answer = curator.joint(theta, budget)
+            answer = answers.joint(theta, budget)
             gradient = answer.gradient.value + objective.ridge_gradient(theta)
             direction, scale = 0.0 * theta, 0.0
             if 0.0 < float(np.linalg.norm(gradient)) < np.inf:
-                released = curator.damped_direction(
+                released = answers.damped_direction(
                     theta,
                     gradient,
                     damping + objective.ridge,
@@ -146,18 +168,17 @@ class DoubleNoise:
             if progress is not None:
                 progress(k + 1, n_steps)
         assert answer is not None
-        return Trajectory(
-            method=self.name,
-            theta=theta,
-            iterates=iterates,
-            step_sizes=[1.0] * n_steps,
-            gradient_scales=scales,
-            weights=None,
-            final=answer,
-            curvature_change=0.0,
-            damping=damping,
-            direction_scales=direction_scales,
-        )
+        details = Directions(damping, scales, direction_scales)
+        return Trajectory(theta, iterates, answer, details=details)
+
+    def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
+        """The linear recursion of the steps along each eigenvector of the Hessian."""
+        damping, scales, direction_scales = trajectory.details
+        values, vectors = curvature.eigen()
+        variance = double_noise_variance(values, scales, direction_scales, damping)
+        remaining = (damping / (values + damping)) ** len(scales)
+        left = start_left(trajectory.iterates, trajectory.theta, remaining, vectors)
+        return PrivacyNoise(along(vectors, variance), left)
 
     def __repr__(self) -> str:
         parts = [f"direction_share={self.direction_share:g}"]

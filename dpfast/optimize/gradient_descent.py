@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_number
-from dpfast.curator import Curator, JointAnswer, StepBudget
+from dpfast.curator import JointAnswer, StepBudget
 from dpfast.curator.steps import curvature_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
+from dpfast.optimize.propagation import (
+    Curvature,
+    PrivacyNoise,
+    along,
+    gradient_descent_noise,
+    start_left,
+)
+from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory
 
@@ -21,7 +30,15 @@ __all__ = ["ESTIMATE_SHARE", "GradientDescent"]
 ESTIMATE_SHARE = 0.02
 
 
-class GradientDescent:
+class Descent(NamedTuple):
+    """A run: sizes and noise scales of its steps, and the weights of the iterates, if averaged."""
+
+    step_sizes: list[float]
+    gradient_scales: list[float]
+    weights: list[float] | None
+
+
+class GradientDescent(Method):
     """Settings of noisy gradient descent; all public.
 
     Parameters
@@ -56,6 +73,11 @@ class GradientDescent:
         self.average = average
 
     @property
+    def needs(self) -> frozenset[str]:
+        """An estimate of the curvature needs one, of a known scale."""
+        return frozenset({"curvature", "known scale"} if self.step_size == "estimated" else ())
+
+    @property
     def steering_share(self) -> float:
         """Part of the total ``mu^2`` spent on the estimate of the smoothness."""
         return ESTIMATE_SHARE if self.step_size == "estimated" else 0.0
@@ -63,6 +85,12 @@ class GradientDescent:
     def curvatures(self, n_steps: int) -> tuple[str, ...]:
         """What each step releases beside the gradient: nothing."""
         return ("none",) * n_steps
+
+    def settled(self, objective: Objective, n: int, mu: float) -> GradientDescent:
+        """These settings, unless the public penalty alone makes their steps diverge."""
+        if isinstance(self.step_size, (int, float)):
+            objective.check_step(self.step_size)
+        return self
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only."""
@@ -88,14 +116,14 @@ class GradientDescent:
             smoothness = objective.score_bound / objective.scale + objective.ridge
         return 1.0 / smoothness
 
-    def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:
+    def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
         """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
         if self.step_size == "estimated":
-            curvature_receipt(curator, steering_mu)
+            curvature_receipt(answers, steering_mu)
 
     def run(
         self,
-        curator: Curator,
+        answers: Answers,
         start: NDArray[np.float64],
         budgets: Sequence[StepBudget],
         progress: Callable[[int, int], None] | None = None,
@@ -107,10 +135,10 @@ class GradientDescent:
         -------
         Post-processing of the curator's answers, which charge their own ledger.
         """
-        objective = curator.objective
+        objective = answers.objective
         largest = None
         if self.step_size == "estimated":
-            estimate = curator.largest_curvature(steering_mu)
+            estimate = answers.largest_curvature(steering_mu)
             # Above the truth but for one fit in 40; never below the noise.
             largest = max(float(estimate.value[0]), 0.0) + 2.0 * estimate.noise_scale
         theta = objective.project(start)
@@ -120,7 +148,7 @@ class GradientDescent:
         n_steps = len(budgets)
         answer: JointAnswer | None = None
         for k, budget in enumerate(budgets):
-            answer = curator.joint(theta, budget)
+            answer = answers.joint(theta, budget)
             gradient = answer.gradient.value + objective.ridge_gradient(theta)
             step_sizes.append(self.resolve_step_size(objective, theta, largest))
             theta = objective.project(theta - step_sizes[-1] * gradient)
@@ -134,16 +162,22 @@ class GradientDescent:
             count = max(1, round(self.average * n_steps))
             weights = [0.0] * (n_steps + 1 - count) + [1.0 / count] * count
             theta = np.mean(iterates[-count:], axis=0)
-        return Trajectory(
-            method=self.name,
-            theta=theta,
-            iterates=iterates,
-            step_sizes=step_sizes,
-            gradient_scales=scales,
-            weights=weights,
-            final=answer,
-            curvature_change=0.0,
+        details = Descent(step_sizes, scales, weights)
+        return Trajectory(theta, iterates, answer, details=details)
+
+    def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
+        """The linear recursion of the steps along each eigenvector of the Hessian."""
+        run: Descent = trajectory.details
+        values, vectors = curvature.eigen()
+        variance = gradient_descent_noise(values, run.gradient_scales, run.step_sizes, run.weights)
+        steps = np.array(run.step_sizes)[:, None]
+        contraction = np.cumprod(np.vstack([np.ones_like(values), 1.0 - steps * values]), axis=0)
+        weights = run.weights
+        remaining: NDArray[np.float64] = (
+            contraction[-1] if weights is None else np.asarray(weights) @ contraction
         )
+        left = start_left(trajectory.iterates, trajectory.theta, remaining, vectors)
+        return PrivacyNoise(along(vectors, variance), left)
 
     def __repr__(self) -> str:
         return f"GradientDescent(step_size={self.step_size!r}, average={self.average:g})"

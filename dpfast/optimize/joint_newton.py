@@ -15,11 +15,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
+from dpfast.curator import Answer, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step, eigh, newton_direction
 from dpfast.models import Objective
 from dpfast.optimize.newton import curvature_noise
+from dpfast.optimize.propagation import Curvature, PrivacyNoise, along, newton_noise
+from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory
 
@@ -39,7 +41,7 @@ LONGEST_STEP = 1e3
 LEAST_WEIGHT = 0.05
 
 
-class JointNewton:
+class JointNewton(Method):
     """Settings of the noisy Newton method with a free scale; all public.
 
     Parameters
@@ -64,9 +66,9 @@ class JointNewton:
         self.floor = floor
 
     @property
-    def steering_share(self) -> float:
-        """Part of the total ``mu^2`` spent on queries that only steer: none."""
-        return 0.0
+    def needs(self) -> frozenset[str]:
+        """Its steps are those of coefficients and scale together."""
+        return frozenset({"curvature", "free scale"})
 
     def curvatures(self, n_steps: int) -> tuple[str, ...]:
         """What each step releases beside the gradient: "majorizer" or "hessian"."""
@@ -82,12 +84,9 @@ class JointNewton:
         ratio = min(8.0, max(2.0, 0.16 / level))
         return 8, Geometric(ratio=ratio, uniform_share=0.1)
 
-    def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:
-        """Nothing to refuse: there are no queries beside those of the budgets."""
-
     def run(
         self,
-        curator: Curator,
+        answers: Answers,
         start: Array,
         budgets: Sequence[StepBudget],
         progress: Callable[[int, int], None] | None = None,
@@ -99,14 +98,14 @@ class JointNewton:
         -------
         Post-processing of the curator's answers, which charge their own ledger.
         """
-        objective = curator.objective
+        objective = answers.objective
         theta = objective.project(start)
         iterates, scales = [theta], []
         previous: JointAnswer | None = None
         answer: JointAnswer | None = None
         for k, budget in enumerate(budgets):
             previous = answer
-            answer = curator.joint(theta, budget)
+            answer = answers.joint(theta, budget)
             step = self._majorize if budget.majorize else self._newton
             theta = objective.project(step(objective, theta, answer))
             iterates.append(theta)
@@ -114,16 +113,16 @@ class JointNewton:
             if progress is not None:
                 progress(k + 1, len(budgets))
         assert answer is not None
-        return Trajectory(
-            method=self.name,
-            theta=theta,
-            iterates=iterates,
-            step_sizes=[1.0] * len(budgets),
-            gradient_scales=scales,
-            weights=None,
-            final=answer,
-            curvature_change=self._curvature_change(answer, previous),
-        )
+        details = (scales, self._curvature_change(answer, previous))
+        return Trajectory(theta, iterates, answer, details=details)
+
+    def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
+        """After a full step only its own noise remains, through the inverse of the Hessian."""
+        scales, change = trajectory.details
+        sizes = [1.0] * len(scales)
+        values, vectors = curvature.eigen()
+        variance = newton_noise(scales, sizes, values**-2.0)
+        return PrivacyNoise(along(vectors, variance), _remainder(trajectory, sizes, change))
 
     def _floor(self, curvature: Answer, p: int) -> float:
         return max(self.floor, 2.0 * curvature.noise_scale * p**0.5)
@@ -180,3 +179,18 @@ class JointNewton:
 
     def __repr__(self) -> str:
         return f"JointNewton(newton_steps={self.newton_steps})"
+
+
+def _remainder(
+    trajectory: Trajectory, sizes: list[float], curvature_change: float
+) -> NDArray[np.float64]:
+    """What stopping leaves of the error that the last of the longest steps saw.
+
+    A step of size eta leaves the rest of the way and the relative error of its Hessian.  The damped
+    steps of a tail see little but noise, so the error is read off the full step before them.
+    """
+    seen = len(sizes) - 1 - sizes[::-1].index(max(sizes))
+    left = 1.0 / sizes[seen]
+    for size in sizes[seen:]:
+        left *= min(1.0, curvature_change + (1.0 - size))
+    return np.abs((trajectory.iterates[seen + 1] - trajectory.iterates[seen]) * left)

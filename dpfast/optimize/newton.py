@@ -11,21 +11,68 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Curator, JointAnswer, StepBudget
+from dpfast.curator import Answer, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels.linalg import capped_step, floored_step
+from dpfast.kernels.linalg import capped_step, floored_step, noise_after_steps
 from dpfast.models import Objective
 from dpfast.optimize.damping import AveragingTail, Situation, StepRule
+from dpfast.optimize.propagation import Curvature, Matrix, PrivacyNoise
+from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 
 __all__ = ["Newton", "curvature_noise"]
 
 Array = NDArray[np.float64]
+
+#: Length of a last step, in log odds or scales, above which curvatures change within it.  Measured:
+#: of 200 logistic designs, 97% of the fits that missed in those that under-cover were longer or
+#: had a hidden direction, and 3% of the fits in those that cover.
+LONGEST = 0.4
+
+#: Standard deviations by which a coefficient of the last step must stand out of its noise.
+VISIBLE = 3.5
+
+LONG_STEP = (
+    "the last step would still have moved the linear predictor by more than 0.4 (log odds, or "
+    "residual scales): the estimate has not settled and the intervals may not cover. Use more "
+    "records, a larger budget, or a start nearer the solution."
+)
+
+
+class Steps(NamedTuple):
+    """A run; what stands for each step comes in their order.
+
+    Attributes
+    ----------
+    step_sizes, gradient_scales : list of float
+    hessians : list of Answer
+        Those of the last steps, after majorising ones; the final one comes first.
+    inverses : list of ndarray of shape (p, p)
+        Inverses of the curvatures as the steps used them, with the ridge and floored eigenvalues;
+        of the last steps, if the first went along the gradient.
+    early_ridges : list of float
+        Ridge of each step beside the objective's.
+    curvature_change : float
+        Operator norm of the difference of the last two noisy Hessians relative to the smallest
+        eigenvalue of the last: the part of an error that one more Newton step leaves.
+    yardstick : ndarray of shape (p, p)
+        In it the squared length of a step is the mean squared change of the linear predictor, in
+        units in which curvatures change (log odds; scales).
+    """
+
+    step_sizes: list[float]
+    gradient_scales: list[float]
+    hessians: list[Answer]
+    inverses: list[Array]
+    early_ridges: list[float]
+    curvature_change: float
+    yardstick: Array
 
 
 def curvature_noise(objective: Objective, n: int, mu: float) -> float:
@@ -37,7 +84,7 @@ def curvature_noise(objective: Objective, n: int, mu: float) -> float:
     return float(2.0 * objective.dimension**1.5 / (n * mu))
 
 
-class Newton:
+class Newton(Method):
     """Settings of the noisy Newton method; all public.
 
     Parameters
@@ -94,6 +141,11 @@ class Newton:
         self.floor = floor
         self.max_step = max_step
         self.early_ridge = early_ridge
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """A Hessian, of a known scale, and what the step rule needs."""
+        return frozenset({"curvature", "known scale"}) | self.step.needs
 
     @property
     def steering_share(self) -> float:
@@ -154,13 +206,13 @@ class Newton:
             ratio = min(10.0, max(2.0, 0.16 / level))
         return early + tail + self.gradient_steps, Geometric(ratio=ratio, uniform_share=share)
 
-    def check(self, curator: Curator, n_steps: int, steering_mu: float) -> None:
+    def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
         """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
-        self.step.start(curator.objective, steering_mu).check(curator)
+        self.step.start(answers.objective, steering_mu).check(answers)
 
     def run(
         self,
-        curator: Curator,
+        answers: Answers,
         start: Array,
         budgets: Sequence[StepBudget],
         progress: Callable[[int, int], None] | None = None,
@@ -172,23 +224,23 @@ class Newton:
         -------
         Post-processing of the curator's answers, which charge their own ledger.
         """
-        objective: Objective = curator.objective
+        objective: Objective = answers.objective
         rule = self.step.start(objective, steering_mu)
         max_step = self.max_step
         if max_step is None:
-            max_step = _default_max_step(objective, curator.n, budgets)
+            max_step = _default_max_step(objective, answers.n, budgets)
         theta = start
         iterates = [theta]
-        answers: list[JointAnswer] = []
+        received: list[JointAnswer] = []
         inverses: list[Array] = []
         n_steps, root_p, smallest_floor = len(budgets), len(start) ** 0.5, self.floor
         newton_steps = self.curvatures(n_steps).count("hessian")
         phase_one = max(0, n_steps - max(newton_steps, rule.tail(n_steps) + 1))
         early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
-        step_sizes, joint, public_ridge = rule.planned(n_steps), curator.joint, objective.ridge
+        step_sizes, joint, public_ridge = rule.planned(n_steps), answers.joint, objective.ridge
         for k, (budget, early) in enumerate(zip(budgets, early_ridges, strict=True)):
             answer = joint(theta, budget)
-            answers.append(answer)
+            received.append(answer)
             (slope, noise_scale, _), (hessian, curvature_scale, _), _, _ = answer
             ridge = public_ridge + early
             if ridge:
@@ -204,25 +256,31 @@ class Newton:
                 inverses.append(inverse)
                 if rule.adaptive:
                     seen = (theta, slope, direction, eigenvalues, noise_scale, k, n_steps)
-                    step_sizes[k] = rule.step_size(Situation(curator, *seen))
+                    step_sizes[k] = rule.step_size(Situation(answers, *seen))
             theta = capped_step(theta, direction, step_sizes[k], max_step)
             iterates.append(theta)
             if progress is not None:
                 progress(k + 1, n_steps)
-        return Trajectory(
-            method=self.name,
-            theta=theta,
-            iterates=iterates,
+        hessians = _hessians(received)
+        details = Steps(
             step_sizes=step_sizes,
-            gradient_scales=[answer.gradient.noise_scale for answer in answers],
-            weights=None,
-            final=answers[-1],
-            curvature_change=_curvature_change(answers, float(eigenvalues[0]) if inverses else 1.0),
-            answers=answers,
+            gradient_scales=[answer.gradient.noise_scale for answer in received],
+            hessians=hessians,
             inverses=inverses,
             early_ridges=early_ridges,
-            yardstick=_yardstick(objective, answers),
+            curvature_change=_curvature_change(
+                received, float(eigenvalues[0]) if inverses else 1.0
+            ),
+            yardstick=_yardstick(objective, received),
         )
+        pooled = hessians[: _settled(step_sizes)]
+        return Trajectory(theta, iterates, received[-1], pooled, details)
+
+    def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
+        """Through the very matrices the steps used; what the last step says is remarked on."""
+        run, ridge = trajectory.details, curvature.ridge
+        noise = _replayed_noise(run, run.hessians, curvature.floored(), ridge)
+        return PrivacyNoise(noise, *_last_step(trajectory, noise, ridge))
 
     def __repr__(self) -> str:
         steps = self._automatic if self.newton_steps is None else self.newton_steps
@@ -269,3 +327,69 @@ def _curvature_change(answers: list[JointAnswer], smallest: float) -> float:
     noise_of_previous = previous.noise_scale**2 * p * (p + 1) / 2
     own_noise = last.noise_scale**2 * p * (p + 1) / 2
     return float(max(total - noise_of_previous, own_noise) ** 0.5 / smallest)
+
+
+def _hessians(answers: Sequence[JointAnswer]) -> list[Answer]:
+    """The Hessians of the last steps, after majorising ones; the final one comes first."""
+    found = [answers[-1].hessian]
+    for answer in reversed(answers[:-1]):
+        if answer.hessian.receipt.query != "hessian":
+            break
+        found.append(answer.hessian)
+    return found
+
+
+def _settled(step_sizes: list[float]) -> int:
+    """How many of the last steps were taken where the path had settled: the damped tail."""
+    damped = 0
+    for size in reversed(step_sizes):
+        if size == 1.0:
+            break
+        damped += 1
+    return max(2, min(damped, len(step_sizes) // 3))
+
+
+def _replayed_noise(run: Steps, hessians: list[Answer], hessian: Matrix, ridge: float) -> Matrix:
+    """Covariance of the privacy noise, through the very matrices the steps used.
+
+    A step with noisy Hessian ``H + W`` and floored inverse ``P`` takes an error e to ``A e + eta P
+    W e - eta P z`` with ``A = I - eta P (H + W)``; majorising steps have ``A = I - eta P H``.
+    """
+    first = len(run.step_sizes) - len(run.inverses)  # after steps along the gradient
+    majorised = len(run.inverses) - len(hessians)
+    used = [hessian] * majorised + [with_ridge(own.value, ridge) for own in reversed(hessians)]
+    scales = [0.0] * majorised + [own.noise_scale for own in reversed(hessians)]
+    if any(run.early_ridges):
+        early = run.early_ridges[first:]
+        used = [with_ridge(matrix, more) for matrix, more in zip(used, early, strict=True)]
+    return noise_after_steps(
+        run.inverses,
+        used,
+        run.step_sizes[first:],
+        run.gradient_scales[first:],
+        scales,
+    )
+
+
+def _last_step(
+    trajectory: Trajectory, noise: Matrix, ridge: float
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """What the last step left undone, and what it says about the intervals.
+
+    Judged by the step that the last answer asked for, before damping and cap: a cap makes every
+    step look short.  What was not taken of it is an error left over where it stands out of its own
+    noise; and a step that would change the linear predictor by much says that the curvature at
+    the last answer is not the curvature at the estimate, whether signal or noise asked for it.
+    """
+    inverse, answer = trajectory.details.inverses[-1], trajectory.final.gradient
+    theta, size = trajectory.iterates[-2], trajectory.details.step_sizes[-1]
+    step = inverse @ (answer.value + ridge * theta)
+    taken = theta - trajectory.theta
+    # Variance of the step: of this answer's noise, and of the iterate it started from, which is
+    # what the reported one was made of.
+    own = answer.noise_scale**2 * (inverse**2).sum(axis=1)
+    before = np.maximum(noise.diagonal() - size**2 * own, 0.0) / max(1.0 - size, 0.1) ** 2
+    visible = np.abs(step) > VISIBLE * np.sqrt(own + before)
+    left = np.abs(step - taken) + min(1.0, trajectory.details.curvature_change) * np.abs(taken)
+    length = float(step @ trajectory.details.yardstick @ step)
+    return visible * left, (LONG_STEP,) if not length <= LONGEST**2 else ()

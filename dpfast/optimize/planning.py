@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
+from dpfast.arguments import real_number
 from dpfast.curator import StepBudget
 from dpfast.curator.bounds import joint_cost
 from dpfast.errors import InvalidInput, described
@@ -12,11 +14,10 @@ from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.joint_newton import JointNewton
 from dpfast.optimize.newton import Newton, curvature_noise
+from dpfast.optimize.protocol import Method, refuse_unmet_needs
 from dpfast.optimize.schedules import ROUNDING_MARGIN, Schedule
 
-__all__ = ["Method", "choose_method", "plan_steps"]
-
-Method = Newton | JointNewton | GradientDescent | DoubleNoise
+__all__ = ["choose_method", "plan_steps"]
 
 #: Share of the total ``mu^2`` that buys the covariance of the scores for intervals.
 MEAT_SHARE = 0.08
@@ -33,53 +34,32 @@ CURVATURE_RATIO = {
 }
 
 
+#: Optimisers by name.
+NAMED: dict[str, Callable[[Objective], Method]] = {
+    "newton": lambda objective: JointNewton() if objective.free_scale is not None else Newton(),
+    "gradient-descent": lambda objective: GradientDescent(),
+    "double-noise": lambda objective: DoubleNoise(),
+}
+
+
 def choose_method(
     method: str | Method, objective: Objective, n: int, mu: float
 ) -> tuple[Method, str]:
     """Pick the optimiser, and say why, from n, p, the objective's constants and mu only."""
-    chosen: Method
-    free = objective.free_scale is not None
     if isinstance(method, Method):
         chosen, reason = method, "as given"
-    elif method == "newton":
-        chosen, reason = JointNewton() if free else Newton(), "as requested"
-    elif method == "gradient-descent":
-        chosen, reason = GradientDescent(), "as requested"
-    elif method == "double-noise":
-        chosen, reason = DoubleNoise(), "as requested"
-    elif method == "auto":
+    elif isinstance(method, str) and method in NAMED:
+        chosen, reason = NAMED[method](objective), "as requested"
+    elif isinstance(method, str) and method == "auto":
         chosen, reason = _automatic(objective, n, mu)
     else:
         raise InvalidInput(
             'method must be "auto", "newton", "gradient-descent", "double-noise", '
-            "dpfast.Newton(...), dpfast.GradientDescent(...) or dpfast.DoubleNoise(...); received "
-            f"{described(method, text=True)}."
+            "dpfast.Newton(...), dpfast.GradientDescent(...), dpfast.DoubleNoise(...) or a "
+            f"dpfast.optimize.Method of your own; received {described(method, text=True)}."
         )
-    if isinstance(chosen, Newton if free else JointNewton):
-        raise InvalidInput(
-            "dpfast.JointNewton is for scale=dpfast.FreeScale(...), and dpfast.Newton for a known "
-            f"scale; received {described(chosen, text=True)} with {described(objective)}. "
-            'method="newton" picks the right one.'
-        )
-    estimated = isinstance(chosen, GradientDescent) and chosen.step_size == "estimated"
-    if free and (estimated or isinstance(chosen, DoubleNoise)):
-        raise InvalidInput(
-            f"{described(chosen, text=True)} is for a known scale; received "
-            f"{described(objective)}. Use "
-            'method="newton" or method="gradient-descent".'
-        )
-    if isinstance(chosen, GradientDescent) and isinstance(chosen.step_size, (int, float)):
-        objective.check_step(chosen.step_size)
-    needs_curvature = estimated or isinstance(chosen, Newton | DoubleNoise)
-    if needs_curvature and not objective.has_curvature:
-        remedy = "" if not objective.loss.has_curvature else " or weights=dpfast.Mallows(radius)"
-        raise InvalidInput(
-            f"{objective.curvature_refusal()}, which {described(chosen, text=True)} needs. Use "
-            f'method="gradient-descent"{remedy}.'
-        )
-    if isinstance(chosen, Newton):
-        chosen = chosen.settled(objective, n, mu)
-    return chosen, reason
+    refuse_unmet_needs(chosen, objective)
+    return chosen.settled(objective, n, mu), reason
 
 
 def _automatic(objective: Objective, n: int, mu: float) -> tuple[Method, str]:
@@ -104,14 +84,23 @@ def plan_steps(
     inference: bool,
 ) -> list[StepBudget]:
     """Budgets of every step; their joint costs' exact squares add up to at most ``mu^2``."""
-    curvatures = method.curvatures(n_steps)
+    curvatures = tuple(method.curvatures(n_steps))
+    reserved = real_number(method.steering_share, "steering_share")
+    if len(curvatures) != n_steps or not {"none", "majorizer", "hessian"}.issuperset(curvatures):
+        raise InvalidInput(
+            'an optimiser\'s curvatures(n_steps) are n_steps of "none", "majorizer" and "hessian".'
+        )
+    if not 0.0 <= reserved < 1.0 - 2.0 * MEAT_SHARE:
+        raise InvalidInput(
+            "an optimiser's steering_share is a part of the budget, from 0 to below "
+            f"{1.0 - 2.0 * MEAT_SHARE:g}; received {described(reserved)}."
+        )
     inference_share = 0.0
     if inference:
         inference_share = MEAT_SHARE
         # its only Hessian is bought here
         if curvatures[-1] != "hessian" and _hessian_costs(objective):
             inference_share *= 2.0
-    reserved = method.steering_share
     mus = schedule.step_mus(mu * (1.0 - reserved - inference_share) ** 0.5, n_steps)
     constants = objective.constants()
     if constants is None:

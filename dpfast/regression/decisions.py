@@ -7,11 +7,12 @@ from functools import lru_cache, wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from dpfast.curator import StepBudget
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.front.request import checked_free_scale, checked_steps, objective_of
 from dpfast.models import FreeScale, Loss, Objective, Weighting
 from dpfast.optimize import Schedule, resolve_schedule
-from dpfast.optimize.planning import Method, choose_method, plan_steps
+from dpfast.optimize.planning import choose_method, plan_steps
+from dpfast.optimize.protocol import Method, public_copy
 from dpfast.optimize.schedules import ROUNDING_MARGIN
 
 __all__ = ["Recipe", "recipe_of"]
@@ -105,9 +106,15 @@ def recipe_of(
             f"{objective.curvature_refusal()}, so no sandwich covariance exists. Pass "
             f"inference=False{remedy}."
         )
-    optimiser, reason = choose_method(method, objective, n, mu)
-    default_steps, default_schedule = optimiser.defaults(objective, n, mu)
-    n_steps = default_steps if steps is None else checked_steps(steps)
+    shown = public_copy(objective)  # an optimiser of a caller's own may write on it
+    optimiser, reason = choose_method(method, shown, n, mu)
+    default_steps, default_schedule = optimiser.defaults(shown, n, mu)
+    n_steps = checked_steps(default_steps if steps is None else steps)
+    if not isinstance(default_schedule, Schedule):
+        raise InvalidInput(
+            "an optimiser's defaults are a number of steps and a dpfast.Geometric or another "
+            f"Schedule; received {described(default_schedule)}."
+        )
     chosen = resolve_schedule(schedule, default_schedule)
     return Recipe(
         objective=objective,

@@ -14,7 +14,7 @@ from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import sandwich_covariance
 from dpfast.models import FreeScale, Loss, Weighting
 from dpfast.optimize import Schedule
-from dpfast.optimize.planning import Method
+from dpfast.optimize.protocol import Method, answers_only, checked_run
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -178,10 +178,12 @@ def fit(
     for budget in recipe.budgets:
         curator.plan(budget)  # refuses an impossible budget while nothing is spent
     optimiser, n_steps = recipe.optimiser, len(recipe.budgets)
-    optimiser.check(curator, n_steps, recipe.steering_mu)
+    answers = answers_only(curator, recipe.budgets)
+    optimiser.check(answers, n_steps, recipe.steering_mu)
     report = watched(progress, n_steps)
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
-    trajectory = optimiser.run(curator, theta, recipe.budgets, report, recipe.steering_mu)
+    found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)
+    trajectory = checked_run(found, p + int(objective.free_scale is not None), inference)
     return request.fit(
         trajectory.theta,
         model=recipe.model,
@@ -189,7 +191,7 @@ def fit(
         privacy=request.guarantee(total, own_ledger),
         iterates=trajectory.iterates,
         binary_response=objective.loss.binary_response,
-        covariance=sandwich_covariance(trajectory, request.n_units, objective.ridge)
+        covariance=sandwich_covariance(optimiser, trajectory, request.n_units, objective.ridge)
         if inference
         else None,
         objective=objective,

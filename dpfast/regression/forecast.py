@@ -18,10 +18,10 @@ from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import Request
 from dpfast.inference.hypotheses import coverage, half_width
-from dpfast.inference.sandwich import gradient_descent_noise, newton_noise
 from dpfast.models import Loss, Weighting, resolve_loss
 from dpfast.optimize import GradientDescent, Newton, resolve_schedule
 from dpfast.optimize.planning import choose_method, plan_steps
+from dpfast.optimize.propagation import gradient_descent_noise, newton_noise
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import gaussian_scale

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpfast.inference.sandwich import (
+from dpfast.optimize.propagation import (
     double_noise_variance,
     gradient_descent_noise,
     newton_noise,

@@ -88,6 +88,7 @@ MODEL_TESTS = ("tests/models/test_models.py",)
 CURATOR_TESTS = ("tests/curator",)
 FIT_TESTS = ("tests/integration/test_fit.py",)
 REGISTRY = ("tests/audit/test_registry.py",)
+OWN_OPTIMISER_TESTS = ("tests/optimize/test_own_optimiser.py",)
 SCHEDULE_TESTS = ("tests/optimize/test_schedules.py",)
 ARCHITECTURE = ("tests/test_architecture.py",)
 KILLERS = ("tests/privacy/test_killers.py",)
@@ -1113,9 +1114,33 @@ MONEY = (
         ("tests/audit/test_replay.py",),
         '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
         "",
-        "    trajectory = optimiser.run(curator, theta, recipe.budgets, report, recipe.steering_mu)\n",
-        "    trajectory = optimiser.run(curator, theta, recipe.budgets, report, recipe.steering_mu)\n"
+        "    found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)\n",
+        "    found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)\n"
         '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
+    ),
+    plant(
+        "optimiser-writes-on-the-objective",
+        "what an optimiser writes on its objective changes the bounds of the curator",
+        "dpfast/optimize/protocol.py",
+        OWN_OPTIMISER_TESTS,
+        "        objective=public_copy(objective),\n",
+        "        objective=objective,\n",
+    ),
+    plant(
+        "optimiser-brings-its-own-numbers",
+        "a budget of a caller's own kind of number reaches the ledger",
+        "dpfast/optimize/protocol.py",
+        OWN_OPTIMISER_TESTS,
+        "plain = StepBudget(float(gradient), float(hessian), float(meat), bool(majorize))",
+        "plain = budget",
+    ),
+    plant(
+        "optimiser-gets-the-curator",
+        "an optimiser gets the curator itself, with what is not private",
+        "dpfast/optimize/protocol.py",
+        OWN_OPTIMISER_TESTS,
+        "    return cast(Answers, offered)",
+        "    return curator",
     ),
     plant(
         "uniform-shares-exceed-the-total",

@@ -8,8 +8,8 @@ import pytest
 from scipy.special import expit
 
 import dpfast
-from dpfast.inference.sandwich import _settled
 from dpfast.models import Mallows, Objective, resolve_loss
+from dpfast.optimize.newton import _settled
 
 SLOPES = np.array([0.5, -0.5, 0.5])
 

@@ -1,0 +1,178 @@
+"""How the privacy noise of an optimiser's steps arrives in its estimate.
+
+Each optimiser answers :class:`PrivacyNoise` for its own run from these closed forms; everything
+here is post-processing of released numbers (formulas page, section 6).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.kernels.linalg import eigh, floor_eigenvalues
+
+__all__ = [
+    "Curvature",
+    "PrivacyNoise",
+    "double_noise_variance",
+    "gradient_descent_noise",
+    "newton_noise",
+]
+
+Matrix = NDArray[np.float64]
+
+
+class PrivacyNoise(NamedTuple):
+    """What an optimiser knows about the error of its own result.
+
+    Attributes
+    ----------
+    covariance : ndarray of shape (p, p)
+        Of the privacy noise in the estimate; the sampling error is not its business.
+    unfinished : ndarray of shape (p,)
+        Estimated absolute error left by stopping, per coefficient; zero if unknown.
+    remarks : tuple of str
+        What a reader of the intervals must know.
+    """
+
+    covariance: Matrix
+    unfinished: NDArray[np.float64]
+    remarks: tuple[str, ...] = ()
+
+
+class Curvature(NamedTuple):
+    """The released Hessian that intervals are made with.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (p, p)
+        With the ridge; its eigenvalues may be below the floor.
+    floor : float
+        Eigenvalues below it are noise.
+    n_floored : int
+        How many are.
+    ridge : float
+        Public ridge penalty, already part of ``matrix``.
+    """
+
+    matrix: Matrix
+    floor: float
+    n_floored: int
+    ridge: float
+
+    def floored(self) -> Matrix:
+        """The matrix with its eigenvalues at the floor or above."""
+        if not self.n_floored:
+            return self.matrix
+        floored: Matrix = floor_eigenvalues(self.matrix, self.floor)[0]
+        return floored
+
+    def eigen(self) -> tuple[NDArray[np.float64], Matrix]:
+        """Eigenvalues, at the floor or above, and eigenvectors."""
+        values, vectors = eigh(self.matrix)
+        return np.maximum(values, self.floor), vectors
+
+
+def along(vectors: Matrix, variance: NDArray[np.float64]) -> Matrix:
+    """The covariance with these variances along orthonormal vectors, exactly symmetric."""
+    noise = (vectors * variance) @ vectors.T
+    return np.asarray((noise + noise.T) / 2.0)
+
+
+def start_left(
+    iterates: list[NDArray[np.float64]],
+    theta: NDArray[np.float64],
+    remaining: NDArray[np.float64],
+    vectors: Matrix,
+) -> NDArray[np.float64]:
+    """What is left of the start's error, per coefficient, if steps share one basis.
+
+    The start's error e leaves ``remaining * e``, and only ``(1 - remaining) * e`` of it shows in
+    the distance travelled.
+    """
+    unseen = remaining / np.maximum(1.0 - remaining, 1e-9)
+    return np.abs(vectors @ (unseen * (vectors.T @ (iterates[0] - theta))))
+
+
+def newton_noise(
+    gradient_scales: list[float], step_sizes: list[float], inverse_squared: Matrix
+) -> Matrix:
+    """Covariance of the privacy noise in a noisy Newton iterate.
+
+    ``sum_k eta_k^2 prod_{j>k} (1 - eta_j)^2 s_k^2 H^-2`` for any schedule of gradient noise
+    scales ``s_k`` (formulas page, section 6): after a full step only its own noise remains.
+    """
+    factor, remaining = 0.0, 1.0
+    for scale, step_size in zip(reversed(gradient_scales), reversed(step_sizes), strict=True):
+        factor += (step_size * scale) ** 2 * remaining
+        remaining *= (1.0 - step_size) ** 2
+    return factor * inverse_squared
+
+
+def gradient_descent_noise(
+    eigenvalues: NDArray[np.float64],
+    gradient_scales: list[float],
+    step_size: float | list[float],
+    weights: list[float] | None = None,
+) -> NDArray[np.float64]:
+    """Variance of the privacy noise of noisy gradient descent along each eigenvector.
+
+    For the output ``sum_k w_k theta_k`` and any schedule,
+    ``f(lam) = sum_j eta_j^2 s_j^2 A_j^2`` with ``A_j = w_{j+1} + (1 - eta_{j+1} lam) A_{j+1}``
+    (formulas page, section 6; eq. (14) of the paper is the constant ``2 eta^2 s^2``, which is
+    right at one value of ``eta lam`` only).
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (p,)
+        Eigenvalues of the mean Hessian.
+    gradient_scales : list of float, length K
+        Noise scale ``s_j`` of the gradient at ``theta_j``.
+    step_size : float, or list of float of length K
+    weights : list of float, length K + 1, optional
+        Weights of the iterates (start included); the last iterate by default.
+    """
+    n_steps = len(gradient_scales)
+    steps = step_size if isinstance(step_size, list) else [step_size] * n_steps
+    contraction = np.zeros_like(eigenvalues)  # of the step after the one looked at
+    influence = np.zeros_like(eigenvalues)
+    variance = np.zeros_like(eigenvalues)
+    for j in range(n_steps - 1, -1, -1):
+        if weights is None:
+            weight = 1.0 if j == n_steps - 1 else 0.0
+        else:
+            weight = weights[j + 1]
+        influence = weight + contraction * influence
+        contraction = 1.0 - steps[j] * eigenvalues
+        variance += (steps[j] * gradient_scales[j] * influence) ** 2
+    return variance
+
+
+def double_noise_variance(
+    eigenvalues: NDArray[np.float64],
+    gradient_scales: list[float],
+    direction_scales: list[float],
+    damping: float,
+) -> NDArray[np.float64]:
+    """Variance of the privacy noise of double-noise Newton along each eigenvector.
+
+    The error obeys ``e_{k+1} = c e_k - s_k z_k/(lam + l) - d_k w_k`` with ``c = l/(lam + l)``,
+    so the variance is ``sum_k ((s_k/(lam + l))^2 + d_k^2) c^(2(K-1-k))``.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (p,)
+        Eigenvalues of the mean Hessian.
+    gradient_scales, direction_scales : list of float, length K
+        Noise scales ``s_k`` of the gradients and ``d_k`` of the directions.
+    damping : float
+        ``l``.
+    """
+    contraction = damping / (eigenvalues + damping)
+    variance = np.zeros_like(eigenvalues)
+    for gradient, direction in zip(gradient_scales, direction_scales, strict=True):
+        own = (gradient / (eigenvalues + damping)) ** 2 + direction**2
+        variance = contraction**2 * variance + own
+    return variance

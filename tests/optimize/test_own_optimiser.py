@@ -1,0 +1,308 @@
+"""Optimisers of a caller's own: what they can do, and what they cannot."""
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Answer, Curator, StepBudget
+from dpfast.data import as_records
+from dpfast.models import Clip, LogCosh, Mallows, Objective
+from dpfast.optimize import GradientDescent, Method, PrivacyNoise, Trajectory, Uniform
+from dpfast.optimize.damping import Backtracking
+from dpfast.optimize.protocol import answers_only, public_copy
+from dpfast.privacy.ledger import Ledger
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+NAMES: dict = {}
+exec(re.search(r"^```python\n(.*?class HeavyBall.*?)^```", PAGE, flags=re.M | re.S)[1], NAMES)
+HeavyBall = NAMES["HeavyBall"]
+
+
+def data(n=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, 0.5 + X @ np.array([1.0, -0.5, 0.5]) + rng.normal(size=n)
+
+
+def fit(method, *, mu=0.5, seed=0, steps=None, **options):
+    X, y = data()
+    options = {"scale": 1.0, "noise": dpfast.SeededNoise(seed), "steps": steps, **options}
+    return dpfast.fit(X, y, "log-cosh", privacy=mu, method=method, **options)
+
+
+class Own(HeavyBall):
+    """The example with one thing changed."""
+
+    def __init__(self, **changes):
+        super().__init__()
+        for name, change in changes.items():
+            setattr(self, name, change)
+
+
+def test_the_example_of_contributing_has_valid_intervals():
+    """Errors about the exact fit, in units of the privacy part of the standard error.
+
+    200 fits of 4 coefficients: the mean square is 1 up to a relative standard deviation of 5% and
+    the error of the linear recursion; outside [0.7, 1.4] with probability below 1e-6.
+    """
+    X, y = data()
+    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    squares = []
+    for seed in range(200):
+        found = fit(HeavyBall(), seed=seed)
+        squares.append((found.params - exact.params) ** 2 / (found.bse**2 - exact.bse**2))
+    assert 0.7 < np.median(np.mean(squares, axis=1)) / 0.839 < 1.4  # median of chi2(4)/4
+    spent = math.fsum(mu**2 for _, mu in found.privacy.entries)
+    assert 0.25 * (1.0 - 1e-6) < spent <= 0.25
+    assert found.warnings == ()
+
+
+def test_a_large_budget_recovers_the_exact_fit_and_its_errors():
+    X, y = data()
+    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    found = fit(HeavyBall(), mu=1e5, steps=300)
+    np.testing.assert_allclose(found.params, exact.params, atol=1e-3)
+    np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-2)
+
+
+class Counting(dpfast.SeededNoise):
+    """Says how often it was asked."""
+
+    draws = 0
+
+    def normals(self, *arguments):
+        self.draws += 1
+        return super().normals(*arguments)
+
+
+def test_one_that_asks_for_more_than_the_total_is_refused_before_the_draw():
+    seen = {}
+
+    def run(answers, start, budgets, progress=None, steering_mu=0.0):
+        for budget in budgets:
+            answers.joint(start, budget)
+        seen["draws"] = noise.draws
+        answers.joint(start, budgets[-1])
+        raise AssertionError("the extra question was answered")
+
+    noise, shared = Counting(0), dpfast.Ledger(1.0)
+    with pytest.raises(dpfast.BudgetExceeded):
+        fit(Own(run=run), mu=0.5, steps=5, noise=noise, ledger=shared)
+    assert noise.draws == seen["draws"] == 5
+    assert [spend.mu for _, spend, _ in shared.entries] == [0.5]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run": lambda *_: None},
+        {"run": lambda answers, start, *_: start},
+        {"run": lambda answers, start, budgets, *_: Trajectory(start, [start], None)},
+        {
+            "run": lambda answers, start, budgets, *_: Trajectory(
+                start[:1], [start], answers.joint(start, budgets[-1])
+            )
+        },
+        {  # not the answer that has the Hessian
+            "run": lambda answers, start, budgets, *_: Trajectory(
+                start, [start], answers.joint(start, budgets[0])
+            )
+        },
+        {"noise_covariance": lambda *_: None},
+        {"noise_covariance": lambda *_: PrivacyNoise(np.eye(2), np.zeros(2))},
+        {"curvatures": lambda n_steps: ("none",)},
+        {"curvatures": lambda n_steps: ("curvature",) * n_steps},
+        {"defaults": lambda *_: (0, Uniform())},
+        {"defaults": lambda *_: (5, "most of it last, please")},
+    ],
+)
+def test_nonsense_is_refused_by_name(change):
+    with pytest.raises(dpfast.InvalidInput):
+        fit(Own(**change))
+
+
+@pytest.mark.parametrize("share", [-0.5, 1.0, math.nan, "half"])
+def test_a_share_that_is_none_is_refused_before_anything_is_spent(share):
+    class Greedy(HeavyBall):
+        steering_share = share
+
+    ledger = dpfast.Ledger(1.0)
+    with pytest.raises(dpfast.InvalidInput):
+        fit(Greedy(), ledger=ledger)
+    assert not ledger.entries
+
+
+def test_needs_are_refused_by_name_and_before_anything_is_spent():
+    class Picky(HeavyBall):
+        needs = frozenset({"curvature"})
+
+    class Odd(HeavyBall):
+        needs = frozenset({"luck"})
+
+    class Searching(HeavyBall):
+        needs = Backtracking(3).needs
+
+    class Scaled(HeavyBall):
+        needs = frozenset({"free scale"})
+
+    ledger = dpfast.Ledger(1.0)
+    clipped = {"weights": Clip(1.0), "inference": False, "ledger": ledger}
+    with pytest.raises(dpfast.InvalidInput, match=r"Picky.* needs"):
+        fit(Picky(), **clipped)
+    with pytest.raises(dpfast.InvalidInput, match="needs are of"):
+        fit(Odd(), ledger=ledger)
+    with pytest.raises(dpfast.InvalidInput, match="needs a free scale"):
+        fit(Scaled(), ledger=ledger)
+    free = {"scale": dpfast.FreeScale(0.5, 2.0), "ledger": ledger}
+    with pytest.raises(dpfast.InvalidInput, match=r"Searching.* needs a loss difference"):
+        fit(Searching(), **free)
+    assert not ledger.entries
+
+
+def asked(mu=1.0, objective=None):
+    X, y = data()
+    objective = objective or Objective(LogCosh(), Mallows(2.0), 3, scale=1.0)
+    curator = Curator(as_records(X, y, None), objective, Ledger(mu), dpfast.SeededNoise(0), 1)
+    return curator, answers_only(curator)
+
+
+def test_what_is_not_paid_for_is_out_of_reach():
+    curator, answers = asked()
+    assert [name for name in dir(curator) if name.startswith("nonprivate_")]
+    offered = {name for name in dir(answers) if not name.startswith("__")}
+    assert offered == {
+        "damped_direction", "depth", "extreme_eigenvalue", "joint", "largest_curvature",
+        "loss_difference", "n", "objective",
+    }  # fmt: skip
+    for name in offered:
+        assert getattr(getattr(answers, name), "__self__", None) is not curator
+
+
+@pytest.mark.slow
+def test_a_type_checker_says_so(tmp_path):
+    pytest.importorskip("mypy")
+    script = tmp_path / "own.py"
+    script.write_text(
+        "from dpfast.optimize import Answers\n\n\n"
+        "def run(answers: Answers) -> object:\n    return answers.nonprivate_sums\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(script)],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert '"Answers" has no attribute "nonprivate_sums"' in done.stdout, done.stdout
+
+
+def test_what_an_optimiser_writes_reaches_no_curator():
+    """A lowered bound would lower the noise; every answer must be as if nothing was written."""
+    first, second = asked()[0], asked()
+    answers, theta, budget = second[1], np.zeros(4), StepBudget(0.5, 0.5)
+    for name in ("score_bound", "score_diameter", "curvature_bound", "dimension", "scale"):
+        setattr(answers.objective, name, 1)
+    answers.objective.loss.c = answers.objective.weighting.radius = 1e-3
+    wanted, found = first.joint(theta, budget), answers.joint(theta, budget)
+    for one, other in zip(wanted[:3], found[:3], strict=True):
+        assert one.receipt == other.receipt
+        np.testing.assert_array_equal(one.value, other.value)
+    # these read the bounds when they are asked, where a joint answer was planned before
+    for ask in (
+        lambda of: of.largest_curvature(0.3),
+        lambda of: of.extreme_eigenvalue(theta, 0.3, largest=False),
+        lambda of: of.loss_difference(theta + 1.0, theta, 0.3),
+        lambda of: of.damped_direction(theta, theta + 1.0, 2.0, 0.3),
+    ):
+        wanted, found = ask(first), ask(answers)
+        assert wanted.receipt == found.receipt
+        np.testing.assert_array_equal(wanted.value, found.value)
+    shown = public_copy(first.objective)
+    assert vars(shown).keys() == vars(first.objective).keys()
+    assert shown.loss is not first.objective.loss
+
+
+class Liar(float):
+    """A number that equals and precedes everything."""
+
+    def __eq__(self, other):
+        return True
+
+    def __lt__(self, other):
+        return True
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+    def __hash__(self):
+        return hash(0.5)
+
+    def __mul__(self, other):
+        return 0.0
+
+    __rmul__ = __pow__ = __mul__
+
+
+def test_numbers_of_a_callers_own_kind_do_not_reach_the_ledger():
+    curator, answers = asked(mu=1.0)
+    theta = np.zeros(4)
+    with pytest.raises(dpfast.BudgetExceeded):
+        answers.joint(theta, StepBudget(Liar(40.0)))
+    with pytest.raises(dpfast.BudgetExceeded):
+        answers.largest_curvature(Liar(40.0))
+    assert not curator.ledger.entries
+    honest = answers.joint(theta, StepBudget(0.5))
+    assert honest.gradient.receipt == asked()[0].joint(theta, StepBudget(0.5)).gradient.receipt
+    assert type(honest.gradient.receipt.mu) is float
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda ask: ask.joint(np.zeros(3), StepBudget(0.5)),
+        lambda ask: ask.joint(np.zeros((4, 1)), StepBudget(0.5)),
+        lambda ask: ask.joint(["one", "two", "three", "four"], StepBudget(0.5)),
+        lambda ask: ask.joint(np.zeros(4), StepBudget(math.nan)),
+        lambda ask: ask.joint(np.zeros(4), StepBudget(-0.5)),
+        lambda ask: ask.joint(np.zeros(4), StepBudget(0.5, -0.5)),
+        lambda ask: ask.loss_difference(np.zeros(4), np.ones(3), 0.5),
+        lambda ask: ask.largest_curvature(math.nan),
+        lambda ask: ask.extreme_eigenvalue(np.zeros(4), -1.0, largest=True),
+        lambda ask: ask.damped_direction(np.zeros(4), np.ones(4), -1.0, 0.5),
+        lambda ask: ask.damped_direction(np.zeros(4), np.ones(4), math.nan, 0.5),
+        lambda ask: ask.damped_direction(np.zeros(4), np.full(4, math.nan), 1.0, 0.5),
+    ],
+)
+def test_impossible_questions_are_refused_while_nothing_is_spent(question):
+    curator, answers = asked()
+    with pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget)):
+        question(answers)
+    assert not curator.ledger.entries
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e308])
+def test_any_parameter_gets_an_answer_with_the_same_noise(value):
+    _, answers = asked()
+    answer: Answer = answers.joint(np.full(4, value), StepBudget(0.5, 0.5)).gradient
+    assert np.isfinite(answer.value).all()
+    assert answer.receipt == asked()[1].joint(np.zeros(4), StepBudget(0.5, 0.5)).gradient.receipt
+
+
+def test_a_parameter_that_is_changed_afterwards_was_copied():
+    curator, _ = asked()
+    theta = np.zeros(4)
+    seen = []
+    ask = curator.joint
+    curator.joint = lambda point, budget: seen.append(point) or ask(point, budget)
+    answers_only(curator).joint(theta, StepBudget(0.5))
+    theta += 1.0
+    assert not seen[0].any()
+    assert type(seen[0]) is np.ndarray
+
+
+def test_the_librarys_own_optimisers_are_methods():
+    for method in (dpfast.Newton(), dpfast.JointNewton(), dpfast.DoubleNoise(), GradientDescent()):
+        assert isinstance(method, Method)
