@@ -188,7 +188,7 @@ class Quantile(Loss):
 
     ``tau r + b log(1 + exp(-r/b))`` with ``r = (y - x'theta)/scale`` and the bandwidth b: twice
     differentiable, with ``psi(r) = 1/(1 + exp(-r/b)) - (1 - tau)`` and curvature at most
-    ``1/(4 b)`` (claim C55).  As the bandwidth tends to zero it becomes the loss of quantile
+    ``1/(4 b)`` (claim C56).  As the bandwidth tends to zero it becomes the loss of quantile
     regression (Koenker and Bassett 1978).
 
     Parameters
@@ -217,7 +217,7 @@ class Quantile(Loss):
     Privacy
     -------
     Charged like any loss; for the median the Hessian comes free with the gradient, for other
-    levels at the rate of the logistic loss, whose coupling covers every level (claim C55).
+    levels at the rate of the logistic loss, whose coupling covers every level (claim C56).
     tau and bandwidth are public.
 
     Examples
