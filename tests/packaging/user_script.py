@@ -49,6 +49,7 @@ NAMES: list[object] = [
     dpfast.Proximal,
     dpfast.PseudoHuber,
     dpfast.PureDP,
+    dpfast.Quantile,
     dpfast.Schema,
     dpfast.Schweppe,
     dpfast.SeededNoise,

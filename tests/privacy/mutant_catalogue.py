@@ -1182,9 +1182,11 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "gradient descent stops when the exact gradient is small",
         DESCENT,
         KILLERS,
-        "            answer = curator.joint(theta, budget)\n",
-        "            answer = curator.joint(theta, budget)\n"
-        "            exact = curator.nonprivate_sums(theta)[0] if not budget.hessian else theta\n"
+        "            answer = answers.joint(theta, budget)\n",
+        "            answer = answers.joint(theta, budget)\n"
+        "            cells = [cell.cell_contents for cell in answers.loss_difference.__closure__]\n"
+        "            keeper = next(cell for cell in cells if hasattr(cell, 'nonprivate_sums'))\n"
+        "            exact = keeper.nonprivate_sums(theta)[0] if not budget.hessian else theta\n"
         "            if float(np.linalg.norm(exact)) < 1e-2:\n"
         "                break\n",
     ),
@@ -1808,7 +1810,7 @@ BLACK_BOX = (
         "a fit is charged whose steering queries no grid can release",
         "dpfast/regression/fit.py",
         REFUSED_TESTS,
-        "    optimiser.check(curator, n_steps, recipe.steering_mu)\n",
+        "    optimiser.check(answers, n_steps, recipe.steering_mu)\n",
         "",
     ),
     plant(

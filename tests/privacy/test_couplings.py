@@ -67,7 +67,7 @@ def test_c29_smoothed_huber_breaks_every_coupling(h):
 
 @pytest.mark.parametrize("bandwidth", [1e-3, 0.3, 20.0])
 @pytest.mark.parametrize("tau", [1e-6, 0.1, 0.5, 0.75, 0.999])
-def test_c55_constants_of_the_smoothed_quantile(tau, bandwidth):
+def test_c56_constants_of_the_smoothed_quantile(tau, bandwidth):
     """Bounds and couplings on both sides, each attained; the majorant lies above the loss."""
     loss = Quantile(tau, bandwidth)
     grid = bandwidth * np.concatenate([np.linspace(0.0, 40.0, 20_001), [1e3, 1e9]])
