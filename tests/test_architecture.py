@@ -179,6 +179,76 @@ def test_only_the_noise_module_draws_random_numbers(path):
     assert not drawn, f"{name_of(path)} draws from {drawn}"
 
 
+#: What of `dpfast.privacy` draws from a noise source and releases nothing by it.
+SECRET_RANDOMNESS = {"deal", "normal_vector", "number_of_trials", "scatter", "trial_point"}
+DOOR = "dpfast.curator.door"
+#: Who draws noise beside the mechanisms: a Poisson sample, an observed source, public simulations.
+DRAWING = {
+    "dpfast.curator.baselines.subsample",
+    "dpfast.audit.transcript",
+    "dpfast.audit.search",
+    "dpfast.nonconvex.kl",
+}
+
+
+def functions_of(path: Path) -> list[ast.FunctionDef]:
+    return [node for node in tree_of(path).body if isinstance(node, ast.FunctionDef)]
+
+
+def words_of(path: Path) -> set[str]:
+    """Every name of a file: imported, used, reached by a dot or as a text on its own."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.update(alias.name.split(".")[-1] for alias in node.names)
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)  # getattr
+    return found
+
+
+def mechanisms() -> set[str]:
+    """Functions of `dpfast.privacy` that take a noise source; a new one is found by itself."""
+    return {
+        function.name
+        for path in by_room("privacy")
+        for function in functions_of(path)
+        if name_of(path) != "dpfast.privacy.noise" and not function.name.startswith("_")
+        for argument in (*function.args.args, *function.args.kwonlyargs)
+        if argument.annotation is not None and "NoiseSource" in ast.unparse(argument.annotation)
+    }
+
+
+def test_mechanisms_are_told_from_secret_randomness():
+    found = mechanisms()
+    assert found >= SECRET_RANDOMNESS
+    assert found - SECRET_RANDOMNESS == {
+        "choose_smallest", "release_integer", "release_scaled", "release_symmetric",
+        "release_together", "release_vector",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_answer_goes_through_the_door(path):
+    """Mechanisms are called at the door only, and only the curator asks the door for answers."""
+    name, room = name_of(path), room_of(name_of(path))
+    if room == "privacy":
+        return
+    used = words_of(path) & (mechanisms() - SECRET_RANDOMNESS)
+    assert not used or name == DOOR, f"{name} goes around the door: {used}"
+    sampled = {module for module in dpfast_imports(path) if module == "dpfast.kernels.sampler"}
+    assert not sampled, f"{name} imports {sampled}"
+    methods = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+    drawn = methods & {"normals", "discrete_laplace", "words"}
+    assert not drawn or name in DRAWING, f"{name} draws {drawn}"
+    opened = words_of(path) & {f.name for f in functions_of(PACKAGE / "curator" / "door.py")}
+    opened = {function for function in opened if function.startswith("hand_out")}
+    assert not opened or room == "curator", f"{name} asks the door: {opened}"
+
+
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_imports_have_no_process_wide_side_effects(path):
     """Warning filters, thread settings and environment variables belong to the caller."""

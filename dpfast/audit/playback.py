@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpfast.audit.comparison import check_neighbours, first_difference
 from dpfast.audit.report import ReplayReport, Worst
 from dpfast.audit.transcript import Answered, Charged, Event, Run, perform
+from dpfast.curator.door import Choice
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP, as_budget
 
 __all__ = ["replay"]
@@ -224,7 +225,9 @@ def _distances(first: list[Event], other: list[Event]) -> tuple[dict[str, Worst]
                 continue  # reported as a divergence
             if not (np.isfinite(release.value).all() and np.isfinite(right.release.value).all()):
                 leaks.append(f"{name}: an exact value is not finite")
-            distance = _length(release.value - right.release.value)
+            moved = release.value - right.release.value
+            chosen = isinstance(release, Choice)
+            distance = max(map(_length, moved[:, None])) if chosen else _length(moved)
             ratio = distance / release.l2_sensitivity
             if release.query not in worst or ratio > worst[release.query].ratio:
                 worst[release.query] = Worst(
@@ -296,7 +299,7 @@ def _noise_leaks(events: list[Event]) -> list[str]:
 
     energy, coordinates = 0.0, 0
     for event in events:
-        if not isinstance(event, Answered):
+        if not isinstance(event, Answered) or isinstance(event.release, Choice):
             continue
         value, out = event.release.value, np.asarray(event.handed_out)
         if out.shape != value.shape:

@@ -24,7 +24,7 @@ EXEMPT: dict[str, str] = {
         "exact sums behind the Curator, imported by nothing else; attacked by sensitivity_search"
     ),
     "dpfast.audit": "the attacks themselves",
-    "dpfast.curator.door": "the seam of the audit; it releases nothing on its own",
+    "dpfast.curator.door": "the seam of the audit; it hands out what others ask it to",
     "dpfast.curator.curator.Curator.__init__": "keeps the records; it answers through methods",
     "dpfast.curator.curator.Curator.plan": "public constants only",
     "dpfast.curator.curator.Curator.receipts": "public constants only",
@@ -44,7 +44,8 @@ EXEMPT: dict[str, str] = {
         "what the ledger has left; public"
     ),
     "dpfast.curator.nonconvex.gradients.GradientCurator.select_stationary": (
-        "no additive noise for a replay to compare: its law is tested as a whole (claim K5)"
+        "audited within minimize: its scores against their sensitivity; the law of what is chosen "
+        "is tested as a whole (claim K5)"
     ),
     "dpfast.curator.nonconvex.recordwise": "sums behind the GradientCurator, audited through it",
     "dpfast.curator.bounds": "public constants only",
@@ -86,8 +87,8 @@ EXEMPT: dict[str, str] = {
         "copies values for the Curator; checks shapes only"
     ),
     "dpfast.curator.blackbox.selection": (
-        "releases the best of a secret number of pure-DP trials, which is no Gaussian answer "
-        "to replay; its likelihood ratios are computed exactly in tests/bayesopt"
+        "releases the best of a secret number of pure-DP trials: replayed in tests/curator, its "
+        "likelihood ratios are computed exactly in tests/bayesopt"
     ),
     "dpfast.baselines.random_search": "see dpfast.curator.blackbox.selection",
     "dpfast.bayesopt.sklearn_losses": (

@@ -1,14 +1,16 @@
-"""The seam for audits: one place through which every answer passes before it is handed out.
+"""The door: every answer passes here, and mechanisms are called from nowhere else.
 
-An observer sees the exact values behind each answer, so installing one forfeits privacy; it is
-meant for ``dpfast.audit`` and the test suite, which own the data they run on.
+It is the seam for audits, too.  An observer sees the exact values behind each answer, so installing
+one forfeits privacy; it is meant for ``dpfast.audit`` and the test suite, which own the data they
+run on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from fractions import Fraction
 from functools import cache
 from itertools import starmap
 from typing import Any, NamedTuple, Protocol
@@ -19,14 +21,21 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import NOTHING, Answer, Receipt, answer_of
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
-from dpfast.privacy.mechanisms import Grids, joint_grids, release_together
+from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
 from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.nonconvex.choice import choose_smallest
+from dpfast.privacy.release.scaled import release_scaled
 
 __all__ = [
     "OBSERVER",
+    "Choice",
     "Observer",
     "Release",
     "hand_out",
+    "hand_out_best",
+    "hand_out_choice",
+    "hand_out_count",
+    "hand_out_scaled",
     "hand_out_together",
     "nonprivate_contributions",
     "observed",
@@ -43,6 +52,15 @@ class Release(NamedTuple):
     mu: float
     l2_sensitivity: float
     noise_scale: float
+
+
+class Choice(Release):
+    """One of several, chosen by ``value``, their secret scores; no score is handed out exactly.
+
+    ``l2_sensitivity`` bounds the move of each score, and ``noise_scale`` is that bound / mu.
+    """
+
+    __slots__ = ()
 
 
 class Observer(Protocol):
@@ -98,8 +116,8 @@ def hand_out_together(
 ) -> list[Answer]:
     """Add noise to the means of one charge, in sight of the observer.
 
-    Every answer goes through here.  ``grids`` are those of the receipts' noise scales; where a
-    value and its grid are None, the answer is ``NOTHING``.
+    ``grids`` are those of the receipts' noise scales; where a value and its grid are None, the
+    answer is ``NOTHING``.
     """
     observer = OBSERVER.get()
     if observer is None:
@@ -108,14 +126,114 @@ def hand_out_together(
     draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
 
     def shown(i: int) -> Answer:
-        exact = values[i]
+        exact, receipt = values[i], receipts[i]
         if exact is None:
             return NOTHING
-        query, claim, mu, sensitivity, scale = receipts[i]
-        release = Release(query, claim, exact, mu, sensitivity, scale)
-        return Answer(observer.release(question, release, lambda: draw()[i]), scale, receipts[i])
+        answer = observer.release(question, _seen(Release, receipt, exact), lambda: draw()[i])
+        return Answer(answer, receipt.noise_scale, receipt)
 
     return [shown(i) for i in range(len(receipts))]
+
+
+def hand_out_count(
+    noise: NoiseSource,
+    question: tuple[Any, ...],
+    receipt: Receipt,
+    value: int,
+    rate: tuple[int, int],
+) -> int:
+    """Add discrete Laplace noise to an integer, in sight of the observer."""
+    observer = OBSERVER.get()
+    if observer is None:
+        return release_integer(value, rate, noise)
+
+    def draw() -> NDArray[np.int64]:
+        return np.array([release_integer(value, rate, noise)], dtype=np.int64)
+
+    exact = np.array([value], dtype=np.int64)
+    return int(observer.release(question, _seen(Release, receipt, exact), draw)[0])
+
+
+def hand_out_scaled(
+    noise: NoiseSource,
+    question: tuple[Any, ...],
+    receipt: Receipt,
+    values: Sequence[Fraction],
+    scales: Sequence[float],
+    bounds: Sequence[float],
+    law: str,
+) -> NDArray[np.float64]:
+    """Add noise of this law and of secret scales, each below its public bound."""
+
+    def draw() -> NDArray[np.float64]:
+        return np.array(
+            [
+                release_scaled(value.as_integer_ratio(), scale, bound, law, noise)
+                for value, scale, bound in zip(values, scales, bounds, strict=True)
+            ]
+        )
+
+    observer = OBSERVER.get()
+    if observer is None:
+        return draw()
+    exact = np.array([float(value) for value in values])
+    return np.asarray(observer.release(question, _seen(Release, receipt, exact), draw))
+
+
+def hand_out_choice(
+    noise: NoiseSource,
+    question: tuple[Any, ...],
+    receipt: Receipt,
+    scores: Sequence[int],
+    rate: tuple[int, int],
+) -> int:
+    """Choose an index whose score is small (exponential mechanism), in sight of the observer."""
+
+    def draw() -> int:
+        return choose_smallest(scores, rate, noise)
+
+    observer = OBSERVER.get()
+    if observer is None:
+        return draw()
+    exact = np.array(scores, dtype=np.float64)
+    return int(observer.release(question, _seen(Choice, receipt, exact), draw))
+
+
+def hand_out_best(
+    noise: NoiseSource,
+    question: tuple[Any, ...],
+    receipt: Receipt,
+    trials: Iterable[tuple[NDArray[np.float64], int]],
+    rate: tuple[int, int],
+) -> tuple[int, tuple[float, ...]]:
+    """Of trials, each a point and its score, the one with the lowest noisy score.
+
+    How many trials there are, and where, is secret; so are all scores but the winner's.
+    """
+    best: tuple[int, tuple[float, ...]] | None = None
+    observer = OBSERVER.get()
+    scores = []
+    for point, exact in trials:
+        # a total order of what may be published
+        found = release_integer(exact, rate, noise), tuple(point.tolist())
+        if best is None or found < best:
+            best = found
+        if observer is not None:
+            scores.append(float(exact))
+    assert best is not None
+    winner = best
+    if observer is None:
+        return winner
+    score, place = observer.release(
+        question, _seen(Choice, receipt, np.array(scores)), lambda: winner
+    )
+    return score, place
+
+
+def _seen(kind: type[Release], receipt: Receipt, exact: NDArray[Any]) -> Release:
+    """What an observer is shown of an answer."""
+    query, claim, mu, sensitivity, scale = receipt
+    return kind(query, claim, exact, mu, sensitivity, scale)
 
 
 def _answered(value: NDArray[np.float64] | None, receipt: Receipt) -> Answer:

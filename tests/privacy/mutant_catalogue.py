@@ -2415,6 +2415,7 @@ SMOOTH_RELEASE = (
 SUMS = "tests/privacy/test_sums_of_releases.py::"
 PAID = "tests/privacy/test_paid_before.py::"
 MISSING = "tests/privacy/test_mostly_missing.py::"
+DOOR = "tests/curator/test_door.py::"
 ERRORS = "tests/privacy/test_errors_are_paid.py::"
 
 SPLITS_THAT_DO_NOT_ADD_UP = (
@@ -2725,20 +2726,36 @@ CHARGED_AFTER = (
         "the best of random trials is charged when it is known",
         "dpfast/curator/blackbox/selection.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
-        '    ledger.charge(plan.cost, "best of a random number of random trials")\n',
+        "    ledger.charge(plan.cost, plan.receipt.query)\n",
         "",
-        "    assert best is not None\n    return",
-        '    assert best is not None\n    ledger.charge(plan.cost, "best of a random number of random trials")\n    return',
+        "    return Selected(",
+        "    ledger.charge(plan.cost, plan.receipt.query)\n    return Selected(",
     ),
     plant(
         "choice-charged-after-the-draw",
         "the exponential mechanism is charged when it has chosen",
         "dpfast/curator/nonconvex/gradients.py",
         (PAID + "test_a_query_that_cannot_pay_reads_and_draws_nothing",),
-        '        self.ledger.charge(ZCDP(cost), "selection")\n',
+        "        self.ledger.charge(ZCDP(cost), receipt.query)\n",
         "",
-        "        return choose_smallest([round(norm / grid) for norm in norms], rate, self._noise)",
-        '        chosen = choose_smallest([round(norm / grid) for norm in norms], rate, self._noise)\n        self.ledger.charge(ZCDP(cost), "selection")\n        return chosen',
+        "        return hand_out_choice(self._noise, question, receipt, scores, rate)",
+        "        chosen = hand_out_choice(self._noise, question, receipt, scores, rate)\n        self.ledger.charge(ZCDP(cost), receipt.query)\n        return chosen",
+    ),
+    plant(
+        "choice-around-the-door",
+        "the exponential mechanism is called where no observer sees it",
+        "dpfast/curator/nonconvex/gradients.py",
+        (DOOR + "test_a_choice_is_seen_with_its_scores_and_can_be_replaced",),
+        "        return hand_out_choice(self._noise, question, receipt, scores, rate)",
+        "        from dpfast.privacy.nonconvex.choice import choose_smallest\n        return choose_smallest(scores, rate, self._noise)",
+    ),
+    plant(
+        "scores-of-trials-without-noise",
+        "the winner of random trials is handed out with its exact score",
+        "dpfast/curator/door.py",
+        SELECTION_TESTS,
+        "found = release_integer(exact, rate, noise), tuple(point.tolist())",
+        "found = exact, tuple(point.tolist())",
     ),
     plant(
         "loss-difference-charged-after-the-records",

@@ -17,8 +17,9 @@ import pytest
 
 import dpfast
 from dpfast.baselines import objective_perturbation
+from dpfast.curator import door
 from dpfast.curator.door import observed
-from dpfast.curator.release import kinds, perturbation, releases, terms
+from dpfast.curator.release import kinds, perturbation, terms
 from dpfast.models import Ball, release_constants, resolve_loss
 from dpfast.privacy.conversions import gdp_delta
 from dpfast.privacy.mechanisms import GRID_COST
@@ -55,7 +56,7 @@ class Record:
         self.tails: list[int] = []
         self.answers: list[tuple[tuple[Any, ...], Any]] = []
         self.tilts: list[float] = []
-        self._spy(monkeypatch, releases, "release_integer", lambda _, rate, __: self.rates, 1)
+        self._spy(monkeypatch, door, "release_integer", lambda _, rate, __: self.rates, 1)
         self._spy(monkeypatch, kinds, "lower_bound_from_release", lambda *_, **__: self.tails, 1)
         self._spy(monkeypatch, terms, "largest_bound", lambda *_: self.tails, 1)
         self._spy(monkeypatch, perturbation, "normal_vector", lambda *_: self.tilts, 0)

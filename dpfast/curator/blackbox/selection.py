@@ -6,19 +6,20 @@ hundreds of candidates cost three times as much as looking at one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.curator.answers import Receipt
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.curator.door import source_of_noise
+from dpfast.curator.door import hand_out_best, source_of_noise
 from dpfast.privacy.blackbox.selection import number_of_trials, trial_point
 from dpfast.privacy.blackbox.sensitivity import loss_steps, selection_cost, trial_epsilon
 from dpfast.privacy.budget import PureDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import laplace_rate, release_integer
+from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = ["Selected", "Selection", "best_of_random_trials", "plan_selection"]
@@ -44,6 +45,8 @@ class Selection(NamedTuple):
         Of the discrete Laplace noise, per grid step.
     noise_scale : float
         Standard deviation of one trial's score.
+    receipt : Receipt
+        Of the winner, in steps of the grid; its mu is what ``cost`` implies.
     """
 
     cost: PureDP
@@ -51,6 +54,7 @@ class Selection(NamedTuple):
     grid: float
     rate: tuple[int, int]
     noise_scale: float
+    receipt: Receipt
 
 
 class Selected(NamedTuple):
@@ -67,7 +71,10 @@ def plan_selection(values: RecordValues, lower: float, upper: float, epsilon: fl
     steps = loss_steps(lower, upper, values.n, grid, depth=values.depth())
     rate = laplace_rate(steps, trial)
     noise_scale = grid * 2.0**0.5 * rate[1] / rate[0]
-    return Selection(PureDP(selection_cost(trial)), trial, grid, rate, noise_scale)
+    cost = PureDP(selection_cost(trial))
+    mu = cost.as_gdp().mu
+    receipt = Receipt("best of a random number of random trials", "G5", mu, steps, steps / mu)
+    return Selection(cost, trial, grid, rate, noise_scale, receipt)
 
 
 def best_of_random_trials(
@@ -109,18 +116,17 @@ def best_of_random_trials(
     """
     values = RecordValues(n, ledger, noise)
     plan = plan_selection(values, *loss_range, epsilon)
-    ledger.charge(plan.cost, "best of a random number of random trials")
+    ledger.charge(plan.cost, plan.receipt.query)
     source = source_of_noise(noise)
     middle, half = 0.5 * (loss_range[0] + loss_range[1]), 0.5 * (loss_range[1] - loss_range[0])
-    best: tuple[int, tuple[float, ...]] | None = None
-    for _ in range(number_of_trials(mean_trials, source)):
-        theta = trial_point(*box, source)
-        trial = RecordValues(n, ledger, noise)
-        trial.append(losses(theta))
-        exact = round(trial._mean_loss(0, middle, half) / plan.grid)
-        score = release_integer(exact, plan.rate, source)
-        found = (score, tuple(theta.tolist()))  # a total order of what may be published
-        if best is None or found < best:
-            best = found
-    assert best is not None
-    return Selected(np.array(best[1]), best[0] * plan.grid + middle)
+
+    def trials() -> Iterator[tuple[Array, int]]:
+        for _ in range(number_of_trials(mean_trials, source)):
+            theta = trial_point(*box, source)
+            trial = RecordValues(n, ledger, noise)
+            trial.append(losses(theta))
+            yield theta, round(trial._mean_loss(0, middle, half) / plan.grid)
+
+    question = (plan.receipt.query, plan.receipt.mu, box, loss_range, mean_trials)
+    score, place = hand_out_best(source, question, plan.receipt, trials(), plan.rate)
+    return Selected(np.array(place), score * plan.grid + middle)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.bounds import refuse_free_scale
-from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.door import hand_out, hand_out_choice, source_of_noise
 from dpfast.curator.nonconvex.recordwise import RecordGradients
 from dpfast.data import Records
 from dpfast.errors import InvalidInput, described
@@ -28,7 +28,6 @@ from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.nonconvex.choice import choose_smallest
 from dpfast.privacy.nonconvex.sensitivity import (
     change_error,
     exponential_cost,
@@ -175,9 +174,13 @@ class GradientCurator:
         steps = norm_steps(sensitivity, grid)
         rate = laplace_rate(1, math.sqrt(2.0 * rho) / steps * (1.0 - 2.0**-40))
         cost = exponential_cost(rate, steps)
-        self.ledger.charge(ZCDP(cost), "selection")
+        mu = _mu(cost)  # of a Gaussian answer with this cost
+        receipt = Receipt("selection", "K5", mu, float(steps), steps / mu)
+        self.ledger.charge(ZCDP(cost), receipt.query)
         norms = [float(np.linalg.norm(self._gradient(theta))) for theta in candidates]
-        return choose_smallest([round(norm / grid) for norm in norms], rate, self._noise)
+        scores = [round(norm / grid) for norm in norms]
+        question = (receipt.query, mu, tuple(candidates))
+        return hand_out_choice(self._noise, question, receipt, scores, rate)
 
     def nonprivate_gradient(self, theta: Array) -> Array:
         """Exact mean of the clipped gradients: not private, for comparison only."""

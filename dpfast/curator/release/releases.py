@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,16 +19,15 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from dpfast.curator.answers import Answer, Receipt
-from dpfast.curator.door import OBSERVER, Release
+from dpfast.curator.door import hand_out_count, hand_out_scaled
 from dpfast.curator.release.certified import Minimiser
 from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, paid_minimiser
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.privacy.mechanisms import laplace_rate, release_integer
+from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.paid import PaidAnswers
 from dpfast.privacy.release.condition import LogScale, largest_count
-from dpfast.privacy.release.scaled import release_scaled
 from dpfast.privacy.release.sensitivity import COUNT
 
 if TYPE_CHECKING:
@@ -109,13 +107,9 @@ class CertifiedRelease(PaidAnswers):
         noise_scale = math.sqrt(2.0) * self.rate[1] / self.rate[0]
         mu = self.terms.certificate_mu(COUNT / noise_scale)
         receipt = Receipt(query, claim, mu, float(COUNT), noise_scale)
-
-        def draw() -> NDArray[np.int64]:
-            noise = self._curator._noise
-            return np.array([release_integer(count, self.rate, noise)], dtype=np.int64)
-
-        released = self._observe(parameters, receipt, np.array([count], dtype=np.int64), draw)
-        return CountAnswer(int(released[0]), receipt)
+        question = (query, mu, *parameters)
+        noise = self._curator._noise
+        return CountAnswer(hand_out_count(noise, question, receipt, count, self.rate), receipt)
 
     def functionals(self, directions: Array, choices: tuple[FunctionalTerms, ...]) -> Array:
         """Release linear functionals of the minimiser, each with its secret scale (claim R6).
@@ -136,7 +130,6 @@ class CertifiedRelease(PaidAnswers):
                 f"{len(directions)}. Nothing was released: ask for as many."
             )
         self._take("functional", after="certificate", forgo="fallback")
-        curator = self._curator
         found = self._found()
         values = [_exact_product(w, found.theta) for w in directions]
         scales = [self._scale(found, w, t) for w, t in zip(directions, choices, strict=True)]
@@ -144,18 +137,10 @@ class CertifiedRelease(PaidAnswers):
         # the public bound, not the secret scale: what is announced may be published
         sensitivity = math.hypot(*(choice.shift_bound for choice in choices))
         receipt = Receipt("functional", "R6", sensitivity / min(bounds), sensitivity, min(bounds))
-
-        def draw() -> Array:
-            law, source = self.terms.noise, curator._noise
-            return np.array(
-                [
-                    release_scaled(value.as_integer_ratio(), scale, bound, law, source)
-                    for value, scale, bound in zip(values, scales, bounds, strict=True)
-                ]
-            )
-
-        exact = np.array([float(value) for value in values])
-        return np.asarray(self._observe((directions, choices), receipt, exact, draw))
+        question = (receipt.query, receipt.mu, directions, choices)
+        return hand_out_scaled(
+            self._curator._noise, question, receipt, values, scales, bounds, self.terms.noise
+        )
 
     def parameter(self, choice: ParameterTerms) -> Array:
         """Release the minimiser with normal noise of a public scale (claim R4)."""
@@ -201,18 +186,6 @@ class CertifiedRelease(PaidAnswers):
             if self._minimiser is None:
                 self._minimiser = self.kind.minimiser(self._curator)
             return self._minimiser
-
-    def _observe(
-        self, parameters: tuple[Any, ...], receipt: Receipt, value: Any, draw: Callable[[], Any]
-    ) -> Any:
-        """Through the seam of the audit, like every answer of the curator."""
-        question = (receipt.query, receipt.mu, *parameters)
-        observer = OBSERVER.get()
-        if observer is None:
-            return draw()
-        query, claim, mu, sensitivity, scale = receipt
-        release = Release(query, claim, value, mu, sensitivity, scale)
-        return observer.release(question, release, draw)
 
 
 def _exact_product(direction: Array, theta: Array) -> Fraction:

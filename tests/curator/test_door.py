@@ -1,0 +1,139 @@
+"""The one door: whatever is handed out was seen by the observer, choices included."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.audit import replay
+from dpfast.baselines import random_search
+from dpfast.curator import door
+from dpfast.curator.answers import Receipt
+from dpfast.curator.blackbox.selection import best_of_random_trials
+from dpfast.curator.door import Choice, Release, observed
+from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.data import as_records
+from dpfast.models import Bounded, LogCosh, Objective
+
+N = 40
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(N, 2))
+Y = X @ [1.0, -1.0]
+CANDIDATES = [np.zeros(2), np.array([0.9, -0.9]), np.array([5.0, 5.0])]
+
+
+class Watcher:
+    """Keeps what it sees, and hands out what it is told to, or what is drawn."""
+
+    def __init__(self, instead: Any = None) -> None:
+        self.seen: list[Release] = []
+        self.asked: list[Any] = []
+        self.instead = instead
+
+    def release(self, question: Any, release: Release, draw: Any) -> Any:
+        self.seen.append(release)
+        self.asked.append(question)
+        return draw() if self.instead is None else self.instead
+
+
+def chosen(noise: int = 0) -> tuple[int, Any]:
+    objective = Objective(LogCosh(), Bounded(1.5), 2, fit_intercept=False, scale=1.0)
+    ledger = dpfast.Ledger(dpfast.ZCDP(1.0))
+    desk = GradientCurator(as_records(X, Y), objective, ledger, dpfast.SeededNoise(noise))
+    return desk.select_stationary(CANDIDATES, 0.5), ledger
+
+
+def best(noise: int = 0, losses: Any = None) -> Any:
+    ledger = dpfast.Ledger(dpfast.PureDP(1.0))
+    return best_of_random_trials(
+        losses or (lambda theta: (Y - theta) ** 2), (np.zeros(1), np.ones(1)), (0.0, 4.0), n=N,
+        epsilon=1.0, mean_trials=5.0, ledger=ledger, noise=dpfast.SeededNoise(noise),
+    )  # fmt: skip
+
+
+def test_a_choice_is_seen_with_its_scores_and_can_be_replaced():
+    watcher = Watcher()
+    with observed(watcher):
+        index, ledger = chosen()
+    assert index == chosen()[0]
+    (seen,) = watcher.seen
+    assert isinstance(seen, Choice)
+    assert (seen.query, seen.claim, seen.value.shape) == ("selection", "K5", (3,))
+    assert seen.value.argmin() == 1
+    assert seen.l2_sensitivity <= seen.mu * seen.noise_scale * (1.0 + 1e-13)
+    ((paid, label),) = [(entry.spend, entry.label) for entry in ledger.entries]
+    assert watcher.asked[0][:2] == (label, seen.mu)
+    assert seen.mu == dpfast.GDP.within(paid).mu
+    with observed(Watcher(instead=2)):
+        assert chosen()[0] == 2
+
+
+def test_the_best_of_trials_is_seen_with_all_scores_and_can_be_replaced():
+    for seed in range(20):
+        watcher = Watcher()
+        with observed(watcher):
+            found = best(seed)
+        again = best(seed)
+        assert (found.score, found.theta.tolist()) == (again.score, again.theta.tolist())
+        (seen,) = watcher.seen
+        assert isinstance(seen, Choice)
+        assert (seen.claim, seen.value.ndim) == ("G5", 1)
+        assert seen.mu == pytest.approx(dpfast.PureDP(1.0).as_gdp().mu, rel=1e-12)
+    with observed(Watcher(instead=(0, (0.25,)))):
+        found = best()
+    assert found.theta.tolist() == [0.25]
+    assert found.score == 2.0  # the middle of the range
+
+
+def test_one_record_moves_a_score_by_at_most_what_is_declared():
+    lost = np.full(N, 4.0)
+    lost[0] = 0.0
+    first, second = Watcher(), Watcher()
+    with observed(first):
+        best(3, lambda theta: np.full(N, 4.0))
+    with observed(second):
+        best(3, lambda theta: lost)
+    (left,), (right,) = first.seen, second.seen
+    moved = np.abs(left.value - right.value)
+    assert 0.99 * left.l2_sensitivity < moved.max() <= left.l2_sensitivity
+
+
+def test_counts_and_scaled_noise_are_the_same_with_and_without_an_observer():
+    receipt = Receipt("q", "c", 1.0, 1.0, 1.0)
+
+    def count() -> Any:
+        return door.hand_out_count(dpfast.SeededNoise(1), ("q", 1.0), receipt, 7, (1, 3))
+
+    def scaled() -> Any:
+        return door.hand_out_scaled(
+            dpfast.SeededNoise(1), ("q", 1.0), receipt, [Fraction(1, 3), Fraction(2)], [0.5, 1.0],
+            [1.0, 1.0], "laplace",
+        )  # fmt: skip
+
+    for call in (count, scaled):
+        watcher = Watcher()
+        with observed(watcher):
+            seen = call()
+        assert np.array_equal(seen, call())
+        assert type(watcher.seen[0]) is Release
+    assert watcher.seen[0].value.tolist() == [1.0 / 3.0, 2.0]
+
+
+def test_a_replay_follows_the_best_of_random_trials():
+    """Its trials and their places are secret randomness, the winner is a recorded answer."""
+    other = Y.copy()
+    other[0] = 1e6
+
+    def call(data: Any) -> Any:
+        return random_search(
+            lambda theta: (data - theta) ** 2, bounds=[[0.0, 1.0]], n_records=N,
+            loss_range=(0.0, 4.0), privacy=dpfast.PureDP(1.0),
+        )  # fmt: skip
+
+    report = replay(call, Y, other)
+    assert report.passed, report
+    assert report.n_answers == 1
