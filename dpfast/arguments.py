@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["flag", "real_array", "real_number"]
+__all__ = ["flag", "real_array", "real_number", "whole_number"]
 
 
 def real_array(value: Any, name: str) -> NDArray[np.float64]:
@@ -32,6 +32,15 @@ def real_number(value: Any, name: str) -> float:
     except Exception:
         pass  # raised below without its context, which may quote a value
     raise InvalidInput(f"{name} must be a number; received {described(value)}.")
+
+
+def whole_number(value: Any, name: str, least: int = 0) -> int:
+    """A public argument as an int; what is no whole number is refused unseen."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
+        return int(value)
+    raise InvalidInput(
+        f"{name} must be a whole number of at least {least}; received {described(value)}."
+    )
 
 
 def flag(value: Any, name: str) -> bool:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpfast.arguments import real_array
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -122,7 +124,7 @@ def ellipse_plot(
         axes.fill(*boundary.T, color=colour, alpha=0.08, linewidth=0)
         axes.plot(*boundary[:-1].mean(axis=0), "o", color=colour)
     if truth is not None:
-        axes.plot(*truth, "+", color="black", markersize=12, label="truth")
+        axes.plot(*real_array(truth, "truth"), "+", color="black", markersize=12, label="truth")
     reference = next(iter(labelled.values()))
     names = [
         name if isinstance(name, str) else str(reference.names[name]) for name in (first, second)

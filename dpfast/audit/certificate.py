@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
+from dpfast.arguments import whole_number
 from dpfast.errors import InvalidInput, described
 
 __all__ = ["LowerBound", "lower_bound"]
@@ -112,12 +113,7 @@ def lower_bound(
     -------
     None: it is an attack.
     """
-    if (
-        isinstance(n_samples, bool)
-        or not isinstance(n_samples, (int, np.integer))
-        or (n_samples < 100)
-    ):
-        raise InvalidInput(f"n_samples must be a whole number, at least 100; received {n_samples}.")
+    n_samples = whole_number(n_samples, "n_samples", least=100)
     if not 0.5 <= confidence < 1.0:
         raise InvalidInput(f"confidence must lie in [0.5, 1); received {described(confidence)}.")
     held_out = max(20, round(HELD_OUT * n_samples))

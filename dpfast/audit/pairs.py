@@ -8,6 +8,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array, real_number
 from dpfast.errors import InvalidInput, described
 
 __all__ = ["KINDS", "Pair", "neighbours"]
@@ -89,14 +90,17 @@ def neighbours(
         raise InvalidInput(
             f"kind must be one of {KINDS} or None; received {described(kind, text=True)}."
         )
-    covariates, response = np.array(X, dtype=float), np.array(y, dtype=float)
+    covariates, response = real_array(X, "X").copy(), real_array(y, "y").copy()
     if covariates.ndim != 2 or covariates.shape[1] == 0 or response.shape != covariates.shape[:1]:
         raise InvalidInput(
             "X must have shape (n, q) with q >= 1 and y shape (n,); received "
             f"{covariates.shape} and {response.shape}."
         )
-    if not -len(response) <= index < len(response):
-        raise InvalidInput(f"index must point at one of {len(response)} records; received {index}.")
+    whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+    if not whole or not -len(response) <= index < len(response):
+        raise InvalidInput(
+            f"index must point at one of {len(response)} records; received {described(index)}."
+        )
     records = _extreme_records(covariates, response, index, length)
     found = {}
     for name in KINDS if kind is None else (kind,):
@@ -115,7 +119,7 @@ def _extreme_records(
     q = X.shape[1]
     binary = bool(np.isin(y, (0.0, 1.0)).all())
     row, label = X[index].copy(), float(y[index])
-    reach = math.sqrt(q) if length is None else float(length)
+    reach = math.sqrt(q) if length is None else real_number(length, "length")
     first, last = np.zeros(q), np.zeros(q)
     first[0], last[-1] = reach, reach if q > 1 else -reach
     high, low = (1.0, 0.0) if binary else (HUGE, -HUGE)

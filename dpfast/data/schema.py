@@ -423,7 +423,8 @@ class Schema:
                 f"the response {described(response, text=True)} is declared categorical; declare "
                 "it Binary(positive=..., negative=...) for a logistic regression."
             )
-        return Coding({name: self[name] for name in used}, terms, response, fit_intercept)
+        names = self.declared(used, "used")
+        return Coding({name: self[name] for name in names}, terms, response, fit_intercept)
 
     @staticmethod
     def draft(public_sample: Any) -> Schema:

@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dpfast.errors import described
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
@@ -39,8 +41,11 @@ class Table:
         return len(next(iter(self.data.values())))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self.data:
-            raise KeyError(f"{self.name} has no column {name!r}; it has {', '.join(self.names)}")
+        if not isinstance(name, str) or name not in self.data:
+            raise KeyError(
+                f"{self.name} has no column {described(name, text=True)}; it has "
+                f"{', '.join(self.names)}"
+            )
         return self.data[name]
 
     def __repr__(self) -> str:

@@ -95,7 +95,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         kinds = label_kind(y), label_kind(classes)
         if not comparable(*kinds):
             raise InvalidInput(
-                f"y holds {kinds[0]} (by its dtype) and classes={self.classes!r} are {kinds[1]}: "
+                f"y holds {kinds[0]} (by its dtype) and classes are {kinds[1]}: "
                 "no label would be one of the classes. Declare classes of the kind y has, or "
                 "convert y."
             )
@@ -128,7 +128,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
 
     def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Exact accuracy on public data: **not private**."""
-        return float(ClassifierMixin.score(self, X, y))
+        return float(np.mean(self._exact(X, y) == (self._linear(X) > 0.0)))
 
     def _losses(self, X: Covariates, y: Array) -> Array:
         """Whether each prediction is wrong; NaN for a label that was not declared."""

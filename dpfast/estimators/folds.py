@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import whole_number
 from dpfast.curator.door import source_of_noise
 from dpfast.errors import InvalidInput
 from dpfast.privacy.dealing import deal
@@ -47,26 +48,17 @@ class DealtFolds:
     """
 
     def __init__(self, n_splits: int = 5, *, noise: NoiseSource | None = None) -> None:
-        if (
-            isinstance(n_splits, bool)
-            or not isinstance(n_splits, (int, np.integer))
-            or n_splits < 2
-        ):
-            raise InvalidInput(
-                "n_splits must be a whole number of at least 2; received "
-                f"{n_splits if isinstance(n_splits, (int, float)) else type(n_splits).__name__}."
-            )
         if noise is not None and not isinstance(noise, NoiseSource):
             raise InvalidInput(
                 "noise must be a dpfast noise source such as dpfast.SeededNoise(0), or None; "
                 f"received {type(noise).__name__}."
             )
-        self.n_splits = int(n_splits)
+        self.n_splits = whole_number(n_splits, "n_splits", least=2)
         self.noise = EntropyNoise() if noise is None else noise
 
     def parts(self, n: int) -> Indices:
         """A new dealing: the fold that each of n records is left out in, shape (n,)."""
-        return deal(n, self.n_splits, source_of_noise(self.noise))
+        return deal(whole_number(n, "n"), self.n_splits, source_of_noise(self.noise))
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
         """Indices of the records to train and to test on, fold by fold, of a new dealing.

@@ -40,7 +40,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
     def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Coefficient of determination on public data: **not private**."""
-        return float(RegressorMixin.score(self, X, y))
+        return float(RegressorMixin.score(self, X, self._exact(X, y)))
 
     def _losses(self, X: Covariates, y: Array) -> Array:
         with np.errstate(all="ignore"):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.losses import Loss, check_constant
@@ -157,7 +158,7 @@ class CustomLoss(Loss):
         return np.clip(_each(self.functions[2], r), low, self.h)
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
-        r = np.asarray(r, dtype=float)
+        r = real_array(r, "r")
         near = np.abs(r) <= 1e-150
         chord = self.psi(r) / np.where(near, 1.0, r)
         return np.clip(np.where(near, self.psi_prime(r), chord), 0.0, self.h)
@@ -174,6 +175,6 @@ class CustomLoss(Loss):
 
 def _each(function: Scalar, r: Any) -> NDArray[np.float64]:
     """The function at every entry; NaN counts as zero."""
-    r = np.asarray(r, dtype=float)
+    r = real_array(r, "r")
     values = np.array([function(float(v)) for v in r.ravel()], dtype=float).reshape(r.shape)
     return np.where(np.isnan(values), 0.0, values)

@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 
@@ -240,7 +241,7 @@ class Loss:
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
         """Majorising curvature ``psi(r)/r``, elementwise; ``psi'(0)`` at zero."""
-        r = np.asarray(r, dtype=float)
+        r = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = self.psi(r) / r
         near_zero = np.abs(r) < NEAR  # where the quotient would lose all its digits
@@ -275,15 +276,15 @@ class Huber(Loss):
     )
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
-        a = np.abs(np.asarray(r, dtype=float))
+        a = np.abs(real_array(r, "r"))
         m = np.minimum(a, self.c)
         return np.asarray(m * (a - 0.5 * m))
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.asarray(np.clip(np.asarray(r, dtype=float), -self.c, self.c))
+        return np.asarray(np.clip(real_array(r, "r"), -self.c, self.c))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.asarray(np.abs(np.asarray(r, dtype=float)) <= self.c, dtype=float)
+        return np.asarray(np.abs(real_array(r, "r")) <= self.c, dtype=float)
 
 
 def _log_cosh_profile(v: NDArray[np.float64]) -> ScaleProfile:
@@ -321,15 +322,15 @@ class LogCosh(Loss):
         return 4.0 / (3.0 * math.sqrt(3.0)) / self.c  # at tanh(u)^2 = 1/3
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
-        a = np.abs(np.asarray(r, dtype=float)) / self.c
+        a = np.abs(real_array(r, "r")) / self.c
         tail = np.log1p(np.exp(-2.0 * np.minimum(a, FAR)))
         return np.asarray(self.c**2 * (a + tail - math.log(2.0)))
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.asarray(self.c * np.tanh(np.asarray(r, dtype=float) / self.c))
+        return np.asarray(self.c * np.tanh(real_array(r, "r") / self.c))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
-        e = np.exp(-2.0 * np.minimum(np.abs(np.asarray(r, dtype=float)) / self.c, FAR))
+        e = np.exp(-2.0 * np.minimum(np.abs(real_array(r, "r")) / self.c, FAR))
         return np.asarray(4.0 * e / (1.0 + e) ** 2)
 
 
@@ -365,17 +366,17 @@ class PseudoHuber(Loss):
         return 1.5 / math.pow(1.25, 2.5) / self.c  # at u = 1/2
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
-        u = np.asarray(r, dtype=float) / self.c
+        u = real_array(r, "r") / self.c
         # hypot(1, u) - 1 without cancellation: u^2 / (1 + hypot(1, u)), evaluated without
         # squaring a large u.
         return np.asarray(self.c**2 * u * (u / (1.0 + np.hypot(1.0, u))))
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
-        u = np.clip(np.asarray(r, dtype=float) / self.c, -1e150, 1e150)  # inf/inf is NaN
+        u = np.clip(real_array(r, "r") / self.c, -1e150, 1e150)  # inf/inf is NaN
         return np.asarray(self.c * (u / np.hypot(1.0, u)))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.asarray((1.0 / np.hypot(1.0, np.asarray(r, dtype=float) / self.c)) ** 3)
+        return np.asarray((1.0 / np.hypot(1.0, real_array(r, "r") / self.c)) ** 3)
 
 
 class Logistic(Loss):
@@ -414,20 +415,20 @@ class Logistic(Loss):
         return 1.0 / (6.0 * math.sqrt(3.0))  # at p = (1 - 1/sqrt 3)/2
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.asarray(np.logaddexp(0.0, np.asarray(r, dtype=float)))
+        return np.asarray(np.logaddexp(0.0, real_array(r, "r")))
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
-        t = np.asarray(r, dtype=float)
+        t = real_array(r, "r")
         e = np.exp(-np.abs(t))
         return np.asarray(np.where(t >= 0, 1.0, e) / (1.0 + e))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
-        e = np.exp(-np.abs(np.asarray(r, dtype=float)))
+        e = np.exp(-np.abs(real_array(r, "r")))
         return np.asarray(e / (1.0 + e) ** 2)
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
         """Majorising curvature ``(psi(t) - 1/2)/t = tanh(t/2)/(2t)``; 1/4 at zero."""
-        t = np.asarray(r, dtype=float)
+        t = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = 0.5 * np.tanh(0.5 * t) / t
         return np.where(np.abs(t) < NEAR, 0.25, ratio)

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array
 from dpfast.models.losses import LOSSES, Loss
 
 __all__ = ["Cauchy", "GemanMcClure", "Redescending", "TukeyBiweight", "Welsch"]
@@ -51,7 +52,7 @@ class Redescending(Loss):
         return self.peak * self.c
 
     def _scaled(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.clip(np.asarray(r, dtype=float) / self.c, -FAR, FAR)
+        return np.clip(real_array(r, "r") / self.c, -FAR, FAR)
 
 
 class TukeyBiweight(Redescending):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import DEFAULT_CORNER, FAR, LOSSES, NEAR, Loss, check_constant
 
@@ -53,7 +54,7 @@ class SmoothedHuber(Loss):
         return (self.c + self.h) * self.psi_second_bound
 
     def _at(self, r: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        a = np.abs(np.asarray(r, dtype=float))
+        a = np.abs(real_array(r, "r"))
         return a, np.clip((a - self.c) / self.h, 0.0, 1.0)
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
@@ -65,7 +66,7 @@ class SmoothedHuber(Loss):
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
         a, s = self._at(r)
         size = np.minimum(a, self.c) + self.h * (s * (1.0 - s * s * (1.0 - 0.5 * s)))
-        return np.asarray(np.copysign(np.minimum(size, self.psi_bound), np.asarray(r, dtype=float)))
+        return np.asarray(np.copysign(np.minimum(size, self.psi_bound), real_array(r, "r")))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
         _, s = self._at(r)
@@ -107,14 +108,14 @@ class OstrovskiiBach(Loss):
         return 1.079075982 / self.c  # 4 (1 + 2 s) sqrt(s^2 - 1)/(s^3 (1 + s)^2) at s = 1.191488
 
     def _root(self, r: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        u = np.clip(np.asarray(r, dtype=float) / self.c, -SATURATED, SATURATED)
+        u = np.clip(real_array(r, "r") / self.c, -SATURATED, SATURATED)
         return u, np.hypot(1.0, 2.0 * u)
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         u, root = self._root(r)
         z = 2.0 * u * (u / (1.0 + root))
         slope = self.c * np.abs(2.0 * u / (1.0 + root))
-        linear = slope * np.abs(np.asarray(r, dtype=float))
+        linear = slope * np.abs(real_array(r, "r"))
         return np.asarray(linear - 0.5 * self.c**2 * np.log1p(z))
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
@@ -159,18 +160,18 @@ class SmoothAbsolute(Loss):
         return 1.0 / (3.0 * math.sqrt(3.0))
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
-        a = np.abs(np.asarray(r, dtype=float))
+        a = np.abs(real_array(r, "r"))
         return np.asarray(a + 2.0 * np.log1p(np.exp(-np.minimum(a, 2.0 * FAR))))
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
-        return np.asarray(np.tanh(0.5 * np.asarray(r, dtype=float)))
+        return np.asarray(np.tanh(0.5 * real_array(r, "r")))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
-        e = np.exp(-np.minimum(np.abs(np.asarray(r, dtype=float)), 2.0 * FAR))
+        e = np.exp(-np.minimum(np.abs(real_array(r, "r")), 2.0 * FAR))
         return np.asarray(2.0 * e / (1.0 + e) ** 2)
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
-        t = np.asarray(r, dtype=float)
+        t = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = np.tanh(0.5 * t) / t
         return np.where(np.abs(t) < NEAR, 0.5, ratio)
@@ -293,21 +294,21 @@ class Quantile(Loss):
         )
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
-        r = np.asarray(r, dtype=float)
+        r = real_array(r, "r")
         tail = self.c * np.log1p(np.exp(-np.abs(r) / self.c))
         return np.asarray(np.maximum(self.h * r, (self.h - 1.0) * r) + tail)
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
-        half = 0.5 * np.tanh(0.5 * (np.asarray(r, dtype=float) / self.c))
+        half = 0.5 * np.tanh(0.5 * (real_array(r, "r") / self.c))
         return np.asarray(half + (self.h - 0.5))
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
-        u = np.minimum(np.abs(np.asarray(r, dtype=float)) / self.c, 2.0 * FAR)
+        u = np.minimum(np.abs(real_array(r, "r")) / self.c, 2.0 * FAR)
         return np.asarray((0.5 / np.cosh(0.5 * u)) ** 2 / self.c)
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
         """Majorising curvature ``(psi(r) - psi(0))/r``; the rest of the loss is linear."""
-        r = np.asarray(r, dtype=float)
+        r = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = 0.5 * np.tanh(0.5 * (r / self.c)) / r
         return np.where(np.abs(r) < NEAR, self.psi_prime_bound, ratio)

@@ -237,8 +237,8 @@ class ZCDP(Budget):
                     high = middle
             return ZCDP(low)
         raise UnsupportedConversion(
-            f"zCDP noise cannot honour {budget!r}: zCDP implies neither GDP nor pure DP. Pass "
-            "ApproxDP(epsilon, delta) or ZCDP(rho)."
+            f"zCDP noise cannot honour {described(budget)}: zCDP implies neither GDP nor pure DP. "
+            "Pass ApproxDP(epsilon, delta) or ZCDP(rho)."
         )
 
 

@@ -87,10 +87,10 @@ class Plan:
         if (n is None) == (mu is None):
             raise InvalidInput("pass either n=[...] or mu=[...] to draw a curve over it.")
         if n is not None:
-            pairs = [(int(k), self.mu) for k in n]
+            pairs = [(int(k), self.mu) for k in real_array(n, "n").ravel()]
         else:
             assert mu is not None
-            pairs = [(self.n, float(m)) for m in mu]
+            pairs = [(self.n, float(m)) for m in real_array(mu, "mu").ravel()]
         return np.array([self._forecast.width(*pair) for pair in pairs])
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import real_array, whole_number
 from dpfast.errors import InvalidInput, described
 
 __all__ = ["RBF", "Covariance", "Matern52", "Matern72", "Polynomial2"]
@@ -93,6 +93,7 @@ class Covariance:
 
     def length_scales(self, dimension: int) -> Array:
         """Length-scales as an array of shape (dimension,)."""
+        dimension = whole_number(dimension, "dimension", least=1)
         if self._length_scales.ndim and len(self._length_scales) != dimension:
             raise InvalidInput(
                 f"length_scales has {len(self._length_scales)} entries but the points have "
@@ -196,6 +197,7 @@ class Stationary(Covariance):
         return self._output_scale**2 * self._phi(squared)
 
     def extended(self, gram: Array, points: Array) -> Array:
+        gram = real_array(gram, "gram")
         known = len(gram)
         found = np.empty((len(points), len(points)))
         found[:known, :known] = gram

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import real_array, real_number, whole_number
 from dpfast.bayesopt.surrogate.covariance import Covariance, as_points
 from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.errors import InvalidInput, described
@@ -184,6 +184,8 @@ class GradientInformation:
         trace : float
         """
         at = self._at(theta)
+        max_evaluations = whole_number(max_evaluations, "max_evaluations")
+        target = real_number(target, "target")
         if b < 0 or starts + len(initial) < 1:
             raise InvalidInput(
                 f"b must not be negative and there must be a start; received b={described(b)}, "
