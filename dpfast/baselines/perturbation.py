@@ -8,6 +8,7 @@ from typing import Any
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.request import Request, charge_shared
+from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Loss
@@ -81,7 +82,8 @@ def objective_perturbation(
     objective = request.objective(
         loss, scale=request.coded_scale(scale), weights=Bounded(radius), ridge=ridge
     )
-    curator = request.curator(objective, Ledger(privacy))
+    own_ledger = Ledger(privacy)
+    curator = request.curator(objective, own_ledger)
     terms = perturbation_terms(curator, objective.weighting.radius, privacy)
     label = f"objective_perturbation({objective.loss.name}, n={request.n}, p={request.dimension})"
     charge_shared(ledger, privacy, privacy, label)
@@ -90,6 +92,8 @@ def objective_perturbation(
         answer.value,
         model=repr(objective),
         method=f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}",
-        privacy=Guarantee.of(privacy, request.noise, request.n),
+        privacy=Guarantee.of(
+            privacy, request.noise, request.n, expression=composition_of(own_ledger)
+        ),
         binary_response=objective.loss.binary_response,
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
+from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
@@ -56,4 +57,5 @@ def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:
 def guarantee_of(total: GDP, n: int, ledger: Ledger, noise: NoiseSource) -> Guarantee:
     """The guarantee of a search whose charges are in this ledger."""
     charges = [(entry.label, entry.charged.mu) for entry in ledger.entries]
-    return Guarantee.of(total, noise, n, charges, vouched=TOLD)
+    spent = composition_of(ledger)
+    return Guarantee.of(total, noise, n, charges, vouched=TOLD, expression=spent)

@@ -18,6 +18,7 @@ from dpfast.front.request import (
     checked_start,
     checked_steps,
 )
+from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss
@@ -149,7 +150,14 @@ def dp_sgd(
             f"noise multiplier {plan.multiplier:.4g}, average={average:g}"
         ),
         # the mu of all steps holds as well, but ignores what sampling buys
-        privacy=Guarantee.of(budget, request.noise, request.n, (step,) * n_steps, mu=plan.mu),
+        privacy=Guarantee.of(
+            budget,
+            request.noise,
+            request.n,
+            (step,) * n_steps,
+            mu=plan.mu,
+            expression=composition_of(own_ledger),
+        ),
         iterates=iterates,
         binary_response=objective.loss.binary_response,
     )

@@ -16,7 +16,7 @@ from dpfast.errors import InvalidInput
 from dpfast.models import Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.dealing import SLOTS, scatter
-from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.paid import PaidAnswers
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ class Dealing(PaidAnswers):
         curator.ledger.charge(GDP(mu), "random blocks")
         self._curator = curator
         self._mu = mu
+        self._ledgers: list[Ledger] = []
+        curator.ledger.parts.append(Part("random blocks", GDP(mu), self._ledgers, disjoint=True))
         self._slots = scatter(curator.n, curator._noise)
         super().__init__([SLOT] * SLOTS, "the others are in blocks already.")
 
@@ -141,7 +143,9 @@ class Dealing(PaidAnswers):
         end = SLOTS - self._take(SLOT, count=width)  # no other thread gets the same
         inside = (self._slots >= end - width) & (self._slots < end)
         records = Block(curator._records, inside, size)
-        return curator._beside(records, curator.objective, Ledger(GDP(self._mu)))
+        own = Ledger(GDP(self._mu))
+        self._ledgers.append(own)
+        return curator._beside(records, curator.objective, own)
 
 
 def constant_term(curator: Curator, scale: float | None) -> Curator:

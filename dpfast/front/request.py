@@ -16,6 +16,7 @@ from dpfast.data.coding import Coding, Design, is_table
 from dpfast.data.columns import column_names
 from dpfast.data.groups import checked_group_size, grouped
 from dpfast.errors import InvalidInput, described
+from dpfast.inference.composition import Composition, Rows, composition_of
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
@@ -152,7 +153,15 @@ class Request:
         m = self.group_size
         entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
         relation = RELATION if m == 1 else GROUP_RELATION.format(m=m)
-        return Guarantee.of(total, self.noise, self.n_units, entries, relation=relation)
+        spent: Composition = composition_of(ledger)
+        return Guarantee.of(
+            total,
+            self.noise,
+            self.n_units,
+            entries,
+            relation=relation,
+            expression=spent if m == 1 else Rows(m, spent),
+        )
 
     def fit(
         self,

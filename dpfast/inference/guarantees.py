@@ -6,10 +6,12 @@ import itertools
 import math
 from collections.abc import Iterable
 from contextlib import suppress
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
-from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
+from dpfast.inference.composition import RULES, Charge, Composition, Sum, amounts, cost, lines
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 
@@ -51,6 +53,8 @@ class Guarantee(NamedTuple):
         A Gaussian-DP parameter that holds; NaN where none is known, ``inf`` if nothing is private.
     vouched : tuple of str
         What the promise rests on besides this library: the caller answers for it.
+    expression : Composition or None
+        How the charges add up to the total, where it is more than the sum of ``entries``.
     """
 
     total: Budget | None
@@ -60,6 +64,7 @@ class Guarantee(NamedTuple):
     genuine: bool
     mu: float
     vouched: tuple[str, ...] = ()
+    expression: Composition | None = None
 
     @classmethod
     def of(
@@ -72,6 +77,7 @@ class Guarantee(NamedTuple):
         mu: float = math.nan,
         relation: str = RELATION,
         vouched: tuple[str, ...] = (),
+        expression: Composition | None = None,
     ) -> Guarantee:
         """Of a run with this source of noise.
 
@@ -82,7 +88,8 @@ class Guarantee(NamedTuple):
         """
         if isinstance(total, GDP):
             mu = total.mu
-        return cls(total, relation, n, tuple(entries), is_genuine(noise), mu, vouched)
+        made = cls(total, relation, n, tuple(entries), is_genuine(noise), mu, vouched)
+        return made._replace(expression=expression)
 
     @classmethod
     def of_filter(
@@ -92,6 +99,7 @@ class Guarantee(NamedTuple):
         n: int,
         entries: Iterable[Entry],
         vouched: tuple[str, ...] = (),
+        expression: Composition | None = None,
     ) -> Guarantee:
         """Of a ledger's entries, charged by queries that were chosen on the way (claim K4).
 
@@ -107,7 +115,7 @@ class Guarantee(NamedTuple):
                 mu = math.nextafter(math.sqrt(2.0 * total.rho), math.inf)
         else:
             parts = [(entry.label, entry.charged.rho) for entry in charges]
-        return cls.of(total, noise, n, parts, mu=mu, vouched=vouched)
+        return cls.of(total, noise, n, parts, mu=mu, vouched=vouched, expression=expression)
 
     @property
     def guarantee(self) -> str:
@@ -120,6 +128,22 @@ class Guarantee(NamedTuple):
     def unit(self) -> str:
         """Of the entries: "mu", whose squares add up, or "rho", which adds up."""
         return "rho" if isinstance(self.total, ZCDP) and math.isnan(self.mu) else "mu"
+
+    @property
+    def composition(self) -> Composition | None:
+        """How what was spent adds up to the total; None for a comparison fit."""
+        if self.total is None or self.expression is not None:
+            return self.expression
+        kind = ZCDP if self.unit == "rho" else GDP
+        return Sum(tuple([Charge(label, amount(kind, spent)) for label, spent in self.entries]))
+
+    def spent_share(self) -> tuple[Fraction, ...]:
+        """Exact share of the total that was spent, in what adds up: mu^2, rho, epsilon, delta."""
+        if self.total is None or self.composition is None:
+            return ()
+        kind = type(self.total)
+        spent = cost(self.composition, kind)
+        return tuple(a / b for a, b in zip(spent, amounts(self.total, kind), strict=True))
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon with (epsilon, delta)-DP, rounded up; infinite where none is known."""
@@ -159,7 +183,7 @@ class Guarantee(NamedTuple):
         text = explain(self.total, delta)
         if not self.genuine:
             text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
-        return "\n".join([text, *self._vouched_lines()])
+        return "\n".join([text, *self._composition_lines(), *self._vouched_lines()])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values (for JSON); None where there is no number."""
@@ -215,6 +239,16 @@ class Guarantee(NamedTuple):
             times = f" ({len(amounts)} times)" if len(amounts) > 1 else ""
             lines.append(f"  spent {self.unit} = {spent:.4f} on {label}{times}")
         return "\n".join(lines + self._vouched_lines())
+
+    def _composition_lines(self) -> list[str]:
+        if self.total is None or self.composition is None:
+            return []
+        rule = RULES[type(self.total)]
+        told = [f"What was spent on it ({rule}):", *lines(self.composition)]
+        spent = max(self.spent_share())
+        if spent < 1 - Fraction(1, 10**6):  # it stopped by released numbers (claim K4)
+            told.append(f"  {float(1 - spent):.3g} of the total was promised, but not spent")
+        return told
 
     def _vouched_lines(self) -> list[str]:
         return [f"  The caller vouches that {condition}." for condition in self.vouched]

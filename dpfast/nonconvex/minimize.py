@@ -13,6 +13,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.errors import InvalidInput, described
 from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, checked_start
+from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting
@@ -224,6 +225,7 @@ def minimize(
             request.n,
             entries,
             target.vouched if isinstance(target, PerRecordObjective) else (),
+            composition_of(own_ledger),
         ),
         covariance=None,
         iterates=np.array(path.iterates),

@@ -36,7 +36,7 @@ from dpfast.privacy.budget import (
 from dpfast.privacy.conversions import ratio_to_float
 from dpfast.privacy.process import HERE, this_process
 
-__all__ = ["Entry", "Ledger"]
+__all__ = ["Entry", "Ledger", "Part"]
 
 #: ``2^-1074`` is the smallest double, so its square is ``2^-2148``.
 QUANTUM_BITS = 2150
@@ -59,6 +59,15 @@ class Entry(NamedTuple):
     label: str
     spend: Any
     charged: Any
+
+
+class Part(NamedTuple):
+    """What one charge pays for: a ledger of its own, or one for each of some disjoint records."""
+
+    label: str
+    spend: Any
+    ledgers: list[Ledger]
+    disjoint: bool
 
 
 #: What an :class:`Entry` is made of, the first time somebody looks.
@@ -145,6 +154,8 @@ class Ledger:
         self._entries: list[_Line] = []
         self._lock = threading.RLock()  # knows its owner
         self._process: object = this_process()
+        #: What became of charges that pay for ledgers of their own; says, decides nothing.
+        self.parts: list[Part] = []
 
     @staticmethod
     def open(path: str | os.PathLike[str], total: Budget | float | None = None) -> Ledger:
@@ -246,7 +257,9 @@ class Ledger:
                 + "."
             )
         self.charge(total, label)
-        return Ledger(total)
+        child = Ledger(total)
+        self.parts.append(Part(label, total, [child], disjoint=False))
+        return child
 
     def __repr__(self) -> str:
         return f"Ledger(total={self.total!r}, spent={self.spent!r})"

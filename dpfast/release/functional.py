@@ -18,7 +18,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.release.scaled import LAWS
 from dpfast.release.request import ReleaseRequest, approximate
 from dpfast.release.results import FunctionalRelease, NotCertified, ParameterRelease
-from dpfast.release.sampling import plan_sandwich, sampling_errors
+from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
 
 __all__ = ["release_functional"]
@@ -162,17 +162,19 @@ def release_functional(
     kind = kind_of(certificate, "functional", *["largest eigenvalue"] * twice)
     main, sandwich = total, None
     extra: tuple[str, ...] = ()
+    aside: tuple[ApproxDP, Ledger] | None = None
     if inference is not None:
         part = in_unit(inference, "inference")
-        main = ApproxDP(total.epsilon * (1.0 - part), total.delta * (1.0 - part))
-        sandwich = plan_sandwich(request, ApproxDP(total.epsilon * part, total.delta * part))
+        main, rest = divided(total, part)
+        sandwich = plan_sandwich(request, rest)
+        aside = rest, sandwich.curator.ledger
         extra = ("a private sandwich covariance",)
     terms = make_terms(
         "functional", main, certificate_share, fallback, noise=noise_law, count=len(rows),
         certificates=1 + twice,
     )  # fmt: skip
     functional_multiplier(terms, 0.1)  # refuses an impossible budget while nothing is spent
-    session = Session(request, terms, kind, "release_functional", total, ledger, extra, rows)
+    session = Session(request, terms, kind, "release_functional", total, ledger, extra, rows, aside)
 
     found = session.certificate()
     if twice:

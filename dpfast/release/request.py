@@ -16,6 +16,7 @@ from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.request import Request, charge_shared
+from dpfast.inference.composition import Composition
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -110,15 +111,17 @@ class ReleaseRequest:
             self._request.threads,
         )
 
-    def guarantee(self, epsilon: float, delta: float, *entries: str) -> ReleaseGuarantee:
+    def guarantee(
+        self, epsilon: float, delta: float, entries: tuple[str, ...], spent: Composition
+    ) -> ReleaseGuarantee:
         text = "(epsilon, delta)-DP" if is_genuine(self._request.noise) else SIMULATION
-        return ReleaseGuarantee(text, epsilon, delta, self.n, entries)
+        return ReleaseGuarantee(text, epsilon, delta, self.n, entries, spent)
 
     def open(
-        self, terms: Terms, kind: type[Kind], directions: Array | None = None
+        self, terms: Terms, kind: type[Kind], ledger: Ledger, directions: Array | None = None
     ) -> CertifiedRelease:
         """A certificate and what follows it, on a ledger of their own."""
-        curator = self.curator(Ledger(terms.budget))
+        curator = self.curator(ledger)
         return CertifiedRelease(curator, terms, kind(curator, self.domain, directions))
 
     def charge(self, ledger: Ledger | None, privacy: Budget, what: str) -> None:

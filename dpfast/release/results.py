@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
+from dpfast.inference.composition import Composition
 from dpfast.inference.guarantees import RELATION
 from dpfast.inference.hypotheses import coverage
 from dpfast.privacy.release.scaled import law_quantile, law_scale
@@ -36,6 +37,8 @@ class ReleaseGuarantee(NamedTuple):
         Number of records, public.
     entries : tuple of str
         What it was spent on.
+    composition : Composition or None
+        How the charges add up to epsilon and delta.
     """
 
     guarantee: str
@@ -43,6 +46,7 @@ class ReleaseGuarantee(NamedTuple):
     delta: float
     n: int
     entries: tuple[str, ...]
+    composition: Composition | None = None
 
     def __str__(self) -> str:
         lines = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,11 @@ from dpfast.optimize import Newton
 from dpfast.optimize.planning import plan_steps
 from dpfast.optimize.schedules import resolve_schedule
 from dpfast.privacy.budget import GDP, ApproxDP
+from dpfast.privacy.conversions import ratio_to_float
 from dpfast.privacy.ledger import Ledger
 from dpfast.release.request import ReleaseRequest
 
-__all__ = ["Sandwich", "plan_sandwich", "sampling_errors"]
+__all__ = ["Sandwich", "divided", "plan_sandwich", "sampling_errors"]
 
 Array = NDArray[np.float64]
 
@@ -27,6 +29,21 @@ class Sandwich(NamedTuple):
     curator: Curator
     optimiser: Newton
     budgets: list[StepBudget]
+
+
+def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
+    """What is left of a budget, and the share of it that is set aside: exactly the total at most.
+
+    ``total * (1 - share)``, rounded, and ``total * share``, rounded, are more than the total for
+    one pair of numbers in three, by a last bit.
+    """
+    left, aside = [], []
+    for whole in total.values():
+        part = whole * share
+        rest = Fraction(whole) - Fraction(part)
+        aside.append(part)
+        left.append(ratio_to_float(rest.numerator, rest.denominator, up=False))
+    return ApproxDP(*left), ApproxDP(*aside)
 
 
 def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> Sandwich:

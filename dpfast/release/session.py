@@ -14,6 +14,7 @@ from dpfast.curator.release.perturbation import PerturbationTerms, perturbation_
 from dpfast.curator.release.terms import Terms, largest_scale
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import in_unit
+from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import release_constants
 from dpfast.privacy.budget import ApproxDP, PureDP
 from dpfast.privacy.ledger import Ledger
@@ -87,6 +88,8 @@ class Session:
         What else the total pays for.
     directions : ndarray of shape (k, p), optional
         Whose functionals will be released.
+    aside : (ApproxDP, Ledger), optional
+        What is set aside for ``extra``, and the ledger it is charged to.
 
     Attributes
     ----------
@@ -106,17 +109,20 @@ class Session:
         ledger: Ledger | None,
         extra: tuple[str, ...] = (),
         directions: Array | None = None,
+        aside: tuple[ApproxDP, Ledger] | None = None,
     ) -> None:
         self.request = request
         self.terms = terms
         self.privacy = privacy
         self.extra = extra
+        self.aside = aside
+        self.own_ledger = Ledger(terms.budget)
         self.tests = (
             "the certificate"
             if terms.certificates == 1 or terms.what == "nothing"
             else "the certificates of the smallest and the largest eigenvalue"
         )
-        self.query = request.open(terms, kind, directions)
+        self.query = request.open(terms, kind, self.own_ledger, directions)
         self.kind = self.query.kind
         self.instead = self._plan_fallback() if terms.reserve else None
         request.charge(ledger, privacy, what)  # everything that can be refused was
@@ -147,7 +153,11 @@ class Session:
     def guarantee(self, *entries: str) -> ReleaseGuarantee:
         total = self.privacy
         delta = total.delta if isinstance(total, ApproxDP) else 0.0
-        return self.request.guarantee(total.epsilon, delta, *entries, *self.extra)
+        spent = composition_of(self.own_ledger)
+        if self.aside is not None:
+            part, ledger = self.aside
+            spent = Sum((spent, Prepaid(self.extra[0], part, composition_of(ledger))))
+        return self.request.guarantee(total.epsilon, delta, (*entries, *self.extra), spent)
 
     def refusal(self, found: Certificate) -> ParameterRelease | NotCertified:
         """The fallback, or what would have been enough."""

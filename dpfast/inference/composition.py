@@ -1,0 +1,176 @@
+"""What a total is made of: charges, sums, blocks side by side, groups; evaluated exactly.
+
+An expression is read off the ledgers that were charged, so it says what was paid for and not what
+was planned.  Its cost is a fraction of integers: nothing is rounded on the way to the comparison
+with the total (claims C9, C47, C54 and C55).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from dpfast.errors import UnsupportedConversion
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
+from dpfast.privacy.ledger import Ledger
+
+__all__ = ["Charge", "Composition", "Maximum", "Prepaid", "Rows", "Sum", "composition_of", "cost"]
+
+
+class Charge(NamedTuple):
+    """One charge, in the ledger's currency: of one answer, or of several released together."""
+
+    label: str
+    spend: Budget
+
+
+class Sum(NamedTuple):
+    """Charges of the same records, which add up as the currency does."""
+
+    parts: tuple[Composition, ...]
+
+
+class Maximum(NamedTuple):
+    """Charges of disjoint records, of which the largest counts (claim C55)."""
+
+    label: str
+    parts: tuple[Composition, ...]
+
+
+class Rows(NamedTuple):
+    """What one row costs, for a person with up to ``factor`` of them (claim C47)."""
+
+    factor: int
+    part: Composition
+
+
+class Prepaid(NamedTuple):
+    """A part of the budget that was set aside and counts in full, whatever was spent of it."""
+
+    label: str
+    spend: Budget
+    part: Composition
+
+
+Composition = Charge | Sum | Maximum | Rows | Prepaid
+
+#: How amounts of a currency add up.
+RULES: dict[type[Budget], str] = {
+    GDP: "squares of mu add up",
+    ZCDP: "rho adds up",
+    PureDP: "epsilon adds up",
+    ApproxDP: "epsilon and delta add up",
+}
+
+
+def composition_of(ledger: Ledger) -> Composition:
+    """What was charged to a ledger, and to the ledgers that its charges paid for."""
+    waiting = list(ledger.parts)
+    found: list[Composition] = []
+    for label, spend, charged in ledger.entries:
+        part = next((part for part in waiting if part[:2] == (label, spend)), None)
+        if part is None:
+            found.append(Charge(label, charged))
+            continue
+        waiting.remove(part)
+        inside = tuple([composition_of(inner) for inner in part.ledgers])
+        whole = Maximum("blocks of disjoint records", inside) if part.disjoint else inside[0]
+        found.append(Prepaid(label, charged, whole))
+    return Sum(tuple(found))
+
+
+def cost(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ...]:
+    """What an expression costs, exactly, in what adds up: ``mu^2``, rho, epsilon (and delta)."""
+    if isinstance(composition, Charge | Prepaid):
+        return amounts(composition.spend, currency)
+    if isinstance(composition, Rows):
+        if currency is not GDP:
+            raise UnsupportedConversion("groups of rows are counted in GDP only.")
+        return (composition.factor**2 * cost(composition.part, currency)[0],)
+    zero = (Fraction(0),) * len(currency.fields)
+    columns = list(zip(zero, *(cost(part, currency) for part in composition.parts), strict=True))
+    if isinstance(composition, Maximum):
+        return tuple(map(max, columns))
+    return tuple(map(sum, columns))  # type: ignore[arg-type]
+
+
+def amounts(spend: Budget, currency: type[Budget]) -> tuple[Fraction, ...]:
+    """A charge in what adds up in a currency; exact, but for pure DP read as Gaussian DP."""
+    if type(spend) is currency:
+        power = 2 if currency is GDP else 1
+        return tuple(Fraction(value) ** power for value in spend.values())
+    if currency is ZCDP and isinstance(spend, GDP | PureDP):
+        return (Fraction(spend.values()[0]) ** 2 / 2,)
+    if currency is ApproxDP and isinstance(spend, PureDP):
+        return Fraction(spend.epsilon), Fraction(0)
+    if currency is GDP:
+        return (Fraction(spend.as_gdp().mu) ** 2,)
+    raise UnsupportedConversion(f"{spend!r} is no amount of {currency.__name__}.")
+
+
+def inner_totals(composition: Composition) -> Iterator[tuple[Budget, Composition]]:
+    """Each part that was set aside, however deep, with what was spent of it."""
+    if isinstance(composition, Prepaid):
+        yield composition.spend, composition.part
+    if isinstance(composition, Prepaid | Rows):
+        yield from inner_totals(composition.part)
+    elif isinstance(composition, Sum | Maximum):
+        for part in composition.parts:
+            yield from inner_totals(part)
+
+
+def lines(composition: Composition, indent: str = "  ") -> list[str]:
+    """An expression as text, a line for each charge, or for a row of charges alike."""
+    further = indent + "  "
+    if isinstance(composition, Charge):
+        return [f"{indent}{_numbers(composition.spend)} for {composition.label}"]
+    if isinstance(composition, Prepaid):
+        head = f"{indent}{_numbers(composition.spend)} for {composition.label}, of which:"
+        return [head, *lines(composition.part, further)]
+    if isinstance(composition, Rows):
+        head = f"{indent}{composition.factor} times the root of this, for the rows of one person:"
+        return [head, *lines(composition.part, further)]
+    if isinstance(composition, Maximum):
+        head = f"{indent}the largest of {len(composition.parts)} {composition.label}:"
+        return [head, *(line for part in composition.parts for line in lines(part, further))]
+    found = [f"{indent}sum of:"]
+    for label, group in groupby(composition.parts, key=lambda part: isinstance(part, Charge)):
+        if label:
+            found += _charges(list(group), further)  # type: ignore[arg-type]
+        else:
+            found += [line for part in group for line in lines(part, further)]
+    return found
+
+
+def _charges(charges: list[Charge], indent: str) -> list[str]:
+    found = []
+    for label, group in groupby(charges, key=lambda charge: charge.label):
+        spends = [charge.spend for charge in group]
+        sizes = " to ".join(dict.fromkeys([_numbers(spends[0]), _numbers(spends[-1])]))
+        times = f" ({len(spends)} times)" if len(spends) > 1 else ""
+        found.append(f"{indent}{sizes} for {label}{times}")
+    return found
+
+
+def _numbers(spend: Budget) -> str:
+    pairs = zip(spend.fields, spend.values(), strict=True)
+    return ", ".join(f"{name}={value:.6g}" for name, value in pairs)
+
+
+def plain(composition: Composition) -> dict[str, Any]:
+    """An expression as plain Python values (for JSON)."""
+    if isinstance(composition, Charge):
+        return {"charge": composition.label} | _plain_spend(composition.spend)
+    if isinstance(composition, Prepaid):
+        inside = {"of_which": plain(composition.part)}
+        return {"set_aside": composition.label} | _plain_spend(composition.spend) | inside
+    if isinstance(composition, Rows):
+        return {"times": composition.factor, "of": plain(composition.part)}
+    kind = "sum" if isinstance(composition, Sum) else "maximum"
+    return {kind: [plain(part) for part in composition.parts]}
+
+
+def _plain_spend(spend: Budget) -> dict[str, Any]:
+    return {"type": type(spend).__name__} | dict(zip(spend.fields, spend.values(), strict=True))
