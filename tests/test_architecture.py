@@ -34,7 +34,7 @@ ALLOWED = {
     "privacy": {"errors", "kernels"},
     "curator": BASE - {"curator"},
     "optimize": BASE,
-    "inference": BASE | {"optimize"},
+    "inference": (BASE | {"optimize"}) - {"data"},  # statistics of what was released
     "front": BASE | {"inference"},
 } | {room: (BASE | BEHIND_THE_DOOR | ANALYSES | {"front"}) - {room} for room in ANALYSES}
 

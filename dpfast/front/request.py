@@ -16,6 +16,7 @@ from dpfast.data.coding import Coding, Design, is_table
 from dpfast.data.columns import column_names
 from dpfast.data.groups import checked_group_size, grouped
 from dpfast.errors import InvalidInput, described
+from dpfast.front.rows import NewRows
 from dpfast.inference.composition import Composition, Rows, composition_of
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
@@ -57,8 +58,8 @@ class Request:
         Public bound on the rows of one person; 1 without groups.
     coding : Coding or None
         How a schema coded the records.
-    columns : tuple of str or None
-        Names of the columns of the table that was passed, where it was not coded.
+    new_rows : NewRows
+        What its fit keeps, to read the rows of predictions alike.
     """
 
     def __init__(
@@ -88,7 +89,8 @@ class Request:
         else:
             self.records = as_records(X, y, names)
             self.coding = self.records.coding
-        self.columns = None if self.coding is not None else _columns(X, y, self.records)
+        columns = None if self.coding is not None else _columns(X, y, self.records)
+        self.new_rows = NewRows(self.coding, columns)
         self.group_size = checked_group_size(group, group_size)
         if group is not None:
             self.records = grouped(self.records, group, self.group_size)
@@ -206,8 +208,7 @@ class Request:
             binary_response=binary_response,
             fit_intercept=self.fit_intercept,
             free_scale=free_scale,
-            coding=self.coding,
-            columns=self.columns,
+            rows=self.new_rows,
         )
 
     def _coefficient_names(self) -> tuple[str, ...]:

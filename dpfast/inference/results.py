@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.data.coding import Coding, columns_by_name, is_table
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import (
@@ -19,24 +18,10 @@ from dpfast.inference.hypotheses import (
     t_test,
     wald_test,
 )
+from dpfast.inference.rows import Coded, RowReader
 from dpfast.inference.sandwich import Covariance
 
 __all__ = ["Fit"]
-
-
-def _numbers(X: Any) -> NDArray[np.float64]:
-    """An array of numbers; what is none is refused without being quoted."""
-    try:
-        with np.errstate(all="ignore"):
-            array = np.asarray(X)
-            if array.dtype.kind != "c":  # which would lose its imaginary part
-                return np.asarray(array, dtype=float)
-    except Exception:
-        pass  # raised below without its context, which may quote a value
-    raise InvalidInput(
-        f"X must be a table or an array of numbers; received a {type(X).__name__} of something "
-        "else, or rows of different lengths."
-    )
 
 
 class Fit:
@@ -77,8 +62,7 @@ class Fit:
         binary_response: bool = False,
         fit_intercept: bool = True,
         free_scale: bool = False,
-        coding: Coding | None = None,
-        columns: tuple[str, ...] | None = None,
+        rows: RowReader,
     ) -> None:
         self.params = params
         self.names = names
@@ -91,8 +75,11 @@ class Fit:
         self._binary_response = binary_response
         self._fit_intercept = fit_intercept
         self._free_scale = free_scale
-        self.coding = coding
-        self._columns = columns
+        self._new_rows = rows
+
+    @property
+    def coding(self) -> Coded | None:
+        return self._new_rows.coding
 
     def cov_params(self) -> NDArray[np.float64]:
         """Covariance of the coefficients, sampling and privacy noise together, shape (p, p)."""
@@ -273,24 +260,7 @@ class Fit:
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
         """Design rows, the intercept's ones included."""
-        if not is_table(X):
-            if self.coding is not None:
-                raise InvalidInput(
-                    "this fit coded its covariates by a schema, which an array cannot say whether "
-                    f"it was. Pass a table with the columns {self.coding.covariate_columns}, in "
-                    f"their own units; received {type(X).__name__}."
-                )
-            X = _numbers(X)
-        elif self.coding is not None:
-            X = self.coding.covariates(X)
-        elif self._columns is not None:
-            X = columns_by_name(X, self._columns)
-        else:
-            raise InvalidInput(
-                "this fit was made from arrays, so it cannot match the columns of a "
-                f"{type(X).__name__}. Pass an array of its covariates in their order, coded as "
-                "they were; a fit of a data frame, a design or a formula takes tables."
-            )
+        X = self._new_rows.covariates(X)
         q = len(self._coefficients()) - int(self._fit_intercept)
         if X.ndim != 2 or X.shape[1] != q:
             raise InvalidInput(f"X must have shape (m, {q}); received {X.shape}.")

@@ -231,8 +231,7 @@ def minimize(
         iterates=np.array(path.iterates),
         binary_response=isinstance(target, Objective) and target.loss.binary_response,
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
-        coding=request.coding,
-        columns=request.columns,
+        rows=request.new_rows,
     )
     result.gradient_norms = np.array(path.norms)
     result.rounds = tuple(path.rounds)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.errors import InvalidInput, NotConverged
 from dpfast.front.request import Request, checked_free_scale, checked_start
+from dpfast.front.rows import NewRows
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
@@ -156,7 +157,7 @@ def nonprivate_minimize(
         iterates=path,
         binary_response=isinstance(target, Objective) and target.loss.binary_response,
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
-        coding=getattr(X, "coding", None),
+        rows=NewRows(getattr(X, "coding", None)),
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 import dpfast
 from dpfast import Binary, Categorical, Numeric, Schema
 from dpfast.cli import main
+from dpfast.front.rows import NewRows
 
 N = 400
 SCHEMA = Schema(
@@ -322,7 +323,7 @@ def test_columns_of_the_same_name_are_matched_by_position_or_refused(library):
     expected = result.predict(np.column_stack([age, years]))
     np.testing.assert_allclose(result.predict(table(age, years, ["x", "x"])), expected)
     three = dpfast.nonprivate_fit(np.ones((9, 1)), np.ones(9), "huber", scale=1.0, ridge=1.0)
-    three._columns = ("x", "z", "x")
+    three._new_rows = NewRows(columns=("x", "z", "x"))
     mixed = pytest.importorskip("pandas").DataFrame(np.ones((2, 3)), columns=["x", "x", "z"])
     with pytest.raises(dpfast.InvalidInput, match="same name"):
         three.predict(mixed)

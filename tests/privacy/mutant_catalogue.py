@@ -1277,8 +1277,8 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the result holds on to the records",
         REQUEST,
         FIT_TESTS,
-        "            columns=self.columns,\n        )\n\n    def _coefficient_names",
-        "            columns=self.columns,\n"
+        "            rows=self.new_rows,\n        )\n\n    def _coefficient_names",
+        "            rows=self.new_rows,\n"
         "        ).keep(self.records)\n"
         "\n"
         "    def _coefficient_names",
