@@ -112,7 +112,10 @@ extern const records_loss_row records_losses[];
 int records_loss_traits(int loss);
 /* sup |psi|; LOSS_USER: its declared bound c. */
 double records_steepest(int loss, double c, double h);
+/* Threads of a sum that does not say how many: those chosen for the process, or else one for each
+ * CPU that it may use, of which a quota allows for no more than so many at a time; 0 = not set. */
 int records_default_threads(void);
+void records_set_default_threads(int chosen, int quota);
 
 /* For tests: names of the instruction sets this machine can run, best first, ending in NULL. */
 const char *const *records_isas(void);

@@ -6,6 +6,7 @@ of each function is in tests/twins/records.py.
 
 cimport numpy as cnp
 from libc.math cimport isfinite
+from dpfast.kernels.process_threads import asked_threads, quota_threads
 
 cdef extern from "records.h" nogil:
     enum:
@@ -68,6 +69,7 @@ cdef extern from "records.h" nogil:
                                 double divisor, int threads, double *change)
     size_t records_summation_depth(size_t n, size_t p, int want)
     int records_default_threads()
+    void records_set_default_threads(int chosen, int quota)
     ctypedef struct records_plan:
         size_t block_rows
         size_t blocks_per_chunk
@@ -78,6 +80,7 @@ cdef extern from "records.h" nogil:
     int records_set_isa(const char *name)
 
 cnp.import_array()
+records_set_default_threads(asked_threads(), quota_threads())
 
 GRADIENT, HESSIAN, MEAT = WANT_GRADIENT, WANT_HESSIAN, WANT_MEAT
 # The Hessian with the majorising curvature psi(r)/r in place of psi'(r).
@@ -271,7 +274,7 @@ cdef int weighted_loss(int loss, int weighting, bint intercept, double c, double
 
 
 def default_threads():
-    """Return the number of CPUs this process may run on."""
+    """Threads of a sum that does not say how many: see ``dpfast.kernels.process_threads``."""
     return records_default_threads()
 
 
@@ -280,8 +283,7 @@ def summation_depth(Py_ssize_t n, Py_ssize_t p, int want):
 
     ``p`` is the number of entries of a design row.  With ``d`` this number and ``u = 2**-53``,
     every entry of a result differs from the exact sum of the contributions, divided, by at most
-    ``d u / (1 - d u)`` times the sum of their absolute values (divided).  The statement and its
-    constants are in ``csrc/records.h``.
+    ``d u / (1 - d u)`` times the sum of their absolute values (divided): see ``csrc/records.h``.
     """
     if n < 0 or p < 0:
         raise ValueError(f"n and p must not be negative; got n={n}, p={p}")
@@ -329,8 +331,7 @@ cdef int check_array(object array, int dimensions, str name, bint narrow=False) 
     if (kind != cnp.NPY_DOUBLE and not (narrow and kind == cnp.NPY_FLOAT)
             or not cnp.PyArray_ISNOTSWAPPED(array)):
         allowed = "float64 or float32" if narrow else "float64"
-        raise TypeError(f"{name} must have dtype {allowed} in native byte order; "
-                        f"got {array.dtype}")
+        raise TypeError(f"{name} must have dtype {allowed} in native byte order; got {array.dtype}")
     if cnp.PyArray_NDIM(array) != dimensions:
         raise ValueError(f"{name} must have {dimensions} dimension(s); got shape {array.shape}")
     return 0

@@ -64,7 +64,16 @@ static records_chunk variant(void)
     return chunk;
 }
 
-int records_default_threads(void)
+/* 0: nobody chose a number, and no quota is known. */
+static _Atomic int chosen_threads, quota_threads;
+
+void records_set_default_threads(int chosen, int quota)
+{
+    atomic_store(&chosen_threads, chosen);
+    atomic_store(&quota_threads, quota);
+}
+
+static int allowed_cpus(void)
 {
 #if defined(__linux__)
     cpu_set_t allowed;
@@ -75,6 +84,15 @@ int records_default_threads(void)
 #endif
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     return count > 0 ? (int)count : 1;
+}
+
+int records_default_threads(void)
+{
+    int chosen = atomic_load(&chosen_threads), quota = atomic_load(&quota_threads);
+    if (chosen > 0)
+        return chosen;
+    int cpus = allowed_cpus(); /* asked each time: callers narrow it as they like */
+    return quota > 0 && quota < cpus ? quota : cpus;
 }
 
 /* ------------------------------------------------------------------ plan ------------------- */

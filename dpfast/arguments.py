@@ -34,12 +34,16 @@ def real_number(value: Any, name: str) -> float:
     raise InvalidInput(f"{name} must be a number; received {described(value)}.")
 
 
-def whole_number(value: Any, name: str, least: int = 0) -> int:
-    """A public argument as an int; what is no whole number is refused unseen."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
+def whole_number(
+    value: Any, name: str, least: int = 0, most: int | None = None, *, otherwise: str = ""
+) -> int:
+    """A public argument as an int; ``otherwise`` says what else a caller allows."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if whole and least <= value and (most is None or value <= most):
         return int(value)
+    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
     raise InvalidInput(
-        f"{name} must be a whole number of at least {least}; received {described(value)}."
+        f"{name} must be a whole number {allowed}{otherwise}; received {described(value)}."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, real_array
+from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.data import Records, as_records
 from dpfast.data.coding import Coding, Design, is_table
@@ -21,6 +21,7 @@ from dpfast.inference.composition import Composition, Rows, composition_of
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
+from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss, resolve_weighting
 from dpfast.models.losses import check_constant
 from dpfast.privacy.budget import GDP, Budget
@@ -287,37 +288,17 @@ def _checked_ledger(ledger: Any) -> Ledger:
     return ledger
 
 
-#: Beyond this a number of threads is a mistake, and near it none of C's integers overflows.
-MOST_THREADS = 65_536
-
-
 def _checked_threads(threads: int | None) -> int:
-    """A number of threads, 0 for the default."""
+    """A number of threads, 0 for the default of the process that sums."""
     if threads is None:
+        refuse_malformed()
         return 0
-    if (
-        isinstance(threads, bool)
-        or not isinstance(threads, (int, np.integer))
-        or not 1 <= threads <= MOST_THREADS
-    ):
-        raise InvalidInput(
-            f"threads must be a whole number from 1 to {MOST_THREADS}, or None; received "
-            f"{described(threads)}."
-        )
-    return int(threads)
+    return whole_number(threads, "threads", 1, MOST_THREADS, otherwise=", or None")
 
 
 def checked_steps(steps: int) -> int:
     """A number of steps, fixed in advance."""
-    if (
-        isinstance(steps, bool)
-        or not isinstance(steps, (int, np.integer))
-        or not 1 <= steps <= 100_000
-    ):
-        raise InvalidInput(
-            f"steps must be a whole number from 1 to 100000; received {described(steps)}."
-        )
-    return int(steps)
+    return whole_number(steps, "steps", 1, 100_000)
 
 
 def checked_free_scale(

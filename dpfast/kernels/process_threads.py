@@ -1,0 +1,89 @@
+"""How many threads this process is given: by its environment, or by its control group's quota."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpfast.errors import InvalidInput, described
+
+__all__ = ["MOST_THREADS", "VARIABLE", "asked_threads", "quota_threads", "refuse_malformed"]
+
+#: The environment variable that says how many threads a sum takes if its caller does not.
+VARIABLE = "DPFAST_NUM_THREADS"
+
+#: Beyond this a number of threads is a mistake, and near it none of C's integers overflows.
+MOST_THREADS = 65_536
+
+
+def asked_threads() -> int:
+    """Threads that the environment asks for; 0 if it does not.
+
+    Raises nothing: a malformed variable counts as none here, where a module is imported;
+    :func:`refuse_malformed` is for where an argument can be refused.
+    """
+    text = os.environ.get(VARIABLE, "")
+    return int(text) if _well_formed(text) else 0
+
+
+def refuse_malformed() -> None:
+    """Refuse an environment variable that is no number of threads."""
+    text = os.environ.get(VARIABLE, "")
+    if text and not _well_formed(text):
+        raise InvalidInput(
+            f"the environment variable {VARIABLE} must be a whole number from 1 to {MOST_THREADS}, "
+            f"or not set; received {described(text, text=True)}."
+        )
+
+
+def _well_formed(text: str) -> bool:
+    digits = text.isascii() and text.isdigit() and len(text) < 9
+    return digits and 1 <= int(text) <= MOST_THREADS
+
+
+def quota_threads(root: str = "/") -> int:
+    """CPUs that the control groups of this process pay for, rounded up; 0 if without a limit.
+
+    Every group that encloses the process counts, of version 2 (``cpu.max``) and of version 1
+    (``cpu.cfs_quota_us``).  Containers see their own group at the top of the tree, other processes
+    where ``/proc/self/cgroup`` says: both are looked at.
+    """
+    limits = [limit for folder in _groups(Path(root)) if (limit := _limit(folder)) > 0.0]
+    return math.ceil(min(limits)) if min(limits, default=math.inf) <= MOST_THREADS else 0
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """Folders that may hold a limit of this process, innermost first."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for mount in {controllers, "cpu"} if controllers else {"", "unified"}:
+            top = root / "sys/fs/cgroup" / mount
+            inside = top / path.strip("/")
+            while True:
+                yield inside
+                if inside == top or top not in inside.parents:
+                    break
+                inside = inside.parent
+
+
+def _limit(folder: Path) -> float:
+    """CPUs that one group pays for; 0 without a limit, or where none can be read."""
+    quota, period = (*_text(folder / "cpu.max").split(), "", "")[:2]
+    if not quota:
+        quota = _text(folder / "cpu.cfs_quota_us")
+        period = _text(folder / "cpu.cfs_period_us")
+    try:
+        return float(quota) / float(period)  # "max", -1: without a limit
+    except (ValueError, ZeroDivisionError):
+        return 0.0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
