@@ -73,7 +73,7 @@ def cluster_constants(chunks: int, workers: int = 2) -> dict[str, Any]:
     records = as_records(x, x.sum(axis=1))
     with (
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as local,
         Client(local),
     ):

@@ -159,8 +159,9 @@ def dask_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     Raises
     ------
     InvalidInput
-        For a wrong shape or dtype, or unknown chunk sizes.
+        For a wrong shape or dtype, unknown chunk sizes, or workers without this version of dpfast.
     """
+    _refuse_workers_without_dpfast()
     if hasattr(X, "npartitions") and hasattr(X, "dtypes"):
         return _frame_records(X, y, names)
     _check_array(X, "X", 2)
@@ -175,6 +176,40 @@ def dask_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
     X = _without_empty_chunks(X.rechunk({1: -1}))
     y = y.rechunk((X.chunks[0],))
     return ClusterRecords((X, _as_column(y)), checked_names(names, X.shape[1]))
+
+
+#: What a worker is asked, in words that it understands without dpfast.
+_ITS_VERSION = "str(__import__('dpfast').__version__)"
+
+
+def _refuse_workers_without_dpfast() -> None:
+    """Refuse workers that could not even read a task: Dask would try them, and wait, for ever.
+
+    If none is up, the first is waited for, as every query would.
+    """
+    from dask.base import get_scheduler
+
+    client: Any = getattr(get_scheduler(), "__self__", None)
+    if not hasattr(client, "run"):
+        return  # a scheduler of this process
+    found = client.run(eval, _ITS_VERSION, on_error="return")
+    if not found:
+        client.submit(eval, "None", pure=False).result()
+        found = client.run(eval, _ITS_VERSION, on_error="return")
+    for version in found.values():
+        if isinstance(version, OSError):
+            continue  # lost in the meantime: Dask gives its work to others
+        if isinstance(version, Exception):
+            raise InvalidInput(
+                "a worker of the cluster cannot import dpfast: install dpfast "
+                f"{_version()} where the workers run. client.run(__import__, 'dpfast') shows what "
+                "is wrong there."
+            )
+        if version != _version():
+            raise InvalidInput(
+                f"a worker of the cluster has dpfast {version} and the client has {_version()}: "
+                "install the same version."
+            )
 
 
 def _check_array(values: Any, argument: str, ndim: int) -> None:

@@ -3,6 +3,8 @@
 import os
 import signal
 import traceback
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -209,37 +211,39 @@ PATIENCE = {
 STARTS = 3
 
 
-def start(distributed):
-    """A cluster of two processes with its client, both up; None if the machine was too busy."""
-    local = client = None
-    try:
-        local = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        )
-        client = distributed.Client(local, timeout="120s")
-        client.wait_for_workers(2, timeout=120)
-    except (TimeoutError, OSError, RuntimeError):
-        for started in (client, local):
-            if started is not None:
-                started.close()
-        return None
-    return local, client
+@contextmanager
+def started(workers=2, **options):
+    """The client of a cluster of processes that are up, whatever else the machine does.
+
+    Without a dashboard there is a port for HTTP still, 8787, and a warning (here an error) if any
+    other cluster of the machine has it: any free port will do.  A start is tried again, because
+    Dask gives the thread of its event loop ten seconds to begin, which no setting changes; what
+    the last one raised is seen.
+    """
+    dask = pytest.importorskip("dask")
+    distributed = pytest.importorskip("distributed")
+    options |= {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    for attempt in range(STARTS):
+        with ExitStack() as stack:
+            stack.enter_context(dask.config.set(PATIENCE))
+            try:
+                local = distributed.LocalCluster(n_workers=workers, **options)
+                stack.enter_context(local)
+                client = stack.enter_context(distributed.Client(local, timeout="120s"))
+                if workers:
+                    client.wait_for_workers(workers, timeout=120)
+            except Exception:  # an AssertionError for the event loop
+                if attempt + 1 == STARTS:
+                    raise
+                continue
+            yield client
+            return
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    dask = pytest.importorskip("dask")
-    distributed = pytest.importorskip("distributed")
-    with dask.config.set(PATIENCE):
-        for _ in range(STARTS):
-            started = start(distributed)
-            if started is not None:
-                break
-        else:
-            pytest.fail(f"no cluster came up in {STARTS} attempts")
-        local, client = started
-        with local, client:
-            yield client
+    with started() as client:
+        yield client
 
 
 def test_a_cluster_gives_the_answer_of_one_process(cluster):
@@ -282,6 +286,44 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, tmp_path):
     twin = curator(Parts())
     assert repr(answer) == repr(twin.joint(np.zeros(4), StepBudget(0.5, 0.5)))
     assert keeper.ledger.entries == twin.ledger.entries
+
+
+WITHOUT_DPFAST = """
+import importlib.util, os, sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
+sys.path[:] = [path for path in sys.path if not os.path.exists(os.path.join(path, "dpfast"))]
+sys.path_importer_cache.clear()
+assert "dpfast" not in sys.modules and importlib.util.find_spec("dpfast") is None
+"""
+
+
+def test_workers_that_cannot_import_dpfast_are_refused_in_time(tmp_path):
+    """Dask alone tries them for ever; nothing is charged, nothing is said about the records."""
+    (tmp_path / "without_dpfast.py").write_text(WITHOUT_DPFAST)
+    ledger = dpfast.Ledger(1.0)
+    with (
+        started(workers=1, preload=str(tmp_path / "without_dpfast.py")),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        asked = pool.submit(fit, *arrays(), ledger=ledger)
+        with pytest.raises(dpfast.InvalidInput, match="cannot import dpfast: install") as caught:
+            asked.result(timeout=120)
+    assert not ledger.entries
+    assert caught.value.__cause__ is None
+
+
+def test_workers_with_another_version_are_refused(cluster, monkeypatch):
+    monkeypatch.setattr(dpfast, "__version__", "0.0.0")
+    with pytest.raises(dpfast.InvalidInput, match=r"has dpfast .* and the client has 0\.0\.0"):
+        as_records(*arrays())
+
+
+def test_the_first_worker_is_waited_for():
+    """A cluster that adapts starts without any."""
+    with started(workers=0) as client, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(as_records, *arrays())
+        client.cluster.scale(1)
+        assert asked.result(timeout=120).n == N
 
 
 def test_gradients_of_ones_own_are_refused_before_the_charge():
