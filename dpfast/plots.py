@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # distinguishable without red and green
 
 
+def _matplotlib() -> type[Figure]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("Plots need Matplotlib: pip install 'dpfast[plot]'.") from error
+    return Figure
+
+
 def coefficient_plot(
     fits: Mapping[str, Any] | Any, *, level: float = 0.95, title: str | None = None
 ) -> Figure:
@@ -43,7 +51,7 @@ def coefficient_plot(
     -------
     Spends nothing: it draws numbers that were already released.
     """
-    from matplotlib.figure import Figure
+    new_figure = _matplotlib()
 
     labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
     if not labelled:
@@ -55,7 +63,7 @@ def coefficient_plot(
                 f"all fits must have the same coefficients; {label!r} has {list(fit.names)}, "
                 f"the first one {list(names)}"
             )
-    figure = Figure(figsize=(7.0, 0.9 + 0.6 * len(names)), layout="constrained")
+    figure = new_figure(figsize=(7.0, 0.9 + 0.6 * len(names)), layout="constrained")
     axes = figure.subplots()
     rows = np.arange(len(names))[::-1]
     offsets = np.linspace(0.15, -0.15, len(labelled)) if len(labelled) > 1 else [0.0]
@@ -110,12 +118,12 @@ def ellipse_plot(
     -------
     Spends nothing: it draws numbers that were already released.
     """
-    from matplotlib.figure import Figure
+    new_figure = _matplotlib()
 
     labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
     if not labelled:
         raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
-    figure = Figure(figsize=(5.0, 4.6), layout="constrained")
+    figure = new_figure(figsize=(5.0, 4.6), layout="constrained")
     axes = figure.subplots()
     for index, (label, fit) in enumerate(labelled.items()):
         colour = COLOURS[index % len(COLOURS)]
@@ -155,13 +163,13 @@ def tradeoff_plot(budgets: Mapping[str, Any] | Any, *, title: str | None = None)
     -------
     Spends nothing: it draws guarantees, not data (claim C45).
     """
-    from matplotlib.figure import Figure
+    new_figure = _matplotlib()
 
     from dpfast.privacy.tradeoff import attack_power
 
     labelled = dict(budgets) if isinstance(budgets, Mapping) else {repr(budgets): budgets}
     rates = np.concatenate([[0.0], np.logspace(-5, 0, 200)])
-    figure = Figure(figsize=(5.0, 4.6), layout="constrained")
+    figure = new_figure(figsize=(5.0, 4.6), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="blind guessing")
     for index, (label, budget) in enumerate(labelled.items()):
@@ -195,9 +203,9 @@ def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
     -------
     Spends nothing: a plan holds public numbers only.
     """
-    from matplotlib.figure import Figure
+    new_figure = _matplotlib()
 
-    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    figure = new_figure(figsize=(9.0, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     budgets = plan.mu * np.logspace(-1, 1, 25)
     sizes = np.unique(np.rint(plan.n * np.logspace(-1, 1, 25)).astype(int))
@@ -241,9 +249,9 @@ def trajectory_plot(fit: Any, *, title: str | None = None) -> Figure:
     -------
     Spends nothing: every iterate was released.
     """
-    from matplotlib.figure import Figure
+    new_figure = _matplotlib()
 
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    figure = new_figure(figsize=(7.0, 4.2), layout="constrained")
     axes = figure.subplots()
     path = np.asarray(fit.iterates)
     intervals = np.asarray(fit.conf_int()) if hasattr(fit, "bse") else None
@@ -280,7 +288,7 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     -------
     Spends nothing: charges are public.
     """
-    from matplotlib.figure import Figure
+    new_figure = _matplotlib()
 
     from dpfast.privacy.ledger import Ledger
 
@@ -294,7 +302,7 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     else:
         charges = privacy.shares()
     labels = list(dict.fromkeys(label for label, _ in charges))
-    figure = Figure(figsize=(8.0, 2.0 + 0.15 * len(labels)), layout="constrained")
+    figure = new_figure(figsize=(8.0, 2.0 + 0.15 * len(labels)), layout="constrained")
     axes = figure.subplots()
     left, drawn = 0.0, set()
     for label, share in charges:

@@ -1,0 +1,313 @@
+"""Every function that spends, with every kind of table, in pairs that differ in one cell.
+
+Same outcome, same message, same warnings, same public attributes.  The cells of each kind are swept
+by `test_values_never_speak`; here, that no function reads tables in a way of its own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dpfast
+from dpfast.data.files import read_table
+from tests.privacy.test_refused_first import CALLS
+from tests.surface import parameters_of, public
+
+N, CHANGED = 60, 17
+RNG = np.random.default_rng(0)
+X = np.round(RNG.uniform(-1.0, 1.0, (N, 2)), 2)
+Y = np.round(X @ [1.0, 0.5], 2)
+NUMBER = dpfast.Numeric(-2.0, 2.0)
+SCHEMA = dpfast.Schema({"a": NUMBER, "b": NUMBER, "y": NUMBER})
+NAMES = ("a", "b", "y")
+
+
+def pandas():
+    return pytest.importorskip("pandas")
+
+
+def polars():
+    return pytest.importorskip("polars")
+
+
+def arrow():
+    return pytest.importorskip("pyarrow")
+
+
+# ---- kinds of tables -----------------------------------------------------------------------------
+# Each makes a table of columns a, b and y, given the cells of a, of which one may be anything.
+
+
+def floats(bad):
+    def cells(changed):
+        column = X[:, 0].tolist()
+        if changed:
+            column[CHANGED] = bad
+        return column
+
+    return cells
+
+
+def decimals(changed):
+    column = [Decimal(str(x)) for x in X[:, 0]]
+    return [*column[:CHANGED], Decimal(10) ** 30 if changed else None, *column[CHANGED + 1 :]]
+
+
+def whole(changed):
+    column = [int(x > 0) for x in X[:, 0]]
+    return [*column[:CHANGED], None if changed else 1, *column[CHANGED + 1 :]]
+
+
+def times(changed):
+    column = [datetime.datetime(2020, 1, 1)] * N
+    return [*column[:CHANGED], None if changed else column[0], *column[CHANGED + 1 :]]
+
+
+def words(changed):
+    return [*["1.5"] * CHANGED, "patient 4711" if changed else "1", *["1.5"] * (N - CHANGED - 1)]
+
+
+def pandas_frame(dtype=None):
+    def make(cells):
+        column = pandas().Series(cells, dtype=dtype)
+        return pandas().DataFrame({"a": column, "b": X[:, 1], "y": Y})
+
+    return make
+
+
+def arrow_table(make=lambda pa, cells: pa.array(cells)):
+    return lambda cells: arrow().table({"a": make(arrow(), cells), "b": X[:, 1], "y": Y})
+
+
+def objects(cells):
+    column = np.empty(N, dtype=object)
+    column[:] = cells
+    return {"a": column, "b": X[:, 1], "y": Y}
+
+
+#: Frames with columns of names, and the two versions of the cells of `a`.
+FRAMES = {
+    "NumPy": (lambda cells: {"a": np.array(cells), "b": X[:, 1], "y": Y}, floats(np.nan)),
+    "float32": (lambda cells: {"a": np.array(cells, "f4"), "b": X[:, 1], "y": Y}, floats(np.inf)),
+    "objects": (objects, floats("patient 4711")),
+    "huge integer": (objects, floats(10**400)),
+    "lists": (lambda cells: {"a": cells, "b": X[:, 1].tolist(), "y": Y.tolist()}, floats(None)),
+    "pandas": (pandas_frame(), floats(None)),
+    "pandas objects": (pandas_frame(object), floats("patient 4711")),
+    "pandas nullable": (pandas_frame("Float64"), floats(None)),
+    "pandas Int8": (pandas_frame("Int8"), whole),
+    "pandas boolean": (pandas_frame("boolean"), whole),
+    "pandas category": (pandas_frame("category"), floats(None)),
+    "pandas Arrow": (pandas_frame("double[pyarrow]"), floats(None)),
+    "pandas text": (pandas_frame("str"), words),
+    "pandas times": (pandas_frame("datetime64[ns]"), times),
+    "polars": (lambda c: polars().DataFrame({"a": c, "b": X[:, 1], "y": Y}), floats(None)),
+    "polars text": (lambda c: polars().DataFrame({"a": c, "b": X[:, 1], "y": Y}), words),
+    "polars lazy": (
+        lambda c: polars().LazyFrame({"a": c, "b": X[:, 1], "y": Y}).with_columns(
+            polars().col("a").cast(float)
+        ), words,
+    ),
+    "Arrow": (arrow_table(), floats(None)),
+    "Arrow decimal": (
+        arrow_table(lambda pa, c: pa.array(c, pa.decimal256(60, 2))), decimals,
+    ),
+    "Arrow dictionary": (arrow_table(lambda pa, c: pa.array(c).dictionary_encode()), floats(9.0)),
+    "Arrow view": (arrow_table(lambda pa, c: pa.array(c).cast("string_view")), words),
+    "Arrow times": (arrow_table(lambda pa, c: pa.array(c, pa.timestamp("us"))), times),
+    "Arrow chunks": (
+        arrow_table(lambda pa, c: pa.chunked_array([c[:20], c[20:]])), floats(None),
+    ),
+}  # fmt: skip
+
+
+def of_names(table):
+    """Covariates and response of a table with named columns."""
+    if hasattr(table, "collect"):
+        return table, Y
+    if isinstance(table, dict):
+        columns = [table["a"], table["b"]]
+        if isinstance(table["a"], list):
+            return [list(row) for row in zip(*columns, strict=True)], table["y"]
+        kind = object if columns[0].dtype == object else columns[0].dtype
+        return np.column_stack([np.asarray(c, kind) for c in columns]), table["y"]
+    if hasattr(table, "column_names"):
+        return table.select(["a", "b"]), table["y"]
+    return table[["a", "b"]], table["y"]
+
+
+def rows(bad):
+    table = X.copy()
+    table[CHANGED, 0] = bad
+    return table
+
+
+def mapped(folder, table):
+    path = folder / f"{len(list(folder.iterdir()))}.raw"
+    table.tofile(path)
+    return np.memmap(path, "f8", "r", shape=table.shape)
+
+
+def parquet(folder, table):
+    from pyarrow import parquet
+
+    path = folder / f"{len(list(folder.iterdir()))}.parquet"
+    columns = [None if not np.isfinite(x) else x for x in table[:, 0]]
+    parquet.write_table(arrow().table({"a": columns, "b": table[:, 1], "y": Y}), path)
+    return dpfast.open_parquet(path, covariates=["a", "b"], response="y"), None
+
+
+def csv(folder, table):
+    path = folder / f"{len(list(folder.iterdir()))}.csv"
+    lines = [f"{a},{b},{y}" for (a, b), y in zip(table, Y, strict=True)]
+    path.write_text("\n".join(["a,b,y", *lines]).replace("nan", "patient 4711") + "\n")
+    return SCHEMA.encode(read_table(path, SCHEMA), ["a", "b"], "y"), None
+
+
+def dask_array(folder, table):
+    array = pytest.importorskip("dask.array")
+    return array.from_array(table, chunks=(30, 2)), array.from_array(Y, chunks=30)
+
+
+def dask_frame(folder, table):
+    frame = pytest.importorskip("dask.dataframe")
+    whole = pandas().DataFrame({"a": table[:, 0], "b": table[:, 1], "y": Y})
+    return frame.from_pandas(whole, npartitions=2), "y"
+
+
+#: Records that are no frame in memory; the changed cell is not a number.
+STORED = {
+    "CSR": lambda folder, table: (sparse.csr_array(table), Y),
+    "memmap": lambda folder, table: (mapped(folder, table), Y),
+    "Parquet": parquet,
+    "CSV": csv,
+    "Dask array": dask_array,
+    "Dask frame": dask_frame,
+}
+
+# ---- what is seen --------------------------------------------------------------------------------
+
+
+def seen(call, ledger):
+    """What can be seen from outside: the outcome, warnings, charges, and public attributes."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            result, outcome = call(), "returned"
+        except Exception as error:
+            result, outcome = None, f"{type(error).__name__}: {error}"
+    assert "4711" not in outcome
+    public = {
+        name: getattr(result, name, None)
+        for name in ("names", "n_records", "method", "shape", "binary_response", "fit_intercept")
+    }
+    shape = np.shape(getattr(result, "params", ()))
+    charges = [(entry.label, entry.charged) for entry in ledger.entries]
+    return outcome, [str(w.message) for w in said], type(result), shape, str(public), charges
+
+
+#: Kinds whose type is refused, whatever the cells.
+REFUSED = {"pandas text", "pandas times", "polars text", "polars lazy", "Arrow view", "Arrow times"}
+
+
+def assert_expected(name, kind, outcome):
+    """A sweep in which everything is refused would show nothing."""
+    elsewhere = kind in ("CSR", "Parquet") or kind.startswith("Dask")
+    if kind in REFUSED or (elsewhere and " memory" in outcome):
+        assert outcome.startswith("InvalidInput")
+    else:
+        assert outcome == "returned"
+
+
+def of_function(name, data):
+    """Called with data in the place of its own."""
+    function, right = CALLS[name]
+    privacy = right["privacy"]
+    kind = type(privacy) if isinstance(privacy, dpfast.ZCDP | dpfast.PureDP) else dpfast.GDP
+    total = dpfast.ApproxDP(9.0, 0.1) if isinstance(privacy, dpfast.ApproxDP) else kind(9.0)
+    ledger = dpfast.Ledger(total)
+    if "direction" in right:
+        data = data | {"direction": [1.0, 0.0]}  # the tables have names of their own
+    given = right | data | {"noise": dpfast.SeededNoise(0), "ledger": ledger}
+    return seen(lambda: function(**given), ledger)
+
+
+#: The argument that holds records, of functions whose records are not X and y.
+TABLES = {"private_quantiles": "x", "with_private_scaling": "table", "fit_formula": "data"}
+MATRICES = [name for name, (function, _) in CALLS.items() if "X" in parameters_of(function)]
+#: dp_sgd's accounting takes most of a second whatever the records are.
+SLOW = {"dp_sgd"}
+EVERY = [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in MATRICES]
+
+
+def test_every_function_of_records_is_swept():
+    spending = {
+        name
+        for name, thing in public().items()
+        if inspect.isfunction(thing)
+        and "privacy" in parameters_of(thing)
+        and not {"X", "x", "table", "data"}.isdisjoint(parameters_of(thing))
+    }
+    swept = {CALLS[name][0] for name in [*MATRICES, *TABLES] if name in CALLS}
+    missing = {name for name in spending if public()[name] not in swept}
+    assert missing <= {"fit_formula", "baselines.dp_sgd"}  # their extras may be absent
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("name", EVERY)
+def test_a_cell_of_a_frame(name, kind):
+    make, cells = FRAMES[kind]
+    both = [dict(zip("Xy", of_names(make(cells(c))), strict=True)) for c in (False, True)]
+    first, second = [of_function(name, data) for data in both]
+    assert first == second
+    assert_expected(name, kind, first[0])
+
+
+@pytest.mark.parametrize("kind", STORED)
+@pytest.mark.parametrize("name", EVERY)
+def test_a_cell_of_stored_records(name, kind, tmp_path):
+    both = [dict(zip("Xy", STORED[kind](tmp_path, rows(c)), strict=True)) for c in (0.5, np.nan)]
+    first, second = [of_function(name, data) for data in both]
+    assert first == second
+    assert_expected(name, kind, first[0])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("name", [name for name in TABLES if name in CALLS])
+def test_a_cell_of_a_named_table(name, kind):
+    make, cells = FRAMES[kind]
+    both = [make(cells(changed)) for changed in (False, True)]
+    if name == "private_quantiles":
+        both = [table if hasattr(table, "collect") else table["a"] for table in both]
+    extra = {} if name == "private_quantiles" else {"schema": SCHEMA}
+    first, second = [of_function(name, {TABLES[name]: table} | extra) for table in both]
+    assert first == second
+    assert_expected(name, kind, first[0])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("estimator", ["DPHuberRegressor", "DPLinearRegression"])
+def test_a_cell_of_an_estimators_table(estimator, kind):
+    estimators = pytest.importorskip("dpfast.estimators")
+    make, cells = FRAMES[kind]
+    settings = {"scale": 1.0} if estimator == "DPHuberRegressor" else {"x_bound": 2.0, "y_bound": 2}
+    found = []
+    for changed in (False, True):
+        table, response = of_names(make(cells(changed)))
+        ledger = dpfast.Ledger(9.0)
+        model = getattr(estimators, estimator)(
+            privacy=1.0, score_privacy=1.0, ledger=ledger, noise=dpfast.SeededNoise(0), **settings
+        )
+        found.append([
+            seen(lambda m=model, t=table, r=response: m.fit(t, r), ledger),
+            seen(lambda m=model, t=table, r=response: m.score(t, r), ledger),
+        ])  # fmt: skip
+    assert found[0] == found[1]
+    assert_expected(estimator, kind, found[0][0][0])
