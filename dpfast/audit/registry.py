@@ -103,6 +103,8 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.training": "charges a budget; takes no records",
     "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
     "dpfast.front.request": "checks arguments; audited within each baseline",
+    "dpfast.front.rows": "reads the new rows of a prediction, by public facts about the fit's",
+    "dpfast.inference.rows": "protocols of what reads new rows; they hold nothing",
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
     "dpfast.curator.shares": "audited within dpfast.private_quantiles",
     "dpfast.estimators": "adapters of fit and adassp; audited in tests/estimators",

@@ -94,9 +94,12 @@ def minimizations() -> Iterator[Example]:
         "spider": {"method": Spider(max_steps=6), "kl": (1.0, 2.0)},
         "proximal": {"method": Proximal(rounds=2, inner=NoisyDescent(steps=3))},
         "shortest gradient": {"method": Adaptive(last_share=0.3), "select": "shortest gradient"},
+        "exponential": {"method": Adaptive(last_share=0.3), "select": "exponential"},
     }
     for (label, (objective, options)), (name, method) in product(targets.items(), methods.items()):
-        for budget in (ZCDP(0.5), GDP(1.0)):
+        # a choice by the exponential mechanism implies no Gaussian DP
+        budgets = (ZCDP(0.5),) if name == "exponential" else (ZCDP(0.5), GDP(1.0))
+        for budget in budgets:
             arguments = options | method | {"privacy": budget}
             call = partial(_minimize, objective, arguments)
             label_ = f"{label}, {name}, {budget!r}"
