@@ -218,17 +218,17 @@ class Spellings:
 
     def code(self, label: Any) -> int:
         """Position of the level; that of the empty label for a missing one."""
-        try:
-            if label is None or type(label).__name__ in ("NAType", "NaTType") or label != label:
-                label = ""
-            if isinstance(label, bytes):  # as files keep text that they do not call text
-                label = label.decode()
-            if label in self._exact or not isinstance(label, str):
-                return self._exact.get(label, self._outside)
-            label = label.strip()
-            if label in self._exact:
-                return self._exact[label]
-            return self._alike.get(label.casefold(), self._outside)
+        try:  # the same lines for every label: an audit compares them
+            missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+            label = "" if missing or label != label else label
+            # as files keep text that they do not call text
+            label = label.decode() if isinstance(label, bytes) else label
+            trimmed = label.strip() if isinstance(label, str) else label
+            alike = trimmed.casefold() if isinstance(label, str) else label
+            code = self._exact.get(label)
+            code = self._exact.get(trimmed) if code is None else code
+            code = self._alike.get(alike) if code is None else code
+            return self._outside if code is None else code
         except Exception:  # not hashable, or not to be compared: not a level
             return self._outside
 
