@@ -27,6 +27,7 @@ __all__ = [
     "labels",
     "library",
     "numbers",
+    "refuse_other_rows",
 ]
 
 #: Arrow's types of numbers, decimals aside; a column of nulls has the type "null".
@@ -93,6 +94,31 @@ def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
     else:
         return None
     return (names if all(isinstance(name, str) for name in names) else None), columns
+
+
+def refuse_other_rows(X: Any, other: Any, what: str) -> None:
+    """Refuse two objects of pandas whose indices differ as wholes: records would be mixed up.
+
+    An index is taken to be public, as column names are; no label of it is quoted.
+    """
+    first, second = _index(X), _index(other)
+    if first is None or second is None or len(first) != len(second) or first is second:
+        return  # of other lengths: refused for that
+    try:
+        equal = bool(first.equals(second))
+    except Exception:
+        equal = False
+    if not equal:
+        raise InvalidInput(
+            f"the index of X and that of {what} differ, and records are matched by position. "
+            f"Align them first, {what} = {what}.loc[X.index], or pass {what}.to_numpy() if the "
+            "positions are right."
+        )
+
+
+def _index(values: Any) -> Any:
+    index = getattr(values, "index", None) if library(values) == "pandas" else None
+    return index if hasattr(index, "equals") else None
 
 
 def is_arrow_number(kind: Any) -> bool:

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from dpfast.data.cells import is_sequence, number_cells
 from dpfast.data.coding import Coding
-from dpfast.data.columns import foreign_array, frame, is_number_type, library, numbers
+from dpfast.data.columns import (
+    foreign_array,
+    frame,
+    is_number_type,
+    library,
+    numbers,
+    refuse_other_rows,
+)
 from dpfast.data.reduction import additions, tree_sum
 from dpfast.errors import InvalidInput, described
 
@@ -133,6 +140,7 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
         return dask_records(X, y, names)
     column_names: Sequence[str] | None = None
     if not plain:
+        refuse_other_rows(X, y, "y")
         if (table := frame(X)) is not None:
             column_names, X = table[0], _matrix(X, *table)
         else:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.data.columns import refuse_other_rows
 from dpfast.data.records import Covariates
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
@@ -73,6 +74,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> tuple[Covariates, Array]:
         """Records checked for shape and dtype; values may be anything."""
+        refuse_other_rows(X, y, "y")
         X = self._covariates(X, reset=reset)
         encoded = self._encoded(column(y, type(self).__name__))
         found = records(X, encoded)

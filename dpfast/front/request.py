@@ -13,7 +13,7 @@ from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.data import Records, as_records
 from dpfast.data.coding import Coding, Design, is_table
-from dpfast.data.columns import column_names
+from dpfast.data.columns import column_names, refuse_other_rows
 from dpfast.data.groups import checked_group_size, grouped
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
@@ -94,6 +94,7 @@ class Request:
         self.new_rows = NewRows(self.coding, columns)
         self.group_size = checked_group_size(group, group_size)
         if group is not None:
+            refuse_other_rows(X, group, "group")
             self.records = grouped(self.records, group, self.group_size)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
         self.n = self.records.n

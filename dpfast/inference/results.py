@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
+from dpfast.inference.contrasts import Combination, by_name
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import (
     Contrast,
@@ -133,27 +135,35 @@ class Fit:
             interval[-1] = self.params[-1] / factor, self.params[-1] * factor
         return interval
 
-    def t_test(self, contrast: ArrayLike, value: ArrayLike = 0.0) -> Contrast:
+    def t_test(
+        self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
+    ) -> Contrast:
         """Estimate, standard error and p value of linear combinations of the coefficients.
 
         Parameters
         ----------
-        contrast : array-like of shape (p,) or (k, p)
+        contrast : str, mapping of str to float, list of these, or array-like
+            By name, ``"educ - 2 exper"`` or ``{"educ": 1.0, "exper": -2.0}``; or weights of shape
+            (p,) or (k, p).
         value : array-like, broadcast to shape (k,)
             Hypothesised values.
         """
-        return t_test(self.params, self.cov_params(), contrast, value)
+        rows = by_name(contrast, self.names)
+        return t_test(self.params, self.cov_params(), rows, value)
 
-    def wald_test(self, restriction: ArrayLike, value: ArrayLike = 0.0) -> WaldTest:
+    def wald_test(
+        self, restriction: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
+    ) -> WaldTest:
         """Wald test that ``restriction @ params == value``, all rows together.
 
         Parameters
         ----------
-        restriction : array-like of shape (k, p) or (p,)
-            Linearly independent rows.
+        restriction : str, mapping of str to float, list of these, or array-like
+            By name, as for :meth:`t_test`, or of shape (k, p) or (p,); linearly independent.
         value : array-like, broadcast to shape (k,)
         """
-        return wald_test(self.params, self.cov_params(), restriction, value)
+        rows = by_name(restriction, self.names)
+        return wald_test(self.params, self.cov_params(), rows, value)
 
     def confidence_ellipse(
         self,

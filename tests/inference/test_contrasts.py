@@ -1,0 +1,93 @@
+"""Contrasts by name say what the same weights by position say; what is no name is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.inference.contrasts import by_name
+
+NAMES = ("intercept", "educ", "exper", "exper2", "sex[T.M]", "educ:exper", "net - tax", "net")
+
+WRITTEN = {
+    "educ": {"educ": 1},
+    " - educ ": {"educ": -1},
+    "educ - exper": {"educ": 1, "exper": -1},
+    "educ-exper2": {"educ": 1, "exper2": -1},
+    "2*educ + 0.5 exper": {"educ": 2, "exper": 0.5},
+    "2 educ - exper * 3": {"educ": 2, "exper": -3},
+    "educ/4 + 1e1 * exper": {"educ": 0.25, "exper": 10},
+    "educ + educ": {"educ": 2},
+    "educ - educ": {},
+    "sex[T.M] + .5 * educ:exper": {"sex[T.M]": 1, "educ:exper": 0.5},
+    "net - tax": {"net - tax": 1},
+    "net - net - tax": {"net": 1, "net - tax": -1},
+    "intercept + 12educ": {"intercept": 1, "educ": 12},
+}
+
+
+def weights(named):
+    row = np.zeros(len(NAMES))
+    for name, weight in named.items():
+        row[NAMES.index(name)] = weight
+    return row
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_what_is_written_is_a_row_of_weights(text):
+    np.testing.assert_array_equal(by_name(text, NAMES), weights(WRITTEN[text]))
+    np.testing.assert_array_equal(by_name(WRITTEN[text], NAMES), weights(WRITTEN[text]))
+
+
+def test_several_are_rows():
+    found = by_name(["educ - exper", {"net": 2.0}], NAMES)
+    np.testing.assert_array_equal(found, [weights({"educ": 1, "exper": -1}), weights({"net": 2})])
+
+
+def test_weights_by_position_are_left_alone():
+    for given in (np.eye(8), [0, 1, 0], [[1.0, 2.0]], 3.0):
+        assert by_name(given, NAMES) is given
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "", "wage", "educ exper", "educ -", "educ * exper", "education", "educ + + exper", "2",
+        "educ = exper", "educ *", "educ ** 2", "educ - 3", "+", {"wage": 1.0}, {"educ": "1"},
+        {1: 1.0}, ["educ", 1.0], ["educ", [0, 1]], ["educ", "wage"], {"educ": None},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_sum_of_coefficients_is_refused(wrong):
+    with pytest.raises(dpfast.InvalidInput):
+        by_name(wrong, NAMES)
+
+
+@pytest.mark.parametrize("wrong", ["educ / 0", {"educ": np.nan}, {"educ": np.inf}, "1e999 educ"])
+def test_weights_that_are_no_numbers_are_refused(wrong):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1))
+    fit = dpfast.nonprivate_fit(X, X[:, 0], "huber", scale=1.0, names=["educ"])
+    with pytest.raises(dpfast.InvalidInput):
+        fit.t_test(wrong)
+
+
+def test_tests_go_by_name_whatever_the_order_of_the_columns():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame(rng.normal(size=(500, 3)), columns=["educ", "exper", "age"])
+    y = table["educ"] - 0.5 * table["age"] + rng.normal(size=500)
+    results = [
+        dpfast.nonprivate_fit(table[list(order)], y, "huber", scale=1.0)
+        for order in (("educ", "exper", "age"), ("age", "educ", "exper"))
+    ]
+    for asked in ("educ - 2*age", {"educ": 1.0, "age": -2.0}):
+        first, second = (result.t_test(asked) for result in results)
+        np.testing.assert_allclose(first.estimate, second.estimate, rtol=1e-6)
+        np.testing.assert_allclose(first.bse, second.bse, rtol=1e-6)
+    joint = [result.wald_test(["educ + age", "exper"], [0.5, 0.0]) for result in results]
+    assert joint[0].statistic == pytest.approx(joint[1].statistic, rel=1e-6)
+    assert joint[0].df == 2
+    by_position = results[1].t_test([0.0, -2.0, 1.0, 0.0])
+    assert results[1].t_test("educ - 2*age").estimate == by_position.estimate
