@@ -10,7 +10,16 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
-from dpfast.inference.composition import RULES, Charge, Composition, Sum, amounts, cost, lines
+from dpfast.inference.composition import (
+    RULES,
+    Charge,
+    Composition,
+    Sum,
+    amounts,
+    cost,
+    lines,
+    plain,
+)
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
@@ -199,6 +208,7 @@ class Guarantee(NamedTuple):
             "n": self.n,
             "entries": [list(entry) for entry in self.entries],
             "entries_unit": self.unit,
+            "composition": None if self.composition is None else plain(self.composition),
             "vouched": list(self.vouched),
         }
 

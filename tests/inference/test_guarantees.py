@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import dpfast
 from dpfast import baselines, bayesopt
 from dpfast.inference import Guarantee
+from dpfast.inference.composition import Charge, Prepaid, Rows, Sum, lines, plain
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise, is_genuine
 
 RNG = np.random.default_rng(0)
@@ -89,6 +91,19 @@ CALLS = {
 }  # fmt: skip
 
 
+def read(table):
+    """An expression from its plain form."""
+    if "times" in table:
+        return Rows(table["times"], read(table["of"]))
+    if "sum" in table:
+        return Sum(tuple(map(read, table["sum"])))
+    kind = getattr(dpfast, table["type"])
+    spend = kind(*[table[field] for field in kind.fields])
+    if "charge" in table:
+        return Charge(table["charge"], spend)
+    return Prepaid(table["set_aside"], spend, read(table["of_which"]))
+
+
 def check(privacy, genuine):
     """Kind and numbers of one guarantee, wherever they are stated."""
     assert isinstance(privacy, Guarantee)
@@ -138,6 +153,13 @@ def check(privacy, genuine):
                 assert privacy.epsilon(delta) == implied
         for epsilon, at in privacy.equivalents():
             assert privacy.epsilon(at) == epsilon
+
+    # the expression of what was spent is the total, in numbers, words and JSON alike
+    for share in privacy.spent_share():
+        assert 1 - Fraction(1, 10**6) <= share <= 1
+    assert "\n".join(lines(privacy.composition)) in told
+    assert table["composition"] == json.loads(json.dumps(plain(privacy.composition)))
+    assert read(table["composition"]) == privacy.composition
 
     # what was charged adds up to the total and not more, in the unit it is given in
     spent = [amount for _, amount in privacy.entries]

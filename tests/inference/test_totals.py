@@ -303,6 +303,18 @@ def test_a_divided_total_is_not_exceeded_by_a_last_bit(total):
             assert NEARLY * whole <= sum_of_parts <= whole
 
 
+def test_a_cross_validation_is_the_sum_of_its_fits_and_a_score():
+    pytest.importorskip("sklearn")
+    from dpfast.estimators import DPHuberRegressor, cross_validate
+
+    model = DPHuberRegressor(0.5, scale=1.0, score_privacy=0.25, inference=False)
+    found = cross_validate(model, X, Y, folds=4)
+    check_accounted("cross_validate", found.privacy)
+    assert cost(found.privacy.composition, GDP) == (3 * Fraction(1, 4) + Fraction(1, 16),)
+    for fit in found.fits:
+        check_accounted("a fit without one fold", fit.privacy)
+
+
 def test_an_expression_is_told_in_words():
     grouped = dpfast.fit(
         X, Y, "huber", scale=1.0, privacy=1.0, group=np.arange(N) // 3, group_size=3
