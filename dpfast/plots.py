@@ -50,6 +50,13 @@ def coefficient_plot(
     Privacy
     -------
     Spends nothing: it draws numbers that were already released.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
+    >>> figure = coefficient_plot({"huber": fit})
     """
     new_figure = _matplotlib()
 
@@ -117,6 +124,13 @@ def ellipse_plot(
     Privacy
     -------
     Spends nothing: it draws numbers that were already released.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
+    >>> figure = ellipse_plot(fit, "intercept", "x1")
     """
     new_figure = _matplotlib()
 
@@ -159,9 +173,18 @@ def tradeoff_plot(budgets: Mapping[str, Any] | Any, *, title: str | None = None)
     -------
     matplotlib.figure.Figure
 
+    Raises
+    ------
+    ImportError
+        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
+
     Privacy
     -------
     Spends nothing: it draws guarantees, not data (claim C45).
+
+    Examples
+    --------
+    >>> figure = tradeoff_plot({"strict": 0.5, "loose": dpfast.ApproxDP(1.0, 1e-6)})
     """
     new_figure = _matplotlib()
 
@@ -199,9 +222,18 @@ def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
     -------
     matplotlib.figure.Figure
 
+    Raises
+    ------
+    ImportError
+        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
+
     Privacy
     -------
     Spends nothing: a plan holds public numbers only.
+
+    Examples
+    --------
+    >>> figure = plan_plot(dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0))
     """
     new_figure = _matplotlib()
 
@@ -245,9 +277,20 @@ def trajectory_plot(fit: Any, *, title: str | None = None) -> Figure:
     -------
     matplotlib.figure.Figure
 
+    Raises
+    ------
+    ImportError
+        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
+
     Privacy
     -------
     Spends nothing: every iterate was released.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> figure = trajectory_plot(dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0))
     """
     new_figure = _matplotlib()
 
@@ -284,9 +327,20 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     -------
     matplotlib.figure.Figure
 
+    Raises
+    ------
+    ImportError
+        If Matplotlib is missing (``pip install 'dpfast[plot]'``).
+
     Privacy
     -------
     Spends nothing: charges are public.
+
+    Examples
+    --------
+    >>> ledger = dpfast.Ledger(1.0)
+    >>> ledger.charge(0.5, "a query")
+    >>> figure = budget_plot(ledger)
     """
     new_figure = _matplotlib()
 

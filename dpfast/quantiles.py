@@ -80,6 +80,13 @@ def private_quantiles(
     -------
     ``privacy`` in total under replacement of one record, n public: ``k * steps`` adaptive shares
     with noise (claims C9 and C46).  ``low``, ``high`` and ``steps`` must be public.
+
+    Examples
+    --------
+    >>> x = np.linspace(0.0, 100.0, 2000)
+    >>> low, high = dpfast.private_quantiles(x, [0.25, 0.75], low=0.0, high=100.0, privacy=1.0)
+    >>> bool(low <= high)
+    True
     """
     total = GDP.within(privacy)
     search = _Bisection(x, "x", probabilities, low, high, total, steps, noise)
@@ -191,9 +198,25 @@ def with_private_scaling(
         ``centre`` is the median, ``unit`` the interquartile range over 1.349 (a standard
         deviation, for normal data), at least a thousandth of the declared range.
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total (claim C46): the three quartiles of each column.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"x": dpfast.Numeric(0.0, 100.0)})
+    >>> scaled = dpfast.with_private_scaling(
+    ...     schema, {"x": np.linspace(40.0, 60.0, 2000)}, ["x"], privacy=1.0
+    ... )
+    >>> bool(0.0 <= scaled["x"].centre <= 100.0)
+    True
     """
     if not isinstance(schema, Schema):
         raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")

@@ -43,6 +43,11 @@ class LowerBound(NamedTuple):
         Upper confidence limits of each event's probability on ``data``.
     true_positive : tuple of float
         Lower confidence limits of each event's probability on ``neighbour``.
+
+    Examples
+    --------
+    >>> LowerBound(1.0, 0.95, 100, (0.0,), (0.1,), (0.5,)).epsilon(delta=0.01) > 1.0
+    True
     """
 
     mu: float
@@ -103,6 +108,11 @@ def lower_bound(
     -------
     LowerBound
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
     Notes
     -----
     On a fifth of the runs the statistic and a fixed number of thresholds are chosen; on the rest
@@ -112,6 +122,13 @@ def lower_bound(
     Privacy
     -------
     None: it is an attack.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> bound = lower_bound(lambda data: data + rng.normal(), (0.0, 3.0), 1000)
+    >>> 0.0 < bound.mu <= 3.0
+    True
     """
     n_samples = whole_number(n_samples, "n_samples", least=100)
     if not 0.5 <= confidence < 1.0:

@@ -37,6 +37,13 @@ def to_dp_accounting(ledger: Ledger) -> Any:
     Privacy
     -------
     Reads public charges only.
+
+    Examples
+    --------
+    >>> ledger = dpfast.Ledger(1.0)
+    >>> ledger.charge(0.5, "a query")
+    >>> type(dpfast.audit.to_dp_accounting(ledger)).__name__
+    'ComposedDpEvent'
     """
     try:
         import dp_accounting  # type: ignore[import-untyped, import-not-found, unused-ignore]

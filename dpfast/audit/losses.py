@@ -32,6 +32,11 @@ class LossReport(NamedTuple):
         Largest ``|psi|`` found.
     psi_prime_smallest, psi_prime_largest : float
         Extremes of ``psi'`` found.
+
+    Examples
+    --------
+    >>> dpfast.audit.check_loss(dpfast.Huber()).passed
+    True
     """
 
     findings: tuple[str, ...]
@@ -41,6 +46,7 @@ class LossReport(NamedTuple):
 
     @property
     def passed(self) -> bool:
+        """Whether nothing contradicts the declaration."""
         return not self.findings
 
     def __str__(self) -> str:
@@ -70,6 +76,11 @@ def check_loss(loss: Loss) -> LossReport:
     Returns
     -------
     LossReport
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
 
     Privacy
     -------

@@ -37,7 +37,19 @@ KINDS = (
 
 
 class Pair(NamedTuple):
-    """Two neighbouring data sets, each ``(X, y)``."""
+    """Two neighbouring data sets, each ``(X, y)``.
+
+    Attributes
+    ----------
+    data, neighbour : tuple of ndarray
+        Covariates and response of each.
+
+    Examples
+    --------
+    >>> data, neighbour = dpfast.audit.neighbours([[1.0], [2.0]], [0.0, 1.0], "flipped")
+    >>> data[1], neighbour[1]
+    (array([0., 1.]), array([1., 1.]))
+    """
 
     data: tuple[Array, Array]
     neighbour: tuple[Array, Array]
@@ -79,6 +91,15 @@ def neighbours(
     -------
     dict of str to Pair, or Pair
         Pass a pair on as ``replay(fn, *pair)``.
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
+    Privacy
+    -------
+    None: the pairs are made of the records.
 
     Examples
     --------

@@ -62,6 +62,11 @@ def replay(
         a release that was not charged, or whose quantities together moved by more than the
         charge covers; noise smaller than announced.
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
     Notes
     -----
     One pair of data sets and one draw of the answers are examined; a pass is evidence for these,
@@ -72,6 +77,12 @@ def replay(
     Privacy
     -------
     None: the exact values behind every answer are looked at.
+
+    Examples
+    --------
+    >>> pair = dpfast.audit.neighbours(np.linspace(-1.0, 1.0, 50)[:, None], np.zeros(50), "flipped")
+    >>> replay(lambda data: dpfast.fit(*data, "huber", privacy=1.0, scale=1.0), *pair).passed
+    True
     """
     record = check_neighbours(data, neighbour)
     first = perform(fn, data, None)

@@ -55,6 +55,15 @@ class ReplayReport(NamedTuple):
     worst_joint : float
         Largest distance of everything released at one parameter, in units of its noise, relative
         to the charged mu.
+
+    Examples
+    --------
+    >>> pair = dpfast.audit.neighbours(np.linspace(-1.0, 1.0, 50)[:, None], np.zeros(50), "flipped")
+    >>> report = dpfast.audit.replay(
+    ...     lambda data: dpfast.fit(*data, "huber", privacy=1.0, scale=1.0), *pair
+    ... )
+    >>> report.passed, report.leaks
+    (True, ())
     """
 
     leaks: tuple[str, ...]

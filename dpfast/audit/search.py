@@ -55,6 +55,13 @@ class Finding(NamedTuple):
         The two records ``(x, y)``.
     theta : ndarray
         The public parameter.
+
+    Examples
+    --------
+    >>> objective = dpfast.models.Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2, scale=1.0)
+    >>> report = dpfast.audit.sensitivity_search(objective, quantities=["gradient"], rounds=0)
+    >>> report.worst.ratio <= 1.0
+    True
     """
 
     quantity: str
@@ -66,7 +73,23 @@ class Finding(NamedTuple):
 
 
 class SearchReport(NamedTuple):
-    """Outcome of :func:`sensitivity_search`."""
+    """Outcome of :func:`sensitivity_search`.
+
+    Attributes
+    ----------
+    objective : str
+        What was attacked.
+    findings : dict of str to Finding
+        The worst pair of each query.
+    n_pairs : int
+        Pairs of records that were tried.
+
+    Examples
+    --------
+    >>> objective = dpfast.models.Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2, scale=1.0)
+    >>> dpfast.audit.sensitivity_search(objective, quantities=["gradient"], rounds=0).sound
+    True
+    """
 
     objective: str
     findings: dict[str, Finding]
@@ -166,6 +189,11 @@ def sensitivity_search(
     SearchReport
         Findings for "gradient", "hessian", "majorizer", "meat", and for what is released
         together: "joint" and "joint majorizer" (gradient and meat only for :class:`dpfast.Clip`).
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
 
     Notes
     -----

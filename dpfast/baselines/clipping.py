@@ -86,11 +86,27 @@ def clipped_gradient_descent(
     -------
     Fit
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: each step releases a mean of
     vectors of norm at most ``clip``, whose sensitivity is ``2 clip / n`` (claim C13 of
     ``dpfast/privacy/PROOFS.md``).
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.baselines.clipped_gradient_descent(
+    ...     X, y, "squared", clip=1.0, privacy=1.0, steps=5
+    ... ).names
+    ('intercept', 'x1')
     """
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)

@@ -37,9 +37,24 @@ def nonprivate_gibo(
     losses, bounds, n_records, steps, search
         As for :func:`dpfast.tune`.
 
+    Returns
+    -------
+    Tuning
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
     Privacy
     -------
     None.  What it returns says so.
+
+    Examples
+    --------
+    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+    >>> dpfast.baselines.nonprivate_gibo(losses, [(0.0, 1.0)], n_records=100, steps=2).theta.shape
+    (1,)
     """
     settings = resolve_settings(bounds, 1.0, steps, search)
     run = Search(settings)

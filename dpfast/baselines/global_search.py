@@ -74,9 +74,24 @@ def global_search(
     Searched
         ``theta`` has the lowest posterior mean among the evaluated points.
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total (claims G4 and G8 of PROOFS-bayesopt.md).
+
+    Examples
+    --------
+    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+    >>> dpfast.baselines.global_search(
+    ...     losses, [(0.0, 1.0)], privacy=1.0, n_records=100, loss_range=(0.0, 1.0), evaluations=5
+    ... ).theta.shape
+    (1,)
     """
     box = Box(bounds)
     count, d = checked_steps(evaluations), box.dimension

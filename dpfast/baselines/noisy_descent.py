@@ -67,9 +67,28 @@ def noisy_descent(
     ledger : Ledger, optional
     noise : NoiseSource, optional
 
+    Returns
+    -------
+    Tuning
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total (claim G1 of PROOFS-bayesopt.md, composed as in G2).
+
+    Examples
+    --------
+    >>> gradients = lambda theta: np.tile(2.0 * (theta - 0.3), (100, 1))
+    >>> dpfast.baselines.noisy_descent(
+    ...     gradients, [(0.0, 1.0)], privacy=1.0, n_records=100, clip=2.0, steps=5
+    ... ).theta.shape
+    (1,)
     """
     box = Box(bounds, "theta")
     source = checked_noise(noise)

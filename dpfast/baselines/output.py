@@ -65,12 +65,26 @@ def output_perturbation(
     -------
     Fit
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims B4 and B5 of
     ``PROOFS-baselines.md``).  The tolerance of the solver, a millionth of the
     sensitivity or what rounding allows, is part of the sensitivity; it is met for every data set,
     so there is no failure to hide.  The running time depends on the data and is not protected.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.baselines.output_perturbation(X, y, "huber", ridge=0.5, privacy=1.0, scale=1.0).names
+    ('intercept', 'x1')
     """
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)

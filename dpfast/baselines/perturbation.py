@@ -68,10 +68,26 @@ def objective_perturbation(
     -------
     Fit
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R10, R20, R21 and R23
     of ``PROOFS-release.md``).  Running time is not protected.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.baselines.objective_perturbation(
+    ...     X, y, "log-cosh", ridge=0.5, privacy=dpfast.ApproxDP(1.0, 1e-6), radius=2.0, scale=1.0
+    ... ).names
+    ('intercept', 'x1')
     """
     if not isinstance(privacy, ApproxDP):
         raise InvalidBudget(

@@ -61,10 +61,25 @@ def random_search(
     Searched
         Without a path: what else was tried, and how often, is secret.
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total (claims G5 to G7 of PROOFS-bayesopt.md).  The running time and the calls of
     ``losses`` show the number of trials to whoever can watch them.
+
+    Examples
+    --------
+    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+    >>> dpfast.baselines.random_search(
+    ...     losses, [(0.0, 1.0)], privacy=1.0, n_records=100, loss_range=(0.0, 1.0), mean_trials=5.0
+    ... ).theta.shape
+    (1,)
     """
     box = Box(bounds)
     source = checked_noise(noise)

@@ -109,6 +109,15 @@ def dp_sgd(
     (claims B6 to B8 of ``PROOFS-baselines.md``), composed by dp-accounting with
     rounding towards safety.  Libraries that account for addition or removal of a record promise
     less with the same noise.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.baselines.dp_sgd(
+    ...     X, y, "squared", clip=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6), steps=5
+    ... ).names
+    ('intercept', 'x1')
     """
     budget = _as_pair(privacy, delta)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)

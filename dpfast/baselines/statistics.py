@@ -83,11 +83,25 @@ def sufficient_statistics(
     -------
     Fit
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: the two statistics are charged
     together (claims B1 and B2 of ``PROOFS-baselines.md``); the solution is
     post-processing.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.baselines.sufficient_statistics(X, y, x_bound=1.5, y_bound=1.0, privacy=1.0).names
+    ('intercept', 'x1')
     """
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
@@ -164,11 +178,27 @@ def adassp(
     -------
     Fit
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: the smallest eigenvalue (claim
     C20) and the joint release of the statistics (claims B1 and B2) compose; choice of the ridge
     (claim B3) and solution are post-processing.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.baselines.adassp(
+    ...     X, y, x_bound=1.5, y_bound=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6)
+    ... ).names
+    ('intercept', 'x1')
     """
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)

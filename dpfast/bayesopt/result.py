@@ -39,6 +39,13 @@ class Tuning(NamedTuple):
         For the validation records.  Training data are not covered.
     lost_steps : int
         Steps that were paid for but whose answer was lost in a crash.
+
+    Examples
+    --------
+    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+    >>> found = dpfast.tune(losses, [(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
+    >>> found.iterates.shape, found.n_evaluations >= 2
+    ((3, 1), True)
     """
 
     theta: Array

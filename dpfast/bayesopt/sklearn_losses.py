@@ -169,14 +169,22 @@ def sklearn_losses(
     SklearnLosses
         With ``bounds`` and ``n_records`` to pass on.
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
     Examples
     --------
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.linspace(-1.0, 1.0, 100)[:, None]
     >>> losses = dpfast.bayesopt.sklearn_losses(
-    ...     SVR(), X, y, Xv, yv, {"C": (0.1, 10.0, "log"), "epsilon": (0.01, 1.0)}
-    ... )  # doctest: +SKIP
+    ...     Ridge(), X, X[:, 0], X, X[:, 0], {"alpha": (0.1, 10.0, "log")}
+    ... )
     >>> dpfast.tune(
-    ...     losses, losses.bounds, n_records=losses.n_records, privacy=1.0
-    ... )  # doctest: +SKIP
+    ...     losses, losses.bounds, n_records=losses.n_records, privacy=1.0, steps=2
+    ... ).theta.shape
+    (1,)
     """
     return SklearnLosses(
         estimator, (X_train, y_train), (X_validation, y_validation), parameters, metric

@@ -27,6 +27,13 @@ class TrainingCost:
     -------
     Each point handed out charges ``cost`` before it is handed out, and the search is refused when
     the ledger is exhausted.  That a run costs no more than declared is the caller's claim.
+
+    Examples
+    --------
+    >>> cost = TrainingCost(dpfast.Ledger(2.0), dpfast.GDP(0.1))
+    >>> cost.charge(3)
+    >>> len(cost.ledger.entries)
+    3
     """
 
     def __init__(self, ledger: Ledger, cost: Budget | float) -> None:
@@ -36,6 +43,12 @@ class TrainingCost:
         self.cost = as_budget(cost)
 
     def charge(self, n_points: int) -> None:
-        """Pay for training runs at this many points, one by one."""
+        """Pay for training runs at this many points, one by one.
+
+        Parameters
+        ----------
+        n_points : int
+            Points that are about to be evaluated.
+        """
         for _ in range(n_points):
             self.ledger.charge(self.cost, "training run")

@@ -81,6 +81,15 @@ class Tuner:
     The validation records are protected with ``privacy`` in total, under replacement of one record,
     n public (claims G1 to G3 of ``PROOFS-bayesopt.md``), provided a record's loss
     depends on that record and public numbers only.  Training data are not covered.
+
+    Examples
+    --------
+    >>> tuner = dpfast.bayesopt.Tuner([(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
+    >>> while not tuner.done:
+    ...     points = tuner.ask()
+    ...     tuner.tell([np.full(100, ((theta - 0.3) ** 2).sum()) for theta in points])
+    >>> tuner.result().theta.shape
+    (1,)
     """
 
     def __init__(

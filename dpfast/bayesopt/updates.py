@@ -57,7 +57,26 @@ def _positive(value: float, name: str) -> float:
 
 
 class Plain(Update):
-    """Gradient descent with a fixed step size (line 9 of Algorithm 1)."""
+    """Gradient descent with a fixed step size (line 9 of Algorithm 1).
+
+    Parameters
+    ----------
+    step_size : float
+        Positive; public.
+
+    Examples
+    --------
+    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+    >>> dpfast.tune(
+    ...     losses,
+    ...     [(0.0, 1.0)],
+    ...     privacy=1.0,
+    ...     n_records=100,
+    ...     steps=2,
+    ...     search=dpfast.bayesopt.SearchSettings(update=Plain(0.1)),
+    ... ).theta.shape
+    (1,)
+    """
 
     def __init__(self, step_size: float) -> None:
         self.step_size = _positive(step_size, "step_size")
@@ -80,6 +99,19 @@ class AdaGrad(Update):
         Take the public variance of the privacy noise off the sum of squares, which then estimates
         the signal's, so that steps do not shrink because of noise.  The sum is kept at or above
         one step's noise.
+
+    Examples
+    --------
+    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+    >>> dpfast.tune(
+    ...     losses,
+    ...     [(0.0, 1.0)],
+    ...     privacy=1.0,
+    ...     n_records=100,
+    ...     steps=2,
+    ...     search=dpfast.bayesopt.SearchSettings(update=AdaGrad()),
+    ... ).theta.shape
+    (1,)
     """
 
     def __init__(self, step_size: float = 0.3, *, subtract_noise: bool = True) -> None:
@@ -113,6 +145,19 @@ class Smoothed(Update):
         Memory of the average.
     final : float in (0, 1]
         Longest step at the end, relative to the first; in between it shrinks linearly.
+
+    Examples
+    --------
+    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+    >>> dpfast.tune(
+    ...     losses,
+    ...     [(0.0, 1.0)],
+    ...     privacy=1.0,
+    ...     n_records=100,
+    ...     steps=2,
+    ...     search=dpfast.bayesopt.SearchSettings(update=Smoothed()),
+    ... ).theta.shape
+    (1,)
     """
 
     def __init__(self, step_size: float = 0.1, *, decay: float = 0.8, final: float = 0.2) -> None:

@@ -76,6 +76,11 @@ class Numeric(Column):
         For people: "years", "dollars a week".
     source : str
         For people: who declared the range, and from what.
+
+    Examples
+    --------
+    >>> dpfast.Schema({"age": dpfast.Numeric(20, 80)}).encode({"age": [50, 200]}).X.ravel()
+    array([0., 1.])
     """
 
     low: float
@@ -122,7 +127,13 @@ class Numeric(Column):
         return 0.5 * (self.high - self.low) if self.unit is None else float(self.unit)
 
     def scaled(self, x: Array) -> Array:
-        """Clip and scale; what is not finite stays NaN."""
+        """Clip and scale; what is not finite stays NaN.
+
+        Parameters
+        ----------
+        x : ndarray
+            In the units of the column.
+        """
         with np.errstate(all="ignore"):
             clipped = np.where(np.isfinite(x), np.clip(x, self.low, self.high), np.nan)
             return np.asarray((clipped - self.location) / self.spread)
@@ -151,6 +162,13 @@ class Categorical(Column):
         their record contributes exactly zero.
     source : str
         For people: who declared the levels, and from what.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"region": dpfast.Categorical(["north", "south", "west"])})
+    >>> schema.encode({"region": ["west", "north"]}).X
+    array([[0., 1.],
+           [0., 0.]])
     """
 
     levels: tuple[Any, ...]
@@ -192,7 +210,15 @@ class Categorical(Column):
         return encoded, [f"{name}[{level}]" for level in kept], bounds
 
     def codes(self, values: Any, name: str) -> NDArray[np.int64]:
-        """Position of each value among the levels, -1 for those outside."""
+        """Position of each value among the levels, -1 for those outside.
+
+        Parameters
+        ----------
+        values : array-like of shape (n,)
+            A column.
+        name : str
+            What the column is called in messages.
+        """
         _check_type(values, self.levels, name)
         outside = -1 if self.other is None else self.levels.index(self.other)
         spellings = Spellings(self.levels, outside)
@@ -271,6 +297,13 @@ class Binary(Column):
     See Also
     --------
     Categorical : which cells are taken for a declared value.
+
+    Examples
+    --------
+    >>> dpfast.Schema({"smoker": dpfast.Binary("yes", "no")}).encode(
+    ...     {"smoker": ["yes", "no"]}
+    ... ).X.ravel()
+    array([1., 0.])
     """
 
     positive: Any
@@ -344,6 +377,17 @@ class Schema:
 
         One that is not declared is called by its place in the list, because a list of cells may be
         passed for a list of names.
+
+        Parameters
+        ----------
+        names : sequence of str
+        argument : str
+            What the list is called in messages.
+
+        Raises
+        ------
+        InvalidInput
+            If one is not declared.
         """
         if isinstance(names, str) or not hasattr(names, "__iter__"):
             raise InvalidInput(
@@ -417,7 +461,20 @@ class Schema:
         response: str | None = None,
         fit_intercept: bool = True,
     ) -> Coding:
-        """The coding of these terms of the used columns; the response must be one column."""
+        """The coding of these terms of the used columns; the response must be one column.
+
+        Parameters
+        ----------
+        terms : tuple of tuple of factors
+        used : sequence of str
+            Columns that are read.
+        response : str, optional
+        fit_intercept : bool
+
+        Returns
+        -------
+        Coding
+        """
         if response is not None and isinstance(self[response], Categorical):
             raise InvalidInput(
                 f"the response {described(response, text=True)} is declared categorical; declare "
@@ -451,7 +508,22 @@ class Schema:
 
     @staticmethod
     def from_toml(source: Any) -> Schema:
-        """Read a schema from a TOML file (a path) or text; see :meth:`to_toml`."""
+        """Read a schema from a TOML file (a path) or text; see :meth:`to_toml`.
+
+        Parameters
+        ----------
+        source : path or str
+            A file, or the text itself.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        InvalidInput
+            If it is no schema; nothing of it is quoted but names.
+        """
         from dpfast.data.files.schema_file import read
 
         return read(source)

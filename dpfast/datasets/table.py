@@ -23,6 +23,12 @@ class Table:
     labels : mapping of str to str
         What each column holds, in words.
     description, provenance, licence : str
+
+    Examples
+    --------
+    >>> table = dpfast.datasets.load_census2000()
+    >>> table["education"].shape == (len(table),)
+    True
     """
 
     name: str

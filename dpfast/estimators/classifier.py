@@ -40,6 +40,14 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     As :func:`dpfast.fit`, for the records of one ``fit``.  What tools of scikit-learn around it may
     leak stands in :class:`DPHuberRegressor`; for a classifier an integer ``cv`` means folds that
     are **stratified by exact labels**, so that one record moves others between folds.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = np.where(X[:, 0] > 0.0, "yes", "no")
+    >>> model = DPLogisticRegression(privacy=1.0, classes=("no", "yes")).fit(X, y)
+    >>> model.predict_proba(X).shape, model.predict(X).shape
+    ((200, 2), (200,))
     """
 
     def __init__(
@@ -102,23 +110,46 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         return encoded(y, *classes)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Linear predictor, positive for the positive class, shape (m,)."""
+        """Linear predictor, positive for the positive class, shape (m,).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+            Values may be anything.
+        """
         return self._linear(X)
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Probability of each class, shape (m, 2)."""
+        """Probability of each class, shape (m, 2).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+            Values may be anything.
+        """
         from scipy.special import expit
 
         positive = expit(self._linear(X))
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The more probable class of each row, shape (m,)."""
+        """The more probable class of each row, shape (m,).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+            Values may be anything.
+        """
         positive = self._linear(X) > 0.0
         return np.asarray(self.classes_[positive.astype(int)])
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Noisy accuracy.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+        y : array-like of shape (m,)
 
         Privacy
         -------
@@ -127,7 +158,13 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         return self._score(X, y)
 
     def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Exact accuracy on public data: **not private**."""
+        """Exact accuracy on public data: **not private**.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+        y : array-like of shape (m,)
+        """
         return float(np.mean(self._exact(X, y) == (self._linear(X) > 0.0)))
 
     def _losses(self, X: Covariates, y: Array) -> Array:

@@ -83,7 +83,13 @@ class DealtFolds:
         return ((np.flatnonzero(parts != j), np.flatnonzero(parts == j)) for j in ways)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds."""
+        """Number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Ignored.
+        """
         return self.n_splits
 
     def __repr__(self) -> str:

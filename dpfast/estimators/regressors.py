@@ -24,13 +24,24 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
     """What the two regressors share."""
 
     def predict(self, X: ArrayLike) -> Array:
-        """Predicted response, shape (m,)."""
+        """Predicted response, shape (m,).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+            Values may be anything.
+        """
         return self._linear(X)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Noisy ``1 - mean(min(|y - prediction|, bound)) / bound``; higher is better.
 
         The bound is ``5 scale``, or ``2 y_bound``.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+        y : array-like of shape (m,)
 
         Privacy
         -------
@@ -39,7 +50,13 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return self._score(X, y)
 
     def nonprivate_score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Coefficient of determination on public data: **not private**."""
+        """Coefficient of determination on public data: **not private**.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, q)
+        y : array-like of shape (m,)
+        """
         return float(RegressorMixin.score(self, X, self._exact(X, y)))
 
     def _losses(self, X: Covariates, y: Array) -> Array:
@@ -97,6 +114,14 @@ class DPHuberRegressor(PrivateRegressor):
       records left out;
     * ``StandardScaler``, imputers and feature selection before the estimator in a pipeline learn
       from records without paying.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> model = DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0).fit(X, y)
+    >>> model.predict(X).shape, isinstance(model.score(X, y), float)
+    ((200,), True)
     """
 
     def __init__(
@@ -160,6 +185,13 @@ class DPLinearRegression(PrivateRegressor):
     As :func:`dpfast.baselines.adassp`, for the records of one ``fit``.  What tools of scikit-learn
     around it may leak (stratified folds, bootstraps, other scorers, scalers and imputers in a
     pipeline) stands in :class:`DPHuberRegressor`.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> DPLinearRegression(privacy=1.0, x_bound=1.5, y_bound=1.0).fit(X, y).coef_.shape
+    (1,)
     """
 
     def __init__(

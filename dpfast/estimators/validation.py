@@ -40,6 +40,15 @@ class CrossValidation(NamedTuple):
         The released fit without each fold; its ``privacy`` is the price of that fit alone.
     privacy : Guarantee
         Of everything here together.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0)
+    >>> found = dpfast.estimators.cross_validate(model, X, y, folds=2)
+    >>> len(found.scores), found.noise_scale > 0.0
+    (2, True)
     """
 
     scores: Array

@@ -48,6 +48,14 @@ class Fit:
         coefficients are of the coded columns, predictions take and return the table's own units.
     warnings : tuple of str
         What makes the intervals unreliable, from released numbers only.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> fit = dpfast.fit(X, y, "log-cosh", privacy=2.0, scale=1.0)
+    >>> fit.names, fit.conf_int().shape, fit.predict([[0.5]]).shape
+    (('intercept', 'x1'), (2, 2), (1,))
     """
 
     def __init__(
@@ -174,7 +182,19 @@ class Fit:
         *,
         alpha: float | None = None,
     ) -> NDArray[np.float64]:
-        """Boundary of the joint confidence region of two coefficients, shape (n_points, 2)."""
+        """Boundary of the joint confidence region of two coefficients, shape (n_points, 2).
+
+        Parameters
+        ----------
+        first, second : int or str
+            Position or name of two coefficients.
+        level : float
+            Joint confidence level.
+        n_points : int
+            Points on the boundary.
+        alpha : float, optional
+            ``1 - level``, in its place.
+        """
         level = coverage(level, alpha)
         chosen = [self._index(first), self._index(second)]
         covariance = self.cov_params()[np.ix_(chosen, chosen)]

@@ -316,6 +316,11 @@ class Ball(Domain):
     radius : float
         Above 1 with an intercept; only the covariates are scaled.
     intercept : bool
+
+    Examples
+    --------
+    >>> dpfast.Ball(2.0).bind(2).radius
+    2.0
     """
 
     needs_projection = False
@@ -372,17 +377,20 @@ class Ball(Domain):
 class Box(Domain):
     """Covariates between lows and highs, each on its own.
 
-    ``quadratic_bound`` is exact up to 24 free coordinates (all vertices); beyond, the smallest of
-    several proved bounds.
+    ``quadratic_bound`` is exact up to 24 free coordinates, then the smallest of proved bounds.
 
     Parameters
     ----------
-    bound : float or array-like of shape (q,)
-        Largest absolute value; or the lows, if ``highs`` is given.
-    highs : float or array-like of shape (q,), optional
+    bound, highs : float or array-like of shape (q,)
+        Largest absolute value; or, with ``highs``, the lows and the highs.
     n_covariates : int, optional
         Columns of X where the bounds are single numbers.
     intercept : bool
+
+    Examples
+    --------
+    >>> dpfast.Box(1.0).bind(3).radius
+    1.7320508075689756
     """
 
     def __init__(
@@ -485,11 +493,15 @@ class LpBall(Domain):
 
     Parameters
     ----------
-    p : float
-    radius : float
+    p, radius : float
         Of the covariates alone: the intercept is not counted.
     n_covariates : int, optional
     intercept : bool
+
+    Examples
+    --------
+    >>> dpfast.LpBall(3.0, 2.0).bind(2).dimension
+    2
     """
 
     def __init__(

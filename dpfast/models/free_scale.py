@@ -34,6 +34,14 @@ class FreeScale:
         them costs nothing measurable.
     start : float, optional
         Where the search starts; the geometric mean of the bounds by default.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> fit = dpfast.fit(X, y, "huber", privacy=2.0, scale=dpfast.FreeScale(0.05, 2.0))
+    >>> 0.05 <= fit.scale <= 2.0
+    True
     """
 
     def __init__(self, low: float, high: float, start: float | None = None) -> None:

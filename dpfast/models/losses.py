@@ -261,7 +261,18 @@ class Loss:
 
 
 class Huber(Loss):
-    """Huber's loss: quadratic up to ``c``, linear beyond (Huber 1964)."""
+    """Huber's loss: quadratic up to ``c``, linear beyond (Huber 1964).
+
+    Parameters
+    ----------
+    c : float
+        Corner (tuning constant), in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.Huber(c=1.0).psi([0.5, 3.0])
+    array([0.5, 1. ])
+    """
 
     name = "huber"
     code = 0
@@ -296,7 +307,18 @@ def _log_cosh_profile(v: NDArray[np.float64]) -> ScaleProfile:
 
 
 class LogCosh(Loss):
-    """``c^2 log cosh(r/c)``: smooth, and its Hessian comes free with the gradient."""
+    """``c^2 log cosh(r/c)``: smooth, and its Hessian comes free with the gradient.
+
+    Parameters
+    ----------
+    c : float
+        Corner (tuning constant), in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.LogCosh(c=1.0).psi([0.0, 100.0])
+    array([0., 1.])
+    """
 
     name = "log-cosh"
     code = 1
@@ -340,7 +362,18 @@ def _pseudo_huber_profile(v: NDArray[np.float64]) -> ScaleProfile:
 
 
 class PseudoHuber(Loss):
-    """``c^2 (sqrt(1 + (r/c)^2) - 1)`` (Charbonnier)."""
+    """``c^2 (sqrt(1 + (r/c)^2) - 1)`` (Charbonnier).
+
+    Parameters
+    ----------
+    c : float
+        Corner (tuning constant), in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.PseudoHuber(c=1.0).psi_prime([0.0])
+    array([1.])
+    """
 
     name = "pseudo-huber"
     code = 2
@@ -385,6 +418,11 @@ class Logistic(Loss):
     ``psi(t)`` here is the mean ``1 / (1 + exp(-t))``; the score of a record is
     ``(psi(x'theta) - y) x`` (formulas page, section 9: the sign and labels of eq. (7) of
     Avella-Medina et al. are wrong in the paper).
+
+    Examples
+    --------
+    >>> dpfast.Logistic().psi([0.0])
+    array([0.5])
     """
 
     name = "logistic"
@@ -427,7 +465,13 @@ class Logistic(Loss):
         return np.asarray(e / (1.0 + e) ** 2)
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
-        """Majorising curvature ``(psi(t) - 1/2)/t = tanh(t/2)/(2t)``; 1/4 at zero."""
+        """Majorising curvature ``(psi(t) - 1/2)/t = tanh(t/2)/(2t)``; 1/4 at zero.
+
+        Parameters
+        ----------
+        r : array-like
+            Linear predictors.
+        """
         t = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = 0.5 * np.tanh(0.5 * t) / t

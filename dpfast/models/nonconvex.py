@@ -36,6 +36,11 @@ class KL(NamedTuple):
         Positive.
     kappa : float
         At least 1; 2 is the Polyak-Lojasiewicz condition, with ``gamma^2 = 1/(2 mu)``.
+
+    Examples
+    --------
+    >>> dpfast.KL(gamma=2.0, kappa=1.0).excess(0.5)
+    1.0
     """
 
     gamma: float
@@ -101,6 +106,10 @@ class PerRecordObjective:
     What the function remembers from call to call is outside of what this library can see: with a
     function of one's own, a guarantee rests on the caller's word that it keeps nothing, and says
     so.  What it prints or logs, and the time and the memory it takes, are the user's channels, too.
+
+    Privacy
+    -------
+    Nothing is spent: it is a setting.  :func:`dpfast.minimize` says what a run costs.
 
     Examples
     --------
@@ -178,7 +187,7 @@ class PerRecordObjective:
     def compiled(self, n_covariates: int) -> CompiledGradients | None:
         """A compiled loop over records, if Numba can make one that does what the function does.
 
-        Tried on made-up records.
+        Tried on made-up records with ``n_covariates`` columns.
         """
         loop = compiled_gradients(self.gradients)
         if loop is not None:
@@ -259,6 +268,20 @@ def phase_retrieval(
         R, public.
     lipschitz, smoothness : float
         Enforced; for ``||w|| <= 1`` no gradient is longer than 1 and none changes faster than 3.
+
+    Returns
+    -------
+    PerRecordObjective
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
+    Examples
+    --------
+    >>> dpfast.phase_retrieval(3, radius=2.0).dimension
+    3
     """
     bound = check_constant(radius, "radius", "the largest norm of a row")
 
@@ -316,6 +339,20 @@ def one_hidden_layer(
         Enforced.
     c : float
         Corner of the pseudo-Huber loss.
+
+    Returns
+    -------
+    PerRecordObjective
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
+    Examples
+    --------
+    >>> dpfast.one_hidden_layer(2, hidden=3, radius=1.0, lipschitz=1.0, smoothness=1.0).dimension
+    12
     """
     bound = check_constant(radius, "radius", "the largest norm of a row")
     corner = check_constant(c, "c", "the corner of the loss")

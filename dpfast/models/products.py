@@ -22,7 +22,18 @@ _UP = 1.0 + 2.0**-44
 
 
 class Interval:
-    """One column with values in ``[low, high]``; values outside are moved to the nearer end."""
+    """One column with values in ``[low, high]``; values outside are moved to the nearer end.
+
+    Parameters
+    ----------
+    low, high : float
+        Public ends.
+
+    Examples
+    --------
+    >>> dpfast.Product([dpfast.Interval(0.0, 1.0)]).project(np.array([[2.0]]))
+    array([[1.]])
+    """
 
     width = 1
 
@@ -55,6 +66,7 @@ class Interval:
         return math.hypot(1.0, excess * 0.5 * (self.low + self.high)) / half
 
     def project(self, block: Array) -> Array:
+        """Rows of one column moved to the nearer end; ``block`` has shape (n, 1)."""
         return np.asarray(np.clip(block, self.low, self.high))
 
     def __repr__(self) -> str:
@@ -74,6 +86,11 @@ class OneHot:
         Number of columns.
     reference : bool
         Whether a further level is coded as zero in every column.
+
+    Examples
+    --------
+    >>> dpfast.Product([dpfast.OneHot(3)]).project(np.array([[0.9, 0.2, 0.0]]))
+    array([[1., 0., 0.]])
     """
 
     def __init__(self, levels: int, *, reference: bool = False) -> None:
@@ -99,12 +116,13 @@ class OneHot:
         return total + abs(excess - float(p.sum())) if self.reference else total
 
     def gauge_bound(self, excess: float) -> float:
-        """As :meth:`Interval.gauge_bound`; infinite without a reference level."""
+        """As :meth:`Interval.gauge_bound` for ``excess``; infinite without a reference level."""
         if not self.reference:
             return math.inf
         return math.hypot(2.0 * math.sqrt(self.width), excess)
 
     def project(self, block: Array) -> Array:
+        """A 1 at the largest entry of each row of ``block``; none if it may be the reference."""
         top = block.argmax(axis=1)
         rows = np.arange(len(block))
         coded = np.zeros(block.shape)
@@ -126,6 +144,12 @@ class Product(Domain):
     parts : sequence of Interval and OneHot
     intercept : bool
         Whether a row has a fixed first coordinate 1, which X does not contain.
+
+    Examples
+    --------
+    >>> domain = dpfast.Product([dpfast.Interval(-1.0, 1.0), dpfast.OneHot(3)])
+    >>> domain.project(np.array([[5.0, 0.0, 1.0, 0.0]]))
+    array([[1., 0., 1., 0.]])
     """
 
     def __init__(self, parts: Sequence[Interval | OneHot], *, intercept: bool = False) -> None:

@@ -62,6 +62,11 @@ class TukeyBiweight(Redescending):
     ----------
     c : float
         Default 4.685: 95% efficiency at the normal model, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.TukeyBiweight(c=4.0).psi([0.0, 2.0, 5.0])
+    array([0.   , 1.125, 0.   ])
     """
 
     name = "tukey"
@@ -92,6 +97,11 @@ class GemanMcClure(Redescending):
     ----------
     c : float
         Default 3.787: 95% efficiency at the normal model, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.GemanMcClure(c=1.0).psi([0.0, 1.0])
+    array([0.  , 0.25])
     """
 
     name = "geman-mcclure"
@@ -123,6 +133,11 @@ class Welsch(Redescending):
     ----------
     c : float
         Default 2.985: 95% efficiency at the normal model, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.Welsch(c=1.0).psi_prime([0.0])
+    array([1.])
     """
 
     name = "welsch"
@@ -152,6 +167,11 @@ class Cauchy(Redescending):
     ----------
     c : float
         Default 2.385: 95% efficiency at the normal model, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.Cauchy(c=1.0).psi([0.0, 1.0])
+    array([0. , 0.5])
     """
 
     name = "cauchy"

@@ -31,6 +31,11 @@ class SmoothedHuber(Loss):
         Where the bend begins, in units of the scale.
     h : float
         Width of the bend, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.SmoothedHuber(c=1.0).psi_prime([0.0, 5.0])
+    array([1., 0.])
     """
 
     name = "smoothed-huber"
@@ -89,6 +94,11 @@ class OstrovskiiBach(Loss):
     ----------
     c : float
         Corner, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.OstrovskiiBach(c=1.0).psi_prime([0.0])
+    array([1.])
     """
 
     name = "ostrovskii-bach"
@@ -132,6 +142,11 @@ class SmoothAbsolute(Loss):
 
     Half of the log-cosh loss with ``c = 2``, up to a constant: score bound 1, curvature bound 1/2,
     self-concordance 1 (formulas page, section II.7).
+
+    Examples
+    --------
+    >>> dpfast.SmoothAbsolute().psi_prime([0.0])
+    array([0.5])
     """
 
     name = "smooth-absolute"
@@ -229,7 +244,7 @@ class Quantile(Loss):
     >>> y = 1 + 2 * X[:, 0] + rng.normal(size=5000)
     >>> loss = dpfast.Quantile(0.75, 0.1)
     >>> result = dpfast.fit(X, y, loss, privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
-    >>> bool(abs(result.coef[1] - 2) < 0.3)
+    >>> bool(abs(result.params[1] - 2) < 0.3)
     True
     """
 

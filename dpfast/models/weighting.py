@@ -67,6 +67,16 @@ class Bounded(Weighting):
 
     Only the covariates are scaled towards the origin; the intercept stays 1, so with an
     intercept the radius must exceed 1.
+
+    Parameters
+    ----------
+    radius : float
+        Norm of a row, the intercept's 1 included, beyond which its influence is cut; public.
+
+    Examples
+    --------
+    >>> dpfast.Bounded(2.0).radius
+    2.0
     """
 
     name = "bounded"
@@ -79,6 +89,18 @@ class Mallows(Weighting):
 
     The square makes both ``||x|| w <= R`` and ``||x||^2 w <= R^2`` hold; with the first power
     (as printed in Appendix G of Avella-Medina et al.) the Hessian has no bound at all.
+
+    Parameters
+    ----------
+    radius : float
+        Norm of a row, the intercept's 1 included, beyond which its influence is cut; public.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, weights=dpfast.Mallows(1.5)).names
+    ('intercept', 'x1')
     """
 
     name = "mallows"
@@ -91,6 +113,16 @@ class Clip(Weighting):
 
     The comparison method of the literature: it biases generalised linear models, and it has no
     Hessian, hence no Newton step and no sandwich covariance.
+
+    Parameters
+    ----------
+    radius : float
+        Largest norm of a record's contribution; public.
+
+    Examples
+    --------
+    >>> dpfast.Clip(2.0).radius
+    2.0
     """
 
     name = "clip"
@@ -108,6 +140,16 @@ class Schweppe(Weighting):
     discarded, it is rewritten at distance C, intercept included.  Unlike Mallows weights this
     bounds the row itself, so the loss has a public self-concordance constant ``g C / sigma``
     (Lemma 3 of Avella-Medina et al.) and the adaptive Newton steps are available.
+
+    Parameters
+    ----------
+    radius : float
+        Norm of a row, the intercept's 1 included, beyond which its influence is cut; public.
+
+    Examples
+    --------
+    >>> dpfast.Schweppe(2.0).radius
+    2.0
     """
 
     name = "schweppe"
@@ -121,6 +163,16 @@ class MallowsLinear(Weighting):
     ``||x|| w <= R`` bounds the score and discounts far records less than :class:`Mallows` does,
     but ``||x||^2 w`` has no bound: no Hessian, no Newton step, no intervals (formulas page,
     section 0, item 4).
+
+    Parameters
+    ----------
+    radius : float
+        Norm of a row, the intercept's 1 included, beyond which its influence is cut; public.
+
+    Examples
+    --------
+    >>> dpfast.MallowsLinear(2.0).radius
+    2.0
     """
 
     name = "mallows-linear"

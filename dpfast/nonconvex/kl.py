@@ -101,9 +101,22 @@ def estimate_kl(
     -------
     KLEstimate
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
     Privacy
     -------
     None.  Numbers computed from private data by this function must not be published or used.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> kl = dpfast.estimate_kl(X, y, "cauchy", scale=1.0, n_rays=3)
+    >>> type(kl).__name__
+    'KLEstimate'
     """
     if isinstance(n_rays, bool) or not isinstance(n_rays, (int, np.integer)) or n_rays < 1:
         raise InvalidInput(f"n_rays must be a positive whole number; received {described(n_rays)}.")

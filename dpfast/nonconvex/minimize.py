@@ -54,6 +54,13 @@ class Minimum(Fit):
         Noisy norm of the gradient at each iterate; NaN where none was released.
     rounds : tuple of dict
         Public record of the algorithm's rounds: targets, steps, spends.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.minimize(X, y, "cauchy", privacy=1.0, scale=1.0).names
+    ('intercept', 'x1')
     """
 
     gradient_norms: NDArray[np.float64]

@@ -60,6 +60,13 @@ class DoubleNoise(Method):
         curvature, whose damped steps decrease the loss from any start.
     max_step : float, optional
         Public cap on the length of a step.  Default: ``1e3 * scale``.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.fit(X, y, "log-cosh", privacy=2.0, scale=1.0, method=dpfast.DoubleNoise()).names
+    ('intercept', 'x1')
     """
 
     name = "double-noise"

@@ -52,6 +52,13 @@ class GradientDescent(Method):
     average : float in [0, 1)
         Share of the iterates, from the end, that are averaged; 0 returns the last iterate.
         Averaging is free post-processing.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.fit(X, y, "huber", privacy=2.0, scale=1.0, method=dpfast.GradientDescent()).names
+    ('intercept', 'x1')
     """
 
     name = "gradient-descent"

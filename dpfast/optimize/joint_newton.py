@@ -52,6 +52,20 @@ class JointNewton(Method):
         Public floor on the eigenvalues of the noisy curvature, in the coordinates in which the
         scale is divided by its factor.  The floor used is never below the noise level
         ``2 * noise_scale * sqrt(p)``.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.fit(
+    ...     X,
+    ...     y,
+    ...     "log-cosh",
+    ...     privacy=2.0,
+    ...     scale=dpfast.FreeScale(0.1, 2.0),
+    ...     method=dpfast.JointNewton(),
+    ... ).names
+    ('intercept', 'x1', 'scale')
     """
 
     name = "newton"

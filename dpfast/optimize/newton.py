@@ -110,6 +110,13 @@ class Newton(Method):
     early_ridge : float
         Public ridge penalty of the first steps (two-phase method): of all but the Hessian's,
         the tail and the full step before it.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.fit(X, y, "log-cosh", privacy=2.0, scale=1.0, method=dpfast.Newton()).names
+    ('intercept', 'x1')
     """
 
     name = "newton"

@@ -25,13 +25,27 @@ class Schedule:
         raise NotImplementedError
 
     def step_mus(self, mu: float, n_steps: int) -> list[float]:
-        """Budget ``mu_k`` of each step; the exact sum of squares is below ``mu^2``."""
+        """Budget ``mu_k`` of each step; the exact sum of squares is below ``mu^2``.
+
+        Parameters
+        ----------
+        mu : float
+            Total of the steps.
+        n_steps : int
+            At least one.
+        """
         shrunk = mu * (1.0 - ROUNDING_MARGIN)
         return [shrunk * share**0.5 for share in self.shares(n_steps)]
 
 
 class Uniform(Schedule):
-    """The same share for every step, as printed in Avella-Medina et al., eq. (4) and (9)."""
+    """The same share for every step, as printed in Avella-Medina et al., eq. (4) and (9).
+
+    Examples
+    --------
+    >>> dpfast.Uniform().shares(4)
+    [0.25, 0.25, 0.25, 0.25]
+    """
 
     def shares(self, n_steps: int) -> list[float]:
         return [1.0 / n_steps] * n_steps
@@ -53,6 +67,11 @@ class Geometric(Schedule):
         Growth of the share from one step to the next.
     uniform_share : float in (0, 1]
         Part of the budget that is divided evenly.
+
+    Examples
+    --------
+    >>> dpfast.Geometric(2.0, 0.1).shares(2)
+    [0.35, 0.65]
     """
 
     def __init__(self, ratio: float, uniform_share: float) -> None:

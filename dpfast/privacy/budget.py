@@ -74,13 +74,25 @@ class Budget:
         raise NotImplementedError
 
     def explain(self, delta: float = 1e-6) -> str:
-        """This guarantee in plain words: what an attacker can do at best (claim C45)."""
+        """This guarantee in plain words: what an attacker can do at best (claim C45).
+
+        Parameters
+        ----------
+        delta : float
+            At which epsilon is stated.
+        """
         from dpfast.privacy.tradeoff import explain
 
         return explain(self, delta)
 
     def attack_power(self, false_positive_rate: float) -> float:
-        """Largest true-positive rate of any attack with this false-positive rate (claim C45)."""
+        """Largest true-positive rate of any attack with this false-positive rate (claim C45).
+
+        Parameters
+        ----------
+        false_positive_rate : float
+            In [0, 1].
+        """
         from dpfast.privacy.tradeoff import attack_power
 
         return attack_power(self, false_positive_rate)
@@ -188,6 +200,11 @@ class ZCDP(Budget):
     ----------
     rho : float
         Positive and finite.
+
+    Examples
+    --------
+    >>> dpfast.ZCDP.within(dpfast.ApproxDP(1.0, 1e-6)).rho < 0.1
+    True
     """
 
     __slots__ = ("rho",)
@@ -249,6 +266,11 @@ class PureDP(Budget):
     ----------
     epsilon : float
         Positive and finite.
+
+    Examples
+    --------
+    >>> dpfast.PureDP(0.5).delta(1.0)
+    0.0
     """
 
     __slots__ = ("epsilon",)
@@ -293,6 +315,11 @@ class ApproxDP(Budget):
         Positive and finite.
     delta : float
         In (0, 1).
+
+    Examples
+    --------
+    >>> dpfast.ApproxDP(1.0, 1e-6).as_approx(1e-6)
+    ApproxDP(epsilon=1.0, delta=1e-06)
     """
 
     __slots__ = ("delta", "epsilon")

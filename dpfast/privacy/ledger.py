@@ -238,6 +238,18 @@ class Ledger:
         """Refuse what :meth:`charge` would refuse at this moment; spends nothing.
 
         For work that has to come before a charge; only the charge itself decides.
+
+        Parameters
+        ----------
+        spend : budget or float
+            A bare number is mu.
+        label : str
+            What it is for; public.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit.
         """
         cost, line = self._priced(spend, label)
         self._refuse_copies()
@@ -247,6 +259,22 @@ class Ledger:
         """A ledger for a part of this one, which pays for the whole part at once.
 
         What the child does not spend is not refunded.
+
+        Parameters
+        ----------
+        total : budget or float
+            What the part may spend; charged here at once.
+        label : str
+            What it is for; public.
+
+        Returns
+        -------
+        Ledger
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit.
         """
         total = as_budget(total)
         if type(total) not in _CHILD_CURRENCIES[self._currency]:

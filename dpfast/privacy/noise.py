@@ -49,7 +49,7 @@ class NoiseSource:
         raise NotImplementedError
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
-        """Integers ``j`` with probability proportional to ``exp(-|j| numerator/denominator)``."""
+        """``size`` integers, j with probability as ``exp(-|j| numerator / denominator)``."""
         raise NotImplementedError
 
     def words(self, size: int) -> NDArray[np.uint64]:
@@ -70,6 +70,11 @@ class EntropyNoise(NoiseSource):
 
     Normals are drawn by Karney's exact algorithm, so no floating-point artefact can betray a
     value.  Bytes are fetched a page at a time, erased as they are used, and never survive a fork.
+
+    Examples
+    --------
+    >>> dpfast.EntropyNoise().guarantee
+    'GDP'
     """
 
     __slots__ = ("_sampler",)
@@ -100,6 +105,11 @@ class SeededNoise(NoiseSource):
     ----------
     seed : int or numpy.random.SeedSequence
         Any non-negative integer, of any size; all of it is used.
+
+    Examples
+    --------
+    >>> dpfast.SeededNoise(7).guarantee
+    'none (simulation)'
     """
 
     __slots__ = ("_draw", "_entropy", "_generator")

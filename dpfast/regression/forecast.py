@@ -60,6 +60,12 @@ class Plan:
         What ``fit`` would do at this n and mu, and why.
     remarks : tuple of str
         What makes the forecast optimistic.
+
+    Examples
+    --------
+    >>> plan = dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0)
+    >>> plan.curve(mu=[0.5, 1.0, 2.0]).shape
+    (3,)
     """
 
     def __init__(self, forecast: _Forecast, n: int, mu: float) -> None:

@@ -59,6 +59,13 @@ def fit_formula(
     -------
     Encoding maps each record on its own by public facts and spends nothing; the fit spends
     ``privacy`` (see :func:`dpfast.fit`).
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(-1, 1)})
+    >>> data = {"x": np.linspace(-1.0, 1.0, 200), "y": np.linspace(-0.5, 0.5, 200)}
+    >>> dpfast.fit_formula("y ~ x", data, schema=schema, privacy=1.0, scale=0.5).names
+    ('intercept', 'x')
     """
     coding = coding_from_formula(formula, schema)
     if coding.response is None:

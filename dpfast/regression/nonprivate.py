@@ -78,6 +78,13 @@ def nonprivate_fit(
     Privacy
     -------
     None.  Nothing about the result is protected.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.nonprivate_fit(X, y, "huber", scale=1.0).params.round(3) + 0.0
+    array([0. , 0.5])
     """
     request = Request(
         X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names
@@ -136,9 +143,35 @@ def nonprivate_minimize(
     L-BFGS from ``start`` to the local minimum it leads to; a :class:`PerRecordObjective` needs its
     ``losses``.
 
+    Parameters
+    ----------
+    X, y : array-like of shape (n, q) and (n,)
+    objective : str, Loss or PerRecordObjective
+    start : array-like, optional
+        Where the search begins; zero by default.
+    scale, weights, fit_intercept, ridge
+        As for :func:`dpfast.minimize`.
+
+    Returns
+    -------
+    Minimum
+        Its ``privacy`` says that there is none.
+
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
     Privacy
     -------
     None.  Nothing about the result is protected.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.nonprivate_minimize(X, y, "cauchy", scale=1.0).params.shape
+    (2,)
     """
     curator, origin = nonprivate_curator(
         X, y, objective, start=start, scale=scale, weights=weights,

@@ -83,10 +83,27 @@ def certify(
     -------
     Certificate
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` under replacement of one record, n public (claims R3, R5, R20, R28 and R31 of
     ``PROOFS-release.md``; with ``certificate="smooth"`` R25 and R26).
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> answer = dpfast.certify(
+    ...     X, y, "log-cosh", privacy=dpfast.PureDP(1.0), domain=dpfast.Box(1.0), scale=1.0
+    ... )
+    >>> type(answer).__name__
+    'Certificate'
     """
     if which not in WHICH:
         raise InvalidInput(f"which must be one of {WHICH}; received {described(which, text=True)}.")

@@ -58,11 +58,28 @@ def release_parameter(
     -------
     ParameterRelease or NotCertified
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused, before anything is charged.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R5, R8, R20 and
     R21 of ``PROOFS-release.md``; with ``certificate="smooth"`` R25 to R27 in place
     of R2 to R4, R20 and R21).  Running time is not protected.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> answer = dpfast.release_parameter(
+    ...     X, y, "log-cosh", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Box(1.0), scale=1.0
+    ... )
+    >>> type(answer).__name__
+    'NotCertified'
     """
     total = approximate(privacy)
     kind = kind_of(certificate, "parameter")

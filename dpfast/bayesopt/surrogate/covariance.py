@@ -67,6 +67,11 @@ class Covariance:
     output_scale : float
         Prior standard deviation s of a loss, in units of the loss; the covariance is
         proportional to its square.
+
+    Examples
+    --------
+    >>> dpfast.bayesopt.RBF(0.5).values([[0.0]], [[0.0], [0.5]]).round(3)
+    array([[1.   , 0.607]])
     """
 
     #: Which formulas the compiled kernel uses.
@@ -158,7 +163,12 @@ class Covariance:
         raise NotImplementedError
 
     def prior_trace(self, theta: ArrayLike) -> float:
-        """Trace of :meth:`prior_gradient_covariance`."""
+        """Trace of :meth:`prior_gradient_covariance`.
+
+        Parameters
+        ----------
+        theta : array_like of shape (d,)
+        """
         return float(np.trace(self.prior_gradient_covariance(theta)))
 
     def __repr__(self) -> str:
@@ -222,6 +232,18 @@ class RBF(Stationary):
     """Squared exponential, ``s^2 exp(-q/2)``: infinitely smooth losses.
 
     See :class:`Covariance` for the parameters.
+
+    Parameters
+    ----------
+    length_scales : float or array_like of shape (d,)
+        Public; one per coordinate, or one for all.
+    output_scale : float
+        Standard deviation of the losses around their mean; public.
+
+    Examples
+    --------
+    >>> RBF(0.5).values([[0.0]], [[0.5]]).round(3)
+    array([[0.607]])
     """
 
     family = 0
@@ -239,6 +261,18 @@ class Matern52(Stationary):
 
     ``s^2 (1 + r + r^2/3) exp(-r)`` with ``r = sqrt(5 q)``.  See :class:`Covariance` for the
     parameters.
+
+    Parameters
+    ----------
+    length_scales : float or array_like of shape (d,)
+        Public; one per coordinate, or one for all.
+    output_scale : float
+        Standard deviation of the losses around their mean; public.
+
+    Examples
+    --------
+    >>> Matern52(0.5).values([[0.0]], [[0.5]]).round(3)
+    array([[0.524]])
     """
 
     family = 1
@@ -258,6 +292,18 @@ class Matern72(Stationary):
 
     ``s^2 (1 + r + 2 r^2/5 + r^3/15) exp(-r)`` with ``r = sqrt(7 q)``; the prior variance of a
     derivative is 7/5 (s/l)^2.  See :class:`Covariance` for the parameters.
+
+    Parameters
+    ----------
+    length_scales : float or array_like of shape (d,)
+        Public; one per coordinate, or one for all.
+    output_scale : float
+        Standard deviation of the losses around their mean; public.
+
+    Examples
+    --------
+    >>> Matern72(0.5).values([[0.0]], [[0.5]]).round(3)
+    array([[0.545]])
     """
 
     family = 2
@@ -285,6 +331,11 @@ class Polynomial2(Covariance):
         As for :class:`Covariance`.
     offset : float
         The constant c.
+
+    Examples
+    --------
+    >>> Polynomial2(1.0).values([[0.0]], [[0.5]]).shape
+    (1, 1)
     """
 
     family = 3

@@ -54,9 +54,21 @@ def fit_covariance(
     covariance : Covariance
     noise_variance : float
 
+    Raises
+    ------
+    InvalidInput
+        If an argument is refused.
+
     Privacy
     -------
     None is spent: public values only.
+
+    Examples
+    --------
+    >>> points = np.linspace(0.0, 1.0, 9)[:, None]
+    >>> kernel, noise_variance = dpfast.bayesopt.fit_covariance(points, points[:, 0] ** 2)
+    >>> type(kernel).__name__
+    'RBF'
     """
     points = as_points(public_points, "public_points")
     values = real_array(public_values, "public_values")

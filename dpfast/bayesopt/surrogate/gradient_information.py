@@ -53,6 +53,13 @@ class GradientInformation:
     Privacy
     -------
     Nothing is spent: no argument may depend on private values other than through released answers.
+
+    Examples
+    --------
+    >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(), 0.1, [(0.0, 1.0)])
+    >>> batch = information.choose_batch([0.5], 0.5, 4)
+    >>> information.trace(batch, [0.5]) < information.prior_trace([0.5])
+    True
     """
 
     def __init__(self, covariance: Covariance, noise_variance: float, bounds: ArrayLike) -> None:
@@ -146,7 +153,13 @@ class GradientInformation:
         return self._kernel.value(new, self._at(theta))
 
     def trace_and_gradient(self, Z: ArrayLike, theta: ArrayLike) -> tuple[float, Array]:
-        """:meth:`trace`, and its derivative with respect to every coordinate of Z, (b, d)."""
+        """:meth:`trace`, and its derivative with respect to every coordinate of Z, (b, d).
+
+        Parameters
+        ----------
+        Z : array_like of shape (b, d)
+        theta : array_like of shape (d,)
+        """
         new = as_points(Z, "Z", self.dimension)
         return self._kernel.value_and_gradient(new, self._at(theta))
 
@@ -287,6 +300,11 @@ class GradientInformation:
 
         Each evaluation lowers the rank of the posterior gradient covariance by at most one, so
         that b of them leave at least the sum of its d - b smallest eigenvalues.
+
+        Parameters
+        ----------
+        theta : array_like of shape (d,)
+        threshold : float
         """
         at = self._at(theta)
         eigenvalues = np.linalg.eigvalsh(self.gradient_covariance(at))

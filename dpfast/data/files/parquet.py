@@ -75,10 +75,14 @@ def open_parquet(
 
     Examples
     --------
+    >>> import pyarrow.parquet
+    >>> wages = {"education": [12.0, 16.0] * 99, "log_wage": [2.0, 3.0] * 99}
+    >>> pyarrow.parquet.write_table(pyarrow.table(wages), "wages.parquet")
     >>> records = dpfast.open_parquet(
-    ...     "wages/", covariates=["education", "experience"], response="log_wage"
-    ... )  # doctest: +SKIP
-    >>> fit = dpfast.fit(records, None, "log-cosh", privacy=1.0, scale=0.5)  # doctest: +SKIP
+    ...     "wages.parquet", covariates=["education"], response="log_wage"
+    ... )
+    >>> dpfast.fit(records, None, "log-cosh", privacy=1.0, scale=0.5).names
+    ('intercept', 'education')
     """
     parquet = _pyarrow_parquet()
     files = _files(path)

@@ -60,6 +60,16 @@ class Adaptive:
     average : float in [0, 1)
         The answer is the average of the iterates reached with this last part of the budget.
     max_steps : int
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> found = dpfast.minimize(
+    ...     X, y, "tukey", privacy=1.0, scale=1.0, method=dpfast.Adaptive(max_steps=10)
+    ... )
+    >>> found.params.shape
+    (2,)
     """
 
     name = "adaptive"

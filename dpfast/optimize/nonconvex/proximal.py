@@ -53,6 +53,16 @@ class NoisyDescent:
         Default ``n sqrt(2 rho / d)``, at least 2 and at most ``max_steps``.  (The paper's
         ``n^2 rho log^2(2/beta)/d`` is its square.)
     max_steps : int
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> method = dpfast.Proximal(inner=dpfast.NoisyDescent(max_steps=5), rounds=2)
+    >>> dpfast.minimize(
+    ...     X, y, "cauchy", privacy=dpfast.ZCDP(1.0), scale=1.0, method=method
+    ... ).params.shape
+    (2,)
     """
 
     def __init__(self, *, steps: int | None = None, max_steps: int = 1000) -> None:
@@ -115,6 +125,15 @@ class Proximal:
         Factor between the budgets of consecutive rounds: later ones need more.
     inner : InnerOptimiser, optional
         Default :class:`NoisyDescent`.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.minimize(
+    ...     X, y, "cauchy", privacy=dpfast.ZCDP(1.0), scale=1.0, method=dpfast.Proximal(rounds=2)
+    ... ).params.shape
+    (2,)
     """
 
     name = "proximal"

@@ -86,6 +86,21 @@ class Spider:
         Part of a round's budget for its gradient, the rest is for the changes.
     max_steps : int
         Most updates of a round.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> dpfast.minimize(
+    ...     X,
+    ...     y,
+    ...     "cauchy",
+    ...     privacy=1.0,
+    ...     scale=1.0,
+    ...     method=dpfast.Spider(max_steps=5),
+    ...     kl=dpfast.KL(2.0),
+    ... ).params.shape
+    (2,)
     """
 
     name = "spider"
