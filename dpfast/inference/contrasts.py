@@ -35,17 +35,19 @@ def by_name(
         Those of the coefficients.
     """
     if isinstance(restriction, str | Mapping):
-        return _row(restriction, names)
+        return _row(restriction, names, described(restriction, text=True))
     if isinstance(restriction, list | tuple) and any(
         isinstance(part, str | Mapping) for part in restriction
     ):
-        return np.array([_row(part, names) for part in restriction])
+        # A list may be cells by mistake: an entry is called by its place.
+        listed = enumerate(restriction)
+        return np.array([_row(part, names, f"entry {i} of the list") for i, part in listed])
     return restriction
 
 
-def _row(combination: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
+def _row(combination: Any, names: tuple[str, ...], called: str) -> NDArray[np.float64]:
     if isinstance(combination, str):
-        terms = _parsed(combination, names)
+        terms = _parsed(combination, names, called)
     elif isinstance(combination, Mapping):
         terms = [(name, real_number(w, "a weight")) for name, w in combination.items()]
     else:
@@ -63,7 +65,7 @@ def _row(combination: Any, names: tuple[str, ...]) -> NDArray[np.float64]:
     return row
 
 
-def _parsed(text: str, names: tuple[str, ...]) -> list[tuple[str, float]]:
+def _parsed(text: str, names: tuple[str, ...], called: str) -> list[tuple[str, float]]:
     """Names and their weights, in order."""
     longest = sorted(names, key=len, reverse=True)
     terms: list[tuple[str, float]] = []
@@ -74,7 +76,7 @@ def _parsed(text: str, names: tuple[str, ...]) -> list[tuple[str, float]]:
         name = next((name for name in longest if _begins(rest, name)), None)
         if name is None or sign is None:
             raise InvalidInput(
-                f"{described(text, text=True)} is no sum of coefficients: they are {list(names)}. "
+                f"{called} is no sum of coefficients: they are {list(names)}. "
                 'Write it like "first - 2*second", or as a mapping of names to weights.'
             )
         rest = rest[len(name) :].lstrip()
