@@ -124,22 +124,19 @@ def clipped_gradient_descent(
     chosen = resolve_schedule(schedule, default_schedule)
     budgets = plan_steps(optimiser, objective, total.mu, chosen, n_steps, False)
     theta = checked_start(start, request.dimension)
-    own_ledger = Ledger(total)
-    curator = request.curator(objective, own_ledger)
+    curator = request.curator(objective, Ledger(total))
     for budget in budgets:
         curator.receipts(budget)  # refuses an impossible budget while nothing is spent
     report = watched(progress, n_steps)
-    name = objective.loss.name
-    label = f"clipped_gradient_descent({name}, n={request.n}, p={request.dimension})"
+    label = request.label("clipped_gradient_descent", objective.loss.name)
     charge_shared(ledger, privacy, total, label)
     trajectory = optimiser.run(curator, theta, budgets, report)
     return request.fit(
         trajectory.theta,
-        model=repr(objective),
+        objective,
         method=f"clipped {optimiser!r}, {n_steps} steps, {chosen!r}",
-        privacy=request.guarantee(total, own_ledger),
+        privacy=request.guarantee(total, curator.ledger),
         iterates=trajectory.iterates,
-        binary_response=objective.loss.binary_response,
     )
 
 

@@ -14,7 +14,7 @@ from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import charge_shared, checked_steps, refuse_unpayable
+from dpfast.front.request import charge_after, checked_steps
 from dpfast.optimize.schedules import Uniform
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -116,9 +116,8 @@ def global_search(
     receipt = values.loss_receipt(low, high, mus[0])  # refuses what is impossible
     places = box.inside(_first(start, box))[None, :]
     label = f"global_search(n={n_records}, {count} evaluations)"
-    refuse_unpayable(ledger, privacy, total, label)
-    values.append(losses(box.outside(places[0])))  # refuses a wrong shape while nothing is spent
-    charge_shared(ledger, privacy, total, label)
+    first = box.outside(places[0])
+    charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label)
     grid = _spread(CANDIDATES, d)
     scores: list[float] = []
     relative = (receipt.noise_scale / (high - low)) ** 2

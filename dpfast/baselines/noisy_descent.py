@@ -13,7 +13,7 @@ from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import charge_shared, checked_steps, refuse_unpayable
+from dpfast.front.request import charge_after, checked_steps
 from dpfast.optimize.schedules import Schedule, Uniform, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -121,9 +121,7 @@ def noisy_descent(
         return told
 
     label = f"noisy_descent(n={probe.n}, d={d})"
-    refuse_unpayable(ledger, privacy, total, label)
-    told = told_at(theta)  # refuses a wrong shape while nothing is spent
-    charge_shared(ledger, privacy, total, label)
+    told = charge_after(lambda: told_at(theta), ledger, privacy, total, label)
     history = History([], [], [], [], count)
     path = [theta]
     for k, mu in enumerate(mus):

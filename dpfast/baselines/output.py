@@ -103,16 +103,13 @@ def output_perturbation(
         scale=scale,
         ridge=ridge,
     )
-    own_ledger = Ledger(total)
-    curator = request.curator(objective, own_ledger)
+    curator = request.curator(objective, Ledger(total))
     receipt = minimiser_receipt(curator, total.mu)  # refuses what is impossible
-    label = f"output_perturbation({resolved.name}, n={request.n}, p={request.dimension})"
-    charge_shared(ledger, privacy, total, label)
+    charge_shared(ledger, privacy, total, request.label("output_perturbation", resolved.name))
     answer = ridge_minimiser(curator, total.mu)
     return request.fit(
         answer.value,
-        model=repr(objective),
+        objective,
         method=f"output perturbation, noise scale {receipt.noise_scale:.4g}",
-        privacy=request.guarantee(total, own_ledger),
-        binary_response=resolved.binary_response,
+        privacy=request.guarantee(total, curator.ledger),
     )

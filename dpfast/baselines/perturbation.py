@@ -98,18 +98,16 @@ def objective_perturbation(
     objective = request.objective(
         loss, scale=request.coded_scale(scale), weights=Bounded(radius), ridge=ridge
     )
-    own_ledger = Ledger(privacy)
-    curator = request.curator(objective, own_ledger)
+    curator = request.curator(objective, Ledger(privacy))
     terms = perturbation_terms(curator, objective.weighting.radius, privacy)
-    label = f"objective_perturbation({objective.loss.name}, n={request.n}, p={request.dimension})"
+    label = request.label("objective_perturbation", objective.loss.name)
     charge_shared(ledger, privacy, privacy, label)
     answer = perturbed_minimiser(curator, terms)
     return request.fit(
         answer.value,
-        model=repr(objective),
+        objective,
         method=f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}",
         privacy=Guarantee.of(
-            privacy, request.noise, request.n, expression=composition_of(own_ledger)
+            privacy, request.noise, request.n, expression=composition_of(curator.ledger)
         ),
-        binary_response=objective.loss.binary_response,
     )

@@ -13,7 +13,7 @@ from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
 from dpfast.curator.blackbox.vectors import RecordValues, checked_values
-from dpfast.front.request import charge_shared, refuse_unpayable
+from dpfast.front.request import charge_after
 from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
@@ -90,10 +90,8 @@ def random_search(
     own = Ledger(total)
     plan = plan_selection(RecordValues(n_records, own, source), low, high, epsilon)
     label = f"random_search(n={n_records}, d={box.dimension})"
-    refuse_unpayable(ledger, privacy, total, label)
-    # of a point that tells nothing, to refuse a wrong shape while nothing is spent
-    checked_values(losses(0.5 * box.lower + 0.5 * box.upper), n_records)
-    charge_shared(ledger, privacy, total, label)
+    middle = 0.5 * box.lower + 0.5 * box.upper  # a point that tells nothing
+    charge_after(lambda: checked_values(losses(middle), n_records), ledger, privacy, total, label)
     found = best_of_random_trials(
         losses,
         (box.lower, box.upper),

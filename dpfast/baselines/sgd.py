@@ -134,12 +134,10 @@ def dp_sgd(
             f"step_size must be positive and finite; received {described(step_size)}."
         )
     objective.check_step(step_size)
-    own_ledger = Ledger(budget)
-    curator = request.curator(objective, own_ledger)
+    curator = request.curator(objective, Ledger(budget))
     plan = plan_sampling(curator, budget, real_number(sampling_rate, "sampling_rate"), n_steps)
     report = watched(progress, n_steps)
-    label = f"dp_sgd({objective.loss.name}, n={request.n}, p={request.dimension})"
-    charge_shared(ledger, budget, budget, label)
+    charge_shared(ledger, budget, budget, request.label("dp_sgd", objective.loss.name))
     gradients = SampledGradients(curator, plan)
     iterates = [theta]
     for k in range(n_steps):
@@ -153,7 +151,7 @@ def dp_sgd(
     step = (plan.receipt.query, plan.receipt.mu)
     return request.fit(
         theta,
-        model=repr(objective),
+        objective,
         method=(
             f"DP-SGD, {n_steps} steps of size {step_size:g}, sampling rate {sampling_rate:g}, "
             f"noise multiplier {plan.multiplier:.4g}, average={average:g}"
@@ -165,10 +163,9 @@ def dp_sgd(
             request.n,
             (step,) * n_steps,
             mu=plan.mu,
-            expression=composition_of(own_ledger),
+            expression=composition_of(curator.ledger),
         ),
         iterates=iterates,
-        binary_response=objective.loss.binary_response,
     )
 
 

@@ -107,11 +107,9 @@ def sufficient_statistics(
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = _least_squares(request, x_bound, y_bound, ridge)
     mu_gram, mu_moment = _split(total.mu, moment_ratio)
-    own_ledger = Ledger(total)
-    curator = request.curator(objective, own_ledger)
+    curator = request.curator(objective, Ledger(total))
     statistics_receipts(curator, mu_gram, mu_moment)  # refuses an impossible budget
-    label = f"sufficient_statistics(n={request.n}, p={request.dimension})"
-    charge_shared(ledger, privacy, total, label)
+    charge_shared(ledger, privacy, total, request.label("sufficient_statistics"))
     answer = release_statistics(curator, mu_gram, mu_moment)
     p = request.dimension
     floor = 2.0 * answer.gram.noise_scale * math.sqrt(p)
@@ -119,12 +117,13 @@ def sufficient_statistics(
     theta, _, n_floored = newton_direction(gram, answer.moment.value, floor)
     return request.fit(
         theta,
+        objective,
         model=_model(x_bound, y_bound, objective.ridge),
         method=(
             f"sufficient-statistics perturbation, moment_ratio={moment_ratio:g}; "
             f"{n_floored} of {p} eigenvalues floored at the noise level"
         ),
-        privacy=request.guarantee(total, own_ledger),
+        privacy=request.guarantee(total, curator.ledger),
     )
 
 
@@ -206,11 +205,10 @@ def adassp(
     share, failure = in_unit(eigenvalue_share, "eigenvalue_share"), in_unit(failure, "failure")
     mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - ROUNDING_MARGIN)
     mu_gram, mu_moment = _split(total.mu * math.sqrt(1.0 - share), moment_ratio)
-    own_ledger = Ledger(total)
-    curator = request.curator(objective, own_ledger)
+    curator = request.curator(objective, Ledger(total))
     smallest_eigenvalue_receipt(curator, mu_eigenvalue)
     statistics_receipts(curator, mu_gram, mu_moment)
-    charge_shared(ledger, privacy, total, f"adassp(n={request.n}, p={request.dimension})")
+    charge_shared(ledger, privacy, total, request.label("adassp"))
     smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)
     answer = release_statistics(curator, mu_gram, mu_moment)
     p, scale = request.dimension, answer.gram.noise_scale
@@ -223,12 +221,13 @@ def adassp(
     theta, _, _ = newton_direction(gram, answer.moment.value, scale)
     return request.fit(
         theta,
+        objective,
         model=_model(x_bound, y_bound, 0.0),
         method=(
             f"AdaSSP, eigenvalue_share={share:g}, failure={failure:g}, "
             f"moment_ratio={moment_ratio:g}; adaptive ridge {ridge:.4g}"
         ),
-        privacy=request.guarantee(total, own_ledger),
+        privacy=request.guarantee(total, curator.ledger),
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from dpfast.privacy.noise import NoiseSource, checked_noise
 
 __all__ = [
     "Request",
+    "charge_after",
     "charge_shared",
     "checked_free_scale",
     "checked_start",
@@ -45,6 +46,7 @@ GROUP_RELATION = (
 )
 
 Array = NDArray[np.float64]
+Told = TypeVar("Told")
 
 
 class Request:
@@ -142,6 +144,10 @@ class Request:
         self.check_response(objective.loss)
         return Curator(self.records, objective, ledger, self.noise, self.threads)
 
+    def label(self, method: str, *facts: str) -> str:
+        """What a shared ledger calls the charge of a method."""
+        return f"{method}({', '.join((*facts, f'n={self.n}', f'p={self.dimension}'))})"
+
     @property
     def n_units(self) -> int:
         """Number of persons, each of whom the budget protects: n, unless there are groups."""
@@ -170,25 +176,25 @@ class Request:
     def fit(
         self,
         theta: Array,
+        objective: Objective,
         *,
-        model: str,
         method: str,
         privacy: Guarantee,
+        model: str | None = None,
         iterates: Sequence[Array] | None = None,
-        binary_response: bool = False,
         covariance: Covariance | None = None,
-        objective: Objective | None = None,
     ) -> Fit:
         """The result; a one-shot method has no path, only the zero start and its answer.
 
-        With an ``objective`` whose scale is free everything is in its optimiser's coordinates.
+        With an ``objective`` whose scale is free everything is in its optimiser's coordinates;
+        ``model`` describes it where its own words do not.
         """
         if iterates is None:
             iterates = [np.zeros(self.dimension), theta]
-        free_scale = objective is not None and objective.free_scale is not None
+        free_scale = objective.free_scale is not None
         names = self._coefficient_names()
         path = np.array(iterates)
-        if objective is not None and free_scale:
+        if free_scale:
             units = objective.units()
             if self.coding is not None:
                 units[-1] *= self.coding.response_units()[1]
@@ -202,12 +208,12 @@ class Request:
             params=theta,
             names=names,
             n_records=self.n,
-            model=model,
+            model=repr(objective) if model is None else model,
             method=method,
             privacy=privacy,
             covariance=covariance,
             iterates=path,
-            binary_response=binary_response,
+            binary_response=objective.loss.binary_response,
             fit_intercept=self.fit_intercept,
             free_scale=free_scale,
             rows=self.new_rows,
@@ -273,6 +279,20 @@ def refuse_unpayable(
     """Refuse what the ledger cannot pay, before work that has to come before the charge."""
     if ledger is not None:
         _checked_ledger(ledger).check(_spend(ledger, privacy, total), label)
+
+
+def charge_after(
+    first: Callable[[], Told],
+    ledger: Ledger | None,
+    privacy: Budget | float,
+    total: Budget,
+    label: str,
+) -> Told:
+    """Charge when a caller's function first told something of the right shape, and not before."""
+    refuse_unpayable(ledger, privacy, total, label)
+    told = first()
+    charge_shared(ledger, privacy, total, label)
+    return told
 
 
 def _spend(ledger: Ledger, privacy: Budget | float, total: Budget) -> Budget:

@@ -173,8 +173,7 @@ def fit(
     theta = checked_start(start, p)
     if objective.free_scale is not None:
         theta = np.append(theta, objective.free_scale.start / objective.free_scale.factor)
-    own_ledger = Ledger(unit)
-    curator = request.curator(objective, own_ledger)
+    curator = request.curator(objective, Ledger(unit))
     for budget in recipe.budgets:
         curator.plan(budget)  # refuses an impossible budget while nothing is spent
     optimiser, n_steps = recipe.optimiser, len(recipe.budgets)
@@ -186,13 +185,12 @@ def fit(
     trajectory = checked_run(found, p + int(objective.free_scale is not None), inference)
     return request.fit(
         trajectory.theta,
+        objective,
         model=recipe.model,
         method=recipe.method,
-        privacy=request.guarantee(total, own_ledger),
+        privacy=request.guarantee(total, curator.ledger),
         iterates=trajectory.iterates,
-        binary_response=objective.loss.binary_response,
         covariance=sandwich_covariance(optimiser, trajectory, request.n_units, objective.ridge)
         if inference
         else None,
-        objective=objective,
     )

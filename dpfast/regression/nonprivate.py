@@ -112,18 +112,16 @@ def nonprivate_fit(
     covariance[lost] = covariance[:, lost] = np.nan
     return request.fit(
         found.iterates[-1],
-        model=repr(objective),
+        objective,
         method=f"Newton, {len(found.iterates) - 1} exact steps",
         privacy=NOT_PRIVATE._replace(n=request.n),
         iterates=found.iterates,
-        binary_response=objective.loss.binary_response,
         covariance=Covariance(
             (covariance + covariance.T) / 2.0,
             0,
             np.zeros(objective.dimension),
             remarks=(NOT_DETERMINED.format(int(lost.sum())),) if lost.any() else (),
         ),
-        objective=objective,
     )
 
 
