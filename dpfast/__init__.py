@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 #: the two against each other and against docs/api.md.
 _HOMES = {
     "Adaptive": "dpfast.optimize",
+    "AdaptiveNewton": "dpfast.optimize",
     "ApproxDP": "dpfast.privacy.budget",
     "Ball": "dpfast.models",
     "Binary": "dpfast.data.schema",
@@ -90,6 +91,7 @@ _ROOMS = {"audit", "baselines", "bayesopt", "datasets", "errors", "estimators", 
 
 __all__ = [
     "Adaptive",
+    "AdaptiveNewton",
     "ApproxDP",
     "Ball",
     "Binary",
@@ -214,6 +216,7 @@ if TYPE_CHECKING:
     from dpfast.nonconvex.minimize import Minimum, minimize
     from dpfast.optimize import (
         Adaptive,
+        AdaptiveNewton,
         DoubleNoise,
         Geometric,
         GradientDescent,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpfast.audit.comparison import check_neighbours, first_difference
 from dpfast.audit.report import ReplayReport, Worst
-from dpfast.audit.transcript import Answered, Charged, Event, Run, perform
+from dpfast.audit.transcript import Answered, Charged, Dealt, Event, Run, perform
 from dpfast.curator.door import Choice
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP, as_budget
 
@@ -97,6 +97,7 @@ def replay(
             leaks = _reproduction(first, perform(fn, data, first.events)) or leaks
     worst, worst_joint, found = _distances(first.events, other.events)
     leaks += found + _unpaid(first.events) + _noise_leaks(first.events)
+    leaks += _blocks_moved(first.events, other.events)
     mu = _composition(first.events)
     if budget is not None:
         allowed = GDP.within(as_budget(budget)).mu
@@ -333,12 +334,42 @@ def _noise_leaks(events: list[Event]) -> list[str]:
 
 
 def _composition(events: list[Event]) -> float:
-    """Mu of everything answered: each group of answers counts what it was asked for."""
-    squares = []
+    """Mu of everything answered: each group of answers counts what it was asked for.
+
+    Of the blocks of one parent, the one that was asked most (claim C55).
+    """
+    squares: list[float] = []
+    parents = {event.block: event.parent for event in events if isinstance(event, Dealt)}
+    blocks: dict[int, list[float]] = {block: [] for block in parents}
     for charge, members in _groups(events):
         if charge is not None and _covered(charge) == math.inf:
             continue
         costs = [events[number].question[1] for number in members]  # type: ignore[union-attr]
-        if costs:
-            squares.append(max(costs) ** 2)
+        if not costs:
+            continue
+        beside = None if charge is None else blocks.get(charge.ledger)
+        (squares if beside is None else beside).append(max(costs) ** 2)
+    for parent in set(parents.values()):
+        totals = [math.fsum(found) for block, found in blocks.items() if parents[block] == parent]
+        squares.append(max(totals))
     return math.sqrt(math.fsum(squares))
+
+
+def _blocks_moved(first: list[Event], other: list[Event]) -> list[str]:
+    """Whether answers about more than one block of a dealing moved: they share a record."""
+    parents = {event.block: event.parent for event in first if isinstance(event, Dealt)}
+    moved: dict[int, set[int]] = {}
+    for charge, members in _groups(first):
+        if charge is None or charge.ledger not in parents:
+            continue
+        for number in members:
+            left, right = first[number], other[number] if number < len(other) else None
+            if not (isinstance(left, Answered) and isinstance(right, Answered)):
+                continue
+            if not np.array_equal(left.release.value, right.release.value):
+                moved.setdefault(parents[charge.ledger], set()).add(charge.ledger)
+    return [
+        f"the record moves answers about {len(blocks)} blocks of one dealing"
+        for blocks in moved.values()
+        if len(blocks) > 1
+    ]

@@ -19,7 +19,7 @@ from dpfast.curator.door import OBSERVER, Release, observed
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Answered", "Charged", "Chosen", "Diverged", "Run", "perform"]
+__all__ = ["Answered", "Charged", "Chosen", "Dealt", "Diverged", "Run", "perform"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -53,7 +53,14 @@ class Chosen(NamedTuple):
     value: Any
 
 
-Event = Charged | Answered | Chosen
+class Dealt(NamedTuple):
+    """A block of records that are in no other block of the same parent, and the two's ledgers."""
+
+    block: int
+    parent: int
+
+
+Event = Charged | Answered | Chosen | Dealt
 
 
 class Diverged(BaseException):
@@ -68,7 +75,7 @@ class Run(NamedTuple):
 
     Attributes
     ----------
-    events : list of Charged, Answered and Chosen
+    events : list of Charged, Answered, Chosen and Dealt
     outcome : object
         The returned object or the exception raised.
     returned : bool
@@ -154,13 +161,20 @@ class _Observer:
         return copy.deepcopy(value)
 
     def charge(self, ledger: Ledger, spend: Any, label: str, outcome: str) -> None:
+        event = Charged(self._number(ledger), spend, label, outcome)
+        self._expected(event)
+        self.events.append(event)
+
+    def dealt(self, block: Ledger, parent: Ledger) -> None:
+        event = Dealt(self._number(block), self._number(parent))
+        self._expected(event)
+        self.events.append(event)
+
+    def _number(self, ledger: Ledger) -> int:
         known = [i for i, other in enumerate(self._ledgers) if other is ledger]
         if not known:
             self._ledgers.append(ledger)
-        number = known[0] if known else len(self._ledgers) - 1
-        event = Charged(number, spend, label, outcome)
-        self._expected(event)
-        self.events.append(event)
+        return known[0] if known else len(self._ledgers) - 1
 
     def _expected(self, event: Event) -> Any:
         """The script's event at this place, which must ask the same."""
@@ -201,7 +215,7 @@ class _ObservedNoise(NoiseSource):
 
 def _public(event: Event) -> Any:
     """What may not depend on records: all of a charge, all of an answer but its exact value."""
-    if isinstance(event, Charged):
+    if isinstance(event, Charged | Dealt):
         return event
     if isinstance(event, Chosen):
         return None
@@ -215,6 +229,8 @@ def _describe(event: Event) -> str:
         return f"charge {event.label!r}"
     if isinstance(event, Chosen):
         return "secret choice"
+    if isinstance(event, Dealt):
+        return "random block"
     return f"answer {event.release.query!r}"
 
 

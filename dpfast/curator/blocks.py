@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.door import tell_of_block
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import Mallows, Objective
@@ -145,6 +146,7 @@ class Dealing(PaidAnswers):
         records = Block(curator._records, inside, size)
         own = Ledger(GDP(self._mu))
         self._ledgers.append(own)
+        tell_of_block(own, curator.ledger)
         return curator._beside(records, curator.objective, own)
 
 

@@ -203,6 +203,7 @@ class Request:
                 covariance = covariance._replace(
                     matrix=covariance.matrix * np.outer(units, units),
                     unfinished=covariance.unfinished * units,
+                    spread=covariance.spread and covariance.spread._replace(units=units),
                 )
         return Fit(
             params=theta,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array, real_number
 from dpfast.errors import InvalidInput, described
+from dpfast.inference.degrees import NORMAL, t_pvalues
 
 __all__ = [
     "DEFAULT_LEVEL",
@@ -21,6 +23,9 @@ __all__ = [
     "t_test",
     "wald_test",
 ]
+
+#: Degrees of freedom of the variances of linear combinations, one for each row.
+Degrees = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 #: Nominal coverage of intervals.
 DEFAULT_LEVEL = 0.95
@@ -58,16 +63,15 @@ def t_test(
     covariance: NDArray[np.float64],
     contrast: ArrayLike,
     value: ArrayLike,
+    degrees: Degrees,
 ) -> Contrast:
-    """One test for each row of ``contrast``."""
-    from scipy.special import ndtr
-
+    """One test for each row of ``contrast``, of which ``degrees`` gives the degrees of freedom."""
     rows = _rows(contrast, len(params))
     estimate = rows @ params
     bse = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
     with np.errstate(all="ignore"):
         z = (estimate - real_array(value, "value")) / bse
-    return Contrast(estimate, bse, z, np.asarray(2.0 * ndtr(-np.abs(z))))
+    return Contrast(estimate, bse, z, t_pvalues(z, degrees(rows)))
 
 
 def wald_test(
@@ -75,9 +79,14 @@ def wald_test(
     covariance: NDArray[np.float64],
     restriction: ArrayLike,
     value: ArrayLike,
+    degrees: Degrees,
 ) -> WaldTest:
-    """One test for all rows of ``restriction`` together."""
-    from scipy.special import chdtrc
+    """One test for all rows of ``restriction`` together.
+
+    Its p value is that of an F distribution with the degrees of freedom of the row whose variance
+    is known least, the chi-squared one where all are known.
+    """
+    from scipy.special import chdtrc, fdtrc
 
     rows = _rows(restriction, len(params))
     df = rows.shape[0]
@@ -86,7 +95,9 @@ def wald_test(
     difference = rows @ params - np.broadcast_to(real_array(value, "value"), df)
     middle = rows @ covariance @ rows.T
     statistic = float(difference @ np.linalg.pinv(middle, hermitian=True) @ difference)
-    return WaldTest(statistic, df, float(chdtrc(df, statistic)))
+    known = float(degrees(rows).min())
+    pvalue = chdtrc(df, statistic) if known > NORMAL else fdtrc(df, known, statistic / df)
+    return WaldTest(statistic, df, float(pvalue))
 
 
 def coverage(level: float, alpha: float | None = None) -> float:
@@ -129,10 +140,18 @@ def _normal_half_width(level: float) -> float:
 
 
 def confidence_ellipse(
-    centre: NDArray[np.float64], covariance: NDArray[np.float64], level: float, n_points: int
+    centre: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    level: float,
+    n_points: int,
+    degrees: float,
 ) -> NDArray[np.float64]:
     """Points on the boundary of the joint confidence region of two coefficients."""
-    radius = np.sqrt(-2.0 * np.log1p(-level))  # the chi-squared quantile with two degrees
+    # the quantile of F(2, d) times 2; of the chi-squared distribution as d grows
+    error = -np.log1p(-level)
+    if degrees <= NORMAL:
+        error = degrees / 2.0 * np.expm1(2.0 / degrees * error)
+    radius = np.sqrt(2.0 * error)
     values, vectors = np.linalg.eigh(covariance)
     angle = np.linspace(0.0, 2.0 * np.pi, n_points)
     circle = np.column_stack([np.cos(angle), np.sin(angle)])

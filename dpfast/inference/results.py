@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.inference.contrasts import Combination, by_name
+from dpfast.inference.degrees import t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import (
     Contrast,
     WaldTest,
     confidence_ellipse,
     coverage,
-    half_width,
     t_test,
     wald_test,
 )
@@ -114,10 +114,23 @@ class Fit:
 
     @property
     def pvalues(self) -> NDArray[np.float64]:
-        """Two-sided p values of each coefficient being zero (normal approximation)."""
-        from scipy.special import ndtr
+        """Two-sided p values of each coefficient being zero (see :meth:`conf_int`)."""
+        return t_pvalues(self.zvalues, self.degrees_of_freedom)
 
-        return np.asarray(2.0 * ndtr(-np.abs(self.zvalues)))
+    @property
+    def degrees_of_freedom(self) -> NDArray[np.float64]:
+        """How well each standard error is known, shape (p,): those of the t distribution used.
+
+        ``2 / r^2`` where the privacy noise in a released variance has the relative standard
+        deviation r; infinite where nothing is known of it.
+        """
+        return self._degrees(np.eye(len(self.params)))
+
+    def _degrees(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Degrees of freedom of the variances of linear combinations, shape (k,)."""
+        self.cov_params()  # refuses where there is none
+        assert self._covariance is not None
+        return self._covariance.degrees_of_freedom(rows)
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
         """Confidence intervals, shape (p, 2).
@@ -131,16 +144,18 @@ class Fit:
 
         Notes
         -----
-        The interval of a free scale is symmetric on the logarithm, so it is always positive.
+        Standard errors are themselves released with noise, so the intervals are those of a t
+        distribution whose degrees of freedom follow from the noise scales; with a generous budget
+        it is the normal.  The interval of a free scale is symmetric on the logarithm, so it is
+        always positive.
         """
-        width = half_width(coverage(level, alpha))
-        with np.errstate(invalid="ignore"):
-            half = width * np.sqrt(self.cov_params().diagonal())
-        interval = np.column_stack([self.params - half, self.params + half])
-        if self._free_scale:
-            with np.errstate(all="ignore"):
-                factor = np.exp(width * self.bse[-1] / self.params[-1])
-            interval[-1] = self.params[-1] / factor, self.params[-1] * factor
+        widths = t_half_widths(coverage(level, alpha), self.degrees_of_freedom)
+        with np.errstate(all="ignore"):
+            half = widths * self.bse
+            interval = np.column_stack([self.params - half, self.params + half])
+            if self._free_scale:
+                factor = np.exp(half[-1] / self.params[-1])
+                interval[-1] = self.params[-1] / factor, self.params[-1] * factor
         return interval
 
     def t_test(
@@ -157,7 +172,7 @@ class Fit:
             Hypothesised values.
         """
         rows = by_name(contrast, self.names)
-        return t_test(self.params, self.cov_params(), rows, value)
+        return t_test(self.params, self.cov_params(), rows, value, self._degrees)
 
     def wald_test(
         self, restriction: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
@@ -171,7 +186,7 @@ class Fit:
         value : array-like, broadcast to shape (k,)
         """
         rows = by_name(restriction, self.names)
-        return wald_test(self.params, self.cov_params(), rows, value)
+        return wald_test(self.params, self.cov_params(), rows, value, self._degrees)
 
     def confidence_ellipse(
         self,
@@ -198,7 +213,8 @@ class Fit:
         level = coverage(level, alpha)
         chosen = [self._index(first), self._index(second)]
         covariance = self.cov_params()[np.ix_(chosen, chosen)]
-        return confidence_ellipse(self.params[chosen], covariance, level, n_points)
+        degrees = float(self._degrees(np.eye(len(self.params))[chosen]).min())
+        return confidence_ellipse(self.params[chosen], covariance, level, n_points, degrees)
 
     def _index(self, name: int | str) -> int:
         if isinstance(name, str):
@@ -224,11 +240,13 @@ class Fit:
                 "a larger budget, or fewer or better scaled covariates."
             )
         with np.errstate(all="ignore"):
-            ratio = float(np.max(covariance.unfinished / (1.96 * self.bse)))
-        if covariance.unfinished.any() and not ratio <= 1.0:
+            ratios = covariance.unfinished / (1.96 * self.bse)
+        if covariance.unfinished.any() and not (ratios <= 1.0).all():
+            worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
             found.append(
-                f"the optimiser had not finished: an estimated {ratio:.2g} half-widths of error "
-                "remain. Use more steps, a larger budget, or a start nearer the solution."
+                f"the optimiser had not finished: an estimated {ratios[worst]:.2g} half-widths of "
+                f"error may remain in {self.names[worst]!r}. Use more records, a larger budget, or "
+                "a start nearer the solution; leave out covariates that hardly vary."
             )
         return tuple(found)
 
@@ -264,9 +282,11 @@ class Fit:
         alpha : float, optional
             ``1 - level``, in its place.
         """
-        width = half_width(coverage(level, alpha))
+        level = coverage(level, alpha)
         rows = self._rows(X)
         q = rows.shape[1]
+        padded = np.pad(rows, ((0, 0), (0, len(self.params) - q)))
+        width = t_half_widths(level, self._degrees(padded))
         variance = np.einsum("ij,jk,ik->i", rows, self.cov_params()[:q, :q], rows)
         half = width * np.sqrt(variance)
         t = rows @ self._coefficients()

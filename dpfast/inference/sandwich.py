@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
+from dpfast.inference.degrees import VarianceNoise
 from dpfast.kernels.linalg import sandwich
 from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.protocol import Method, own_noise
@@ -35,12 +36,22 @@ class Covariance(NamedTuple):
         Estimated absolute error left by stopping the optimiser, per coefficient.
     remarks : tuple of str
         What else a reader of the intervals must know.
+    spread : VarianceNoise, optional
+        The noise of the variances themselves.
     """
 
     matrix: Matrix
     n_floored: int
     unfinished: NDArray[np.float64]
     remarks: tuple[str, ...] = ()
+    spread: VarianceNoise | None = None
+
+    def degrees_of_freedom(self, contrasts: Matrix) -> NDArray[np.float64]:
+        """Of the variances of linear combinations, shape (k,); infinite where nothing is known."""
+        variances = np.einsum("ij,jk,ik->i", contrasts, self.matrix, contrasts)
+        if self.spread is None:
+            return np.full(len(contrasts), np.inf)
+        return self.spread.degrees_of_freedom(contrasts, variances)
 
 
 def sandwich_covariance(
@@ -64,10 +75,13 @@ def sandwich_covariance(
     floor = 2.0 * noise_scale * len(hessian) ** 0.5
     sampling, n_floored, _ = sandwich(hessian, trajectory.final.meat.value, floor)
     curvature = Curvature(hessian, floor, n_floored, ridge)
-    noise, unfinished, remarks = own_noise(method, trajectory, curvature)
+    noise, unfinished, remarks, hidden = own_noise(method, trajectory, curvature)
+    meat_scale = trajectory.final.meat.noise_scale
+    spread = VarianceNoise(curvature, noise_scale, sampling.copy(), meat_scale, n)
     sampling /= n
     sampling += noise
-    return Covariance(sampling, n_floored, unfinished, remarks)
+    n_hidden = n_floored if hidden is None else hidden
+    return Covariance(sampling, n_hidden, unfinished, remarks, spread)
 
 
 def _pooled(hessians: Sequence[Answer]) -> tuple[Matrix, float]:

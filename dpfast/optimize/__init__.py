@@ -1,5 +1,6 @@
 """Optimisers that see only a Curator's noisy answers, and the schedules that budget them."""
 
+from dpfast.optimize.adaptive.method import AdaptiveNewton
 from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.joint_newton import JointNewton
@@ -14,6 +15,7 @@ from dpfast.optimize.trajectory import Trajectory
 
 __all__ = [
     "Adaptive",
+    "AdaptiveNewton",
     "Answers",
     "Curvature",
     "DoubleNoise",

@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from dpfast.arguments import real_number
 from dpfast.curator import StepBudget
-from dpfast.curator.bounds import joint_cost
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Constants, Objective
+from dpfast.optimize.adaptive.method import AdaptiveNewton
+from dpfast.optimize.budgets import scaled
 from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.joint_newton import JointNewton
@@ -22,39 +23,35 @@ __all__ = ["choose_method", "plan_steps"]
 #: Share of the total ``mu^2`` that buys the covariance of the scores for intervals.
 MEAT_SHARE = 0.08
 
-#: Hessian's ``mu_H^2`` relative to the gradient's, by coupling: as large as it is free, or the
-#: best trade found where it is not (formulas page, section 4.3; claims C4 to C6).
-CURVATURE_RATIO = {
-    "independent": 0.5,
-    "one-minus-square": 1.0,
-    "circle": 1.0,
-    "log-cosh-majorizer": 1.0,
-    "logistic": 0.693,
-    "logistic-majorizer": 0.4,
-}
-
-
 #: Optimisers by name.
 NAMED: dict[str, Callable[[Objective], Method]] = {
     "newton": lambda objective: JointNewton() if objective.free_scale is not None else Newton(),
     "gradient-descent": lambda objective: GradientDescent(),
     "double-noise": lambda objective: DoubleNoise(),
+    "adaptive-newton": lambda objective: AdaptiveNewton(),
 }
 
 
 def choose_method(
-    method: str | Method, objective: Objective, n: int, mu: float
+    method: str | Method, objective: Objective, n: int, mu: float, *, stepwise: bool = False
 ) -> tuple[Method, str]:
-    """Pick the optimiser, and say why, from n, p, the objective's constants and mu only."""
+    """Pick the optimiser, and say why, from n, p, the objective's constants and mu only.
+
+    Parameters
+    ----------
+    stepwise : bool
+        Whether a number of steps or a schedule is given, which only some optimisers follow.
+    """
     if isinstance(method, Method):
         chosen, reason = method, "as given"
     elif isinstance(method, str) and method in NAMED:
         chosen, reason = NAMED[method](objective), "as requested"
     elif isinstance(method, str) and method == "auto":
-        chosen, reason = _automatic(objective, n, mu)
+        chosen, reason = _automatic(objective, n, mu, stepwise)
     else:
         raise InvalidInput(
             'method must be "auto", "newton", "gradient-descent", "double-noise", '
+            '"adaptive-newton", '
             "dpfast.Newton(...), dpfast.GradientDescent(...), dpfast.DoubleNoise(...) or a "
             f"dpfast.optimize.Method of your own; received {described(method, text=True)}."
         )
@@ -62,12 +59,14 @@ def choose_method(
     return chosen.settled(objective, n, mu), reason
 
 
-def _automatic(objective: Objective, n: int, mu: float) -> tuple[Method, str]:
+def _automatic(objective: Objective, n: int, mu: float, stepwise: bool) -> tuple[Method, str]:
     if not objective.has_curvature:
         return GradientDescent(), f"auto: {objective.curvature_refusal()}"
     noise_level = curvature_noise(objective, n, mu)
     if noise_level <= 0.5 or objective.ridge >= noise_level * objective.curvature_bound:
-        newton = Newton() if objective.free_scale is None else JointNewton()
+        newton: Method = JointNewton()
+        if objective.free_scale is None:
+            newton = Newton() if stepwise else AdaptiveNewton()
         return newton, f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} is at most 0.5"
     step_size = "estimated" if objective.curvature_peaks_at_zero else None
     return GradientDescent(step_size=step_size), (
@@ -123,27 +122,13 @@ def _step_budgets(
             curvature = "hessian"
             meat = MEAT_SHARE**0.5 * mu
             total = (gradient**2 + inference_share * mu**2) ** 0.5 * (1.0 - ROUNDING_MARGIN)
-        majorize, hessian = curvature == "majorizer", 0.0
-        if curvature != "none":
-            ratio = _curvature_ratio(objective, majorize)
-            hessian = (ratio * (gradient**2 + meat**2)) ** 0.5
-        # The joint cost is homogeneous of degree one: scale the pattern to cost `total`.
-        factor = total / joint_cost(objective, StepBudget(gradient, hessian, meat, majorize))
-        parts = (gradient * factor, hessian * factor, meat * factor)
-        budgets.append(StepBudget(*parts, majorize=majorize))
+        kind = None if curvature == "none" else curvature
+        budgets.append(scaled(objective, total, kind, gradient, meat))
     return budgets
 
 
 #: Of numbers only, so that the many fits of a simulation share them.
 _shared_budgets = lru_cache(maxsize=1024)(_step_budgets)
-
-
-def _curvature_ratio(objective: Objective | Constants, majorize: bool) -> float:
-    if isinstance(objective, Objective) and objective.free_scale is not None:
-        part = objective.loss.scale_part
-        assert part is not None
-        return part.majorizer_share if majorize else part.hessian_share
-    return CURVATURE_RATIO[objective.majorizer_coupling if majorize else objective.coupling]
 
 
 def _hessian_costs(objective: Objective) -> bool:

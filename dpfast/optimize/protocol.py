@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
+from dpfast.curator.blocks import Dealing
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.optimize.propagation import Curvature, PrivacyNoise
@@ -23,6 +24,7 @@ from dpfast.optimize.trajectory import Trajectory
 
 __all__ = [
     "Answers",
+    "Blocks",
     "Method",
     "answers_only",
     "checked_run",
@@ -56,6 +58,9 @@ class Answers(Protocol):
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
         """Gradient and, where their budgets are not 0, Hessian (or majoriser) and meat."""
 
+    def plan(self, budget: StepBudget) -> Any:
+        """What :meth:`joint` would charge and release, or its refusal; costs nothing."""
+
     def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
         """Mean loss at ``new`` minus that at ``old``, shape (1,)."""
 
@@ -69,6 +74,27 @@ class Answers(Protocol):
         self, theta: Array, gradient: Array, damping: float, mu: float, *, majorize: bool = False
     ) -> Answer:
         """``(H + damping I)^-1 gradient``, shape (p,), for a released gradient."""
+
+    @property
+    def can_deal(self) -> bool:
+        """Whether :meth:`deal` can be asked for; public."""
+
+    def deal(self, mu: float) -> Blocks:
+        """Random disjoint blocks of the records, all of which together cost ``mu``."""
+
+    def constant_term(self, scale: float | None) -> Answers:
+        """Answers about a model of a constant alone, charged to the same ledger."""
+
+
+class Blocks(Protocol):
+    """What a dealing hands out; paid for as a whole (claim C55)."""
+
+    @property
+    def left(self) -> int:
+        """Number of slots that are in no block yet, of 256."""
+
+    def block(self, width: int) -> Answers:
+        """Joint answers about the records in ``width`` further slots."""
 
 
 class Method:
@@ -112,6 +138,14 @@ class Method:
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only."""
         raise NotImplementedError
+
+    def most_steps(self, n_steps: int) -> int:
+        """How many steps there can be, of which ``progress`` is told; public."""
+        return n_steps
+
+    def described(self, n_steps: int, schedule: Schedule) -> str:
+        """What it is going to do, for the result."""
+        return f"{self!r}, {n_steps} steps, {schedule!r}"
 
     def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
         """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
@@ -213,8 +247,7 @@ def answers_only(curator: Curator, budgets: Sequence[StepBudget] = ()) -> Answer
     def joint(theta: Array, budget: StepBudget) -> JointAnswer:
         plain = planned.get(id(budget))
         if plain is None:
-            gradient, hessian, meat, majorize = budget
-            plain = StepBudget(float(gradient), float(hessian), float(meat), bool(majorize))
+            plain = _plain(budget)
         if type(theta) is np.ndarray and theta.dtype is FLOAT and theta.shape == shape:
             return ask(theta.copy(), plain)
         return ask(_point(theta, p), plain)
@@ -237,17 +270,51 @@ def answers_only(curator: Curator, budgets: Sequence[StepBudget] = ()) -> Answer
         points = _point(theta, p), _point(gradient, p)
         return curator.damped_direction(*points, float(damping), float(mu), majorize=bool(majorize))
 
+    def plan(budget: StepBudget) -> Any:
+        return curator.plan(_plain(budget))
+
+    def deal(mu: float) -> Blocks:
+        return _Blocks(curator.deal(float(mu)))
+
+    def constant_term(scale: float | None) -> Answers:
+        return answers_only(curator.constant_term(None if scale is None else float(scale)))
+
     offered = SimpleNamespace(
         objective=public_copy(objective),
         n=curator.n,
         depth=depth,
         joint=joint,
+        plan=plan,
         loss_difference=loss_difference,
         extreme_eigenvalue=extreme_eigenvalue,
         largest_curvature=largest_curvature,
         damped_direction=damped_direction,
+        can_deal=curator.can_deal,
+        deal=deal,
+        constant_term=constant_term,
     )
     return cast(Answers, offered)
+
+
+def _plain(budget: StepBudget) -> StepBudget:
+    gradient, hessian, meat, majorize = budget
+    return StepBudget(float(gradient), float(hessian), float(meat), bool(majorize))
+
+
+class _Blocks:
+    """A dealing of which only the answers are shown."""
+
+    __slots__ = ("block", "left")
+
+    def __init__(self, dealing: Dealing) -> None:
+        self.left = dealing.left
+
+        def block(width: int) -> Answers:
+            answers = answers_only(dealing.block(int(width)))
+            self.left = dealing.left
+            return answers
+
+        self.block = block
 
 
 def _point(theta: Any, p: int) -> Array:

@@ -107,7 +107,9 @@ def recipe_of(
             f"inference=False{remedy}."
         )
     shown = public_copy(objective)  # an optimiser of a caller's own may write on it
-    optimiser, reason = choose_method(method, shown, n, mu)
+    optimiser, reason = choose_method(
+        method, shown, n, mu, stepwise=steps is not None or schedule is not None
+    )
     default_steps, default_schedule = optimiser.defaults(shown, n, mu)
     n_steps = checked_steps(default_steps if steps is None else steps)
     if not isinstance(default_schedule, Schedule):
@@ -122,5 +124,5 @@ def recipe_of(
         budgets=tuple(plan_steps(optimiser, objective, mu, chosen, n_steps, inference)),
         steering_mu=mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN),
         model=repr(objective),
-        method=f"{optimiser!r}, {n_steps} steps, {chosen!r}; {reason}",
+        method=f"{optimiser.described(n_steps, chosen)}; {reason}",
     )

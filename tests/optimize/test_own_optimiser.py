@@ -178,8 +178,8 @@ def test_what_is_not_paid_for_is_out_of_reach():
     assert [name for name in dir(curator) if name.startswith("nonprivate_")]
     offered = {name for name in dir(answers) if not name.startswith("__")}
     assert offered == {
-        "damped_direction", "depth", "extreme_eigenvalue", "joint", "largest_curvature",
-        "loss_difference", "n", "objective",
+        "can_deal", "constant_term", "damped_direction", "deal", "depth", "extreme_eigenvalue",
+        "joint", "largest_curvature", "loss_difference", "n", "objective", "plan",
     }  # fmt: skip
     for name in offered:
         assert getattr(getattr(answers, name), "__self__", None) is not curator

@@ -8,7 +8,14 @@ from hypothesis import given, settings, strategies as st
 
 import dpfast
 from dpfast.models import Bounded, Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
-from dpfast.optimize import Geometric, GradientDescent, Newton, Uniform, resolve_schedule
+from dpfast.optimize import (
+    AdaptiveNewton,
+    Geometric,
+    GradientDescent,
+    Newton,
+    Uniform,
+    resolve_schedule,
+)
 from dpfast.optimize.planning import choose_method, plan_steps
 from dpfast.privacy.sensitivity import joint_mu
 
@@ -82,7 +89,9 @@ def test_geometric_refuses_bad_constants(arguments):
 def test_auto_looks_at_public_sizes_only():
     objective = Objective(LogCosh(), Mallows(2.0), 3, scale=1.0)
     method, reason = choose_method("auto", objective, 1000, 1.0)
-    assert isinstance(method, Newton) and "auto" in reason
+    assert isinstance(method, AdaptiveNewton) and "auto" in reason
+    method, _ = choose_method("auto", objective, 1000, 1.0, stepwise=True)
+    assert isinstance(method, Newton)
     wide = Objective(LogCosh(), Mallows(10.0), 99, scale=1.0)
     method, reason = choose_method("auto", wide, 1000, 1.0)
     assert isinstance(method, GradientDescent) and "exceeds" in reason

@@ -6,6 +6,7 @@ import dpfast
 
 NAMES: list[object] = [
     dpfast.Adaptive,
+    dpfast.AdaptiveNewton,
     dpfast.ApproxDP,
     dpfast.Ball,
     dpfast.Binary,

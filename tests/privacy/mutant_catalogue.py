@@ -1131,8 +1131,8 @@ MONEY = (
         "a budget of a caller's own kind of number reaches the ledger",
         "dpfast/optimize/protocol.py",
         OWN_OPTIMISER_TESTS,
-        "plain = StepBudget(float(gradient), float(hessian), float(meat), bool(majorize))",
-        "plain = budget",
+        "return StepBudget(float(gradient), float(hessian), float(meat), bool(majorize))",
+        "return budget",
     ),
     plant(
         "optimiser-gets-the-curator",
@@ -3226,7 +3226,28 @@ CROSS_VALIDATION = (
 BLOCKS = "dpfast/curator/blocks.py"
 BLOCK_TESTS = ("tests/privacy/test_blocks.py",)
 
+ADAPTIVE_TESTS = ("tests/optimize/test_adaptive_newton.py",)
+
 RANDOM_BLOCKS = (
+    plant(
+        "arrived-by-the-exact-gradient",
+        "whether the path has arrived is read off a gradient that was not released",
+        "dpfast/optimize/adaptive/run.py",
+        ADAPTIVE_TESTS,
+        "            arrived = step.length <= ARRIVED and",
+        "            cells = [c.cell_contents for c in self.source.loss_difference.__closure__]\n"
+        "            keeper = next(c for c in cells if hasattr(c, 'nonprivate_sums'))\n"
+        "            exact = np.abs(keeper.nonprivate_sums(self.theta)[0]).max()\n"
+        "            arrived = (step.length if exact > 1e-3 else 0.0) <= ARRIVED and",
+    ),
+    plant(
+        "audit-trusts-dealings",
+        "an audit does not look whether a record is in two blocks",
+        "dpfast/audit/playback.py",
+        BLOCK_TESTS,
+        "    leaks += _blocks_moved(first.events, other.events)\n",
+        "",
+    ),
     plant(
         "block-noise-of-the-table",
         "a block has the noise of all records in place of its own",

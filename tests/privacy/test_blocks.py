@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import dpfast
+from dpfast.audit import neighbours, replay
 from dpfast.curator import Curator, StepBudget, blocks as blocks_module
 from dpfast.data import as_records
 from dpfast.errors import BudgetExceeded, InvalidInput
@@ -322,3 +323,22 @@ def test_the_constant_term_alone_charges_the_same_ledger():
     assert entry.spend.mu == answer.mu
     residual = np.clip(y / 2.0, -1.345, 1.345)
     assert constant._sums(np.zeros(1), 1)[0] == pytest.approx([-residual.mean()], rel=1e-12)
+
+
+def test_an_audit_counts_the_dearest_block_once_and_sees_records_in_two(monkeypatch):
+    """Three blocks of one charge; where slots are handed out twice, a record is in two of them."""
+    X, y = table(512)
+
+    def call(data):
+        keeper = curator(*data, total=0.5)
+        dealing = keeper.deal(0.4)
+        answers = [dealing.block(80).joint(np.zeros(3), GRADIENT) for _ in range(3)]
+        return [answer.gradient.value for answer in (*answers, keeper.joint(np.zeros(3), GRADIENT))]
+
+    pair = neighbours(X, y)["antipodal"]
+    report = replay(call, *pair, budget=0.15).raise_on_leak()
+    assert report.mu == pytest.approx(math.hypot(0.1, 0.1), rel=1e-12)
+    monkeypatch.setattr(blocks_module, "scatter", lambda n, source: np.zeros(n, dtype=np.uint8))
+    monkeypatch.setattr(blocks_module.Dealing, "_take", lambda self, slot, count: SLOTS - count)
+    leaks = replay(call, *pair, budget=0.15).leaks
+    assert any("blocks of one dealing" in leak for leak in leaks)

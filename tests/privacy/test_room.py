@@ -16,8 +16,9 @@ from dpfast import errors
 ROOM = Path(dpfast.privacy.__file__).parent
 TESTS = Path(__file__).parent
 ROOT = TESTS.parents[1]
-STDLIB = {"__future__", "collections", "contextlib", "fcntl", "functools", "hashlib", "io", "json",
-          "math", "numbers", "os", "sys", "threading", "time", "typing"}  # fmt: skip
+STDLIB = {"__future__", "collections", "contextlib", "fcntl", "functools", "hashlib", "io",
+          "itertools", "json", "math", "numbers", "os", "sys", "threading", "time",
+          "typing"}  # fmt: skip
 
 
 def imports(path):

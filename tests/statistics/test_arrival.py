@@ -67,11 +67,11 @@ def warned_of_the_uncovered(fits, *arguments, **options):
 
 
 def test_fits_that_miss_say_so():
-    """0.5% of ones in 5,000: coverage of the intercept .7; 82% of those that miss are warned.
+    """Log odds that change by 7 (standard deviation): a quarter misses; 93% of those are warned.
 
-    Of 40 or more, under half with probability 1e-6; without the check nearly none is warned.
+    Of 20 or more, under half with probability 1e-6; without the checks nearly none is warned.
     """
-    assert warned_of_the_uncovered(80, 5_000, -5.6) > 0.5
+    assert warned_of_the_uncovered(120, 3_000, 0.0, np.full(6, 3.0)) > 0.5
 
 
 @pytest.mark.slow

@@ -73,6 +73,8 @@ def fits() -> Iterator[Example]:
         yield _fit("far start", loss, start=[1e3, -1e6, 1e3], steps=3)
     yield _fit("averaged", "huber", method=GradientDescent(average=0.5), steps=6)
     yield _fit("long steps", "huber", method=GradientDescent(step_size=1e6), steps=6)
+    for loss in LOSSES:
+        yield _fit("no inference", loss, inference=False)
     yield _fit("one Newton step", "log-cosh", method=Newton(newton_steps=1), steps=2)
     yield _fit("steep schedule", "log-cosh", schedule=Geometric(10.0, 0.05), steps=5)
     for loss in CURVED:

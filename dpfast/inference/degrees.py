@@ -1,0 +1,87 @@
+"""How well a variance is known that was itself released with noise."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.optimize.propagation import Curvature
+
+__all__ = ["VarianceNoise", "t_half_widths", "t_pvalues"]
+
+Matrix = NDArray[np.float64]
+
+#: From so many degrees of freedom on a t distribution is the normal to all digits shown.
+NORMAL = 1e7
+
+#: Fewer are not told apart: a variance that is mostly noise.
+LEAST = 2.0
+
+
+class VarianceNoise(NamedTuple):
+    """The noise in a sandwich covariance, from the public noise scales of its parts.
+
+    Attributes
+    ----------
+    curvature : Curvature
+    curvature_scale : float
+    sandwich : ndarray of shape (p, p)
+        ``H^-1 Q H^-1``.
+    meat_scale : float
+    n : int
+        What the sandwich is divided by.
+    units : ndarray of shape (p,), optional
+        Of the reported coefficients, in those of the optimiser.
+    """
+
+    curvature: Curvature
+    curvature_scale: float
+    sandwich: Matrix
+    meat_scale: float
+    n: int
+    units: NDArray[np.float64] | None = None
+
+    def degrees_of_freedom(
+        self, contrasts: Matrix, variances: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Satterthwaite's: ``2 / r^2`` for a variance with relative standard deviation r.
+
+        Noise ``s_Q`` of the meat moves ``a' P Q P a`` by ``s_Q |P a|^2``, noise ``s_H`` of the
+        curvature by ``2 s_H |P a| |P Q P a|``, to first order.
+
+        Parameters
+        ----------
+        contrasts : ndarray of shape (k, p)
+        variances : ndarray of shape (k,)
+            Of these combinations, the privacy noise included, which is known.
+        """
+        if self.units is not None:
+            contrasts = contrasts * self.units
+        values, vectors = self.curvature.eigen()
+        lengths = np.linalg.norm((contrasts @ vectors) / values, axis=1)
+        bent = np.linalg.norm(contrasts @ self.sandwich, axis=1)
+        with np.errstate(all="ignore"):
+            relative = np.hypot(
+                self.meat_scale * lengths**2, 2.0 * self.curvature_scale * lengths * bent
+            ) / (self.n * variances)
+            degrees = np.maximum(LEAST, 2.0 / relative**2)
+        return np.where(np.isnan(degrees), LEAST, degrees)
+
+
+def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Half the widths of two-sided intervals, in standard errors."""
+    from scipy.special import ndtri, stdtrit
+
+    tail = 0.5 + level / 2.0
+    normal = degrees > NORMAL
+    return np.where(normal, ndtri(tail), stdtrit(np.where(normal, NORMAL, degrees), tail))
+
+
+def t_pvalues(z: NDArray[np.float64], degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two-sided p values."""
+    from scipy.special import ndtr, stdtr
+
+    normal, low = degrees > NORMAL, -np.abs(z)
+    return np.where(normal, 2.0 * ndtr(low), 2.0 * stdtr(np.where(normal, NORMAL, degrees), low))

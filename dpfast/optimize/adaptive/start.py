@@ -1,0 +1,77 @@
+"""A released start of the intercept, for a small part of the budget.
+
+Where the response is far from zero, relative to the scale, or nearly always the same, steps of all
+coefficients together take long to get near and learn little on the way; the constant term alone is
+a model of one parameter, which costs next to nothing to fit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpfast.optimize.budgets import divided
+from dpfast.optimize.protocol import Answers
+
+__all__ = ["released_intercept"]
+
+#: Answers about the constant of a loss with a scale, at most.
+MOST_ANSWERS = 4
+
+#: Below this n mu a step on the ladder ends further off than it began.
+LEAST_SIGNAL = 12.0
+
+
+def released_intercept(answers: Answers, mu: float) -> tuple[float, float]:
+    """Where the constant term is, roughly, and the part of ``mu^2`` it took to learn that.
+
+    Zero for nothing where that cannot be told.
+
+    Privacy
+    -------
+    Charges the ledger behind the answers (claims C13, C14 and C17 to C19 with one parameter).
+    """
+    if answers.objective.loss.binary_response:
+        return _log_odds(answers, mu), 1.0
+    return _location(answers, mu)
+
+
+def _log_odds(answers: Answers, mu: float) -> float:
+    """Log odds of the released share of ones, kept away from 0 and 1 by its noise."""
+    constant = answers.constant_term(None)
+    answer = constant.joint(np.zeros(1), divided(constant.objective, mu, None)).gradient
+    share = 0.5 - float(answer.value[0])
+    least = min(0.5, max(3.0 * answer.noise_scale, 0.5 / answers.n))
+    share = min(max(share, least), 1.0 - least)
+    return math.log(share / (1.0 - share))
+
+
+def _location(answers: Answers, mu: float) -> tuple[float, float]:
+    """A majorising step at a wide scale, which lands near from anywhere, then at narrower ones.
+
+    The noise of a step is a small part of its scale.  The slopes must not move: along weakly
+    determined directions a wide scale's noise is beyond repair.
+    """
+    mu /= MOST_ANSWERS**0.5
+    theta = np.zeros(1)
+    if answers.n * mu < LEAST_SIGNAL:
+        return 0.0, 0.0
+
+    def step(exponent: float) -> float:
+        """Move; how far, in units of the step's scale."""
+        scale = answers.objective.scale * 10.0**exponent
+        constant = answers.constant_term(scale)
+        budget = divided(constant.objective, mu, "majorizer")
+        gradient, curvature, _, _ = constant.joint(theta, budget)
+        floored = max(float(curvature.value[0, 0]), 4.0 * curvature.noise_scale)
+        move = float(gradient.value[0]) / floored
+        theta[0] -= move
+        return abs(move) / scale
+
+    far = step(1.5)
+    if far > 10.0:
+        step(3.0)
+        step(1.5)
+    step(0.75 if far > 1.0 else 0.5)
+    return float(theta[0]), (4.0 if far > 10.0 else 2.0) / MOST_ANSWERS
