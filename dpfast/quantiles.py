@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array, real_number
+from dpfast.arguments import real_array, real_number, whole_number
 from dpfast.curator.shares import Shares
 from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Numeric, Schema
@@ -118,14 +118,7 @@ class _Bisection:
         if not self.wanted:
             raise InvalidInput("probabilities is empty: ask for at least one quantile.")
         self._low, self._high = _checked_range(low, high)
-        if (
-            isinstance(steps, bool)
-            or not isinstance(steps, (int, np.integer))
-            or not 1 <= steps <= 60
-        ):
-            raise InvalidInput(
-                f"steps must be a whole number from 1 to 60; received {described(steps)}."
-            )
+        steps = whole_number(steps, "steps", 1, 60)
         source = checked_noise(noise)
         values = numbers(x, name)
         self.n = len(values)

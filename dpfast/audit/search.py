@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import whole_number
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.door import Release, nonprivate_contributions, observed
 from dpfast.data import as_records
@@ -207,8 +208,7 @@ def sensitivity_search(
     >>> report.sound
     True
     """
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise InvalidInput(f"n must be a positive whole number; received {described(n)}.")
+    n = whole_number(n, "n", 1)
     budget = StepBudget(*budget)
     search = _Search(objective, int(n), seed)
     findings = {

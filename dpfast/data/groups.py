@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import whole_number
 from dpfast.data.columns import labels
 from dpfast.data.records import Records
 from dpfast.errors import InvalidInput, described
@@ -25,15 +26,7 @@ def checked_group_size(group: Any, group_size: Any) -> int:
         )
     if group is None:
         return 1
-    if (
-        isinstance(group_size, bool)
-        or not isinstance(group_size, (int, np.integer))
-        or not 1 <= group_size <= 10_000
-    ):
-        raise InvalidInput(
-            f"group_size must be a whole number from 1 to 10000; received {described(group_size)}."
-        )
-    return int(group_size)
+    return whole_number(group_size, "group_size", 1, 10_000)
 
 
 def grouped(records: Records, group: Any, group_size: int) -> Records:

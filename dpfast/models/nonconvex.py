@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_gradients import CompiledGradients, compiled_gradients
 from dpfast.models.losses import check_constant
@@ -140,18 +141,9 @@ class PerRecordObjective:
                 "gradients (and losses, if given) must be functions of (theta, X, y); received "
                 f"{described(gradients)} and {described(losses)}."
             )
-        for label, value in (("dimension", dimension), ("block_rows", block_rows)):
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, np.integer))
-                or not 1 <= value <= 10**8
-            ):
-                raise InvalidInput(
-                    f"{label} must be a positive whole number; received {described(value)}."
-                )
         self.gradients = gradients
         self.losses = losses
-        self.dimension = int(dimension)
+        self.dimension = whole_number(dimension, "dimension", 1, 10**8)
         self.lipschitz = check_constant(lipschitz, "lipschitz", "the largest norm of a gradient")
         self.smoothness = check_constant(
             smoothness, "smoothness", "the largest change of a gradient per distance"
@@ -162,7 +154,7 @@ class PerRecordObjective:
                 f"vectorized must be True or False; received a {type(vectorized).__name__}."
             )
         self.vectorized = bool(vectorized)
-        self.block_rows = int(block_rows)
+        self.block_rows = whole_number(block_rows, "block_rows", 1, 10**8)
         self._vetted = False
         self.name = name or getattr(gradients, "__name__", type(gradients).__name__)
 

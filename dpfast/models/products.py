@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from dpfast.arguments import real_number
+from dpfast.arguments import real_number, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.models.domains import Domain, describe, quadratic_bounds
 from dpfast.models.quadratics import monotone_vertices
@@ -94,9 +94,7 @@ class OneHot:
     """
 
     def __init__(self, levels: int, *, reference: bool = False) -> None:
-        if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
-            raise InvalidInput(f"levels must be a positive integer; received {described(levels)}.")
-        self.width = levels
+        self.width = whole_number(levels, "levels", 1)
         self.reference = reference
 
     @property

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_number
-from dpfast.errors import InvalidInput, described
+from dpfast.arguments import real_number, whole_number
+from dpfast.errors import InvalidInput
 from dpfast.models import Loss, Objective, Weighting
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.privacy.noise import SeededNoise
@@ -118,8 +118,7 @@ def estimate_kl(
     >>> type(kl).__name__
     'KLEstimate'
     """
-    if isinstance(n_rays, bool) or not isinstance(n_rays, (int, np.integer)) or n_rays < 1:
-        raise InvalidInput(f"n_rays must be a positive whole number; received {described(n_rays)}.")
+    n_rays = whole_number(n_rays, "n_rays", 1)
     if kappa is not None:
         kappa = real_number(kappa, "kappa")
     curator, origin = nonprivate_curator(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, real_array, real_number
+from dpfast.arguments import flag, real_array, real_number, whole_number
 from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import Request
@@ -178,8 +178,8 @@ def plan(
             f"n={described(n)}, mu={described(mu)}, width={described(width)}."
         )
     forecast = _Forecast(p, loss, level, scale, weights, fit_intercept, rate, pilot)
-    if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
-        raise InvalidInput(f"n must be a positive whole number; received {described(n)}.")
+    if n is not None:
+        n = whole_number(n, "n", 1)
     if width is not None and not 0.0 < width < math.inf:
         raise InvalidInput(f"width must be positive and finite; received {described(width)}.")
     total = None if mu is None else GDP.within(mu).mu

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import whole_number
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.data.cells import number, number_cells
@@ -145,11 +146,7 @@ class RecordValues:
     """
 
     def __init__(self, n: int, ledger: Ledger, noise: NoiseSource) -> None:
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise InvalidInput(
-                f"n must be a positive whole number of records; received {described(n)}."
-            )
-        self.n = int(n)
+        self.n = whole_number(n, "the number of records", 1)
         self.ledger = ledger
         self._noise = source_of_noise(noise)
         self._chunks: list[Array] = []
