@@ -206,7 +206,7 @@ def _released(result: Any, level: float) -> dict[str, Any]:
         }
     if result.certified:
         report |= {"level": level, "noise_interval": result.noise_interval(level)}
-    return report | {"privacy": result.privacy._asdict()}
+    return report | {"privacy": result.privacy.to_dict()}
 
 
 def _deliver(

@@ -121,6 +121,21 @@ def inner_totals(composition: Composition) -> Iterator[tuple[Budget, Composition
             yield from inner_totals(part)
 
 
+def shares_of(total: Budget, composition: Composition) -> tuple[Fraction, ...]:
+    """Exact shares of a total that an expression accounts for: of epsilon and delta, two."""
+    spent = cost(composition, type(total))
+    return tuple(a / b for a, b in zip(spent, amounts(total, type(total)), strict=True))
+
+
+def told(total: Budget, composition: Composition) -> list[str]:
+    """What a total was spent on, in words."""
+    found = [f"What was spent on it ({RULES[type(total)]}):", *lines(composition)]
+    spent = max(shares_of(total, composition))
+    if spent < 1 - Fraction(1, 10**6):  # it stopped by released numbers (claim K4)
+        found.append(f"  {float(1 - spent):.3g} of the total was promised, but not spent")
+    return found
+
+
 def lines(composition: Composition, indent: str = "  ") -> list[str]:
     """An expression as text, a line for each charge, or for a row of charges alike."""
     further = indent + "  "

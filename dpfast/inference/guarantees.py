@@ -10,16 +10,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
-from dpfast.inference.composition import (
-    RULES,
-    Charge,
-    Composition,
-    Sum,
-    amounts,
-    cost,
-    lines,
-    plain,
-)
+from dpfast.inference.composition import Charge, Composition, Sum, plain, shares_of, told
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
@@ -150,9 +141,7 @@ class Guarantee(NamedTuple):
         """Exact share of the total that was spent, in what adds up: mu^2, rho, epsilon, delta."""
         if self.total is None or self.composition is None:
             return ()
-        kind = type(self.total)
-        spent = cost(self.composition, kind)
-        return tuple(a / b for a, b in zip(spent, amounts(self.total, kind), strict=True))
+        return shares_of(self.total, self.composition)
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon with (epsilon, delta)-DP, rounded up; infinite where none is known."""
@@ -253,12 +242,7 @@ class Guarantee(NamedTuple):
     def _composition_lines(self) -> list[str]:
         if self.total is None or self.composition is None:
             return []
-        rule = RULES[type(self.total)]
-        told = [f"What was spent on it ({rule}):", *lines(self.composition)]
-        spent = max(self.spent_share())
-        if spent < 1 - Fraction(1, 10**6):  # it stopped by released numbers (claim K4)
-            told.append(f"  {float(1 - spent):.3g} of the total was promised, but not spent")
-        return told
+        return told(self.total, self.composition)
 
     def _vouched_lines(self) -> list[str]:
         return [f"  The caller vouches that {condition}." for condition in self.vouched]

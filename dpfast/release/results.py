@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.composition import Composition
+from dpfast.inference.composition import Composition, plain, shares_of, told
 from dpfast.inference.guarantees import RELATION
 from dpfast.inference.hypotheses import coverage
+from dpfast.privacy.budget import ApproxDP, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
 
 __all__ = [
@@ -47,6 +49,38 @@ class ReleaseGuarantee(NamedTuple):
     n: int
     entries: tuple[str, ...]
     composition: Composition | None = None
+
+    @property
+    def total(self) -> PureDP | ApproxDP:
+        """What is promised: pure DP where delta is zero."""
+        if self.delta == 0.0:
+            return PureDP(self.epsilon)
+        return ApproxDP(self.epsilon, self.delta)
+
+    def spent_share(self) -> tuple[Fraction, ...]:
+        """Exact share that was spent of epsilon, and of delta where there is one."""
+        return () if self.composition is None else shares_of(self.total, self.composition)
+
+    def explain(self, delta: float = 1e-6) -> str:
+        """The guarantee in plain words: what an attacker can do at best, what it was spent on.
+
+        Parameters
+        ----------
+        delta : float
+            For the (epsilon, delta) reading of pure DP; far below ``1/n``.
+        """
+        text = self.total.explain(delta)
+        if self.guarantee.startswith("none"):
+            text = f"Guarantee: {self.guarantee}. With genuine noise it would be:\n{text}"
+        spent = [] if self.composition is None else told(self.total, self.composition)
+        return "\n".join([text, *spent])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values (for JSON)."""
+        return self._asdict() | {
+            "entries": list(self.entries),
+            "composition": None if self.composition is None else plain(self.composition),
+        }
 
     def __str__(self) -> str:
         lines = []

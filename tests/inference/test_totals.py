@@ -6,6 +6,7 @@ that the audit asks for, and over selections, which the registry leaves to tests
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import partial
@@ -34,6 +35,7 @@ from dpfast.inference.composition import (
     cost,
     inner_totals,
     lines,
+    plain,
 )
 from dpfast.models import Huber, Mallows, Objective
 from dpfast.privacy.noise import EntropyNoise, SeededNoise
@@ -149,17 +151,6 @@ def guarantees(value: Any, depth: int = 0) -> Iterator[Any]:
         yield from guarantees(value.privacy)
 
 
-def shares(privacy: Any) -> tuple[Fraction, ...]:
-    """Exact shares of a total that its expression accounts for."""
-    if isinstance(privacy, Guarantee):
-        return privacy.spent_share()
-    pure = privacy.delta == 0.0
-    total = PureDP(privacy.epsilon) if pure else ApproxDP(privacy.epsilon, privacy.delta)
-    kind = type(total)
-    spent = cost(privacy.composition, kind)
-    return tuple(a / b for a, b in zip(spent, amounts(total, kind), strict=True))
-
-
 def check_paid(order: list[Any]) -> None:
     """Each answer and each other draw comes after a charge of its own that covers it."""
     last: Charged | None = None
@@ -190,9 +181,11 @@ FRUGAL = ("spider", "line search", "Backtracking")
 
 def check_accounted(name: str, privacy: Any) -> None:
     """The expression of a result is its total, and every part that was set aside covers its own."""
-    for share in shares(privacy):
+    for share in privacy.spent_share():
         assert share <= 1, name
         assert share >= NEARLY or any(word in name for word in FRUGAL), (name, float(share))
+    assert "\n".join(lines(privacy.composition)) in privacy.explain(), name
+    assert privacy.to_dict()["composition"] == plain(privacy.composition), name
     for aside, part in inner_totals(privacy.composition):
         # a part in (epsilon, delta) is spent as the Gaussian DP within it
         whole = GDP.within(aside) if isinstance(aside, ApproxDP) else aside
@@ -313,6 +306,23 @@ def test_a_cross_validation_is_the_sum_of_its_fits_and_a_score():
     assert cost(found.privacy.composition, GDP) == (3 * Fraction(1, 4) + Fraction(1, 16),)
     for fit in found.fits:
         check_accounted("a fit without one fold", fit.privacy)
+
+
+def test_a_release_says_what_its_pair_was_spent_on():
+    found = dpfast.release_functional(
+        X, Y, "log-cosh", "x1", scale=3.0, ridge=9.0, domain=dpfast.Ball(1.5),
+        privacy=ApproxDP(6.0, 1e-3), inference=0.3,
+    )  # fmt: skip
+    told = found.privacy.explain()
+    assert found.privacy.total.explain() in told
+    assert "for a private sandwich covariance, of which:" in told
+    assert json.loads(json.dumps(found.privacy.to_dict()))["epsilon"] == 6.0
+    pure = dpfast.certify(
+        X, Y, "log-cosh", scale=3.0, privacy=PureDP(1.0), domain=dpfast.Ball(1.5),
+        noise=SeededNoise(0),
+    ).privacy  # fmt: skip
+    assert pure.total == PureDP(1.0) and "epsilon=1 for certificate" in pure.explain()
+    assert "simulation" in pure.explain()
 
 
 def test_an_expression_is_told_in_words():
