@@ -90,12 +90,12 @@ class Step(NamedTuple):
     """A step that an answer asks for: taken, it is subtracted.
 
     ``length`` is that of the signal in it, without its own noise; infinite where it was cut.
+    ``hides`` says whether noise hides a direction of the curvature.
     """
 
     direction: Array
     length: float
-    inverse: Array
-    n_floored: int
+    hides: bool
 
 
 def arrive(
@@ -207,7 +207,7 @@ class _Run:
             last = k >= FEWEST_EARLY - 1
             hessian = self.binary or (near and last)
             step = self.walk(everyone, self.pay(EARLY), hessian)
-            near = step.length <= NEAR and not (step.n_floored and patient)
+            near = step.length <= NEAR and not (step.hides and patient)
             if near and last and hessian:
                 break
 
@@ -225,7 +225,7 @@ class _Run:
             block = self.block(size / part)
             for _ in range(steps):
                 step = self.walk(block, mu / steps**0.5, self.binary or part == 1)
-                if step.length <= NEAR and not step.n_floored:
+                if step.length <= NEAR and not step.hides:
                     break
         self.block_curvature = self.curvature_of(self.block(size), mu)
         if not self.binary:
@@ -309,7 +309,7 @@ class _Run:
                 if not self.binary:
                     self.measure = self.floored(curvature) / self.mean_weight
             step = self.answered(answer.gradient, curvature)
-            arrived = step.length <= ARRIVED and not (step.n_floored and self.dealing)
+            arrived = step.length <= ARRIVED and not (step.hides and self.dealing)
             self.move(step)
 
     def last(self, inference: bool) -> None:
@@ -467,12 +467,12 @@ class _Run:
         direction, values, inverse = floored_step(hessian, gradient, floor)
         measure = self.measure
         assert measure is not None
-        n_floored = int(np.count_nonzero(values <= floor))
+        hides = not values[0] > floor  # ascending
         whole = self.length_of(direction)
         if whole > longest:
-            return Step(direction * (longest / whole), math.inf, inverse, n_floored)
-        noise = scale**2 * float((measure * (inverse @ inverse)).sum())
-        return Step(direction, math.sqrt(max(0.0, whole**2 - noise)), inverse, n_floored)
+            return Step(direction * (longest / whole), math.inf, hides)
+        noise = scale**2 * float(np.vdot(measure @ inverse, inverse))  # s^2 tr(M P P)
+        return Step(direction, math.sqrt(max(0.0, whole**2 - noise)), hides)
 
     def length_of(self, direction: Array) -> float:
         """How far it changes the linear predictor, root mean square."""
