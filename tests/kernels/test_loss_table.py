@@ -14,7 +14,7 @@ from dpfast.kernels import records
 from dpfast.models import FreeScale, Mallows
 from dpfast.models.free_scale import joint_scale
 from dpfast.models.losses import LOSSES
-from dpfast.optimize.planning import CURVATURE_RATIO
+from dpfast.optimize.budgets import CURVATURE_RATIO
 from dpfast.privacy.sensitivity import COUPLINGS
 from tests.twins import losses as twins, scale as scale_twins
 from tests.twins.losses import USER, loss_of
