@@ -110,7 +110,7 @@ PUBLIC = public()
 
 #: Arguments with which each public function returns.
 CALLS = {
-    "Adaptive": {}, "DoubleNoise": {},
+    "Adaptive": {}, "AdaptiveNewton": {}, "DoubleNoise": {},
     "Geometric": {"ratio": 2.0, "uniform_share": 0.1}, "GradientDescent": {}, "JointNewton": {},
     "Newton": {}, "NoisyDescent": {}, "Proximal": {}, "Spider": {}, "Uniform": {},
     "ApproxDP": {"epsilon": 1.0, "delta": 1e-6}, "GDP": {"mu": 1.0}, "ZCDP": {"rho": 1.0},
