@@ -9,11 +9,15 @@ from scipy.special import expit
 
 import dpfast
 from dpfast.audit import neighbours, replay
+from dpfast.curator import Curator
+from dpfast.data import as_records
 from dpfast.inference.degrees import VarianceNoise
 from dpfast.kernels.linalg import sandwich
+from dpfast.models import Objective, resolve_loss
 from dpfast.optimize import AdaptiveNewton
-from dpfast.optimize.adaptive.run import MOST_STEPS
+from dpfast.optimize.adaptive.run import MOST_STEPS, arrive
 from dpfast.optimize.propagation import Curvature
+from dpfast.optimize.protocol import answers_only
 
 LOSSES = pytest.mark.parametrize("loss", ["log-cosh", "huber", "logistic"])
 BLOCKS = pytest.mark.parametrize("blocks", [False, True])
@@ -216,3 +220,83 @@ def test_unwarned_fits_cover(loss, n, p, intercept, slopes):
     assert len(covered) > 200
     mean = np.mean(covered, axis=0)
     assert mean[0] > 0.87 and mean[1:].mean() > 0.87
+
+
+class Recorder:
+    """Answers as they were given, in order."""
+
+    def __init__(self, answers, log):
+        self.objective, self.n, self.can_deal = answers.objective, answers.n, answers.can_deal
+        self._answers, self._log = answers, log
+
+    def joint(self, theta, budget):
+        self._log.append(self._answers.joint(theta, budget))
+        return self._log[-1]
+
+    def constant_term(self, scale):
+        return Recorder(self._answers.constant_term(scale), self._log)
+
+    def deal(self, mu):
+        return RecordedBlocks(self._answers.deal(mu), self._log)
+
+
+class RecordedBlocks:
+    def __init__(self, dealing, log):
+        self._dealing, self._log = dealing, log
+
+    def block(self, width):
+        left, block = self.left, self._dealing.block(width)
+        self._log.append((left, block.n))
+        return Recorder(block, self._log)
+
+    @property
+    def left(self):
+        return self._dealing.left
+
+
+class Player:
+    """The same answers, from a list: there are no records behind them."""
+
+    def __init__(self, recorder, log):
+        self.objective, self.n, self.can_deal = recorder.objective, recorder.n, True
+        self._log = log
+
+    def joint(self, theta, budget):
+        return self._log.pop(0)
+
+    def constant_term(self, scale):
+        constant = Player(self, self._log)
+        constant.objective = Objective(self.objective.loss, dpfast.Mallows(1.0), 0, scale=scale)
+        return constant
+
+    def deal(self, mu):
+        return PlayedBlocks(self)
+
+
+class PlayedBlocks:
+    def __init__(self, player):
+        self._player, self.left = player, 256
+
+    def block(self, width):
+        left, n = self._player._log.pop(0)
+        assert left == self.left
+        self.left -= width
+        block = Player(self._player, self._player._log)
+        block.n = n
+        return block
+
+
+@BLOCKS
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
+def test_a_run_is_a_function_of_its_answers(loss, blocks):
+    """Handed the answers of a run from a list, with nothing behind them, it ends where it ended."""
+    X, y, _ = draw(600, loss=loss, intercept=2.5)
+    scale = None if loss == "logistic" else 1.0
+    objective = Objective(resolve_loss(loss), dpfast.Mallows(2.0), 3, scale=scale)
+    curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(5))
+    log = []
+    recorder = Recorder(answers_only(curator), log)
+    first = arrive(recorder, np.zeros(4), 1.0, True, blocks)
+    again = arrive(Player(recorder, list(log)), np.zeros(4), 1.0, True, blocks)
+    np.testing.assert_array_equal(first.theta, again.theta)
+    np.testing.assert_array_equal(first.details.noise, again.details.noise)
