@@ -358,7 +358,7 @@ def test_kernels_pickle():
 @pytest.mark.parametrize(
     "change",
     [
-        {"loss": 8},
+        {"loss": 9},
         {"loss": 7},
         {"weighting": -1},
         {"weighting": 5},
