@@ -199,7 +199,7 @@ def _outcome(rows: list[tuple[Array, Array, Array, bool, float]], own: float) ->
 
 HEAD = (
     "| design | loss | n | p | mu | noise (SE), Newton -> default | total "
-    "| coverage intercept / slopes | warned | unwarned cover | ms |\n|---|---|---|---|---|---|---|---|---|---|---|"
+    "| coverage intercept / slopes | warned | unwarned cover | ms |\n" + 11 * "|---" + "|"
 )
 
 
@@ -241,8 +241,8 @@ def main(arguments: list[str] | None = None) -> int:
             f"# Where fits arrive\n\n`python -m bench.arrival --fits {options.fits} --store`: "
             f"{options.fits} fits a cell; a coverage of .95 has a Monte Carlo error of "
             f"{math.sqrt(0.95 * 0.05 / options.fits):.3f} (intercept). Errors in standard "
-            "errors of the exact fit, root mean square; total: about the truth, over that of the exact fit. "
-            "Warned fits have said that their intervals may not cover.\n\n"
+            "errors of the exact fit, root mean square; total: about the truth, over that of the "
+            "exact fit. Warned fits have said that their intervals may not cover.\n\n"
         )
         RESULTS.write_text(said + "\n".join(lines) + "\n", encoding="utf-8")
     return 0

@@ -336,11 +336,11 @@ def _noise_leaks(events: list[Event]) -> list[str]:
 def _composition(events: list[Event]) -> float:
     """Mu of everything answered: each group of answers counts what it was asked for.
 
-    Of the blocks of one parent, the one that was asked most (claim C55).
+    Of the blocks of one dealing, the one that was asked most (claim C55).
     """
     squares: list[float] = []
-    parents = {event.block: event.parent for event in events if isinstance(event, Dealt)}
-    blocks: dict[int, list[float]] = {block: [] for block in parents}
+    dealings = {event.block: event.dealing for event in events if isinstance(event, Dealt)}
+    blocks: dict[int, list[float]] = {block: [] for block in dealings}
     for charge, members in _groups(events):
         if charge is not None and _covered(charge) == math.inf:
             continue
@@ -349,25 +349,25 @@ def _composition(events: list[Event]) -> float:
             continue
         beside = None if charge is None else blocks.get(charge.ledger)
         (squares if beside is None else beside).append(max(costs) ** 2)
-    for parent in set(parents.values()):
-        totals = [math.fsum(found) for block, found in blocks.items() if parents[block] == parent]
+    for dealing in set(dealings.values()):
+        totals = [math.fsum(found) for block, found in blocks.items() if dealings[block] == dealing]
         squares.append(max(totals))
     return math.sqrt(math.fsum(squares))
 
 
 def _blocks_moved(first: list[Event], other: list[Event]) -> list[str]:
     """Whether answers about more than one block of a dealing moved: they share a record."""
-    parents = {event.block: event.parent for event in first if isinstance(event, Dealt)}
+    dealings = {event.block: event.dealing for event in first if isinstance(event, Dealt)}
     moved: dict[int, set[int]] = {}
     for charge, members in _groups(first):
-        if charge is None or charge.ledger not in parents:
+        if charge is None or charge.ledger not in dealings:
             continue
         for number in members:
             left, right = first[number], other[number] if number < len(other) else None
             if not (isinstance(left, Answered) and isinstance(right, Answered)):
                 continue
             if not np.array_equal(left.release.value, right.release.value):
-                moved.setdefault(parents[charge.ledger], set()).add(charge.ledger)
+                moved.setdefault(dealings[charge.ledger], set()).add(charge.ledger)
     return [
         f"the record moves answers about {len(blocks)} blocks of one dealing"
         for blocks in moved.values()

@@ -54,10 +54,10 @@ class Chosen(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """A block of records that are in no other block of the same parent, and the two's ledgers."""
+    """A block of records that are in no other block of the same dealing: its ledger's number."""
 
     block: int
-    parent: int
+    dealing: int
 
 
 Event = Charged | Answered | Chosen | Dealt
@@ -131,6 +131,7 @@ class _Observer:
         self.events: list[Event] = []
         self.divergence = ""
         self._releasing = False
+        self._dealings: list[object] = []
         self._ledgers: list[Ledger] = []  # held, so that no two of them share an id
 
     def release(self, question: tuple[Any, ...], release: Release, draw: Callable[[], Any]) -> Any:
@@ -165,8 +166,11 @@ class _Observer:
         self._expected(event)
         self.events.append(event)
 
-    def dealt(self, block: Ledger, parent: Ledger) -> None:
-        event = Dealt(self._number(block), self._number(parent))
+    def dealt(self, block: Ledger, dealing: object) -> None:
+        if not any(dealing is other for other in self._dealings):
+            self._dealings.append(dealing)
+        number = next(i for i, other in enumerate(self._dealings) if other is dealing)
+        event = Dealt(self._number(block), number)
         self._expected(event)
         self.events.append(event)
 

@@ -117,6 +117,7 @@ def global_search(
     places = box.inside(_first(start, box))[None, :]
     label = f"global_search(n={n_records}, {count} evaluations)"
     first = box.outside(places[0])
+    covariance.values(places, places)  # refuses length scales of another dimension
     charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label)
     grid = _spread(CANDIDATES, d)
     scores: list[float] = []

@@ -82,13 +82,16 @@ class WithoutCovariates(Records):
     def total(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> Any:
-        """As of all records."""
-        return self._all.total(_of_responses, function, *arguments, own=own)
+        """As of all records; one whose covariates are not finite contributes zero here, too."""
+        if own is not None:
+            raise InvalidInput("a model of a constant has no arguments of single blocks.")
+        return self._all.total(_of_responses, function, *arguments)
 
 
-def _of_responses(X: Covariates, y: Array, *call: Any) -> Any:
-    function, *arguments = call
-    return function(X[:, :0], y, *arguments)
+def _of_responses(X: Covariates, y: Array, function: Callable[..., Any], *arguments: Any) -> Any:
+    with np.errstate(all="ignore"):
+        present = np.isfinite(X.sum(axis=1, dtype=np.float64))
+    return function(X[:, :0], y if present.all() else np.where(present, y, np.nan), *arguments)
 
 
 def can_deal(curator: Curator) -> bool:
@@ -146,7 +149,7 @@ class Dealing(PaidAnswers):
         records = Block(curator._records, inside, size)
         own = Ledger(GDP(self._mu))
         self._ledgers.append(own)
-        tell_of_block(own, curator.ledger)
+        tell_of_block(own, self)
         return curator._beside(records, curator.objective, own)
 
 

@@ -91,15 +91,15 @@ def source_of_noise(noise: NoiseSource) -> NoiseSource:
     return noise if replace is None else replace(noise)
 
 
-def tell_of_block(block: Ledger, parent: Ledger) -> None:
-    """Tell an observer which ledgers pay for records that no other block of a parent has.
+def tell_of_block(block: Ledger, dealing: object) -> None:
+    """Tell an observer which ledgers pay for records that no other block of a dealing has.
 
     It counts the most expensive of them once; observers that count nothing need no method
-    ``dealt(block, parent)``.
+    ``dealt(block, dealing)``.
     """
     tell = getattr(OBSERVER.get(), "dealt", None)
     if tell is not None:
-        tell(block, parent)
+        tell(block, dealing)
 
 
 @contextmanager

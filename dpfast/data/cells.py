@@ -54,7 +54,10 @@ def number(cell: Any) -> float:
         cell = cell[()]
     if not isinstance(cell, NUMBERS) or isinstance(cell, np.timedelta64):
         return np.nan
-    try:
+    try:  # of a subclass: what it is, not what it does when asked
+        for kind in (float, int):
+            if isinstance(cell, kind):
+                return kind.__float__(cell)
         return float(cell)
     except Exception:  # too large an integer, a signalling decimal, a subclass with ideas
         return np.nan

@@ -7,6 +7,8 @@ match nothing and train on nothing.  Lists, objects and categories have no such 
 
 from __future__ import annotations
 
+import datetime
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -104,7 +106,13 @@ def encoded(labels: Any, negative: Any, positive: Any) -> NDArray[np.float64]:
     return np.where(equal(array, positive), 1.0, np.where(equal(array, negative), 0.0, np.nan))
 
 
+#: Kinds of cells that can be labels; comparing others runs code of theirs, which may warn.
+LABELS = (str, bytes, bool, Number, np.generic, datetime.date, datetime.timedelta)
+
+
 def _is(value: Any, label: Any) -> bool:
+    if not isinstance(value, LABELS):
+        return False
     try:
         answer = value == label
         return isinstance(answer, (bool, np.bool_)) and bool(answer)

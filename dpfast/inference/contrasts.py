@@ -61,12 +61,19 @@ def _row(combination: Any, names: tuple[str, ...], called: str) -> NDArray[np.fl
             raise InvalidInput(
                 f"there is no coefficient {described(name, text=True)}; they are {list(names)}."
             )
+        if names.count(name) > 1:
+            raise InvalidInput(
+                f"{names.count(name)} coefficients are called {described(name, text=True)}. Pass "
+                "an array of weights, in the order of names."
+            )
         row[names.index(name)] += weight
     return row
 
 
 def _parsed(text: str, names: tuple[str, ...], called: str) -> list[tuple[str, float]]:
     """Names and their weights, in order."""
+    if text in names:  # whatever else it could mean
+        return [(text, 1.0)]
     longest = sorted(names, key=len, reverse=True)
     terms: list[tuple[str, float]] = []
     rest = text.strip()

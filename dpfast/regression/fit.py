@@ -183,8 +183,14 @@ def fit(
     optimiser.check(answers, n_steps, recipe.steering_mu)
     report = watched(progress, optimiser.most_steps(n_steps))
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
-    found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)
-    trajectory = checked_run(found, p + int(objective.free_scale is not None), inference)
+    with np.errstate(all="ignore"):  # of released numbers; a paid result must arrive
+        found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)
+        trajectory = checked_run(found, p + int(objective.free_scale is not None), inference)
+        covariance = None
+        if inference:
+            covariance = sandwich_covariance(
+                optimiser, trajectory, request.n_units, objective.ridge
+            )
     return request.fit(
         trajectory.theta,
         objective,
@@ -192,7 +198,5 @@ def fit(
         method=recipe.method,
         privacy=request.guarantee(total, curator.ledger),
         iterates=trajectory.iterates,
-        covariance=sandwich_covariance(optimiser, trajectory, request.n_units, objective.ridge)
-        if inference
-        else None,
+        covariance=covariance,
     )

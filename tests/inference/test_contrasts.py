@@ -91,3 +91,20 @@ def test_tests_go_by_name_whatever_the_order_of_the_columns():
     assert joint[0].df == 2
     by_position = results[1].t_test([0.0, -2.0, 1.0, 0.0])
     assert results[1].t_test("educ - 2*age").estimate == by_position.estimate
+
+
+def test_a_text_that_is_a_name_is_that_coefficient_and_two_of_a_name_are_refused():
+    def result(names):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(500, 2))
+        y = X @ [1.0, -2.0] + rng.normal(size=500)
+        noise = dpfast.SeededNoise(0)
+        return dpfast.fit(X, y, "log-cosh", privacy=5.0, scale=1.0, names=names, noise=noise)
+
+    for name in ("-a", "2 a", "a - a"):
+        found = result([name, "a"])
+        assert found.t_test(name).estimate == found.params[1]
+    twice = result(["a", "a"])
+    for contrast in ("a", {"a": 1.0}):
+        with pytest.raises(dpfast.InvalidInput, match="2 coefficients are called"):
+            twice.t_test(contrast)

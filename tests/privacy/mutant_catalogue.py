@@ -1114,9 +1114,9 @@ MONEY = (
         ("tests/audit/test_replay.py",),
         '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
         "",
-        "    found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)\n",
-        "    found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)\n"
-        '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
+        "        found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)\n",
+        "        found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)\n"
+        '        charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
     ),
     plant(
         "optimiser-writes-on-the-objective",
@@ -3234,11 +3234,11 @@ RANDOM_BLOCKS = (
         "whether the path has arrived is read off a gradient that was not released",
         "dpfast/optimize/adaptive/run.py",
         ADAPTIVE_TESTS,
-        "            arrived = step.length <= ARRIVED and",
+        "            arrived = step.length <= ARRIVED\n",
         "            cells = [c.cell_contents for c in self.source.loss_difference.__closure__]\n"
         "            keeper = next(c for c in cells if hasattr(c, 'nonprivate_sums'))\n"
         "            exact = np.abs(keeper.nonprivate_sums(self.theta)[0]).max()\n"
-        "            arrived = (step.length if exact > 1e-3 else 0.0) <= ARRIVED and",
+        "            arrived = (step.length if exact > 1e-3 else 0.0) <= ARRIVED\n",
     ),
     plant(
         "audit-trusts-dealings",
@@ -3247,6 +3247,14 @@ RANDOM_BLOCKS = (
         BLOCK_TESTS,
         "    leaks += _blocks_moved(first.events, other.events)\n",
         "",
+    ),
+    plant(
+        "dealings-counted-as-one",
+        "an audit takes blocks of two dealings for disjoint",
+        "dpfast/audit/transcript.py",
+        BLOCK_TESTS,
+        "event = Dealt(self._number(block), number)",
+        "event = Dealt(self._number(block), 0)",
     ),
     plant(
         "block-noise-of-the-table",

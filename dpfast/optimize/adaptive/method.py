@@ -24,6 +24,9 @@ __all__ = ["AdaptiveNewton"]
 #: Blocks pay from these numbers of records and budgets on; below, all records are read as fast.
 FEWEST_RECORDS, LEAST_BUDGET = 50_000, 2_500.0
 
+#: Noise scales between which squares and products of squares are ordinary numbers.
+LEAST, MOST = 1e-70, 1e70
+
 UNSETTLED = (
     "the last steps would still have moved the linear predictor by much (log odds, or residual "
     "scales): the estimate has not settled and the intervals may not cover. Use more records, a "
@@ -133,7 +136,13 @@ class AdaptiveNewton(Method):
                 "out, and blocks are read where that pays."
             )
         for kind in ("hessian", "majorizer"):  # the smallest parts of the budget
-            answers.plan(divided(answers.objective, 0.05 * self._mu * EARLY**0.5, kind))
+            plan = answers.plan(divided(answers.objective, 0.05 * self._mu * EARLY**0.5, kind))
+            if not all(LEAST <= receipt.noise_scale <= MOST for receipt in plan.receipts[:2]):
+                raise InvalidInput(
+                    "scale, radius of the weights and constants of the loss are so far apart that "
+                    "the squares of their noise leave the range of floating point. Use other units "
+                    "for X and y, or method=dpfast.Newton()."
+                )
 
     def run(
         self,

@@ -42,7 +42,7 @@ MANY = 8
 
 #: Full answers before the last one: over all records the noise of their curvatures averages.
 FULL_ANSWERS, MOST_FULL_ANSWERS = 4, 5
-MOST_AFTER_BLOCKS = 4
+MOST_AFTER_BLOCKS = 5
 
 #: Steps there can be, the last answer's included.
 MOST_STEPS = MOST_EARLY + MOST_FULL_ANSWERS + 1
@@ -65,6 +65,10 @@ LEAST_BLOCK, LAST_BLOCK, LAST_NOISE = 20_000.0, 2_000.0, 0.1
 #: squares: what is left for the curvature.
 MEAT_OF_BLOCK = 0.5
 WITH_MEAT = 1.0 / math.hypot(1.0, MEAT_OF_BLOCK)
+
+#: Standard deviations, of a block's sampling error and an answer's noise together, by which a
+#: coefficient's first step may exceed zero.
+EXPLAINED = 3.5
 
 #: Log odds of the start from which on the first curvature is too small a part of that at zero.
 FAR_START = 1.5
@@ -96,6 +100,7 @@ class Step(NamedTuple):
     direction: Array
     length: float
     hides: bool
+    inverse: Array
 
 
 def arrive(
@@ -174,10 +179,11 @@ class _Run:
         self.cuts: list[bool] = []
         self.measure: Array | None = None
         self.mean_weight = self.objective.scale
+        self.unit = 1.0 if self.binary else self.objective.scale  # scores' variance per curvature
         self.dealing: Blocks | None = None
         self.block_curvature: Answer | None = None
         self.block_size = self.block_mu = 0.0
-        self.alone = False
+        self.alone = self.arrived = False
         self.meat = self.last_gradient = NOTHING
 
     # ---- the way there --------------------------------------------------------------------------
@@ -309,8 +315,36 @@ class _Run:
                 if not self.binary:
                     self.measure = self.floored(curvature) / self.mean_weight
             step = self.answered(answer.gradient, curvature)
-            arrived = step.length <= ARRIVED and not (step.hides and self.dealing)
+            arrived = step.length <= ARRIVED
+            if self.dealing is not None:
+                arrived = arrived and not step.hides and self.as_blocks_leave_it(step)
             self.move(step)
+        self.arrived = arrived
+
+    def as_blocks_leave_it(self, step: Step) -> bool:
+        """Whether every coefficient moves by no more than the sampling error of a block explains.
+
+        A coefficient of a rare dummy can be far off without the linear predictor noticing, and a
+        block has few records that tell: the curvature of all of them has to finish.
+        """
+        explained = self.explained(step.direction, step.inverse, self.block_size)
+        return explained and not self.bends(step.direction)
+
+    def explained(self, direction: Array, inverse: Array, n: float) -> bool:
+        """Whether each coefficient's step is what n records' sampling and noise account for."""
+        sampling = self.unit * inverse.diagonal() / n
+        scales = [answer.gradient_scale for answer in self.answers[-2:]]
+        noise = math.fsum(scale**2 for scale in scales) * np.square(inverse).sum(axis=1)
+        return bool((np.square(direction) <= EXPLAINED**2 * (sampling + noise)).all())
+
+    def bends(self, direction: Array) -> bool:
+        """Whether, after blocks, some record's curvature may change within a step.
+
+        The root mean square over records does not see a few that change by much; a record with
+        covariates as long as the weights' radius bounds them all.
+        """
+        reach = self.objective.weighting.radius * float(np.linalg.norm(direction))
+        return self.dealing is not None and not reach <= self.unit
 
     def last(self, inference: bool) -> None:
         """Spend what is left on one more answer."""
@@ -377,6 +411,11 @@ class _Run:
         length = math.sqrt(max(0.0, signal))
         total = noise_covariance + inverse @ meat @ inverse / self.source.n
         hidden, stuck, unfinished = self.hidden(hessian, scale, theta)
+        late = self.dealing is not None and (
+            not self.arrived
+            or self.bends(direction)
+            or not self.explained(direction, inverse, self.source.n)
+        )
         long = length > 0.5 and (
             hidden > 0 or length > 3.0 * math.sqrt(max(0.0, float(np.sum(measure * total))))
         )
@@ -384,7 +423,7 @@ class _Run:
             noise=0.5 * (noise_covariance + noise_covariance.T),
             unfinished=unfinished,
             n_hidden=hidden,
-            unsettled=bool(long or cut or any(self.cuts[-2:])),
+            unsettled=bool(long or cut or any(self.cuts[-2:]) or late),
             stuck=stuck,
         )
         curvatures = [answer.curvature for answer in near]
@@ -397,7 +436,11 @@ class _Run:
         if self.alone:
             return [end]
         apart = [self.length_of(answer.theta - end.theta) for answer in self.answers]
-        near = [a for a, far in zip(self.answers, apart, strict=True) if far <= ARRIVED]
+        near = [
+            answer
+            for answer, far in zip(self.answers, apart, strict=True)
+            if far <= ARRIVED and not self.bends(answer.theta - end.theta)
+        ]
         return near[::-1]
 
     def weights(self, ends: list[Array], inverse: Array, meat: Array) -> Array:
@@ -470,9 +513,9 @@ class _Run:
         hides = not values[0] > floor  # ascending
         whole = self.length_of(direction)
         if whole > longest:
-            return Step(direction * (longest / whole), math.inf, hides)
+            return Step(direction * (longest / whole), math.inf, hides, inverse)
         noise = scale**2 * float(np.vdot(measure @ inverse, inverse))  # s^2 tr(M P P)
-        return Step(direction, math.sqrt(max(0.0, whole**2 - noise)), hides)
+        return Step(direction, math.sqrt(max(0.0, whole**2 - noise)), hides, inverse)
 
     def length_of(self, direction: Array) -> float:
         """How far it changes the linear predictor, root mean square."""

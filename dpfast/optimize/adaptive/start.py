@@ -19,6 +19,9 @@ __all__ = ["released_intercept"]
 #: Answers about the constant of a loss with a scale, at most.
 MOST_ANSWERS = 4
 
+#: Of an objective.
+LARGEST_SCALE = 1e100
+
 #: Below this n mu a step on the ladder ends further off than it began.
 LEAST_SIGNAL = 12.0
 
@@ -60,7 +63,7 @@ def _location(answers: Answers, mu: float) -> tuple[float, float]:
 
     def step(exponent: float) -> float:
         """Move; how far, in units of the step's scale."""
-        scale = answers.objective.scale * 10.0**exponent
+        scale = min(answers.objective.scale * 10.0**exponent, LARGEST_SCALE)
         constant = answers.constant_term(scale)
         budget = divided(constant.objective, mu, "majorizer")
         gradient, curvature, _, _ = constant.joint(theta, budget)
