@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpfast.audit.comparison import check_neighbours, first_difference
 from dpfast.audit.report import ReplayReport, Worst
-from dpfast.audit.transcript import Answered, Charged, Dealt, Event, Run, perform
+from dpfast.audit.transcript import Answered, Charged, Event, Run, perform
 from dpfast.curator.door import Choice
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP, as_budget
 
@@ -97,8 +97,8 @@ def replay(
             leaks = _reproduction(first, perform(fn, data, first.events)) or leaks
     worst, worst_joint, found = _distances(first.events, other.events)
     leaks += found + _unpaid(first.events) + _noise_leaks(first.events)
-    leaks += _blocks_moved(first.events, other.events)
-    mu = _composition(first.events)
+    leaks += _blocks_moved(first, other)
+    mu = _composition(first)
     if budget is not None:
         allowed = GDP.within(as_budget(budget)).mu
         if not mu <= allowed * (1.0 + ROUNDING):
@@ -333,41 +333,39 @@ def _noise_leaks(events: list[Event]) -> list[str]:
     ]
 
 
-def _composition(events: list[Event]) -> float:
+def _composition(run: Run) -> float:
     """Mu of everything answered: each group of answers counts what it was asked for.
 
     Of the blocks of one dealing, the one that was asked most (claim C55).
     """
     squares: list[float] = []
-    dealings = {event.block: event.dealing for event in events if isinstance(event, Dealt)}
-    blocks: dict[int, list[float]] = {block: [] for block in dealings}
-    for charge, members in _groups(events):
+    blocks: dict[int, list[float]] = {block: [] for block in run.dealings}
+    for charge, members in _groups(run.events):
         if charge is not None and _covered(charge) == math.inf:
             continue
-        costs = [events[number].question[1] for number in members]  # type: ignore[union-attr]
+        costs = [run.events[number].question[1] for number in members]  # type: ignore[union-attr]
         if not costs:
             continue
         beside = None if charge is None else blocks.get(charge.ledger)
         (squares if beside is None else beside).append(max(costs) ** 2)
-    for dealing in set(dealings.values()):
-        totals = [math.fsum(found) for block, found in blocks.items() if dealings[block] == dealing]
-        squares.append(max(totals))
+    for dealing in set(run.dealings.values()):
+        own = [found for block, found in blocks.items() if run.dealings[block] == dealing]
+        squares.append(max(map(math.fsum, own)))
     return math.sqrt(math.fsum(squares))
 
 
-def _blocks_moved(first: list[Event], other: list[Event]) -> list[str]:
+def _blocks_moved(first: Run, other: Run) -> list[str]:
     """Whether answers about more than one block of a dealing moved: they share a record."""
-    dealings = {event.block: event.dealing for event in first if isinstance(event, Dealt)}
     moved: dict[int, set[int]] = {}
-    for charge, members in _groups(first):
-        if charge is None or charge.ledger not in dealings:
+    pairs = list(zip(first.events, other.events, strict=False))  # a run may be cut short
+    for charge, members in _groups(first.events):
+        if charge is None or charge.ledger not in first.dealings:
             continue
-        for number in members:
-            left, right = first[number], other[number] if number < len(other) else None
+        for left, right in (pairs[number] for number in members if number < len(pairs)):
             if not (isinstance(left, Answered) and isinstance(right, Answered)):
                 continue
             if not np.array_equal(left.release.value, right.release.value):
-                moved.setdefault(dealings[charge.ledger], set()).add(charge.ledger)
+                moved.setdefault(first.dealings[charge.ledger], set()).add(charge.ledger)
     return [
         f"the record moves answers about {len(blocks)} blocks of one dealing"
         for blocks in moved.values()

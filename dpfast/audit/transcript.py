@@ -19,7 +19,7 @@ from dpfast.curator.door import OBSERVER, Release, observed
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Answered", "Charged", "Chosen", "Dealt", "Diverged", "Run", "perform"]
+__all__ = ["Answered", "Charged", "Chosen", "Diverged", "Run", "perform"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -53,14 +53,7 @@ class Chosen(NamedTuple):
     value: Any
 
 
-class Dealt(NamedTuple):
-    """A block of records that are in no other block of the same dealing: its ledger's number."""
-
-    block: int
-    dealing: int
-
-
-Event = Charged | Answered | Chosen | Dealt
+Event = Charged | Answered | Chosen
 
 
 class Diverged(BaseException):
@@ -75,7 +68,7 @@ class Run(NamedTuple):
 
     Attributes
     ----------
-    events : list of Charged, Answered, Chosen and Dealt
+    events : list of Charged, Answered and Chosen
     outcome : object
         The returned object or the exception raised.
     returned : bool
@@ -86,6 +79,8 @@ class Run(NamedTuple):
         file of the audited callable.
     divergence : str
         Why the run was cut short, if it was.
+    dealings : dict of int to int
+        Of the ledgers of random blocks: which dealing their blocks are of.
     """
 
     events: list[Event]
@@ -94,6 +89,7 @@ class Run(NamedTuple):
     warnings: list[tuple[str, str]]
     lines: list[tuple[str, int]]
     divergence: str
+    dealings: dict[int, int]
 
 
 def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> Run:
@@ -120,6 +116,7 @@ def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> 
         [(w.category.__name__, str(w.message)) for w in caught],
         lines,
         observer.divergence or divergence,
+        observer.dealings(),
     )
 
 
@@ -131,7 +128,6 @@ class _Observer:
         self.events: list[Event] = []
         self.divergence = ""
         self._releasing = False
-        self._dealings: list[object] = []
         self._ledgers: list[Ledger] = []  # held, so that no two of them share an id
 
     def release(self, question: tuple[Any, ...], release: Release, draw: Callable[[], Any]) -> Any:
@@ -166,13 +162,15 @@ class _Observer:
         self._expected(event)
         self.events.append(event)
 
-    def dealt(self, block: Ledger, dealing: object) -> None:
-        if not any(dealing is other for other in self._dealings):
-            self._dealings.append(dealing)
-        number = next(i for i, other in enumerate(self._dealings) if other is dealing)
-        event = Dealt(self._number(block), number)
-        self._expected(event)
-        self.events.append(event)
+    def dealings(self) -> dict[int, int]:
+        """Which ledgers paid for blocks of disjoint records, as those that paid for all say."""
+        parts = [part for ledger in self._ledgers for part in ledger.parts if part.disjoint]
+        return {
+            number: dealing
+            for dealing, part in enumerate(parts)
+            for number, ledger in enumerate(self._ledgers)
+            if any(ledger is own for own in part.ledgers)
+        }
 
     def _number(self, ledger: Ledger) -> int:
         known = [i for i, other in enumerate(self._ledgers) if other is ledger]
@@ -219,7 +217,7 @@ class _ObservedNoise(NoiseSource):
 
 def _public(event: Event) -> Any:
     """What may not depend on records: all of a charge, all of an answer but its exact value."""
-    if isinstance(event, Charged | Dealt):
+    if isinstance(event, Charged):
         return event
     if isinstance(event, Chosen):
         return None
@@ -233,8 +231,6 @@ def _describe(event: Event) -> str:
         return f"charge {event.label!r}"
     if isinstance(event, Chosen):
         return "secret choice"
-    if isinstance(event, Dealt):
-        return "random block"
     return f"answer {event.release.query!r}"
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.door import tell_of_block
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import Mallows, Objective
@@ -149,7 +148,6 @@ class Dealing(PaidAnswers):
         records = Block(curator._records, inside, size)
         own = Ledger(GDP(self._mu))
         self._ledgers.append(own)
-        tell_of_block(own, self)
         return curator._beside(records, curator.objective, own)
 
 

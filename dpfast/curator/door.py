@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import NOTHING, Answer, Receipt, answer_of
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
-from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.nonconvex.choice import choose_smallest
@@ -41,7 +40,6 @@ __all__ = [
     "nonprivate_contributions",
     "observed",
     "source_of_noise",
-    "tell_of_block",
 ]
 
 
@@ -89,17 +87,6 @@ def source_of_noise(noise: NoiseSource) -> NoiseSource:
     noise = checked_noise(noise)
     replace = getattr(OBSERVER.get(), "source", None)
     return noise if replace is None else replace(noise)
-
-
-def tell_of_block(block: Ledger, dealing: object) -> None:
-    """Tell an observer which ledgers pay for records that no other block of a dealing has.
-
-    It counts the most expensive of them once; observers that count nothing need no method
-    ``dealt(block, dealing)``.
-    """
-    tell = getattr(OBSERVER.get(), "dealt", None)
-    if tell is not None:
-        tell(block, dealing)
 
 
 @contextmanager
