@@ -40,24 +40,10 @@ def divided(
     gradient, meat : float
         In proportion to each other; a gradient of 0 is left out.
     """
-    constants = objective.constants()
+    constants, mu = objective.constants(), mu * (1.0 - ROUNDING_MARGIN)
     if constants is None:
-        return _divided(objective, mu, curvature, gradient, meat)
+        return scaled(objective, mu, curvature, gradient, meat)
     return _remembered(constants, mu, curvature, gradient, meat)
-
-
-def _divided(
-    objective: Objective | Constants,
-    mu: float,
-    curvature: str | None,
-    gradient: float,
-    meat: float,
-) -> StepBudget:
-    return scaled(objective, mu * (1.0 - ROUNDING_MARGIN), curvature, gradient, meat)
-
-
-#: Of numbers only, so that the many fits of a simulation share them.
-_remembered = lru_cache(maxsize=1024)(_divided)
 
 
 def scaled(
@@ -74,6 +60,10 @@ def scaled(
         hessian = (ratio * (gradient**2 + meat**2)) ** 0.5 if gradient else 1.0
     factor = mu / joint_cost(objective, StepBudget(gradient, hessian, meat, majorize))
     return StepBudget(gradient * factor, hessian * factor, meat * factor, majorize)
+
+
+#: Of numbers only, so that the many fits of a simulation share them.
+_remembered = lru_cache(maxsize=1024)(scaled)
 
 
 def _curvature_ratio(objective: Objective | Constants, majorize: bool) -> float:

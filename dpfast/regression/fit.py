@@ -185,7 +185,7 @@ def fit(
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
     with np.errstate(all="ignore"):  # of released numbers; a paid result must arrive
         found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)
-        trajectory = checked_run(found, p + int(objective.free_scale is not None), inference)
+        trajectory = checked_run(found, objective.dimension, inference)
         covariance = None
         if inference:
             covariance = sandwich_covariance(

@@ -23,7 +23,7 @@ LOSSES = pytest.mark.parametrize("loss", ["log-cosh", "huber", "logistic"])
 BLOCKS = pytest.mark.parametrize("blocks", [False, True])
 
 
-def draw(n=2000, p=4, loss="log-cosh", seed=0, intercept=0.5, slopes=0.5, q=None):
+def draw(n=2000, p=4, loss="log-cosh", seed=0, intercept=0.5, slopes=0.5):
     rng = np.random.default_rng([seed, n, p])
     X = rng.normal(size=(n, p - 1))
     beta = slopes * np.where(np.arange(p - 1) % 2, -1.0, 1.0)

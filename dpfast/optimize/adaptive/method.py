@@ -115,14 +115,9 @@ class AdaptiveNewton(Method):
     def expected(self, objective: Objective) -> list[StepBudget]:
         """Budgets of the answers that count in the result of an easy run, for forecasts."""
         shares, last = expected_shares(self._in_blocks)
-        curvature = None if self._in_blocks else "hessian"
+        curvature, meat = (None, 0.0) if self._in_blocks else ("hessian", MEAT)
         counted = [divided(objective, self._mu * share**0.5, curvature) for share in shares]
-        return [
-            *counted,
-            divided(
-                objective, self._mu * last**0.5, curvature, meat=0.0 if self._in_blocks else MEAT
-            ),
-        ]
+        return [*counted, divided(objective, self._mu * last**0.5, curvature, meat=meat)]
 
     def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
         if n_steps != 1:
@@ -163,6 +158,5 @@ class AdaptiveNewton(Method):
         return PrivacyNoise(found.noise, found.unfinished, said, hidden)
 
     def __repr__(self) -> str:
-        return (
-            "AdaptiveNewton()" if self.blocks is None else f"AdaptiveNewton(blocks={self.blocks})"
-        )
+        given = "" if self.blocks is None else f"blocks={self.blocks}"
+        return f"AdaptiveNewton({given})"

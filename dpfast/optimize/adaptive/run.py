@@ -75,8 +75,11 @@ FAR_START = 1.5
 
 #: Lengths of steps, root mean square changes of the linear predictor in log odds or scales: none
 #: is longer than the first; within the second curvatures change little, so the path has arrived;
-#: below the third early steps have done their part.
-LONGEST, ARRIVED, NEAR = 2.5, 0.4, 0.3
+#: below the third early steps have done their part; above the fourth a last step comes too late.
+LONGEST, ARRIVED, NEAR, LATE = 2.5, 0.4, 0.3, 0.5
+
+#: Standard deviations by which a gradient stands out of its noise.
+REMAINS = 2.5
 
 
 class Answered(NamedTuple):
@@ -206,8 +209,8 @@ class _Run:
         """Steps on all records, until one is short and sees every direction."""
         everyone = self.source
         self.left -= START * self.begin(everyone, self.mu * START**0.5)
-        if self.binary:
-            self.measure_log_odds(lambda: (everyone, self.pay(EARLY)))
+        if self.binary and self.starts_far():
+            self.measure_at_zero(everyone, self.pay(EARLY))
         near, patient = False, not self.binary and len(self.theta) >= MANY
         for k in range(MOST_EARLY):
             last = k >= FEWEST_EARLY - 1
@@ -225,15 +228,15 @@ class _Run:
         self.block_size = size
         self.dealing = self.source.deal(mu)
         self.begin(self.block(min(0.05 * n, LEAST_BLOCK)), mu)
-        if self.binary:
-            self.measure_log_odds(lambda: (self.block(size / 4), mu))
+        if self.binary and self.starts_far():
+            self.measure_at_zero(self.block(size / 4), mu)
         for part, steps in ((4, 5), (2, 3), (1, 2)):
             block = self.block(size / part)
             for _ in range(steps):
                 step = self.walk(block, mu / steps**0.5, self.binary or part == 1)
                 if step.length <= NEAR and not step.hides:
                     break
-        self.block_curvature = self.curvature_of(self.block(size), mu)
+        self.block_curvature, _ = self.curvature(self.block(size), self.theta, mu)
         if not self.binary:
             self.measure = self.floored(self.block_curvature) / self.mean_weight
 
@@ -242,11 +245,13 @@ class _Run:
         assert self.dealing is not None
         return self.dealing.block(max(1, math.ceil(size * SLOTS / self.source.n)))
 
-    def curvature_of(self, source: Answers, mu: float, meat: float = 0.0) -> Answer:
-        """The curvature alone, and the meat if asked for."""
+    def curvature(
+        self, source: Answers, theta: Array, mu: float, meat: float = 0.0
+    ) -> tuple[Answer, Answer]:
+        """The curvature without the gradient, and the meat if asked for."""
         budget = divided(self.objective, mu, "hessian", gradient=0.0, meat=meat)
-        _, curvature, self.meat, _ = source.joint(self.theta, budget)
-        return curvature
+        answer = source.joint(theta, budget)
+        return answer.hessian, answer.meat
 
     def fresh_block(self) -> Answers | None:
         """A block for the last curvature and meat; None where all records serve better.
@@ -258,7 +263,7 @@ class _Run:
         if near is None or self.dealing is None:
             return None
         weakest = max(float(eigh(self.answers[-1].hessian)[0][0]), near.noise_scale)
-        noise = 2.0 * near.noise_scale * self.root_p / WITH_MEAT
+        noise = self.floor(near.noise_scale) / WITH_MEAT
         size = max(self.block_size * noise / (LAST_NOISE * weakest), LEAST_BLOCK)
         size = max(size, LAST_BLOCK * len(self.theta))
         return self.block(size) if size <= self.source.n * self.dealing.left / SLOTS else None
@@ -281,19 +286,20 @@ class _Run:
         if self.progress is not None:
             self.progress(len(self.iterates) - 1, MOST_STEPS)
 
-    def measure_log_odds(self, paid: Callable[[], tuple[Answers, float]]) -> None:
-        """Decide how lengths are measured: by ``E w x x'``, the change of log odds they make.
+    def starts_far(self) -> bool:
+        """Whether the start's curvature is too small a part of ``E w x x'`` to measure lengths by.
 
-        A quarter of it is the curvature at zero; later ones shrink where events are rare, and
-        would call any step short.
+        Of log odds: lengths are the changes they make, and the curvature at the start is about
+        ``mean_weight`` of what measures them.  Where events are rare it would call any step short.
         """
         odds = math.exp(-abs(self.theta[0])) if self.objective.fit_intercept else 1.0
         self.mean_weight = odds / (1.0 + odds) ** 2
-        if odds < math.exp(-FAR_START):
-            source, mu = paid()
-            here, self.theta = self.theta, np.zeros(len(self.theta))
-            self.measure = 4.0 * self.floored(self.curvature_of(source, mu))
-            self.theta = here
+        return odds < math.exp(-FAR_START)
+
+    def measure_at_zero(self, source: Answers, mu: float) -> None:
+        """Measure lengths by the curvature at zero, a quarter of ``E w x x'``."""
+        curvature, _ = self.curvature(source, np.zeros(len(self.theta)), mu)
+        self.measure = 4.0 * self.floored(curvature)
 
     # ---- full answers ---------------------------------------------------------------------------
 
@@ -356,7 +362,7 @@ class _Run:
             gradient, curvature, self.meat, _ = self.source.joint(self.theta, budget)
         else:
             half = MEAT_OF_BLOCK if inference else 0.0
-            curvature = self.curvature_of(fresh, self.block_mu, half)
+            curvature, self.meat = self.curvature(fresh, self.theta, self.block_mu, half)
             gradient = self.source.joint(self.theta, divided(self.objective, mu, None)).gradient
         self.last_gradient = gradient
         self.answered(gradient, curvature)
@@ -383,15 +389,14 @@ class _Run:
         scale = total_precision**-0.5
         pooled = np.tensordot(precisions, [answer.hessian for answer in near], 1)
         hessian = pooled / total_precision
-        floor = 2.0 * scale * self.root_p
-        ends, cut = [], False
+        ends = []
         for answer in answers[:-1]:  # the mean of both curvatures: right to third order
             between = 0.5 * (answer.hessian + hessian)
-            noise = math.hypot(answer.hessian_scale, scale)
-            direction, _, _ = floored_step(between, answer.gradient, noise * self.root_p)
-            ends.append(answer.theta - self.shortened(direction)[0])
-        direction, _, inverse = floored_step(hessian, end.gradient, floor)
-        direction, cut = self.shortened(direction)
+            noise = 0.5 * math.hypot(answer.hessian_scale, scale)
+            direction, _, _ = floored_step(between, answer.gradient, self.floor(noise))
+            ends.append(answer.theta - self.shortened(direction, LONGEST)[0])
+        final = self.step(end.gradient, hessian, end.gradient_scale, scale, LONGEST)
+        direction, inverse = final.direction, final.inverse
         ends.append(end.theta - direction)
         squared = inverse @ inverse
         meat = np.zeros((p, p))
@@ -406,9 +411,6 @@ class _Run:
         spread = 0.5 * scale**2 * (np.outer(error, error) + error @ error * np.eye(p))
         own = float(weights**2 @ [answer.gradient_scale**2 for answer in answers])
         noise_covariance = inverse @ spread @ inverse + own * squared
-        signal = float(direction @ measure @ direction)
-        signal -= end.gradient_scale**2 * float((measure * squared).sum())
-        length = math.sqrt(max(0.0, signal))
         total = noise_covariance + inverse @ meat @ inverse / self.source.n
         hidden, stuck, unfinished = self.hidden(hessian, scale, theta)
         late = self.dealing is not None and (
@@ -416,19 +418,18 @@ class _Run:
             or self.bends(direction)
             or not self.explained(direction, inverse, self.source.n)
         )
-        long = length > 0.5 and (
-            hidden > 0 or length > 3.0 * math.sqrt(max(0.0, float(np.sum(measure * total))))
-        )
+        spread_out = math.sqrt(max(0.0, float(np.sum(measure * total))))
+        long = final.length > LATE and (hidden > 0 or final.length > 3.0 * spread_out)
         found = Arrival(
             noise=0.5 * (noise_covariance + noise_covariance.T),
             unfinished=unfinished,
             n_hidden=hidden,
-            unsettled=bool(long or cut or any(self.cuts[-2:]) or late),
+            unsettled=bool(long or any(self.cuts[-2:]) or late),
             stuck=stuck,
         )
         curvatures = [answer.curvature for answer in near]
-        final = JointAnswer(self.last_gradient, end.curvature, self.meat, self.mu)
-        return Trajectory(theta, self.iterates, final, curvatures, found)
+        asked_last = JointAnswer(self.last_gradient, end.curvature, self.meat, self.mu)
+        return Trajectory(theta, self.iterates, asked_last, curvatures, found)
 
     def near_the_end(self) -> list[Answered]:
         """The answers whose curvatures are that at the end but for their noise, the last first."""
@@ -469,8 +470,7 @@ class _Run:
         stands out of its noise there says so without any assumption.
         """
         values, vectors = eigh(hessian)
-        floor = 2.0 * scale * self.root_p
-        count = int(np.count_nonzero(~(values >= floor)))
+        count = int(np.count_nonzero(~(values >= self.floor(scale))))
         unfinished = np.zeros(len(theta))
         if not count:
             return 0, False, unfinished
@@ -478,14 +478,14 @@ class _Run:
         smallest = np.maximum(values[:count] - 2.0 * scale, 1e-9 * scale)
         left = np.ones(count)
         for answer in self.answers:
-            left *= np.maximum(0.0, 1.0 - smallest / (2.0 * answer.hessian_scale * self.root_p))
+            left *= np.maximum(0.0, 1.0 - smallest / self.floor(answer.hessian_scale))
         unseen = left / np.maximum(1.0 - left, 1e-9)
         travelled = hidden.T @ (theta - self.iterates[0])
         unfinished = np.abs(hidden) @ np.abs(unseen * travelled)
         precisions = np.array([answer.gradient_scale**-2.0 for answer in self.answers])
         gradient = precisions @ np.array([answer.gradient for answer in self.answers])
         remaining = np.abs(hidden.T @ gradient).max() / precisions.sum() ** 0.5
-        return count, bool(remaining > 2.5), unfinished
+        return count, bool(remaining > REMAINS), unfinished
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -496,24 +496,25 @@ class _Run:
             return gradient.value, curvature.value
         return gradient.value + ridge * self.theta, with_ridge(curvature.value, ridge)
 
+    def floor(self, scale: float) -> float:
+        """Below it an eigenvalue of a curvature with this noise is noise."""
+        return 2.0 * scale * self.root_p
+
     def floored(self, curvature: Answer) -> Array:
-        floored: Array = floor_eigenvalues(
-            curvature.value, 2.0 * curvature.noise_scale * self.root_p
-        )[0]
+        floored: Array = floor_eigenvalues(curvature.value, self.floor(curvature.noise_scale))[0]
         return floored
 
     def step(
         self, gradient: Array, hessian: Array, scale: float, hessian_scale: float, longest: float
     ) -> Step:
         """The step that an answer asks for, no longer than ``longest``."""
-        floor = 2.0 * hessian_scale * self.root_p
-        direction, values, inverse = floored_step(hessian, gradient, floor)
-        measure = self.measure
+        floor, measure = self.floor(hessian_scale), self.measure
         assert measure is not None
+        direction, values, inverse = floored_step(hessian, gradient, floor)
         hides = not values[0] > floor  # ascending
-        whole = self.length_of(direction)
+        direction, whole = self.shortened(direction, longest)
         if whole > longest:
-            return Step(direction * (longest / whole), math.inf, hides, inverse)
+            return Step(direction, math.inf, hides, inverse)
         noise = scale**2 * float(np.vdot(measure @ inverse, inverse))  # s^2 tr(M P P)
         return Step(direction, math.sqrt(max(0.0, whole**2 - noise)), hides, inverse)
 
@@ -522,6 +523,7 @@ class _Run:
         assert self.measure is not None
         return math.sqrt(max(0.0, float(direction @ self.measure @ direction)))
 
-    def shortened(self, direction: Array) -> tuple[Array, bool]:
+    def shortened(self, direction: Array, longest: float) -> tuple[Array, float]:
+        """A direction no longer than ``longest``, and how long it was."""
         length = self.length_of(direction)
-        return (direction * (LONGEST / length), True) if length > LONGEST else (direction, False)
+        return direction * (longest / length) if length > longest else direction, length
