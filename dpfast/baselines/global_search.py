@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from dpfast.arguments import real_array, real_number
 from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.surrogate.covariance import RBF, Covariance
+from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import charge_after, checked_steps
@@ -97,11 +97,7 @@ def global_search(
     count, d = checked_steps(evaluations), box.dimension
     if covariance is None:
         covariance = RBF(0.25 * d**0.5, 0.25)
-    if not isinstance(covariance, Covariance):
-        raise InvalidInput(
-            "covariance must be one of dpfast.bayesopt's, such as RBF(length_scales); received an "
-            f"object of type {type(covariance).__name__}."
-        )
+    covariance = checked_covariance(covariance, d)
     exploration = real_number(exploration, "exploration")
     if not 0.0 <= exploration < np.inf:
         raise InvalidInput(
@@ -117,7 +113,6 @@ def global_search(
     places = box.inside(_first(start, box))[None, :]
     label = f"global_search(n={n_records}, {count} evaluations)"
     first = box.outside(places[0])
-    covariance.values(places, places)  # refuses length scales of another dimension
     charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label)
     grid = _spread(CANDIDATES, d)
     scores: list[float] = []

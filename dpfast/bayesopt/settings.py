@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array, real_number
 from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.surrogate.covariance import RBF, Covariance
+from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
 from dpfast.bayesopt.surrogate.weights import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
 from dpfast.errors import InvalidInput, described
@@ -144,11 +144,7 @@ def resolve_settings(
                 "of each side. Pass covariance=dpfast.bayesopt.RBF(length_scales)."
             )
         covariance = RBF(DEFAULT_LENGTH * max(1.0, np.sqrt(d) / 4.0))
-    if not isinstance(covariance, Covariance):
-        raise InvalidInput(
-            "covariance must be one of dpfast.bayesopt's, such as RBF(length_scales); received "
-            f"{described(covariance)}."
-        )
+    covariance = checked_covariance(covariance, d)
     if noise_variance is None:
         noise_variance = DEFAULT_NOISE * covariance.output_scale**2
     if not 0.0 <= noise_variance < np.inf:

@@ -66,16 +66,8 @@ class Plain(Update):
 
     Examples
     --------
-    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
-    >>> dpfast.tune(
-    ...     losses,
-    ...     [(0.0, 1.0)],
-    ...     privacy=1.0,
-    ...     n_records=100,
-    ...     steps=2,
-    ...     search=dpfast.bayesopt.SearchSettings(update=Plain(0.1)),
-    ... ).theta.shape
-    (1,)
+    >>> dpfast.bayesopt.SearchSettings(update=Plain(0.1)).update
+    Plain(0.1)
     """
 
     def __init__(self, step_size: float) -> None:
@@ -102,16 +94,8 @@ class AdaGrad(Update):
 
     Examples
     --------
-    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
-    >>> dpfast.tune(
-    ...     losses,
-    ...     [(0.0, 1.0)],
-    ...     privacy=1.0,
-    ...     n_records=100,
-    ...     steps=2,
-    ...     search=dpfast.bayesopt.SearchSettings(update=AdaGrad()),
-    ... ).theta.shape
-    (1,)
+    >>> dpfast.bayesopt.SearchSettings(update=AdaGrad()).update
+    AdaGrad(0.3, subtract_noise=True)
     """
 
     def __init__(self, step_size: float = 0.3, *, subtract_noise: bool = True) -> None:
@@ -148,16 +132,8 @@ class Smoothed(Update):
 
     Examples
     --------
-    >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
-    >>> dpfast.tune(
-    ...     losses,
-    ...     [(0.0, 1.0)],
-    ...     privacy=1.0,
-    ...     n_records=100,
-    ...     steps=2,
-    ...     search=dpfast.bayesopt.SearchSettings(update=Smoothed()),
-    ... ).theta.shape
-    (1,)
+    >>> dpfast.bayesopt.SearchSettings(update=Smoothed()).update
+    Smoothed(0.1, decay=0.8, final=0.2)
     """
 
     def __init__(self, step_size: float = 0.1, *, decay: float = 0.8, final: float = 0.2) -> None:

@@ -25,16 +25,8 @@ def fit(arguments: argparse.Namespace) -> int:
 
     half_width(arguments.level)
     privacy, schema, options = _common(arguments)
-    options |= {
-        "scale": arguments.scale,
-        "ridge": arguments.ridge,
-        "method": arguments.method,
-        "steps": arguments.steps,
-        "inference": not arguments.no_inference,
-        "progress": ProgressBar("private fit"),
-    }
-    if arguments.radius is not None:
-        options["weights"] = dpfast.Mallows(arguments.radius)
+    options |= _descent(arguments, "private fit")
+    options |= {"steps": arguments.steps, "inference": not arguments.no_inference}
     if (arguments.formula is None) == (arguments.response is None):
         raise InvalidInput("give either --formula or --response (with --covariates).")
     table = _table(arguments, schema)
@@ -59,15 +51,7 @@ def fit(arguments: argparse.Namespace) -> int:
 
 def minimize(arguments: argparse.Namespace) -> int:
     privacy, schema, options = _common(arguments)
-    options |= {
-        "scale": arguments.scale,
-        "ridge": arguments.ridge,
-        "method": arguments.method,
-        "select": arguments.select,
-        "progress": ProgressBar("private search"),
-    }
-    if arguments.radius is not None:
-        options["weights"] = dpfast.Mallows(arguments.radius)
+    options |= _descent(arguments, "private search") | {"select": arguments.select}
     design = _design(arguments, schema, _table(arguments, schema))
     return _deliver(
         arguments,
@@ -155,6 +139,19 @@ def _common(arguments: argparse.Namespace) -> tuple[Any, dpfast.Schema, dict[str
             )
         options["ledger"] = dpfast.Ledger.open(arguments.ledger)
     return privacy, schema, options
+
+
+def _descent(arguments: argparse.Namespace, doing: str) -> dict[str, Any]:
+    """Options of what goes downhill: of the objective, the method, and a bar that shows it."""
+    options: dict[str, Any] = {
+        "scale": arguments.scale,
+        "ridge": arguments.ridge,
+        "method": arguments.method,
+        "progress": ProgressBar(doing),
+    }
+    if arguments.radius is not None:
+        options["weights"] = dpfast.Mallows(arguments.radius)
+    return options
 
 
 def _table(arguments: argparse.Namespace, schema: dpfast.Schema) -> Any:

@@ -17,6 +17,7 @@ from scipy import sparse
 
 import dpfast
 from dpfast.data.files import read_table
+from tests.data.test_values_never_speak import arrow, pandas, polars
 from tests.privacy.test_refused_first import CALLS
 from tests.surface import parameters_of, public
 
@@ -27,18 +28,6 @@ Y = np.round(X @ [1.0, 0.5], 2)
 NUMBER = dpfast.Numeric(-2.0, 2.0)
 SCHEMA = dpfast.Schema({"a": NUMBER, "b": NUMBER, "y": NUMBER})
 NAMES = ("a", "b", "y")
-
-
-def pandas():
-    return pytest.importorskip("pandas")
-
-
-def polars():
-    return pytest.importorskip("polars")
-
-
-def arrow():
-    return pytest.importorskip("pyarrow")
 
 
 # ---- kinds of tables -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ squared distance, and the polynomial one ``s^2 f(p)`` with p the inner product.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array, whole_number
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["RBF", "Covariance", "Matern52", "Matern72", "Polynomial2"]
+__all__ = ["RBF", "Covariance", "Matern52", "Matern72", "Polynomial2", "checked_covariance"]
 
 Array = NDArray[np.float64]
 
@@ -174,6 +174,17 @@ class Covariance:
     def __repr__(self) -> str:
         scales = self._length_scales.tolist()
         return f"{type(self).__name__}(length_scales={scales}, output_scale={self._output_scale})"
+
+
+def checked_covariance(covariance: Any, dimension: int) -> Covariance:
+    """A covariance of points with so many coordinates."""
+    if not isinstance(covariance, Covariance):
+        raise InvalidInput(
+            "covariance must be one of dpfast.bayesopt's, such as RBF(length_scales); received "
+            f"{described(covariance)}."
+        )
+    covariance.length_scales(dimension)  # refuses those of another dimension
+    return covariance
 
 
 def _one_point(theta: ArrayLike) -> Array:
