@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-GENERATED := csrc/acquisition.c csrc/records.c csrc/linalg.c csrc/sampler.c csrc/certificates.c
+GENERATED := csrc/acquisition.c csrc/records.c csrc/linalg.c csrc/sampler.c csrc/certificates.c csrc/keys.c
 SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
            $(filter-out $(GENERATED),$(wildcard csrc/*.pyx csrc/*.c csrc/*.h csrc/*/*.[ch] csrc/*/*.pxi))
 BUILD_REQUIRES := import tomllib; \

@@ -50,7 +50,14 @@ EXTENSIONS = [
     extension(
         "records",
         ["records.pyx", "records_base.c", "records_avx2.c", "records_avx512.c", "machine/pool.c"],
-        ["records.h", "vectors.h", *headers("losses"), *headers("records"), *headers("machine")],
+        [
+            "records.h",
+            "vectors.h",
+            "records/faults.pxi",
+            *headers("losses"),
+            *headers("records"),
+            *headers("machine"),
+        ],
     ),
     extension("linalg", ["linalg.pyx"], ["linalg/eigenvalues.pxi", "linalg/products.pxi"]),
     extension(
@@ -65,6 +72,7 @@ EXTENSIONS = [
         ["vectors.h", "machine/isa.h", *headers("acquisition")],
     ),
     extension("sampler", ["sampler.pyx", "sampler/sampler_core.c"], headers("sampler")),
+    extension("keys", ["keys.pyx"], []),
     extension(
         "certificates",
         ["certificates.pyx", "certificates/certificates_core.c"],

@@ -15,7 +15,7 @@ Conventions of the file
 cimport cython
 cimport numpy as cnp
 from libc.float cimport DBL_MAX
-from libc.math cimport NAN, fabs, frexp, ldexp, sqrt
+from libc.math cimport INFINITY, NAN, fabs, frexp, ldexp, sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport ddot, dgemm, dsyrk
@@ -117,6 +117,7 @@ cdef int _check_memory(int status) except -1:
 
 include "linalg/eigenvalues.pxi"
 include "linalg/products.pxi"
+include "linalg/steps.pxi"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -193,127 +194,102 @@ def floor_eigenvalues(A, double floor):
     return out, values, count
 
 
-def newton_direction(H, g, double floor):
-    """Solve with the floored matrix: ``floor_eigenvalues(H, floor)^-1 @ g``.
+def weighted_mean(arrays, weights):
+    """Weighted mean of vectors or matrices of one shape, added up in their order.
 
     Parameters
     ----------
-    H : ndarray of shape (p, p)
-    g : ndarray of shape (p,)
-    floor : float
-        Finite and positive.
+    arrays : sequence of ndarray, length K, at least 1
+    weights : sequence of float, length K
+        Positive; they need not add up to 1.
 
     Returns
     -------
-    direction : ndarray of shape (p,)
-    eigenvalues : ndarray of shape (p,)
-        Eigenvalues of `H` before flooring, ascending.
-    n_floored : int
-        How many were not at least `floor` (NaN counts).
+    ndarray of the shape of each
     """
-    _check_floor(floor, True)
-    cdef cnp.ndarray source = _square(H, "H")
-    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0), k, count
-    cdef cnp.ndarray right = _vector(g, "g", p)
-    cdef cnp.ndarray values = _new_vector(p), out = _new_vector(p)
-    cdef const double *a = _data(source)
-    cdef const double *b = _data(right)
-    cdef double *w = _data(values)
-    cdef double *direction = _data(out)
-    cdef double *memory = _workspace(2 * p * p + p)
-    cdef double *floored = memory + 2 * p * p
-    cdef int status
-    with nogil:
-        status = symmetric_eigen(a, p, w, memory, memory + p * p)
-        count = _count_floored(w, p, floor)
-        for k in range(p):
-            floored[k] = _floored(w[k], floor)
-        _solve(memory, floored, b, p, direction)
-        free(memory)
-    _check_memory(status)
-    return out, values, count
+    cdef list parts = [_float_array(array, "arrays") for array in arrays]
+    cdef Py_ssize_t K = len(parts), size, i, k
+    if K == 0 or len(weights) != K:
+        raise ValueError(
+            f"there must be as many weights as arrays, at least one; got {len(weights)} and {K}"
+        )
+    cdef cnp.ndarray first = parts[0], array
+    cdef cnp.ndarray out = cnp.PyArray_SimpleNew(
+        cnp.PyArray_NDIM(first), cnp.PyArray_DIMS(first), cnp.NPY_FLOAT64
+    )
+    cdef double *mean = _data(out)
+    cdef const double *part
+    cdef double weight, total = 0.0
+    size = cnp.PyArray_SIZE(first)
+    for k in range(K):
+        array = parts[k]
+        if not cnp.PyArray_SAMESHAPE(array, first):
+            raise ValueError("arrays must all have one shape")
+        weight = weights[k]
+        part = _data(array)
+        for i in range(size):
+            mean[i] = weight * part[i] if k == 0 else mean[i] + weight * part[i]
+        total += weight
+    for i in range(size):
+        mean[i] /= total
+    return out
 
 
-def floored_step(H, g, double floor):
-    """Newton direction, and the floored inverse behind it.
+def congruence(A, S):
+    """``A S A'`` of a symmetric matrix, exactly symmetric.
 
     Parameters
     ----------
-    H : ndarray of shape (p, p)
-    g : ndarray of shape (p,)
-    floor : float
-        Finite and positive.
+    A, S : ndarray of shape (p, p)
 
     Returns
     -------
-    direction : ndarray of shape (p,)
-        The same as of `newton_direction`.
-    eigenvalues : ndarray of shape (p,)
-        Eigenvalues of `H` after flooring, ascending.
-    inverse : ndarray of shape (p, p)
-        Inverse of the floored matrix, exactly symmetric.
+    ndarray of shape (p, p)
     """
-    _check_floor(floor, True)
-    cdef cnp.ndarray source = _square(H, "H")
-    cdef Py_ssize_t p = cnp.PyArray_DIM(source, 0)
-    cdef cnp.ndarray right = _vector(g, "g", p)
-    cdef cnp.ndarray values = _new_vector(p), out = _new_vector(p), inverse = _new_matrix(p)
-    cdef const double *a = _data(source)
-    cdef const double *b = _data(right)
-    cdef double *w = _data(values)
-    cdef double *direction = _data(out)
-    cdef double *inverted = _data(inverse)
+    cdef cnp.ndarray outer = _square(A, "A"), inner = _square(S, "S")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(outer, 0)
+    if cnp.PyArray_DIM(inner, 0) != p:
+        raise ValueError(f"S must have the shape of A, ({p}, {p}), got {np.shape(inner)}")
+    cdef cnp.ndarray out = _new_matrix(p)
     cdef double *memory = _workspace(p * p)
-    cdef double root
-    cdef Py_ssize_t i, k
-    cdef int status
-    with nogil:
-        status = symmetric_eigen(a, p, w, memory, inverted)
-        for k in range(p):
-            w[k] = _floored(w[k], floor)
-        _solve(memory, w, b, p, direction)
-        for k in range(p):
-            root = 1.0 / sqrt(w[k])
-            for i in range(p):
-                memory[k * p + i] *= root
-        _sum_of_squares(memory, p, inverted)
-        free(memory)
-    _check_memory(status)
-    return out, values, inverse
+    _congruence(_data(outer), _data(inner), p, memory, _data(out))
+    free(memory)
+    return out
 
 
-def capped_step(theta, direction, double step_size, double max_step):
-    """``theta - step_size * direction``, where a direction longer than `max_step` is cut to it.
+def noise_of_step(P, error, double gradient_variance, double curvature_variance):
+    """Covariance of the noise that one full Newton step puts in, at a known error.
 
-    A direction whose length is not finite carries no information: the step is then zero.
+    ``P (s^2 I + (w^2/2)(e e' + e'e I)) P`` for noise of variance ``s^2`` in the gradient and
+    ``w^2`` in the curvature: the step of :func:`noise_after_steps` from ``C = e e'``, less what it
+    keeps of that.
 
     Parameters
     ----------
-    theta, direction : ndarray of shape (p,)
-    step_size : float
-    max_step : float
-        Positive.
+    P : ndarray of shape (p, p)
+        Inverse of the curvature, symmetric.
+    error : ndarray of shape (p,)
+    gradient_variance, curvature_variance : float
 
     Returns
     -------
-    ndarray of shape (p,)
+    ndarray of shape (p, p)
+        Exactly symmetric.
     """
-    cdef cnp.ndarray start = _float_array(theta, "theta")
-    cdef Py_ssize_t p = cnp.PyArray_SIZE(start), i
-    cdef cnp.ndarray step = _vector(direction, "direction", p), out = _new_vector(p)
-    cdef const double *old = _data(_vector(start, "theta", p))
-    cdef const double *d = _data(step)
-    cdef double *new = _data(out)
-    cdef double factor = 1.0, length
-    cdef int n = <int> p, one = 1
-    length = sqrt(ddot(&n, <double *> d, &one, <double *> d, &one))
-    if not length <= DBL_MAX:
-        memcpy(new, old, p * sizeof(double))
-        return out
-    if length > max_step:
-        factor = max_step / length
+    cdef cnp.ndarray inverse = _square(P, "P")
+    cdef Py_ssize_t p = cnp.PyArray_DIM(inverse, 0), i, j
+    cdef cnp.ndarray away = _vector(error, "error", p), out = _new_matrix(p)
+    cdef const double *e = _data(away)
+    cdef double *memory = _workspace(2 * p * p)
+    cdef double half = 0.5 * curvature_variance, squared = 0.0
     for i in range(p):
-        new[i] = old[i] - step_size * (d[i] * factor)
+        squared += e[i] * e[i]
+        for j in range(p):
+            memory[i * p + j] = half * (e[i] * e[j])
+    for i in range(p):
+        memory[i * p + i] += half * squared + gradient_variance
+    _congruence(_data(inverse), memory, p, memory + p * p, _data(out))
+    free(memory)
     return out
 
 

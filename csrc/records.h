@@ -63,6 +63,7 @@ typedef struct {
     double c, scale, radius; /* LOSS_USER: c is the bound on |psi| */
     double scale_factor, kappa;
     double h; /* second constant of the loss; LOSS_USER: the bound on psi' */
+    double largest_weight; /* records' own weights are held to it */
     int user_coupled; /* hold psi'/h to at most 1 - (psi/c)^2 as well */
     records_user_slopes user_slopes;
     records_user_values user_psi, user_values;
@@ -71,13 +72,20 @@ typedef struct {
 /* Strides are in bytes and may be anything, zero and negative included.  An entry of x is a double
  * (x_item 8) or a float (x_item 4).  Every float is a double: floats are widened while a block is
  * copied, nothing is rounded, and all that is said of float64 records holds for the widened ones.
- * The results are those of the widened x, bit for bit. */
+ * The results are those of the widened x, bit for bit.
+ *
+ * A record's own weight a, held to [0, A] with A = largest_weight (NaN: 0), multiplies its loss,
+ * score, curvature and change of gradient, and a^2 its part of the meat: each bound times A, or A^2.
+ * Its offset is taken from y, or for a loss OF_PREDICTOR added to x'theta; a record whose offset is
+ * not finite contributes zero.  Divisors are the caller's and have nothing to do with weights. */
 typedef struct {
     const char *x;
     ptrdiff_t x_row, x_column;
     size_t x_item;
     const char *y;
     ptrdiff_t y_step;
+    const char *weight, *offset; /* doubles; NULL where records have none */
+    ptrdiff_t weight_step, offset_step;
     size_t n, q;
 } records_data;
 

@@ -41,6 +41,7 @@ cdef extern from "records.h" nogil:
         double scale_factor
         double kappa
         double h
+        double largest_weight
         int user_coupled
         records_user_slopes user_slopes
         records_user_values user_psi
@@ -53,6 +54,10 @@ cdef extern from "records.h" nogil:
         size_t x_item
         const char *y
         Py_ssize_t y_step
+        const char *weight
+        const char *offset
+        Py_ssize_t weight_step
+        Py_ssize_t offset_step
         size_t n
         size_t q
 
@@ -102,122 +107,7 @@ cdef int CLIP = 2
 cdef int SCHWEPPE = 3
 cdef int MALLOWS_LINEAR = 4
 
-# What may be wrong with the arguments: one judge for Python and for the C functions.
-cdef enum:
-    FINE
-    NO_SUCH_LOSS
-    NO_SUCH_WEIGHTING
-    NO_RESIDUAL
-    BAD_C
-    BAD_SCALE
-    BAD_RADIUS
-    BAD_H
-    BAD_BOUND
-    NO_ROOM
-    NO_FREE_SCALE
-    BAD_FREE_SCALE
-    NO_SUCH_SUM
-    CLIPPED_HESSIAN
-    REDESCENDING_HESSIAN
-    UNBOUNDED_HESSIAN
-
-cdef int REFUSED = -2
-
-
-cdef bint in_range(double value) noexcept nogil:
-    return 1e-100 <= value <= 1e100
-
-
-cdef double score_bound(const records_model *m) noexcept nogil:
-    return records_steepest(m.loss, m.c, m.h) * m.radius
-
-
-cdef int settle(records_model *m) noexcept nogil:
-    """Set the constants this loss does not have to 1, and judge the others."""
-    cdef double bound
-    cdef int traits = records_loss_traits(m.loss)
-    if traits < 0:
-        return NO_SUCH_LOSS
-    if not BOUNDED <= m.weighting <= MALLOWS_LINEAR:
-        return NO_SUCH_WEIGHTING
-    if traits & LABELS:
-        m.scale = 1.0
-        if m.weighting == SCHWEPPE:
-            return NO_RESIDUAL
-    if traits & C_IS_ONE:
-        m.c = 1.0
-    if not traits & USES_H:
-        m.h = 1.0
-    if not in_range(m.c):
-        return BAD_C
-    if not in_range(m.scale):
-        return BAD_SCALE
-    if not in_range(m.radius):
-        return BAD_RADIUS
-    if not in_range(m.h):
-        return BAD_H
-    bound = score_bound(m)
-    if m.weighting != CLIP and not 1e-140 <= bound <= 1e140:
-        return BAD_BOUND
-    if m.weighting == BOUNDED and m.intercept and not m.radius > 1.0:
-        return NO_ROOM
-    if m.scale_factor != 0.0:
-        if not traits & FREE_SCALE or m.weighting not in (BOUNDED, MALLOWS):
-            return NO_FREE_SCALE
-        if not (in_range(m.scale_factor) and 0.0 <= m.kappa <= 1e100):
-            return BAD_FREE_SCALE
-        m.scale = 1.0
-    return FINE
-
-
-cdef int judge_want(const records_model *m, int want) noexcept nogil:
-    if not 1 <= (want & ~WANT_MAJORIZE) <= 7 or (want & MAJORIZER_ONLY) == WANT_MAJORIZE:
-        return NO_SUCH_SUM
-    if want & WANT_HESSIAN:
-        if m.weighting == CLIP:
-            return CLIPPED_HESSIAN
-        if records_loss_traits(m.loss) & NO_CURVATURE:
-            return REDESCENDING_HESSIAN
-        if m.weighting == MALLOWS_LINEAR:
-            return UNBOUNDED_HESSIAN
-    return FINE
-
-
-cdef str explanation(int fault, const records_model *m, int want):
-    """What to tell the caller of a fault."""
-    if fault == NO_SUCH_LOSS:
-        return f"loss must be one of {LOSS_CODES} or {LOSS_USER}; got {m.loss}"
-    if fault == NO_SUCH_WEIGHTING:
-        return f"weighting must be one of {WEIGHT_CODES}; got {m.weighting}"
-    if fault == NO_RESIDUAL:
-        return "the logistic loss has no residual for Schweppe weights to scale"
-    for code, name, value in ((BAD_C, "c", m.c), (BAD_SCALE, "scale", m.scale),
-                              (BAD_RADIUS, "radius", m.radius), (BAD_H, "h", m.h)):
-        if fault == code:
-            return f"{name} must lie between 1e-100 and 1e100; got {value}"
-    if fault == BAD_BOUND:
-        return ("the bound on a record's score, radius times the largest psi, must lie between "
-                f"1e-140 and 1e140 for its square to be representable; got {score_bound(m)}")
-    if fault == NO_ROOM:
-        return ("radius must exceed 1 with an intercept, whose own entry is 1; "
-                f"got {m.radius}")
-    if fault == NO_FREE_SCALE:
-        free = [code for code in LOSS_CODES.values() if records_loss_traits(code) & FREE_SCALE]
-        return (f"a free scale needs a loss out of {free} and bounded or Mallows weights (0 or 1); "
-                f"got {m.loss}, {m.weighting}")
-    if fault == BAD_FREE_SCALE:
-        return ("scale_factor must lie between 1e-100 and 1e100 and kappa between 0 and 1e100; "
-                f"got {m.scale_factor} and {m.kappa}")
-    if fault == CLIPPED_HESSIAN:
-        return "per-record clipping has no Hessian; ask for GRADIENT or MEAT"
-    if fault == REDESCENDING_HESSIAN:
-        return ("a redescending loss has no Hessian that is bounded below by zero; "
-                "ask for GRADIENT or MEAT")
-    if fault == UNBOUNDED_HESSIAN:
-        return ("weights min(1, R/||x||) leave the Hessian without a bound; ask for "
-                "GRADIENT or MEAT")
-    return ("want must be a sum of GRADIENT (1), HESSIAN (2) or MAJORIZER (34), MEAT (4); "
-            f"got {want}")
+include "records/faults.pxi"
 
 
 # ---- for other compiled modules; documented in dpfast/kernels/records.pxd ----------------------
@@ -230,7 +120,7 @@ cdef int take(records_model *model, records_data *data, int loss, int weighting,
     model.loss, model.weighting, model.intercept = loss, weighting, intercept
     model.c, model.h, model.scale, model.radius = c, h, scale, radius
     model.scale_factor = model.kappa = 0.0
-    model.user_coupled = 0
+    model.largest_weight, model.user_coupled = 1.0, 0
     model.user_slopes, model.user_psi, model.user_values = NULL, NULL, NULL
     if loss == LOSS_USER or settle(model) != FINE:
         return REFUSED
@@ -243,6 +133,7 @@ cdef int take(records_model *model, records_data *data, int loss, int weighting,
     data.x, data.x_row = <const char *> x, row_bytes
     data.x_column = data.x_item = item_bytes
     data.y, data.y_step = <const char *> y, sizeof(double)
+    data.weight = data.offset = NULL
     data.n, data.q = n, q
     return 0
 
@@ -377,6 +268,8 @@ cdef class RecordKernel:
     h : float, default 1
         Second constant of losses that have one (``h`` of their class); the declared bound on
         ``psi'`` of a user's loss.
+    largest_weight : float, default 1
+        A: records' own weights are held to [0, A].
     user : object, optional
         The compiled functions of a user's loss: ``slopes_address``, ``psi_address`` and
         ``values_address`` are addresses of C functions as in records.h.  Kept alive and pickled
@@ -385,7 +278,8 @@ cdef class RecordKernel:
     Notes
     -----
     A record with a non-finite entry, a non-finite y or, for the logistic loss, a y other than 0
-    and 1 contributes exactly zero.  Values never raise.  Results do not depend on ``threads``.
+    and 1 contributes exactly zero; so does one whose weight is not positive or whose offset is not
+    finite.  Values never raise.  Results do not depend on ``threads``.
     """
 
     cdef readonly int loss_code
@@ -397,17 +291,19 @@ cdef class RecordKernel:
     cdef readonly double scale_factor
     cdef readonly double kappa
     cdef readonly double h
+    cdef readonly double largest_weight
     cdef readonly object user
     cdef records_model model
 
     def __init__(self, int loss, double c, double scale, int weighting, double radius,
                  bint intercept, double scale_factor=0.0, double kappa=0.0,
-                 double h=1.0, user=None):
+                 double h=1.0, user=None, double largest_weight=1.0):
         cdef records_model *model = &self.model
         cdef int fault
         model.loss, model.weighting, model.intercept = loss, weighting, intercept
         model.c, model.h, model.scale, model.radius = c, h, scale, radius
         model.scale_factor, model.kappa = scale_factor, kappa
+        model.largest_weight = self.largest_weight = largest_weight
         fault = settle(model)
         if fault != NO_SUCH_LOSS and (loss == LOSS_USER) != (user is not None):
             raise ValueError(f"loss {LOSS_USER}, and no other, needs its compiled functions in user; "
@@ -426,12 +322,17 @@ cdef class RecordKernel:
 
     def __reduce__(self):
         return RecordKernel, (self.loss_code, self.c, self.scale, self.weighting, self.radius,
-                              self.intercept, self.scale_factor, self.kappa, self.h, self.user)
+                              self.intercept, self.scale_factor, self.kappa, self.h, self.user,
+                              self.largest_weight)
 
     cdef Py_ssize_t describe(self, X, y, records_data *data) except -1:
         """Check shapes and types, fill `data` and return the number of coefficients."""
         check_array(X, 2, "X", narrow=True)
-        check_array(y, 1, "y")
+        cdef bint beside = cnp.PyArray_Check(y) and cnp.PyArray_NDIM(y) == 2
+        check_array(y, 2 if beside else 1, "y")
+        if beside and cnp.PyArray_DIM(y, 1) != 3:
+            raise ValueError("y must be a vector, or have three columns: response, weight and "
+                             f"offset; got shape {y.shape}")
         data.n, data.q = cnp.PyArray_DIM(X, 0), cnp.PyArray_DIM(X, 1)
         if <size_t> cnp.PyArray_DIM(y, 0) != data.n:
             raise ValueError(f"y must have one entry per row of X ({data.n}); "
@@ -440,7 +341,9 @@ cdef class RecordKernel:
             raise ValueError("X must have at least one column when there is no intercept")
         data.x, data.y = <const char *> cnp.PyArray_DATA(X), <const char *> cnp.PyArray_DATA(y)
         data.x_row, data.x_column = cnp.PyArray_STRIDE(X, 0), cnp.PyArray_STRIDE(X, 1)
-        data.y_step = cnp.PyArray_STRIDE(y, 0)
+        data.y_step = data.weight_step = data.offset_step = cnp.PyArray_STRIDE(y, 0)
+        data.weight = data.y + cnp.PyArray_STRIDE(y, 1) if beside else NULL
+        data.offset = data.y + 2 * cnp.PyArray_STRIDE(y, 1) if beside else NULL
         data.x_item = cnp.PyArray_ITEMSIZE(X)
         if data.q == 1:
             data.x_column = data.x_item  # never used as a distance
@@ -462,7 +365,8 @@ cdef class RecordKernel:
         X : ndarray of float64 or float32, shape (n, q)
             Any strides, read-only or not.  float32 is half the memory to read; the result is that
             of ``X.astype(float64)``, bit for bit.
-        y : ndarray of float64, shape (n,)
+        y : ndarray of float64, shape (n,) or (n, 3)
+            Responses, or responses, the records' own weights and their offsets side by side.
         theta : ndarray of float64, shape (p,)
             p = q, one more with an intercept, and one more with a free scale; contiguous.
         want : int

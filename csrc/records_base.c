@@ -290,7 +290,7 @@ static void *run(records_job *job, const records_model *model, const records_dat
     }
     task->sum_doubles = at;
     task->scratch_doubles =
-        rows * (VECTORS + 2 * task->width + 8) + 8;
+        rows * (VECTORS + 2 * task->width + SCALED_ROWS + (has_beside(data) ? BESIDE : 0)) + 8;
 
     if (task->plan.one_thread)
         threads = 1;

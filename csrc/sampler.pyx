@@ -70,15 +70,6 @@ cdef extern from *:
     #endif
     }
 
-    static void dpf_page_free(unsigned char *page, size_t size)
-    {
-    #ifdef __linux__
-        (void)munmap(page, size);
-    #else
-        free(page);
-    #endif
-    }
-
     /* memset that the compiler may not remove: for all it knows, the barrier reads the memory */
     static void dpf_wipe(void *memory, size_t size)
     {
@@ -86,10 +77,32 @@ cdef extern from *:
         __asm__ volatile("" : : "r"(memory) : "memory");
     }
 
+    /* One page that nobody uses is kept, empty: a small fit spends microseconds on a new one. */
+    static unsigned char *dpf_spare;
+
+    static unsigned char *dpf_page_take(size_t size)
+    {
+        unsigned char *page = __atomic_exchange_n(&dpf_spare, NULL, __ATOMIC_ACQ_REL);
+        return page == NULL ? dpf_page_new(size) : page;
+    }
+
+    static void dpf_page_leave(unsigned char *page, size_t size)
+    {
+        dpf_wipe(page, size);
+        page = __atomic_exchange_n(&dpf_spare, page, __ATOMIC_ACQ_REL);
+        if (page == NULL)
+            return;
+    #ifdef __linux__
+        (void)munmap(page, size);
+    #else
+        free(page);
+    #endif
+    }
+
     static long dpf_process_id(void) { return (long)getpid(); }
     """
-    unsigned char *dpf_page_new(size_t size)
-    void dpf_page_free(unsigned char *page, size_t size)
+    unsigned char *dpf_page_take(size_t size)
+    void dpf_page_leave(unsigned char *page, size_t size)
     void dpf_wipe(void *memory, size_t size)
     long dpf_process_id()
 
@@ -153,7 +166,7 @@ cdef class ExactSampler:
 
     def __cinit__(self, supply):
         self.supply = supply
-        self.page = dpf_page_new(PAGE)
+        self.page = dpf_page_take(PAGE)
         if self.page == NULL:
             raise MemoryError("no page for the buffer of random bytes")
         self.page[0] = 1
@@ -167,8 +180,7 @@ cdef class ExactSampler:
 
     def __dealloc__(self):
         if self.page != NULL:
-            dpf_wipe(self.page, PAGE)
-            dpf_page_free(self.page, PAGE)
+            dpf_page_leave(self.page, PAGE)
 
     def __reduce__(self):
         raise TypeError("random bytes are not copied: an ExactSampler cannot be pickled")

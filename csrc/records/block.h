@@ -73,6 +73,7 @@ typedef struct {
     double *dot, *dot_new, *dot_step, *norm2;
     double *g, *h, *m;
     double *y_copy;
+    double *a, *o;      /* weight and offset of each record, where there are any */
     const double *y;    /* in place, or y_copy */
     double *factor;     /* BOUNDED: shrinkage of the x part; SCHWEPPE: of the whole stored row */
     double *q, *hr, *hr2, *gq; /* free scale: its score, and multipliers of x, 1 and x */
@@ -109,6 +110,8 @@ static INLINE const char *take_ahead(block *b, size_t lines, size_t times)
 }
 
 #define VECTORS 15
+#define BESIDE 2 /* further ones, where records have weights or offsets */
+#define SCALED_ROWS 8
 
 static void block_init(block *b, const records_task *task, double *scratch)
 {
@@ -128,4 +131,6 @@ static void block_init(block *b, const records_task *task, double *scratch)
     b->columns = scratch;
     scratch += rows * task->width;
     b->scaled = scratch;
+    b->a = b->scaled + SCALED_ROWS * rows;
+    b->o = b->a + rows;
 }

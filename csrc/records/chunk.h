@@ -8,7 +8,7 @@
  *   2. guards: rows that are not finite are zeroed, rows whose squared norm overflows (or, for
  *      clipping, underflows) are rescaled by a power of two that the weights then undo;
  *   3. loss and weights: vectors of records, no branches, giving one multiplier per record and
- *      wanted sum;
+ *      wanted sum, which beside.h multiplies by the record's own weight, if it has one;
  *   4. sums: the block's contribution to the gradient and, as rank-k updates of the lower
  *      triangle with tiles of accumulators held in registers, to the Hessian and the meat.
  *
@@ -35,6 +35,7 @@
 #include "columns.h"
 #include "rows.h"
 
+#include "beside.h"
 #include "guards.h"
 #include "weights.h"
 
@@ -59,10 +60,13 @@ static void finish_columns(const block *b)
     }
 }
 
-static void load_y(block *b, const char *y)
+static void load_y(block *b, size_t first)
 {
-    ptrdiff_t step = b->task->data.y_step;
-    if (step == 8 && b->rows == b->padded && (uintptr_t)y % 8 == 0) {
+    const records_data *data = &b->task->data;
+    ptrdiff_t step = data->y_step;
+    const char *y = data->y + (ptrdiff_t)first * step;
+    int other = has_beside(data);
+    if (step == 8 && b->rows == b->padded && (uintptr_t)y % 8 == 0 && !other) {
         b->y = (const double *)y;
         return;
     }
@@ -72,6 +76,8 @@ static void load_y(block *b, const char *y)
         b->y_copy[i] = NAN; /* lanes beyond the last record count for nothing */
         b->norm2[i] = b->task->norm2_lo;
     }
+    if (other)
+        load_beside(b, first);
     b->y = b->y_copy;
 }
 
@@ -138,13 +144,14 @@ static const char *row_of(const records_task *task, size_t row)
 /* What step 2 and, for the projection, step 3 need besides the products. */
 static void finish_load(block *b, size_t first)
 {
-    const records_data *data = &b->task->data;
-    load_y(b, data->y + (ptrdiff_t)first * data->y_step);
+    load_y(b, first);
     guard(b);
     if (b->task->model.weighting == WEIGHT_BOUNDED)
         shrink_factors(b);
     else if (b->task->model.weighting == WEIGHT_SCHWEPPE)
         scale_factors(b);
+    if (offset_joins_predictor(b->task))
+        add_offsets(b);
 }
 
 enum { WORTH_FETCHING = 1 << 19 }; /* bytes: fewer are in the second-level cache, or soon will be */
@@ -182,6 +189,8 @@ static void run_block(block *b, size_t first, double *sums)
         multipliers(b);
     if (task->model.scale_factor > 0.0)
         scale_multipliers(b);
+    if (task->data.weight)
+        weigh(b);
     if (wants_matrix(task)) {
         if (task->plan.columnar)
             finish_columns(b);

@@ -1,8 +1,8 @@
 /* Sums of losses and of their differences. */
 
-/* Weight of the record's loss, and what turns the stored row's xi'delta into the weighted one: the
+/* By its covariates: weight of the record's loss, and what turns the stored row's xi'delta into the weighted one: the
  * stored row of a careful record is down * x. */
-static INLINE void weights_of(const block *b, size_t i, vd *of_loss, vd *of_row)
+static INLINE void design_weights_of(const block *b, size_t i, vd *of_loss, vd *of_row)
 {
     const records_model *model = &b->task->model;
     const vd one = vset(1.0);
@@ -20,6 +20,17 @@ static INLINE void weights_of(const block *b, size_t i, vd *of_loss, vd *of_row)
         *of_row = vmin(vset(model->radius * model->radius) / norm2, one) * down;
     }
     *of_loss = *of_row * down;
+}
+
+/* The same times the record's own weight, if it has one. */
+static INLINE void weights_of(const block *b, size_t i, vd *of_loss, vd *of_row)
+{
+    design_weights_of(b, i, of_loss, of_row);
+    if (b->task->data.weight) {
+        vd a = vload(b->a + i);
+        *of_loss *= a;
+        *of_row *= a;
+    }
 }
 
 /* A user's rho at theta0 + dot of the whole block. */

@@ -24,6 +24,7 @@ class RecordKernel:
         kappa: float = 0.0,
         h: float = 1.0,
         user: object | None = None,
+        largest_weight: float = 1.0,
     ) -> None: ...
     def sums(
         self,

@@ -82,6 +82,28 @@ def _norms(rows: _Rows) -> Array:
     return np.sqrt(np.einsum("ij,ij->i", rows.mantissa, rows.mantissa))
 
 
+class _Beside(NamedTuple):
+    """Responses, NaN where a record counts for nothing; its weight; what joins its predictor."""
+
+    y: Array
+    weight: Array
+    shift: Array
+
+
+def _beside(y: Array, loss: int, largest_weight: float) -> _Beside:
+    """Columns of (response, weight, offset), or responses alone."""
+    if y.ndim == 1:
+        return _Beside(y, np.ones(len(y)), np.zeros(len(y)))
+    response, weight, offset = y.T
+    positive = weight > 0.0  # NaN is not
+    weight = np.minimum(np.where(positive, weight, 0.0), largest_weight)
+    counts = positive & np.isfinite(offset)
+    offset = np.where(counts, offset, 0.0)
+    if loss == LOGISTIC:
+        return _Beside(np.where(counts, response, np.nan), weight, offset)
+    return _Beside(np.where(counts, response - offset, np.nan), weight, np.zeros(len(y)))
+
+
 class _Seen(NamedTuple):
     """Predictor and response as the loss sees them."""
 
@@ -118,6 +140,7 @@ def record_sums(
     intercept: bool,
     h: float = 1.0,
     functions: Functions = (),
+    largest_weight: float = 1.0,
     want: int,
     divisor: float,
 ) -> tuple[Array | None, Array | None, Array | None]:
@@ -126,8 +149,10 @@ def record_sums(
     Sums that ``want`` does not ask for are None.
     """
     with np.errstate(all="ignore"):
+        y, own, shift = _beside(y, loss, largest_weight)
         rows = _design(X, weighting, radius, intercept)
         t, seen_y = _seen(rows, theta, y, weighting, radius)
+        t = t + shift
         counts = _counts(rows, t, y, loss)
         label = np.where(counts, seen_y, 0.0)
         r = scaled_residual(np.where(counts, t, 0.0), label, loss, scale)
@@ -149,14 +174,14 @@ def record_sums(
 
         gradient = hessian = meat = None
         if want & GRADIENT:
-            gradient = -(rows.unit.T @ (np.sign(psi) * score)) / divisor
+            gradient = -(rows.unit.T @ (own * np.sign(psi) * score)) / divisor
         if want & HESSIAN:
             cap = np.inf if weighting == BOUNDED else radius * radius
-            curvature = psi_prime * np.minimum(rows.length**2, cap)
+            curvature = own * psi_prime * np.minimum(rows.length**2, cap)
             hessian = (rows.unit.T * curvature) @ rows.unit / scale / divisor
             hessian = 0.5 * (hessian + hessian.T)
         if want & MEAT:
-            meat = (rows.unit.T * score**2) @ rows.unit / divisor
+            meat = (rows.unit.T * (own * score) ** 2) @ rows.unit / divisor
             meat = 0.5 * (meat + meat.T)
     return gradient, hessian, meat
 
@@ -189,19 +214,22 @@ def mean_loss(
     intercept: bool,
     h: float = 1.0,
     functions: Functions = (),
+    largest_weight: float = 1.0,
     divisor: float,
 ) -> float:
     """Return the sum of the weighted losses divided by ``divisor``."""
     with np.errstate(all="ignore"):
+        y, own, shift = _beside(y, loss, largest_weight)
         rows = _design(X, weighting, radius, intercept)
         t, seen_y = _seen(rows, theta, y, weighting, radius)
+        t = t + shift
         counts = _counts(rows, t, y, loss)
         label = np.where(counts, seen_y, 0.0)
         r = scaled_residual(np.where(counts, t, 0.0), label, loss, scale)
         value = rho(r, loss, c, h, functions)
         if loss == USER:
             counts &= ~np.isnan(value)
-        losses = scale * _weights(rows, weighting, radius) * value
+        losses = own * scale * _weights(rows, weighting, radius) * value
         return float(np.where(counts, losses, 0.0).sum() / divisor)
 
 
@@ -219,6 +247,7 @@ def loss_difference(
     intercept: bool,
     h: float = 1.0,
     functions: Functions = (),
+    largest_weight: float = 1.0,
     divisor: float,
 ) -> float:
     """Return the summed L(theta_new) - L(theta_old) over records divided by ``divisor``.
@@ -226,9 +255,10 @@ def loss_difference(
     Each record is held to |difference| <= psi_max |w xi'(theta_new - theta_old)|.
     """
     with np.errstate(all="ignore"):
+        y, own, shift = _beside(y, loss, largest_weight)
         rows = _design(X, weighting, radius, intercept)
         new, seen_y = _seen(rows, theta_new, y, weighting, radius)
-        old = _seen(rows, theta_old, y, weighting, radius).t
+        new, old = new + shift, _seen(rows, theta_old, y, weighting, radius).t + shift
         counts = _counts(rows, new, y, loss) & _counts(rows, old, y, loss)
         label = np.where(counts, seen_y, 0.0)
         r_new = scaled_residual(np.where(counts, new, 0.0), label, loss, scale)
@@ -252,7 +282,7 @@ def loss_difference(
             far = scale * weight * (rho_far(r_new, loss, c, h) - rho_far(r_old, loss, c, h))
             is_far = (np.minimum(np.abs(r_new), np.abs(r_old)) > c) & (r_new * np.sign(r_old) > 0.0)
             difference = np.where(is_far, asymptote + far, difference)
-        difference = np.clip(difference, -limit, limit)
+        difference = own * np.clip(difference, -limit, limit)
         return float(np.where(counts & ~np.isnan(difference), difference, 0.0).sum() / divisor)
 
 
@@ -270,15 +300,18 @@ def gradient_change(
     intercept: bool,
     h: float = 1.0,
     functions: Functions = (),
+    largest_weight: float = 1.0,
     limit: float,
     divisor: float,
 ) -> Array:
     """Return the sum of each record's change of gradient, clipped to ``limit``, / ``divisor``."""
     with np.errstate(all="ignore"):
+        y, own, shift = _beside(y, loss, largest_weight)
         rows = _design(X, weighting, radius, intercept)
         scores = []
         for theta in (theta_new, theta_old):
             t, seen_y = _seen(rows, theta, y, weighting, radius)
+            t = t + shift
             counts = _counts(rows, t, y, loss)
             label = np.where(counts, seen_y, 0.0)
             r = scaled_residual(np.where(counts, t, 0.0), label, loss, scale)
@@ -295,4 +328,4 @@ def gradient_change(
         elif weighting == BOUNDED:
             change = change * rows.length
         change = np.clip(change, -limit, limit)
-        return np.asarray(rows.unit.T @ change / divisor)
+        return np.asarray(rows.unit.T @ (own * change) / divisor)

@@ -1,0 +1,180 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Counts and moments of columns, as integers: what releases of locations and scales are made of.
+
+A double's *key* is its bit pattern as a 64-bit integer in numeric order: ``key(-x) = -key(x)``, both
+zeros have key 0, and ``x <= y`` if and only if ``key(x) <= key(y)``.  A cell is an interval of
+``2^shift`` keys, so that numbers of every magnitude are counted in one table without a range.
+
+A record with a non-finite entry, in any column, is counted nowhere and adds nothing.  Everything is
+a sum of integers: exact, whatever the order, the blocks and the machines (claims D1 and D2 of
+``dpfast/privacy/bought/PROOFS-bought.md``).  ``tests/twins/keys.py`` is the NumPy twin.
+"""
+
+from libc.float cimport DBL_MAX
+from libc.math cimport fabs, rint
+from libc.stdint cimport INT64_MIN, int64_t, uint64_t
+from libc.string cimport memcpy
+
+cimport numpy as cnp
+
+import numpy as np
+
+cnp.import_array()
+
+#: Cells of a window.
+CELLS = 4096
+
+#: A standardised entry is rounded to a multiple of ``1/UNIT``.
+UNIT = 1 << 15
+
+#: Most records whose sums of squares fit 64 bits.
+MOST_RECORDS = 1 << 32
+
+cdef enum:
+    ROWS = 128
+    _CELLS = 4096
+
+ctypedef fused floating:
+    float
+    double
+
+
+cdef inline int64_t key_of(double x) noexcept nogil:
+    cdef int64_t bits
+    memcpy(&bits, &x, sizeof(double))
+    return bits if bits >= 0 else INT64_MIN - bits
+
+
+cdef inline void gather(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
+                        Py_ssize_t j, double *out) noexcept nogil:
+    """Column j of m records, side by side, so that what follows is done several at a time."""
+    cdef Py_ssize_t i
+    if j < X.shape[1]:
+        for i in range(m):
+            out[i] = <double>X[start + i, j]
+    else:
+        for i in range(m):
+            out[i] = y[start + i]
+
+
+cdef int64_t usable(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
+                    int64_t *complete) noexcept nogil:
+    """1 for each of m records that have no missing entry, 0 for the others; their number."""
+    cdef Py_ssize_t i, j
+    cdef int64_t count = 0
+    cdef double x[ROWS]
+    for i in range(m):
+        complete[i] = 1
+    for j in range(X.shape[1] + 1):
+        gather(X, y, start, m, j, x)
+        for i in range(m):
+            complete[i] &= fabs(x[i]) <= DBL_MAX
+    for i in range(m):
+        count += complete[i]
+    return count
+
+
+def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] columns,
+              const int64_t[::1] starts, const int64_t[::1] shifts):
+    """Number of entries in each cell of some windows, shape (windows, CELLS).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, q), float64 or float32
+    y : ndarray of shape (n,)
+        Column q.
+    columns, starts, shifts : int64 arrays of shape (windows,)
+        Window w counts column ``columns[w]`` in CELLS cells of ``2^shifts[w]`` keys, the first of
+        which begins at key ``starts[w]``.
+    """
+    counts = np.zeros((columns.shape[0], CELLS), dtype=np.int64)
+    cdef int64_t[:, ::1] table = counts
+    cdef Py_ssize_t w, i, start, m, n = y.shape[0]
+    cdef int64_t complete[ROWS]
+    cdef double x[ROWS]
+    cdef uint64_t cell
+    cdef int64_t key, first
+    cdef int shift
+    with nogil:
+        for start from 0 <= start < n by ROWS:
+            m = min(n - start, ROWS)
+            usable(X, y, start, m, complete)
+            for w in range(columns.shape[0]):
+                first, shift = starts[w], <int>shifts[w]
+                gather(X, y, start, m, columns[w], x)
+                for i in range(m):
+                    key = key_of(x[i])
+                    cell = (<uint64_t>key - <uint64_t>first) >> shift
+                    if key >= first and cell < _CELLS:
+                        table[w, cell] += complete[i]
+    return counts
+
+
+def kinds(const floating[:, :] X, const double[:] y):
+    """Complete records, and in how many of them each column is neither 0 nor 1; shape (q + 2,).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, q), float64 or float32
+    y : ndarray of shape (n,)
+        Column q.
+    """
+    counts = np.zeros(X.shape[1] + 2, dtype=np.int64)
+    cdef int64_t[::1] table = counts
+    cdef Py_ssize_t i, j, start, m, n = y.shape[0]
+    cdef int64_t other
+    cdef int64_t complete[ROWS]
+    cdef double x[ROWS]
+    with nogil:
+        for start from 0 <= start < n by ROWS:
+            m = min(n - start, ROWS)
+            table[0] += usable(X, y, start, m, complete)
+            for j in range(X.shape[1] + 1):
+                other = 0
+                gather(X, y, start, m, j, x)
+                for i in range(m):
+                    other += complete[i] & (x[i] != 0.0) & (x[i] != 1.0)
+                table[j + 1] += other
+    return counts
+
+
+def moments(const floating[:, :] X, const double[:] y, const double[::1] middles,
+            const double[::1] halves):
+    """Sums of clipped entries and of their squares, shape (2, q + 1), in whole numbers.
+
+    The entry ``clip((x - middle)/half, -1, 1)`` is rounded to a multiple k of ``1/UNIT``; the sums are
+    of k and of ``k^2``.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, q), float64 or float32
+    y : ndarray of shape (n,)
+        Column q.
+    middles, halves : ndarray of shape (q + 1,)
+        Finite; halves are positive.
+    """
+    sums = np.zeros((2, X.shape[1] + 1), dtype=np.int64)
+    cdef int64_t[:, ::1] table = sums
+    cdef Py_ssize_t i, j, start, m, n = y.shape[0]
+    cdef int64_t k, first, second
+    cdef double u, middle, half
+    cdef int64_t complete[ROWS]
+    cdef double x[ROWS]
+    with nogil:
+        for start from 0 <= start < n by ROWS:
+            m = min(n - start, ROWS)
+            usable(X, y, start, m, complete)
+            for j in range(X.shape[1] + 1):
+                first = second = 0
+                middle, half = middles[j], halves[j]
+                gather(X, y, start, m, j, x)
+                for i in range(m):
+                    u = (x[i] - middle) / half
+                    u = u if u >= -1.0 else -1.0  # NaN of an incomplete record, too
+                    u = u if u <= 1.0 else 1.0
+                    k = <int64_t>rint(u * 32768.0) * complete[i]
+                    first += k
+                    second += k * k
+                table[0, j] += first
+                table[1, j] += second
+    return sums

@@ -1,0 +1,23 @@
+"""Type information of the kernels of counts; the docstrings are in csrc/keys.pyx."""
+
+from numpy import float32, float64, int64
+from numpy.typing import NDArray
+
+CELLS: int
+UNIT: int
+MOST_RECORDS: int
+
+def key_cells(
+    X: NDArray[float64 | float32],
+    y: NDArray[float64],
+    columns: NDArray[int64],
+    starts: NDArray[int64],
+    shifts: NDArray[int64],
+) -> NDArray[int64]: ...
+def kinds(X: NDArray[float64 | float32], y: NDArray[float64]) -> NDArray[int64]: ...
+def moments(
+    X: NDArray[float64 | float32],
+    y: NDArray[float64],
+    middles: NDArray[float64],
+    halves: NDArray[float64],
+) -> NDArray[int64]: ...

@@ -1,0 +1,113 @@
+"""Kernels of counts over float keys against their twin, over layouts, types and hostile values."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dpfast.kernels import keys
+from tests.twins import keys as twin
+
+LARGEST = np.finfo(float).max
+HOSTILE = [
+    0.0, -0.0, 5e-324, -5e-324, 2.0**-1022, -(2.0**-1022), 1.0, np.nextafter(1.0, 0.0), -1.0,
+    1e-300, 1e308, -1e308, LARGEST, -LARGEST, np.inf, -np.inf, np.nan, 1.7e9, -122.2,
+]  # fmt: skip
+
+
+def table(layout: str, n: int = 300, q: int = 3):
+    """Hostile entries among ordinary ones; half of the records are complete, and more."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, q)) * 10.0 ** rng.integers(-5, 6, size=(n, q))
+    where = rng.random((n, q)) < 0.3
+    X[where] = rng.choice(HOSTILE, where.sum())
+    y = rng.choice(HOSTILE, n)
+    y[rng.random(n) < 0.7] = 1.0
+    with np.errstate(all="ignore"):
+        X = {
+            "C": X,
+            "F": np.asfortranarray(X),
+            "strided": np.repeat(X, 2, axis=0)[::2],
+            "reversed": np.ascontiguousarray(X[::-1])[::-1],
+            "float32": X.astype(np.float32),
+            "no columns": X[:, :0],
+        }[layout]
+    X.flags.writeable = False
+    return X, y
+
+
+LAYOUTS = ("C", "F", "strided", "reversed", "float32", "no columns")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_cells_agree_with_the_twin(layout):
+    X, y = table(layout)
+    q = X.shape[1]
+    windows = [(column, -(1 << 63), 52) for column in range(q + 1)]
+    key_of_one = 1023 << 52
+    windows += [(q, key_of_one, 40), (0, 0, 40), (q, -(1 << 52), 40), (0, key_of_one, 28)]
+    windows += [(q, key_of_one, 16), (q, -key_of_one, 28), (0, 2046 << 52, 40)]
+    columns, starts, shifts = np.array(windows, dtype=np.int64).T.copy()
+    found = keys.key_cells(X, y, columns, starts, shifts)
+    assert np.array_equal(found, twin.key_cells(X, y, columns, starts, shifts))
+    assert (found[: q + 1].sum(axis=1) == len(twin.complete(X, y))).all()
+    assert 0 < len(twin.complete(X, y)) < len(X)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_kinds_agree_with_the_twin(layout):
+    X, y = table(layout)
+    assert np.array_equal(keys.kinds(X, y), twin.kinds(X, y))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("half", [1e-290, 1e-3, 0.7, 3e5, 1e300])
+def test_moments_agree_with_the_twin(layout, half):
+    X, y = table(layout)
+    q = X.shape[1]
+    middles, halves = np.linspace(-1.0, 1.0, q + 1), np.full(q + 1, half)
+    found = keys.moments(X, y, middles, halves)
+    assert np.array_equal(found, twin.moments(X, y, middles, halves))
+    assert np.abs(found[0]).max() > 0
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_an_incomplete_record_adds_nothing_and_a_complete_one_is_counted_once(value):
+    for hostile_first in (True, False):
+        X = np.array([[value, 2.0]]) if hostile_first else np.array([[2.0, value]])
+        y = np.array([0.5])
+        whole = int(np.isfinite(value))
+        columns = np.arange(3)
+        cells = keys.key_cells(X, y, columns, np.full(3, -(1 << 63)), np.full(3, 52))
+        assert (cells.sum(axis=1) == whole).all()
+        assert keys.kinds(X, y)[0] == whole
+        sums = keys.moments(X, y, np.zeros(3), np.ones(3))
+        assert (sums[1] <= keys.UNIT**2).all() and (sums[0] ** 2 == sums[1]).all()
+        assert whole or not sums.any()
+
+
+def test_cells_are_in_numeric_order():
+    """Each of two doubles in the cell of the larger or a later one: all pairs of hostile values."""
+    finite = [x for x in HOSTILE if np.isfinite(x)]
+    cell = {}
+    for x in finite:
+        found = keys.key_cells(
+            np.empty((1, 0)), np.array([x]), np.zeros(1, np.int64),
+            np.full(1, -(1 << 63)), np.full(1, 52),
+        )  # fmt: skip
+        cell[x] = int(np.flatnonzero(found[0])[0])
+    for a, b in itertools.product(finite, finite):
+        assert (a < b) <= (cell[a] <= cell[b])
+        assert (a == b) <= (cell[a] == cell[b])
+
+
+def test_blocks_add_up():
+    """Whole numbers: the same whatever the blocks."""
+    X, y = table("C", n=1000)
+    q = X.shape[1]
+    arguments = np.arange(q + 1), np.full(q + 1, -(1 << 63)), np.full(q + 1, 52)
+    whole = keys.key_cells(X, y, *arguments)
+    parts = [keys.key_cells(X[a : a + 77], y[a : a + 77], *arguments) for a in range(0, 1000, 77)]
+    assert np.array_equal(whole, sum(parts))
