@@ -19,17 +19,25 @@ from dpfast.privacy.conversions import (
     zcdp_delta,
     zcdp_epsilon,
 )
+from dpfast.privacy.rounding import MARGIN_500
 
 __all__ = ["GDP", "ZCDP", "ApproxDP", "Budget", "PureDP", "amount", "as_budget", "checked_numbers"]
 
 #: Relative rounding of results that are a handful of elementary functions away from the input.
-ROUND_UP = 1.0 + 2.0**-44
+ROUND_UP = 1.0 + MARGIN_500
 
 _B = TypeVar("_B", bound="Budget")
 
 
 class Budget:
-    """Base of the four guarantees.  Immutable, hashable, compared by type and value."""
+    """Base of the four guarantees.  Immutable, hashable, compared by type and value.
+
+    Each conversion rounds to the safe side.  Where none can be proved it is refused by name.
+
+    Privacy
+    -------
+    Numbers only: making, converting or printing a guarantee reads no record and spends nothing.
+    """
 
     __slots__ = ()
     fields: ClassVar[tuple[str, ...]] = ()
@@ -41,7 +49,13 @@ class Budget:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one instead.")
 
     def values(self) -> tuple[float, ...]:
-        """The numbers of this guarantee, in the order of the constructor."""
+        """The numbers of this guarantee, in the order of the constructor.
+
+        Examples
+        --------
+        >>> dpfast.ApproxDP(1.0, 1e-6).values()
+        (1.0, 1e-06)
+        """
         return tuple(getattr(self, name) for name in self.fields)
 
     def __eq__(self, other: object) -> bool:
@@ -62,15 +76,52 @@ class Budget:
         return amount, (type(self), *self.values())
 
     def as_gdp(self) -> GDP:
-        """The Gaussian-DP guarantee this one implies, mu rounded up."""
+        """The Gaussian-DP guarantee this one implies, mu rounded up.
+
+        :class:`~dpfast.errors.UnsupportedConversion` where there is none: from zCDP and
+        (epsilon, delta).
+
+        Examples
+        --------
+        >>> dpfast.PureDP(1.0).as_gdp()
+        GDP(mu=1.23203...)
+        """
         raise self._refusal("GDP")
 
     def as_zcdp(self) -> ZCDP:
-        """The zCDP guarantee this one implies, rho rounded up."""
+        """The zCDP guarantee this one implies, rho rounded up.
+
+        :class:`~dpfast.errors.UnsupportedConversion` where there is none: from (epsilon, delta).
+
+        Examples
+        --------
+        >>> dpfast.GDP(1.0).as_zcdp(), dpfast.PureDP(1.0).as_zcdp()
+        (ZCDP(rho=0.5), ZCDP(rho=0.5))
+        """
         raise self._refusal("zCDP")
 
     def as_approx(self, delta: float) -> ApproxDP:
-        """The (epsilon, delta) guarantee this one implies at ``delta``, epsilon rounded up."""
+        """The (epsilon, delta) guarantee this one implies at ``delta``, epsilon rounded up.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1); far below ``1/n`` for a promise worth having.
+
+        Returns
+        -------
+        ApproxDP
+
+        Raises
+        ------
+        InvalidBudget
+            If delta is not in (0, 1), or has no finite epsilon.
+
+        Examples
+        --------
+        >>> dpfast.GDP(1.0).as_approx(1e-6)
+        ApproxDP(epsilon=4.8865..., delta=1e-06)
+        """
         raise NotImplementedError
 
     def explain(self, delta: float = 1e-6) -> str:
@@ -80,6 +131,23 @@ class Budget:
         ----------
         delta : float
             At which epsilon is stated.
+
+        Returns
+        -------
+        str
+            Some lines of text.
+
+        Raises
+        ------
+        InvalidBudget
+            If delta is not in (0, 1).
+
+        Examples
+        --------
+        >>> print(dpfast.GDP(1.0).explain(delta=1e-6))
+        GDP(mu=1.0) in plain words
+        ...
+          In the usual currency: epsilon = 4.887 at delta = 1e-06...
         """
         from dpfast.privacy.tradeoff import explain
 
@@ -91,7 +159,22 @@ class Budget:
         Parameters
         ----------
         false_positive_rate : float
-            In [0, 1].
+            In [0, 1]: how often the attack says "in the data" of a record that is not.
+
+        Returns
+        -------
+        float
+            In [0, 1], rounded up: how often it can then be right about a record that is.
+
+        Raises
+        ------
+        InvalidInput
+            If the rate is no number in [0, 1].
+
+        Examples
+        --------
+        >>> round(dpfast.GDP(1.0).attack_power(0.05), 4)
+        0.2595
         """
         from dpfast.privacy.tradeoff import attack_power
 
@@ -131,9 +214,9 @@ class GDP(Budget):
 
     Examples
     --------
-    >>> GDP(1.0).as_zcdp()
+    >>> dpfast.GDP(1.0).as_zcdp()
     ZCDP(rho=0.5)
-    >>> round(GDP.within(ApproxDP(1.0, 1e-5)).mu, 6)
+    >>> round(dpfast.GDP.within(dpfast.ApproxDP(1.0, 1e-5)).mu, 6)
     0.268051
     """
 
@@ -148,11 +231,53 @@ class GDP(Budget):
         return (self.mu,)
 
     def delta(self, epsilon: float) -> float:
-        """Delta of this spend at ``epsilon``, rounded up."""
+        """Delta of this spend at ``epsilon``, rounded up (claim C2).
+
+        Parameters
+        ----------
+        epsilon : float
+            Zero or more.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        InvalidBudget
+            If epsilon is negative, or no finite number.
+
+        Examples
+        --------
+        >>> round(dpfast.GDP(1.0).delta(1.0), 6)
+        0.126937
+        """
         return 0.0 if self.mu == 0.0 else gdp_delta(self.mu, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """Epsilon of this spend at ``delta``, rounded up."""
+        """Epsilon of this spend at ``delta``, rounded up (claim C3).
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Zero or more.
+
+        Raises
+        ------
+        InvalidBudget
+            If delta is not in (0, 1), or mu is too large to have a finite epsilon.
+
+        Examples
+        --------
+        >>> round(dpfast.GDP(1.0).epsilon(1e-6), 4)
+        4.8866
+        """
         return 0.0 if self.mu == 0.0 else gdp_epsilon(self.mu, delta)
 
     def as_gdp(self) -> GDP:
@@ -172,7 +297,23 @@ class GDP(Budget):
         Parameters
         ----------
         budget : GDP, ZCDP, ApproxDP or float
-            A bare number is mu.  ``PureDP`` is refused: Gaussian noise never gives it.
+            A bare number is mu.
+
+        Returns
+        -------
+        GDP
+
+        Raises
+        ------
+        UnsupportedConversion
+            For ``PureDP``: Gaussian noise never gives it.
+        InvalidBudget
+            If it is no budget.
+
+        Examples
+        --------
+        >>> dpfast.GDP.within(dpfast.ZCDP(0.5))
+        GDP(mu=1.0)
         """
         budget = as_budget(budget)
         if isinstance(budget, GDP):
@@ -215,11 +356,53 @@ class ZCDP(Budget):
         object.__setattr__(self, "rho", positive(rho, "rho"))
 
     def delta(self, epsilon: float) -> float:
-        """A delta this spend has at ``epsilon``, rounded up."""
+        """A delta this spend has at ``epsilon``, rounded up (claim C7).
+
+        Parameters
+        ----------
+        epsilon : float
+            Zero or more.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        InvalidBudget
+            If epsilon is negative, or no finite number.
+
+        Examples
+        --------
+        >>> round(dpfast.ZCDP(0.5).delta(5.0), 8)
+        2.9e-06
+        """
         return 0.0 if self.rho == 0.0 else zcdp_delta(self.rho, epsilon)
 
     def epsilon(self, delta: float) -> float:
-        """An epsilon this spend has at ``delta``, rounded up."""
+        """An epsilon this spend has at ``delta``, rounded up (claim C7).
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Zero or more.
+
+        Raises
+        ------
+        InvalidBudget
+            If delta is not in (0, 1).
+
+        Examples
+        --------
+        >>> round(dpfast.ZCDP(0.5).epsilon(1e-6), 3)
+        5.222
+        """
         return 0.0 if self.rho == 0.0 else zcdp_epsilon(self.rho, delta)
 
     def as_zcdp(self) -> ZCDP:
@@ -235,7 +418,20 @@ class ZCDP(Budget):
         Parameters
         ----------
         budget : ZCDP or ApproxDP
-            Others are refused: zCDP implies neither GDP nor pure DP.
+
+        Returns
+        -------
+        ZCDP
+
+        Raises
+        ------
+        UnsupportedConversion
+            For all others: zCDP implies neither GDP nor pure DP.
+
+        Examples
+        --------
+        >>> round(dpfast.ZCDP.within(dpfast.ApproxDP(1.0, 1e-6)).rho, 5)
+        0.02436
         """
         if isinstance(budget, ZCDP):
             return budget
@@ -281,7 +477,28 @@ class PureDP(Budget):
         object.__setattr__(self, "epsilon", positive(epsilon, "epsilon"))
 
     def delta(self, epsilon: float) -> float:
-        """Delta of this spend at a smaller ``epsilon``, rounded up (claim C8)."""
+        """Delta of this spend at a smaller ``epsilon``, rounded up (claim C8).
+
+        Parameters
+        ----------
+        epsilon : float
+            Zero or more.
+
+        Returns
+        -------
+        float
+            In [0, 1]; zero from the spend's own epsilon on.
+
+        Raises
+        ------
+        InvalidBudget
+            If epsilon is negative, or no finite number.
+
+        Examples
+        --------
+        >>> round(dpfast.PureDP(1.0).delta(0.5), 4)
+        0.2876
+        """
         epsilon = nonnegative(epsilon, "epsilon")
         if epsilon >= self.epsilon:
             return 0.0
@@ -370,7 +587,10 @@ def as_budget(budget: Budget | float) -> Budget:
         checked_numbers(budget.values())
         return budget
     if isinstance(budget, (float, Real)) and not isinstance(budget, bool):  # a float: at once
-        return GDP(float(budget))
+        try:
+            return GDP(float(budget))
+        except (TypeError, OverflowError):  # an integer of hundreds of digits
+            pass
     raise InvalidBudget(
         f"a budget must be GDP(mu), ZCDP(rho), PureDP(epsilon), ApproxDP(epsilon, delta), none of "
         f"them subclassed, or a number (mu); received {described(budget)}."

@@ -91,6 +91,7 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
     Examples
     --------
+    >>> from dpfast.privacy.conversions import gdp_delta
     >>> round(gdp_delta(1.0, 1.0), 6)
     0.126937
     """
@@ -116,6 +117,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
     Examples
     --------
+    >>> from dpfast.privacy.conversions import gdp_epsilon
     >>> round(gdp_epsilon(1.0, 1e-5), 5)
     4.37718
     """
@@ -149,6 +151,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
     Examples
     --------
+    >>> from dpfast.privacy.conversions import gdp_mu
     >>> round(gdp_mu(1.0, 1e-5), 6)
     0.268051
     """

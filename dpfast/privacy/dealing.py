@@ -6,7 +6,9 @@ labels, values or the order of a table let one record move others.
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,28 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["SLOTS", "cross_validation_cost", "deal", "part_sizes", "scatter"]
+__all__ = [
+    "SLOTS",
+    "chunk_keys",
+    "cross_validation_cost",
+    "deal",
+    "number_of_slots",
+    "part_sizes",
+    "scatter",
+    "scatter_chunk",
+]
 
 #: Slots that records are scattered into, by one random byte each.
 SLOTS = 256
+
+#: From so many records on there are as many slots as two bytes tell apart, so that a slot's records
+#: fit into memory.
+MANY_RECORDS, MANY_SLOTS = 1 << 24, 1 << 16
+
+#: 64-bit words of the key from which a chunk's slots are made.
+KEY_WORDS = 4
+
+Slots = NDArray[np.unsignedinteger[Any]]
 
 #: A tie among n <= 2^31 random words has a probability of at most 1/8.
 ATTEMPTS = 64
@@ -74,17 +94,53 @@ def deal(n: int, n_parts: int, source: NoiseSource) -> NDArray[np.intp]:
     raise EntropyFailure("random words keep repeating each other: they are not random.")
 
 
-def scatter(n: int, source: NoiseSource) -> NDArray[np.uint8]:
-    """The slot each of n records falls into, independently of all others, uniform below SLOTS.
+def number_of_slots(n: int) -> int:
+    """How many slots n records are scattered into; public."""
+    return SLOTS if n < MANY_RECORDS else MANY_SLOTS
 
-    Unlike the sizes of the parts of :func:`deal` those of slots are random; one byte a record is
-    enough, and whoever holds some of the records can scatter these alone.
+
+def scatter(n: int, source: NoiseSource, n_slots: int = SLOTS) -> Slots:
+    """The slot each of n records falls into, independently of all others, uniform below n_slots.
+
+    Unlike the sizes of the parts of :func:`deal` those of slots are random; one or two bytes a
+    record are enough.
 
     Privacy
     -------
     Free: no record is looked at (claim C55).
     """
-    return source.words(-(-n // 8)).view(np.uint8)[:n]
+    kind = _kind(n_slots)
+    return source.words(-(-n * kind.itemsize // 8)).view(kind)[:n]
+
+
+def chunk_keys(n_chunks: int, source: NoiseSource) -> NDArray[np.uint64]:
+    """A secret key for each chunk of records, from which its holder scatters them alone.
+
+    Privacy
+    -------
+    Free: no record is looked at (claim C55).
+    """
+    return source.words(KEY_WORDS * n_chunks).reshape(n_chunks, KEY_WORDS)
+
+
+def scatter_chunk(key: NDArray[np.uint64], n: int, n_slots: int) -> Slots:
+    """The slots of a chunk's n records: the same whenever they are made from the same key.
+
+    The key is uniform, so the bytes of SHAKE-256 cannot be told from random ones, as those of the
+    operating system cannot that the key is drawn from.
+
+    Privacy
+    -------
+    Free: no record is looked at (claim C55).
+    """
+    kind = _kind(n_slots)
+    stream = hashlib.shake_256(np.ascontiguousarray(key, "<u8").tobytes())
+    found: Slots = np.frombuffer(stream.digest(n * kind.itemsize), kind.newbyteorder("<"))
+    return found.astype(kind)
+
+
+def _kind(n_slots: int) -> np.dtype[np.unsignedinteger[Any]]:
+    return np.dtype(np.uint8) if n_slots == SLOTS else np.dtype(np.uint16)
 
 
 def cross_validation_cost(

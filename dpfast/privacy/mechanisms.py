@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.kernels.sampler import release
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, MARGIN_8000
 
 __all__ = [
     "GRID_COST",
@@ -44,7 +45,7 @@ MIN_GRID_BITS = 20
 #: What rounding to the grid can add to mu: each release is rounded by at most
 #: ``sqrt(d) 2^-k <= 2^-20`` of its noise scale, and up to three are released together
 #: (claims C16 and C19), hence the square root of three.
-GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + 2.0**-40)
+GRID_COST = math.sqrt(3.0) * 2.0**-MIN_GRID_BITS * (1.0 + MARGIN_8000)
 
 #: |value / grid| beyond which a value is clamped.
 CLAMP = 2.0**51
@@ -88,7 +89,7 @@ def gaussian_scale(sensitivity: float, mu: float, dimension: int) -> float:
             f"mu = {described(mu)} is too small for a release on the grid: it must be above "
             f"{GRID_COST:.3g}. Use fewer steps or a larger budget."
         )
-    scale = sensitivity / (mu - GRID_COST) * (1.0 + 2.0**-48)
+    scale = sensitivity / (mu - GRID_COST) * (1.0 + MARGIN_30)
     _check_scale(scale)
     return scale
 
@@ -131,7 +132,7 @@ def symmetric_grid(noise_scale: float, p: int) -> tuple[int, float, float]:
     bits, grid, _ = vector_grid(noise_scale, p * (p + 1) // 2)
     # rounded up, so that 1/grid_off^2 <= 2/grid^2: off-diagonal entries count twice in the
     # Frobenius norm (claim C16)
-    grid_off = grid * math.sqrt(0.5) * (1.0 + 2.0**-50)
+    grid_off = grid * math.sqrt(0.5) * (1.0 + MARGIN_6)
     return bits, grid, grid_off
 
 

@@ -35,6 +35,11 @@ class NoiseSource:
 
     A source of one's own is for simulation, whatever it says of itself: results carry a guarantee
     with :class:`EntropyNoise` only (:func:`is_genuine`).
+
+    Privacy
+    -------
+    What :class:`EntropyNoise` draws must not be published: whoever knows the noise of an answer
+    knows the answer without it.
     """
 
     __slots__ = ()
@@ -45,15 +50,79 @@ class NoiseSource:
         return "GDP" if is_genuine(self) else SIMULATION
 
     def normals(self, size: int, bits: int) -> NDArray[np.int64]:
-        """``floor(2**bits * Z)`` for ``size`` independent standard normals."""
+        """``floor(2**bits * Z)`` for ``size`` independent standard normals (claims C15 and C16).
+
+        Parameters
+        ----------
+        size : int
+            Zero or more.
+        bits : int
+            Binary digits after the point, from 1 to 44.
+
+        Returns
+        -------
+        ndarray of int64, shape (size,)
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range (an ``InvalidInput`` of :class:`EntropyNoise`).
+
+        Examples
+        --------
+        >>> dpfast.SeededNoise(7).normals(3, 10)
+        array([   1,  305, -281])
+        """
         raise NotImplementedError
 
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> NDArray[np.int64]:
-        """``size`` integers, j with probability as ``exp(-|j| numerator / denominator)``."""
+        """``size`` integers, j with probability as ``exp(-|j| numerator / denominator)``.
+
+        Parameters
+        ----------
+        size : int
+            Zero or more.
+        numerator, denominator : int
+            In (0, 2^62); their ratio is one over the scale.
+
+        Returns
+        -------
+        ndarray of int64, shape (size,)
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range (an ``InvalidInput`` of :class:`EntropyNoise`).
+
+        Examples
+        --------
+        >>> dpfast.SeededNoise(7).discrete_laplace(3, 1, 4)
+        array([...])
+        """
         raise NotImplementedError
 
     def words(self, size: int) -> NDArray[np.uint64]:
-        """``size`` independent uniform 64-bit integers."""
+        """``size`` independent uniform 64-bit integers.
+
+        Parameters
+        ----------
+        size : int
+            Zero or more.
+
+        Returns
+        -------
+        ndarray of uint64, shape (size,)
+
+        Raises
+        ------
+        ValueError
+            If the size is negative.
+
+        Examples
+        --------
+        >>> dpfast.SeededNoise(7).words(2).dtype
+        dtype('uint64')
+        """
         raise NotImplementedError
 
     def __sklearn_clone__(self) -> NoiseSource:

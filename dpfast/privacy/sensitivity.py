@@ -15,16 +15,21 @@ from typing import Any
 import numpy as np
 
 from dpfast.errors import InvalidInput, described
+from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
 
 __all__ = [
     "COUPLINGS",
+    "SQUARE_MU",
     "centred_share",
+    "check_constants",
     "damped_direction",
     "extreme_eigenvalue",
+    "histogram",
     "joint_mu",
     "loss_difference",
     "mean_rank_one",
     "mean_score",
+    "mean_square",
 ]
 
 #: A record's computed contribution differs from an ideal one by at most this part of the bound.
@@ -34,8 +39,7 @@ RECORD_ERROR = 1e-12
 #: parameter are covered whatever joint rule they are charged by (claim C19).
 JOINT_MARGIN = 3.0
 
-UNIT_ROUNDOFF = 2.0**-53
-_UP = 1.0 + 2.0**-48  # more than the rounding of the few operations in each formula here
+_UP = 1.0 + MARGIN_30
 
 
 def _relative_slack(n: int, depth: int) -> float:
@@ -51,14 +55,19 @@ def _relative_slack(n: int, depth: int) -> float:
     return JOINT_MARGIN * (RECORD_ERROR + gamma * n * (1.0 + RECORD_ERROR)) * _UP
 
 
-def _check(n: int, **positive: float) -> None:
-    if n < 1:
-        raise InvalidInput(f"n must be a positive integer; received {described(n)}.")
+def check_constants(**positive: float) -> None:
+    """Refuse public constants that are not positive and finite."""
     for name, value in positive.items():
         if not 0.0 < value < math.inf:
             raise InvalidInput(
                 f"{name} must be a positive, finite public constant; received {described(value)}."
             )
+
+
+def _check(n: int, **positive: float) -> None:
+    if n < 1:
+        raise InvalidInput(f"n must be a positive integer; received {described(n)}.")
+    check_constants(**positive)
 
 
 def mean_score(diameter: float, n: int, *, depth: int = 0) -> float:
@@ -101,6 +110,21 @@ def mean_rank_one(
         )
     factor = 1.0 if alone and dimension == 1 else math.sqrt(2.0)
     return factor * bound / n * (1.0 + _relative_slack(n, depth)) * _UP
+
+
+#: Gaussian-DP parameter at which a mean of squares is free beside the mean, relative to the mean's:
+#: below ``sqrt(golden ratio^5 / 16) = 0.83254...`` (claim C79).
+SQUARE_MU = 0.8325
+
+
+def mean_square(clip: float, n: int, *, depth: int = 0) -> float:
+    """Sensitivity of the mean of n squares of numbers held to ``+-clip`` (claim C79).
+
+    ``clip^2 / n``.  Released beside the mean of the numbers, with noise for ``SQUARE_MU`` times
+    its mu, it costs nothing.
+    """
+    _check(n, clip=clip)
+    return clip * clip / n * (1.0 + _relative_slack(n, depth)) * _UP
 
 
 def extreme_eigenvalue(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
@@ -164,6 +188,15 @@ def centred_share(n: int) -> float:
     """
     _check(n)
     return (1.0 / n + 8.0 * UNIT_ROUNDOFF) * _UP
+
+
+def histogram(n: int) -> float:
+    """l2 sensitivity of the shares of n records in cells of which each is in at most one (C60).
+
+    ``sqrt(2) / n``: the record leaves one cell and enters another; counts are exact integers.
+    """
+    _check(n)
+    return (math.sqrt(2.0) / n + 4.0 * UNIT_ROUNDOFF) * _UP
 
 
 # ---- several quantities at one parameter: claims C17 to C19 -------------------------------------

@@ -11,11 +11,12 @@ import math
 from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.conversions import zcdp_delta
+from dpfast.privacy.rounding import MARGIN_500
 
 __all__ = ["attack_advantage", "attack_power", "explain"]
 
 #: Relative rounding of a handful of elementary functions, upwards.
-_UP = 1.0 + 2.0**-44
+_UP = 1.0 + MARGIN_500
 
 #: False-positive rates that :func:`explain` reports.
 RATES = (0.001, 0.01, 0.05, 0.1)
@@ -109,7 +110,8 @@ def explain(budget: Budget | float, delta: float = 1e-6) -> str:
 
     Examples
     --------
-    >>> print(explain(GDP(1.0)).splitlines()[0])
+    >>> from dpfast.privacy.tradeoff import explain
+    >>> print(explain(dpfast.GDP(1.0)).splitlines()[0])
     GDP(mu=1.0) in plain words
     """
     budget = as_budget(budget)

@@ -15,6 +15,7 @@ from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.profiles import gaussian_profile, laplace_profile, worst_profile
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.sensitivity import (
+    calibrate_choices,
     calibrate_functional,
     calibrate_parameter,
     eigenvalue_step,
@@ -216,6 +217,68 @@ def test_r8_more_budget_never_needs_more_noise():
         calibrate_functional(1.0, 1e-6, 0.25, 1e-6, 0.02)
     with pytest.raises(InvalidBudget, match="noise"):
         calibrate_functional(1.0, 1e-6, 0.25, 5e-7, 0.02, "uniform")
+
+
+# ---- R34: law and tolerance chosen after the certificate -----------------------------------------
+
+CHOICES = tuple(
+    (law, tau)
+    for law in ("laplace", "student", "gaussian")
+    for tau in (0.0025, 0.01, 0.03, 0.065, 0.14)
+)
+
+
+def worst_choice(multipliers, epsilon, epsilon1, M=1024):
+    """Largest delta over all rules that choose by the integer, which is the attack.
+
+    Summed over the integers: for each the choice with the largest profile for what its loss leaves.
+    """
+    numerator, denominator = laplace_rate(M, epsilon1)
+    a = numerator / denominator
+    far = math.ceil(40.0 / a)
+    j = np.arange(-far, far + M)
+    mass = np.exp(-a * np.abs(j)) * math.tanh(a / 2)
+    loss = a * (np.abs(j - M) - np.abs(j))
+    levels, place = np.unique(loss, return_inverse=True)
+    profiles = [
+        KINDS[law](epsilon - levels, 1 / b, ratio)
+        for (law, tau), b in zip(CHOICES, multipliers, strict=True)
+        if b < math.inf
+        for ratio in (1 - tau, 1 + tau)
+    ]
+    return float((mass * np.max(profiles, axis=0)[place]).sum())
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "share"), [(0.2, 0.25), (1.0, 0.25), (1.0, 0.05), (4.0, 0.25), (8.0, 0.25)]
+)
+def test_r34_a_choice_after_the_certificate_is_covered_and_less_is_not(epsilon, share):
+    delta, delta1, epsilon1 = 1e-6, 5e-7, epsilon * share
+    found = calibrate_choices(epsilon, delta, epsilon1, delta1, CHOICES)
+    assert delta1 + worst_choice(found, epsilon, epsilon1) <= delta
+    assert delta1 + worst_choice([0.995 * b for b in found], epsilon, epsilon1) > delta
+    alone = [calibrate_functional(epsilon, delta, epsilon1, delta1, t, law) for law, t in CHOICES]
+    assert all(
+        b == math.inf or 0.9998 * least <= b < 1.03 * least
+        for b, least in zip(found, alone, strict=True)
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "share", "excess"), [(1.0, 0.25, 1.03), (1.0, 0.05, 1.2)])
+def test_r34_multipliers_that_are_each_enough_are_not_together(epsilon, share, excess):
+    delta, delta1 = 1e-6, 5e-7
+    alone = [
+        calibrate_functional(epsilon, delta, epsilon * share, delta1, tau, law)
+        for law, tau in CHOICES
+    ]
+    assert worst_choice(alone, epsilon, epsilon * share) > excess * (delta - delta1)
+
+
+def test_r34_one_choice_is_no_choice():
+    alone = calibrate_functional(1.0, 1e-6, 0.25, 5e-7, 0.02, "student")
+    (found,) = calibrate_choices(1.0, 1e-6, 0.25, 5e-7, (("student", 0.02),))
+    assert found == pytest.approx(alone, rel=2e-4)
+    assert calibrate_choices(1.0, 1e-6, 0.25, 5e-7, (("gaussian", 0.3),)) == (math.inf,)
 
 
 # ---- R10: objective perturbation -----------------------------------------------------------------

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.sensitivity import RECORD_ERROR, check_constants
 
 __all__ = [
     "descent_steps",
@@ -19,15 +20,7 @@ __all__ = [
     "symmetric_noise_bound",
 ]
 
-_UP = 1.0 + 2.0**-48  # more than the rounding of the few operations in each formula here
-
-
-def _check(**positive: float) -> None:
-    for name, value in positive.items():
-        if not 0.0 < value < math.inf:
-            raise InvalidInput(
-                f"{name} must be a positive, finite public constant; received {described(value)}."
-            )
+_UP = 1.0 + MARGIN_30
 
 
 def statistics_mu(mu_gram: float, mu_moment: float) -> float:
@@ -45,7 +38,7 @@ def statistics_mu(mu_gram: float, mu_moment: float) -> float:
         With ``a, b`` the squares of the two: ``sqrt(b)`` if ``b >= 4 a``, else
         ``sqrt(a + b/2 + b^2/(16 a))``; below the composition ``sqrt(a + b)``.
     """
-    _check(mu_gram=mu_gram, mu_moment=mu_moment)
+    check_constants(mu_gram=mu_gram, mu_moment=mu_moment)
     scale = max(mu_gram, mu_moment)
     a, b = (mu_gram / scale) ** 2, (mu_moment / scale) ** 2
     squared = b if b >= 4.0 * a else a + 0.5 * b + b * b / (16.0 * a)
@@ -58,7 +51,7 @@ def symmetric_noise_bound(noise_scale: float, dimension: int, failure: float) ->
     ``P(lambda_max(W) > noise_scale * (sqrt(2 p) + sqrt(2 log(1/failure)))) <= failure`` for ``W``
     with independent normal coordinates in the orthonormal basis; ``-W`` has the same law.
     """
-    _check(noise_scale=noise_scale, dimension=dimension)
+    check_constants(noise_scale=noise_scale, dimension=dimension)
     if not 0.0 < failure < 1.0:
         raise InvalidInput(f"failure must lie in (0, 1); received {described(failure)}.")
     return noise_scale * (math.sqrt(2.0 * dimension) + math.sqrt(-2.0 * math.log(failure)))
@@ -79,7 +72,7 @@ def ridge_minimiser(diameter: float, ridge: float, n: int, *, tolerance: float) 
     n : int
     tolerance : float
     """
-    _check(diameter=diameter, ridge=ridge, n=n, tolerance=tolerance)
+    check_constants(diameter=diameter, ridge=ridge, n=n, tolerance=tolerance)
     return (diameter * (1.0 + RECORD_ERROR) / (n * ridge) + 2.0 * tolerance) * _UP
 
 
@@ -98,7 +91,9 @@ def gradient_error(
     dimension, depth : int
         Number of parameters, and of sequential roundings of the summation.
     """
-    _check(score_bound=score_bound, smoothness=smoothness, reach=reach, dimension=dimension)
+    check_constants(
+        score_bound=score_bound, smoothness=smoothness, reach=reach, dimension=dimension
+    )
     gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
     products = 4.0 * (dimension + 16) * UNIT_ROUNDOFF
     return (score_bound * (2.0 * RECORD_ERROR + gamma) + products * smoothness * reach) * _UP
@@ -110,7 +105,7 @@ def descent_steps(smoothness: float, ridge: float, distance: float, tolerance: f
     Each step multiplies the distance from the minimiser by at most
     ``(smoothness - ridge)/(smoothness + ridge)`` (claim B5), whatever the data.
     """
-    _check(smoothness=smoothness, ridge=ridge, distance=distance, tolerance=tolerance)
+    check_constants(smoothness=smoothness, ridge=ridge, distance=distance, tolerance=tolerance)
     if tolerance >= distance:
         return 0
     # log of the inverse factor is 2 atanh(ridge/smoothness), at least twice the ratio
@@ -131,7 +126,7 @@ def sampled_mean(bound: float, divisor: float, n: int, *, depth: int = 0) -> flo
     depth : int
         Largest number of sequential roundings of the summation.
     """
-    _check(bound=bound, divisor=divisor, n=n)
+    check_constants(bound=bound, divisor=divisor, n=n)
     gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
     slack = RECORD_ERROR + 2.0 * gamma * n * (1.0 + RECORD_ERROR)
     return bound / divisor * (1.0 + slack) * _UP

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF, mean_score
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.sensitivity import RECORD_ERROR, mean_score
 
 __all__ = ["clipped_mean", "loss_steps", "mean_loss", "selection_cost", "trial_epsilon"]
 
-_UP = 1.0 + 2.0**-48  # more than the rounding of the few operations in each formula here
+_UP = 1.0 + MARGIN_30
 
 #: Coordinates of a clipped vector up to which its norm is computed to within ``RECORD_ERROR``.
 MAX_DIMENSION = 8000
@@ -58,12 +59,12 @@ def trial_epsilon(epsilon: float) -> float:
     """Pure-DP budget of one trial so that the best of a geometric number costs ``epsilon`` (G5)."""
     if not 0.0 < epsilon < math.inf:
         raise InvalidInput(f"epsilon must be positive and finite; received {described(epsilon)}.")
-    return epsilon / 3.0 * (1.0 - 2.0**-50)
+    return epsilon / 3.0 * (1.0 - MARGIN_6)
 
 
 def selection_cost(trial: float) -> float:
     """Pure-DP cost of releasing the best of a geometric number of trials, rounded up (G5)."""
-    return 3.0 * trial * (1.0 + 2.0**-51)
+    return 3.0 * trial * (1.0 + 0.5 * MARGIN_6)  # less than `trial_epsilon` left
 
 
 def loss_steps(lower: float, upper: float, n: int, grid: float, *, depth: int = 0) -> int:

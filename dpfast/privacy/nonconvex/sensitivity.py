@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.privacy.sensitivity import UNIT_ROUNDOFF, mean_score
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30, UNIT_ROUNDOFF
+from dpfast.privacy.sensitivity import mean_score
 
 __all__ = [
     "change_error",
@@ -19,7 +20,7 @@ __all__ = [
     "norm_steps",
 ]
 
-_UP = 1.0 + 2.0**-48
+_UP = 1.0 + MARGIN_30
 
 
 def mean_gradient(lipschitz: float, n: int, *, depth: int = 0) -> float:
@@ -116,4 +117,4 @@ def exponential_cost(rate: tuple[int, int], steps: int) -> float:
             f"rate and steps must be positive; received {described(rate)}, {described(steps)}."
         )
     half_range = steps * numerator / denominator
-    return 0.5 * half_range * half_range * (1.0 + 2.0**-50)
+    return 0.5 * half_range * half_range * (1.0 + MARGIN_6)

@@ -17,6 +17,7 @@ from scipy.special import log_ndtr
 
 from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.release.profiles import (
+    Profile,
     composed_profile,
     gaussian_profile,
     laplace_profile,
@@ -24,9 +25,11 @@ from dpfast.privacy.release.profiles import (
     worst_profile,
 )
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
+from dpfast.privacy.rounding import MARGIN_30
 
 __all__ = [
     "COUNT",
+    "calibrate_choices",
     "calibrate_functional",
     "calibrate_parameter",
     "objective_perturbation_delta",
@@ -38,11 +41,18 @@ Array = NDArray[np.float64]
 #: Sensitivity of the integer behind a certificate: its grid is one 1024th of a step.
 COUNT = 1024
 
-_UP = 1.0 + 2.0**-48
+_UP = 1.0 + MARGIN_30
 
 _NOISE = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}
 
 _PRECISION = 1e-7
+_COMMON_PRECISION = 1e-5
+
+#: Of multipliers that are raised by a common factor afterwards.
+_ROUGH_PRECISION = 1e-4
+
+#: A choice that needs this much more noise than the best is never made; it would cost the others.
+MOST_NOISE = 20.0
 _JOINT_PRECISION = 1e-4
 _RANGE = (1e-6, 1e12)
 
@@ -128,6 +138,76 @@ def calibrate_parameter(
     return _multiplier("gaussian", epsilon, budget, epsilon1, 0.0, M)
 
 
+@lru_cache(maxsize=256)
+def calibrate_choices(
+    epsilon: float,
+    delta: float,
+    epsilon1: float,
+    delta1: float,
+    choices: tuple[tuple[str, float], ...],
+    M: int = COUNT,
+    *,
+    other_delta: float = 0.0,
+    certificates: int = 1,
+    count: int = 1,
+) -> tuple[float, ...]:
+    """Multipliers for laws and tolerances among which one is chosen after the certificate (R34).
+
+    A choice that follows what the certificate showed pairs large losses of the one with large
+    profiles of the other, so multipliers that are each enough by themselves are not enough
+    together: they are raised by one factor, for which the largest of all profiles is.
+
+    Parameters
+    ----------
+    choices : tuple of (str, float)
+        Law and tolerance, as ``noise`` and ``tau`` of :func:`calibrate_functional`; the other
+        arguments are those of that function.
+
+    Returns
+    -------
+    tuple of float
+        One multiplier a choice; infinity for those that no noise allows.
+    """
+    _check_budget(epsilon, delta, epsilon1, delta1)
+    budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
+    e1 = epsilon1 / certificates
+    alone = [
+        _multiplier(law, epsilon, budget, e1, tau, M, certificates, count, _ROUGH_PRECISION)
+        for law, tau in choices
+    ]
+    least = min(alone, default=math.inf)
+    alone = [b if b <= MOST_NOISE * least else math.inf for b in alone]
+
+    def enough(factor: float) -> bool:
+        profiles = [
+            _profile(law, factor * b, tau, epsilon, count)
+            for (law, tau), b in zip(choices, alone, strict=True)
+            if b < math.inf
+        ]
+
+        def largest(e: Array) -> Array:
+            return np.asarray(np.max([profile(e) for profile in profiles], axis=0))
+
+        return with_discrete_laplace(largest, e1, M, epsilon, certificates) <= budget
+
+    if least == math.inf:
+        return tuple(alone)
+    factor = _smallest(enough, _COMMON_PRECISION, (1.0 - _ROUGH_PRECISION, 4.0))
+    return tuple(factor * b for b in alone)
+
+
+def _profile(noise: str, b: float, tau: float, epsilon: float, count: int) -> Profile:
+    """Largest profile of releases with this multiplier and tolerance."""
+    shift, low, high = _UP / b, 1.0 - tau, 1.0 + tau
+    if count == 1:
+        return worst_profile(_NOISE[noise], shift, low, high)
+    if noise == "student":
+        one = student_worst_profile(shift, low, high)
+    else:
+        one = worst_profile(_NOISE[noise], shift, low, high)
+    return composed_profile(one, count, epsilon)
+
+
 @lru_cache(maxsize=1024)
 def _multiplier(
     noise: str,
@@ -138,25 +218,22 @@ def _multiplier(
     M: int,
     certificates: int = 1,
     count: int = 1,
+    precision: float = _PRECISION,
 ) -> float:
     def enough(b: float) -> bool:
-        shift, low, high = _UP / b, 1.0 - tau, 1.0 + tau
-        if count == 1:
-            profile = worst_profile(_NOISE[noise], shift, low, high)
-        else:
-            if noise == "student":
-                one = student_worst_profile(shift, low, high)
-            else:
-                one = worst_profile(_NOISE[noise], shift, low, high)
-            profile = composed_profile(one, count, epsilon)
+        profile = _profile(noise, b, tau, epsilon, count)
         return with_discrete_laplace(profile, epsilon1, M, epsilon, certificates) <= budget
 
-    return _smallest(enough, _PRECISION if count == 1 else _JOINT_PRECISION)
+    return _smallest(enough, precision if count == 1 else _JOINT_PRECISION)
 
 
-def _smallest(enough: Callable[[float], bool], precision: float = _PRECISION) -> float:
+def _smallest(
+    enough: Callable[[float], bool],
+    precision: float = _PRECISION,
+    between: tuple[float, float] = _RANGE,
+) -> float:
     """Smallest value of an increasing criterion, from above; infinity if there is none."""
-    low, high = _RANGE
+    low, high = between
     if not enough(high):
         return math.inf
     while high / low > 1.0 + precision:

@@ -15,11 +15,12 @@ from typing import NamedTuple
 from dpfast.errors import InvalidInput
 from dpfast.privacy.baselines.sensitivity import gradient_error
 from dpfast.privacy.release.sensitivity import eigenvalue_step, parameter_shift
-from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
+from dpfast.privacy.sensitivity import RECORD_ERROR
 
 __all__ = ["MinimiserPlan", "minimiser_plan"]
 
-_UP = 1.0 + 2.0**-44
+_UP = 1.0 + MARGIN_500
 
 #: The penalty's stiffness is the step of the eigenvalue divided by this, where rounding allows it.
 MOST_LEVELS = 256
@@ -83,7 +84,7 @@ class MinimiserPlan(NamedTuple):
     @property
     def floor(self) -> float:
         """The smallest eigenvalue of the Hessian is at least this."""
-        return (self.ridge + self.stiffness) * (1.0 - 2.0**-40)
+        return (self.ridge + self.stiffness) * (1.0 - MARGIN_8000)
 
     @property
     def spread(self) -> float:
@@ -106,7 +107,7 @@ class MinimiserPlan(NamedTuple):
     def shift(self, l0: float) -> float:
         """How far what is found moves, at most, if the eigenvalue is at least l0 (R4, R21)."""
         moved = parameter_shift(l0, self.ridge, self.c, self.slope, self.radius, self.n)
-        return (moved + 2.0 * self.distance(l0)) * (1.0 + 2.0**-48)
+        return (moved + 2.0 * self.distance(l0)) * (1.0 + MARGIN_30)
 
 
 def minimiser_plan(
@@ -168,7 +169,7 @@ def _plan(
     levels: float,
 ) -> MinimiserPlan:
     u = UNIT_ROUNDOFF
-    rate = c * radius / levels * (1.0 - 2.0**-40)  # at most c radius, in particular
+    rate = c * radius / levels * (1.0 - MARGIN_8000)  # at most c radius, in particular
     stiffness = step / levels
     score = slope * radius
     # the penalty's force stiffness/rate sinh(rate t) equals the largest mean score at the edge

@@ -19,6 +19,7 @@ from dpfast.privacy.release.sensitivity import (
     shift_factors,
     small_enough,
 )
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
 
 __all__ = [
     "LogScale",
@@ -27,13 +28,15 @@ __all__ = [
     "largest_count",
     "log_scale",
     "proportional_factors",
+    "proportional_tolerances",
     "psi_over_delta",
 ]
 
-_UP = 1.0 + 2.0**-48
+_UP = 1.0 + MARGIN_30
 
-#: Significant bits of a tolerance: few, so that calibrations are found again.
-TOLERANCE_BITS = 5
+#: Significant bits of a tolerance, and the least: few, as all are calibrated together (claim R34).
+TOLERANCE_BITS = 3
+LEAST_CHANGE = 2.0**-8
 
 #: Largest change of Delta for which a functional is released in proportion to it.
 MOST_CHANGE = 0.5
@@ -110,7 +113,7 @@ def largest_bound(N_hat: int, k: int, scale: LogScale, M: int = COUNT) -> float:
     scale, M
         As given to :func:`largest_count`.
     """
-    level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - 2.0**-50) - scale.error
+    level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - MARGIN_6) - scale.error
     if level <= 0.0:
         return scale.high
     return max(scale.low, scale.high * math.exp(-level) * (1.0 + 1e-12))
@@ -181,6 +184,15 @@ def proportional_factors(
     return ProportionalFactors(factor, _few_bits_above(change + 2.1 * error * (1.0 + change)))
 
 
+def proportional_tolerances() -> tuple[float, ...]:
+    """Every tolerance that :func:`proportional_factors` may return."""
+    found = [LEAST_CHANGE]
+    while found[-1] < MOST_CHANGE * 1.01:
+        found.append(_few_bits_above(math.nextafter(found[-1], 1.0)))
+    return tuple(found)
+
+
 def _few_bits_above(x: float) -> float:
+    x = max(x, LEAST_CHANGE)
     mantissa, exponent = math.frexp(x)
     return math.ldexp(math.ceil(math.ldexp(mantissa, TOLERANCE_BITS)), exponent - TOLERANCE_BITS)

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from dpfast.errors import InvalidInput
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.sensitivity import eigenvalue_step
-from dpfast.privacy.sensitivity import UNIT_ROUNDOFF
+from dpfast.privacy.rounding import MARGIN_8000, UNIT_ROUNDOFF
 
 __all__ = ["LeveragePlan", "leverage_plan", "row_length"]
 
-_UP = 1.0 + 2.0**-40
+_UP = 1.0 + MARGIN_8000
 
 
 class LeveragePlan(NamedTuple):

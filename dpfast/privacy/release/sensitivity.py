@@ -16,15 +16,19 @@ from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import (
     COUNT,
+    calibrate_choices,
     calibrate_functional,
     calibrate_parameter,
     objective_perturbation_delta,
     objective_perturbation_scale,
 )
+from dpfast.privacy.rounding import MARGIN_30
+from dpfast.privacy.sensitivity import check_constants
 
 __all__ = [
     "COUNT",
     "FunctionalFactors",
+    "calibrate_choices",
     "calibrate_functional",
     "calibrate_parameter",
     "eigenvalue_step",
@@ -43,8 +47,8 @@ __all__ = [
     "tail_count",
 ]
 
-_UP = 1.0 + 2.0**-48  # more than the rounding of the few operations in each formula here
-_DOWN = 1.0 - 2.0**-48
+_UP = 1.0 + MARGIN_30
+_DOWN = 1.0 - MARGIN_30
 
 #: Rows are projected in floating point: their exact squared norm may exceed the declared one by
 #: less than this part.
@@ -65,14 +69,6 @@ LEAST_PSI = 1e-3
 #: Relative error of the computed scale omega that follows: EVALUATION (1 + 1/LEAST_PSI), rounded
 #: up.
 SCALE_ERROR = 1.1e-5
-
-
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not 0.0 < value < math.inf:
-            raise InvalidInput(
-                f"{name} must be a positive, finite public constant; received {described(value)}."
-            )
 
 
 def _nonnegative(**values: float) -> None:
@@ -106,7 +102,7 @@ def eigenvalue_step(c: float, B1: float, radius: float, n: int) -> float:
         Rounded up, rows projected in floating point included.  With ``radius=1`` it is the
         sensitivity of ``1/L`` for every Loewner-monotone homogeneous bound ``L >= sup x'H^-1 x``.
     """
-    _positive(c=c, B1=B1, radius=radius, n=n)
+    check_constants(c=c, B1=B1, radius=radius, n=n)
     return 2.0 * c * B1 * radius * radius / n * ROWS * _UP
 
 
@@ -125,7 +121,7 @@ def hessian_ratio(s: float, l0: float) -> float:
     float
         Rounded up; infinity unless ``l0 > s``.
     """
-    _positive(s=s)
+    check_constants(s=s)
     if not l0 > s:
         return math.inf
     q = s / l0 * _UP
@@ -151,7 +147,7 @@ def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, 
     float
         Rounded up; infinity if nothing can be certified (``lreg = 0`` and ``l0 <= s``).
     """
-    _positive(c=c, B1=B1, radius=radius, n=n)
+    check_constants(c=c, B1=B1, radius=radius, n=n)
     _nonnegative(lreg=lreg)
     least = max(l0 - lreg, 0.0) * _DOWN if l0 > lreg else 0.0  # NaN certifies nothing
     rate = c * radius * ROWS
@@ -203,7 +199,9 @@ def solver_tolerance(
     curvature_bound : float
         Bound on a record's Hessian, ``max h'' * radius^2``.
     """
-    _positive(solver_error=solver_error, curvature_bound=curvature_bound, B1=B1, radius=radius)
+    check_constants(
+        solver_error=solver_error, curvature_bound=curvature_bound, B1=B1, radius=radius
+    )
     _nonnegative(lreg=lreg)
     top = math.sqrt((curvature_bound * ROWS + lreg) * _UP)
     return solver_error * 2.0 * B1 * radius / (n * top) * _DOWN
@@ -284,7 +282,7 @@ def evaluation_error(dimension: int, largest: float, l0: float) -> float:
     l0 : float
         Released lower bound of the smallest.
     """
-    _positive(dimension=dimension, largest=largest, l0=l0)
+    check_constants(dimension=dimension, largest=largest, l0=l0)
     solution = 4.0 * dimension * (3.0 * dimension + 2.0) * 2.0**-53 * largest / l0
     return solution + 8.0 * (dimension + 8.0) * 2.0**-53 * math.sqrt(largest / l0)
 
@@ -321,7 +319,7 @@ def public_scale(
     float
         ``2 B1 / (n l0) * (A (radius ||w|| + support)/2 + Bc radius ||w||)``, rounded up.
     """
-    _positive(A=A, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
+    check_constants(A=A, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
     _nonnegative(Bc=Bc)
     longest = radius * norm
     reach = longest if support is None else min(longest, support)
@@ -357,7 +355,7 @@ def scaled_count(
     int
         Two neighbours differ by at most M: that of the number computed, rounding included.
     """
-    _positive(s=s, M=M)
+    check_constants(s=s, M=M)
     _nonnegative(eta=eta)
     lam = min(lam, largest, 1e300) if lam > 0.0 else 0.0
     (a, b), (c, d), (e, f) = (float(x).as_integer_ratio() for x in (lam, s, eta))

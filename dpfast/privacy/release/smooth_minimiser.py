@@ -17,11 +17,12 @@ from dpfast.errors import InvalidInput
 from dpfast.privacy.baselines.sensitivity import gradient_error
 from dpfast.privacy.release.certified_minimiser import MOST_LEVELS, RELATIVE_TOLERANCE
 from dpfast.privacy.release.sensitivity import ROWS
-from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF
+from dpfast.privacy.rounding import MARGIN_30, MARGIN_500, MARGIN_8000, UNIT_ROUNDOFF
+from dpfast.privacy.sensitivity import RECORD_ERROR
 
 __all__ = ["SmoothPlan", "smooth_minimiser_plan", "smooth_shift"]
 
-_UP = 1.0 + 2.0**-44
+_UP = 1.0 + MARGIN_500
 
 #: The tolerance is at least this many times the error of a computed gradient (claim R25).
 ERRORS = 50.0
@@ -101,7 +102,7 @@ class SmoothPlan(NamedTuple):
     @property
     def floor(self) -> float:
         """The smallest eigenvalue of the Hessian is at least this."""
-        return (self.ridge + self.stiffness) * (1.0 - 2.0**-40)
+        return (self.ridge + self.stiffness) * (1.0 - MARGIN_8000)
 
     @property
     def gradient_bound(self) -> float:
@@ -152,16 +153,16 @@ def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float
     float
         Infinity if nothing can be certified: ``lreg = 0`` and ``l0^2 < 2 lipschitz push``.
     """
-    least = l0 * (1.0 - 2.0**-48) if l0 > lreg else lreg  # NaN certifies nothing
+    least = l0 * (1.0 - MARGIN_30) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
-    rest = least * least * (1.0 - 2.0**-48) - falling
+    rest = least * least * (1.0 - MARGIN_30) - falling
     if rest >= lreg * lreg and rest > 0.0:
         return 2.0 * push / (least + math.sqrt(rest)) * _UP
     if not lreg > 0.0:
         return math.inf
     # the curvature has fallen to the ridge before; (x - y)(x + y) keeps the digits
     flat = (least - lreg) / lipschitz
-    missing = push - (least - lreg) * (least + lreg) / (2.0 * lipschitz) * (1.0 - 2.0**-48)
+    missing = push - (least - lreg) * (least + lreg) / (2.0 * lipschitz) * (1.0 - MARGIN_30)
     return (flat + max(missing, 0.0) / lreg) * _UP
 
 
@@ -228,7 +229,7 @@ def _plan(
     score = slope * radius
     bound, records = curvature * radius * radius * ROWS, third * radius**3 * ROWS
     # per coordinate the penalty changes over a length on which the records' Hessian changes
-    rate = radius * math.sqrt(third / slope) / levels * (1.0 - 2.0**-40)
+    rate = radius * math.sqrt(third / slope) / levels * (1.0 - MARGIN_8000)
     stiffness = 2.0 * score * rate / n
     # level set of the objective at zero: (n/2)(sqrt(p) y + slack) bounds cosh(y) - 1
     y = 1e3

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from dpfast.errors import BudgetExceeded, LedgerClosed
-from dpfast.privacy.process import this_process
+from dpfast.privacy.ledger.process import this_process
 
 __all__ = ["PaidAnswers"]
 
@@ -24,7 +24,7 @@ class PaidAnswers:
     record for an answer.  What goes wrong after that loses the answer.
     """
 
-    def __init__(self, answers: Iterable[str], refusal: str) -> None:
+    def __init__(self, answers: Iterable[str] | Mapping[str, int], refusal: str) -> None:
         self._left = Counter(answers)
         self._refusal = refusal
         self._answering = threading.Lock()

@@ -4,7 +4,7 @@ Claims C9 (adaptive composition) and C10 (exact arithmetic) of PROOFS.md.  All s
 amounts are Python integers counting quanta of ``2^-2150`` of the currency, fine enough that the
 square of every double is a whole number of them, so nothing is ever rounded.
 
-:mod:`dpfast.privacy.ledger_file` keeps a ledger in a file.
+:mod:`dpfast.privacy.ledger.file` keeps a ledger in a file.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from dpfast.privacy.budget import (
     checked_numbers,
 )
 from dpfast.privacy.conversions import ratio_to_float
-from dpfast.privacy.process import HERE, this_process
+from dpfast.privacy.ledger.process import HERE, this_process
 
 __all__ = ["Entry", "Ledger", "Part"]
 
@@ -54,6 +55,10 @@ class Entry(NamedTuple):
         What the mechanism is proved to cost.
     charged : Budget
         The same in the ledger's currency.
+
+    Privacy
+    -------
+    Public, as is all a ledger says.
     """
 
     label: str
@@ -139,8 +144,8 @@ class Ledger:
 
     Examples
     --------
-    >>> ledger = Ledger(GDP(1.0))
-    >>> ledger.charge(GDP(0.5), "gradient")
+    >>> ledger = dpfast.Ledger(dpfast.GDP(1.0))
+    >>> ledger.charge(dpfast.GDP(0.5), "gradient")
     >>> ledger.remaining
     GDP(mu=0.8660254037844386)
     """
@@ -172,6 +177,10 @@ class Ledger:
             Creates the ledger if there is no file, or an empty one; otherwise it must equal the
             file's total.  Without it nothing is ever created or written until a charge is made.
 
+        Returns
+        -------
+        Ledger
+
         Raises
         ------
         LedgerCorrupted
@@ -182,14 +191,20 @@ class Ledger:
         Copies and pickles open the file again and go on spending from the one budget.  They
         remember how far it was written when they were made: they refuse another file at its path,
         a shorter one and one whose lines were changed, and never create one.
-        """
-        from dpfast.privacy.ledger_file import FileLedger  # json, fcntl: only who needs them
 
-        return FileLedger(os.fspath(path), None if total is None else as_budget(total))
+        Examples
+        --------
+        >>> dpfast.Ledger.open("study.ledger", total=dpfast.GDP(1.0)).charge(0.6, "first look")
+        >>> dpfast.Ledger.open("study.ledger").remaining
+        GDP(mu=0.7999999999999999)
+        """
+        from dpfast.privacy.ledger.file import FileLedger  # json, fcntl: only who needs them
+
+        return FileLedger(_file_name(path), None if total is None else as_budget(total))
 
     @property
     def total(self) -> Budget:
-        """The whole budget."""
+        """The whole budget; its type is the ledger's currency."""
         return self._total
 
     @property
@@ -230,6 +245,21 @@ class Ledger:
         ------
         BudgetExceeded
             If it does not fit; the ledger is then unchanged.
+        UnsupportedConversion
+            If the spend cannot be paid in the ledger's currency.
+        LedgerClosed
+            If this ledger is a copy.
+
+        Privacy
+        -------
+        Spends ``spend``; what it pays for has to be proved elsewhere.
+
+        Examples
+        --------
+        >>> ledger = dpfast.Ledger(dpfast.ZCDP(0.5))
+        >>> ledger.charge(dpfast.GDP(0.6), "a mean")
+        >>> ledger.spent
+        ZCDP(rho=0.18)
         """
         cost, line = self._priced(spend, label)
         self._settle(cost, line)
@@ -250,6 +280,17 @@ class Ledger:
         ------
         BudgetExceeded
             If it does not fit.
+        UnsupportedConversion
+            If the spend cannot be paid in the ledger's currency.
+        LedgerClosed
+            If this ledger is a copy.
+
+        Examples
+        --------
+        >>> ledger = dpfast.Ledger(dpfast.GDP(1.0))
+        >>> ledger.check(0.9, "a fit")
+        >>> ledger.spent
+        GDP(mu=0.0)
         """
         cost, line = self._priced(spend, label)
         self._refuse_copies()
@@ -275,6 +316,19 @@ class Ledger:
         ------
         BudgetExceeded
             If it does not fit.
+        UnsupportedConversion
+            If charges in the child's currency would not add up to its total here (claim C9).
+
+        Privacy
+        -------
+        Spends ``total`` of this ledger; the child's charges are then paid for.
+
+        Examples
+        --------
+        >>> ledger = dpfast.Ledger(dpfast.GDP(1.0))
+        >>> part = ledger.child(0.6, "for the colleagues")
+        >>> part.remaining, ledger.remaining
+        (GDP(mu=0.6), GDP(mu=0.7999999999999999))
         """
         total = as_budget(total)
         if type(total) not in _CHILD_CURRENCIES[self._currency]:
@@ -368,6 +422,18 @@ class Ledger:
             return amount(GDP, ratio_to_float(root, 1 << (QUANTUM_BITS // 2), up=up))
         values = (ratio_to_float(part, _ONE, up=up) for part in quanta)
         return amount(self._currency, *values)
+
+
+def _file_name(path: Any) -> str:
+    """The path of a ledger as text, if a file can have it."""
+    if isinstance(path, (str, bytes, os.PathLike)):
+        with suppress(Exception):
+            name = os.fsdecode(path)
+            if "\0" not in name and os.fsencode(name):
+                return name
+    raise InvalidInput(
+        f"a ledger's path must be that of a file; received {described(path, text=True)}."
+    )
 
 
 def _copy_of(total: Budget, spent: tuple[int, ...], entries: Sequence[_Line]) -> Ledger:

@@ -1,9 +1,10 @@
 """A ledger in a file, shared by processes and kept through crashes: claim C10 of PROOFS.md.
 
-Append-only JSON lines: a header with the total, then one line per charge.  A line counts once its
-newline is there.  A last line without one belongs to a charge that was interrupted before it
-returned, so nothing was released on its account: readers ignore it, and the next charge cuts it
-off.  Anything else that is not as it was written means that the file is not to be trusted.
+Append-only JSON lines: a header with the total, then one line per charge.  A line counts once all
+of it is there but perhaps its newline, which an editor may take away.  A shorter last line belongs
+to a charge that was interrupted before it returned, so nothing was released on its account:
+readers ignore it, and the next charge cuts it off.  Anything else that is not as it was written
+means that the file is not to be trusted.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from dpfast.errors import InvalidBudget, InvalidInput, LedgerClosed, LedgerCorrupted
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
-from dpfast.privacy.ledger import Entry, Ledger, _cost, _Line
+from dpfast.privacy.ledger.book import Entry, Ledger, _cost, _Line
+from dpfast.privacy.ledger.process import this_process
 from dpfast.privacy.noise import random_name
-from dpfast.privacy.process import this_process
 
 __all__ = ["FileLedger"]
 
@@ -33,6 +34,9 @@ _T = TypeVar("_T")
 
 #: Every ledger begins like this; nothing else is read any further.
 _BEGINNING = b'{"dpfast ledger": 1, "total": ["'
+
+#: And every charge like this.
+_CHARGE = b'{"label": "'
 
 #: What a line that is no header or charge can raise while it is read.
 _UNREADABLE = (
@@ -163,22 +167,29 @@ class FileLedger(Ledger):
         line = _line(
             {"label": entry.label, "spend": _code(entry.spend), "charged": _code(entry.charged)}
         )
-        end = len(known.content)
-        if file.seek(0, os.SEEK_END) > end:  # what an interrupted charge left of its line
+        end, size = len(known.content), file.seek(0, os.SEEK_END)
+        if size > end:  # what an interrupted charge left of its line
             file.truncate(end)
             file.seek(end)
-        _write(file, line)
+        _write(file, b"\n" * (size < end) + line)
         self._known = _Known(known.content + line, after, (*known.entries, entry))
 
     def _read(self, file: FileIO) -> _Known:
         return self._take(self._content(file))
 
     def _content(self, file: FileIO) -> bytes:
-        """All of it, each time: 0.2 ms after 10,000 charges, no more than the forced write."""
+        """All of it, each time: 0.2 ms after 10,000 charges, no more than the forced write.
+
+        With the newline that the last line lacks, unless it is what an interrupted charge left.
+        """
         if file.read(len(_BEGINNING)) != _BEGINNING:
             raise self._refuse("it does not begin with the header of a ledger")
         file.seek(0)
-        return file.readall()
+        content = file.readall()
+        begun = content.rfind(b"\n") + 1
+        if begun in (0, len(content)) or _is_torn(content[begun:]):
+            return content
+        return content + b"\n"
 
     def _take(self, content: bytes) -> _Known:
         """Accept what the file holds by now, all of it or nothing."""
@@ -370,6 +381,18 @@ def _sync_directory(path: str) -> None:
 
 def _line(content: Mapping[str, object]) -> bytes:
     return json.dumps(content).encode() + b"\n"
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether this is the beginning of a charge's line, and no charge is whole in it."""
+    written = line.rstrip(b"\0")  # a system that fell may leave zeros for what it did not write
+    if not (written.startswith(_CHARGE) or _CHARGE.startswith(written)):
+        return False
+    try:
+        json.JSONDecoder().raw_decode(written.decode(errors="replace"))
+    except _UNREADABLE:
+        return True
+    return False
 
 
 def _entry(line: bytes) -> Entry:

@@ -1,0 +1,86 @@
+"""Constants of bought locations and scales: claims D1 to D5 of PROOFS-bought.md.
+
+Replacement of one record, ``n`` public, everywhere; functions of public constants only.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpfast.errors import InvalidInput, described
+from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
+
+__all__ = ["SQUARE_WEIGHT", "clipped_moments", "complete_weight", "counts", "query_mu"]
+
+_UP = 1.0 + MARGIN_30
+_DOWN = 1.0 - MARGIN_30
+
+#: Weight of the mean square beside the mean, at which it is free (claim D3): the largest is
+#: ``sqrt((1 + sqrt(5))^5 / 128) = 1.66510...``.
+SQUARE_WEIGHT = 1.66
+
+#: The weight of the number of complete records is a multiple of this, so that its product with a
+#: number of records is exact.
+_WEIGHT_STEP = 32.0
+
+
+def _check(**positive: int) -> None:
+    for name, value in positive.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InvalidInput(f"{name} must be a positive integer; received {described(value)}.")
+
+
+def complete_weight(m: int) -> float:
+    """Weight of the number of complete records beside m centred counts (claim D2).
+
+    Parameters
+    ----------
+    m : int
+
+    Returns
+    -------
+    float
+        At most ``sqrt(3 m / 4)``; a multiple of 1/32.
+    """
+    _check(m=m)
+    return math.floor(_WEIGHT_STEP * math.sqrt(0.75 * m) * _DOWN) / _WEIGHT_STEP
+
+
+def counts(m: int) -> float:
+    """l2 sensitivity of m centred counts and the weighted number of complete records (claim D2).
+
+    Parameters
+    ----------
+    m : int
+        Number of counts, of one column or of several.
+    """
+    _check(m=m)
+    return math.sqrt(m) * _UP
+
+
+def clipped_moments(columns: int, n: int) -> float:
+    """l2 sensitivity of the columns' clipped means and weighted mean squares (claim D3).
+
+    ``2 sqrt(columns) / n``, plus the rounding of both sides; the sums are whole numbers.
+
+    Parameters
+    ----------
+    columns, n : int
+    """
+    _check(columns=columns, n=n)
+    return math.sqrt(columns) * (2.0 / n + 16.0 * UNIT_ROUNDOFF) * _UP
+
+
+def query_mu(total: float, planned: int, m: int) -> float:
+    """What m of a planned number of counts may cost together (claim D4), rounded down.
+
+    Parameters
+    ----------
+    total : float
+        mu of all planned counts.
+    planned : int
+    m : int
+        Counts asked for at once.
+    """
+    _check(planned=planned, m=m)
+    return total * math.sqrt(m / planned) * _DOWN

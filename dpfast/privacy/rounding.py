@@ -1,0 +1,29 @@
+"""How far rounding can carry a formula, and what is added so that it does no harm (claim C65).
+
+A sensitivity that comes out an ulp too small, or shares of a budget that add up to an ulp too much,
+would be a false promise.  Each margin is named by the number of roundings it covers; whatever is
+proved to cost at most ``x`` is charged as ``x * (1 + margin)``, and what may be spent is offered as
+``x * (1 - margin)``.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MARGIN_30", "MARGIN_500", "MARGIN_6", "MARGIN_8000", "MARGIN_SHARES", "UNIT_ROUNDOFF"]
+
+#: Largest relative error of one addition, product, quotient or root in float64.
+UNIT_ROUNDOFF = 2.0**-53
+
+#: A product or a quotient.  An elementary function counts as 8 roundings, here as everywhere.
+MARGIN_6 = 2.0**-50
+
+#: A formula of a line or two.
+MARGIN_30 = 2.0**-48
+
+#: One with elementary functions.
+MARGIN_500 = 2.0**-44
+
+#: A budget taken apart and put together again, a sum of a few thousand terms.
+MARGIN_8000 = 2.0**-40
+
+#: A division into up to 2^20 shares; raises the noise by as much, far below anything measurable.
+MARGIN_SHARES = 2.0**-30
