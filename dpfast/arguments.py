@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,11 +12,18 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["flag", "real_array", "real_number", "whole_number"]
+__all__ = [
+    "file_path", "flag", "function", "number_in", "one_of", "positive", "real_array", "real_number",
+    "text_names", "whole_number",
+]  # fmt: skip
+
+FLOAT64 = np.dtype(np.float64)
 
 
 def real_array(value: Any, name: str) -> NDArray[np.float64]:
     """A public argument as a float64 array; what holds no real numbers is refused unseen."""
+    if type(value) is np.ndarray and value.dtype == FLOAT64:
+        return value
     try:
         array = np.asarray(value)
         if array.dtype.kind in "iufbO":
@@ -34,6 +44,28 @@ def real_number(value: Any, name: str) -> float:
     raise InvalidInput(f"{name} must be a number; received {described(value)}.")
 
 
+def _inside(value: Any, name: str, interval: str, allowed: str) -> float:
+    """A number between the ends of an interval, each of them included where it stands so."""
+    number = float("nan") if isinstance(value, (bool, np.bool_)) else real_number(value, name)
+    low, high = map(float, interval[1:-1].split(","))
+    above = low <= number if interval[0] == "[" else low < number
+    if above and (number <= high if interval[-1] == "]" else number < high):
+        return number
+    raise InvalidInput(f"{name} must {allowed}; received {described(value)}.")
+
+
+def number_in(value: Any, name: str, interval: str) -> float:
+    """A public argument in an interval, which is given as it is read: "[0, 1)"."""
+    return _inside(value, name, interval, f"lie in {interval}")
+
+
+def positive(value: Any, name: str, *, or_zero: bool = False) -> float:
+    """A public argument that is positive (or 0, where that is meant) and finite."""
+    if or_zero:
+        return _inside(value, name, "[0, inf)", "be at least 0 and finite")
+    return _inside(value, name, "(0, inf)", "be positive and finite")
+
+
 def whole_number(
     value: Any, name: str, least: int = 0, most: int | None = None, *, otherwise: str = ""
 ) -> int:
@@ -45,6 +77,51 @@ def whole_number(
     raise InvalidInput(
         f"{name} must be a whole number {allowed}{otherwise}; received {described(value)}."
     )
+
+
+def one_of(value: Any, options: Sequence[str | None], name: str, *, otherwise: str = "") -> Any:
+    """A public argument that is one of some words; compared by no method of a caller's."""
+    if value is None or type(value) is str:
+        if value in options:
+            return value
+    elif isinstance(value, str) and str.__str__(value) in options:  # NumPy's text, an enum's
+        return str.__str__(value)
+    raise InvalidInput(
+        f"{name} must be one of {tuple(options)}{otherwise}; received "
+        f"{described(value, text=True)}."
+    )
+
+
+def function(value: Any, name: str, of: str) -> Callable[..., Any]:
+    """A public argument that can be called."""
+    if not callable(value):
+        raise InvalidInput(f"{name} must be a function of {of}; received {described(value)}.")
+    return value
+
+
+def file_path(value: Any, name: str) -> str:
+    """A public argument that names a file."""
+    if isinstance(value, (str, bytes, os.PathLike)):
+        with suppress(Exception):  # a name that no file can have
+            path = os.fsdecode(value)
+            if path and "\0" not in path and os.fsencode(path):
+                return path
+    raise InvalidInput(
+        f"{name} must be the path of a file; received {described(value, text=True)}."
+    )
+
+
+def text_names(value: Any, count: int, what: str) -> tuple[str, ...]:
+    """A public argument of so many names."""
+    given: tuple[Any, ...] = ()
+    if not isinstance(value, str):
+        with suppress(Exception):  # refused below without its context, which may quote a value
+            given = tuple(value)
+    if len(given) != count or not all(isinstance(name, str) for name in given):
+        raise InvalidInput(
+            f"names must be {count} strings, one for each {what}; received {described(value)}."
+        )
+    return given
 
 
 def flag(value: Any, name: str) -> bool:

@@ -122,10 +122,13 @@ def described(value: object, *, text: bool = False) -> str:
 
     Examples
     --------
+    >>> from dpfast.errors import described
     >>> described(1.5), described([1.5, 2.5]), described("F", text=True), described("F")
     ('1.5', 'a list of length 2', "'F'", 'a str of length 1')
     """
     kind = type(value)
+    if kind is int and value.bit_length() > 300:  # type: ignore[attr-defined]
+        return f"an int of {value.bit_length()} bits"  # type: ignore[attr-defined]
     if value is None or kind in (bool, int, float):
         return repr(value)
     if text and type(value) is str:  # no subclass: NumPy's is an entry of an array

@@ -56,7 +56,7 @@ def coefficient_plot(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
-    >>> figure = coefficient_plot({"huber": fit})
+    >>> figure = dpfast.plots.coefficient_plot({"huber": fit})
     """
     new_figure = _matplotlib()
 
@@ -130,7 +130,7 @@ def ellipse_plot(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
-    >>> figure = ellipse_plot(fit, "intercept", "x1")
+    >>> figure = dpfast.plots.ellipse_plot(fit, "intercept", "x1")
     """
     new_figure = _matplotlib()
 
@@ -184,7 +184,7 @@ def tradeoff_plot(budgets: Mapping[str, Any] | Any, *, title: str | None = None)
 
     Examples
     --------
-    >>> figure = tradeoff_plot({"strict": 0.5, "loose": dpfast.ApproxDP(1.0, 1e-6)})
+    >>> figure = dpfast.plots.tradeoff_plot({"strict": 0.5, "loose": dpfast.ApproxDP(1.0, 1e-6)})
     """
     new_figure = _matplotlib()
 
@@ -233,7 +233,7 @@ def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
 
     Examples
     --------
-    >>> figure = plan_plot(dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0))
+    >>> figure = dpfast.plots.plan_plot(dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0))
     """
     new_figure = _matplotlib()
 
@@ -290,7 +290,7 @@ def trajectory_plot(fit: Any, *, title: str | None = None) -> Figure:
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> figure = trajectory_plot(dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0))
+    >>> figure = dpfast.plots.trajectory_plot(dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0))
     """
     new_figure = _matplotlib()
 
@@ -340,7 +340,7 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     --------
     >>> ledger = dpfast.Ledger(1.0)
     >>> ledger.charge(0.5, "a query")
-    >>> figure = budget_plot(ledger)
+    >>> figure = dpfast.plots.budget_plot(ledger)
     """
     new_figure = _matplotlib()
 

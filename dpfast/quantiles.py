@@ -21,6 +21,7 @@ from dpfast.front.request import charge_shared
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.rounding import MARGIN_8000
 
 __all__ = ["private_quantiles", "with_private_scaling"]
 
@@ -29,9 +30,6 @@ NORMAL_IQR = 1.3489795003921634
 
 #: Halvings of the range: the answer is a point of a grid of ``2^-STEPS`` of it.
 STEPS = 16
-
-#: Keeps the exact sum of the charges within the total.
-ROUNDING_MARGIN = 2.0**-40
 
 
 def private_quantiles(
@@ -125,7 +123,7 @@ class _Bisection:
         if self.n == 0:
             raise InvalidInput(f"{name} is empty; at least one record is needed.")
         self._steps = int(steps)
-        self._mu = total.mu / math.sqrt(len(self.wanted) * self._steps) * (1.0 - ROUNDING_MARGIN)
+        self._mu = total.mu / math.sqrt(len(self.wanted) * self._steps) * (1.0 - MARGIN_8000)
         self._shares = Shares(values, Ledger(total), source)
         self._shares.receipt(self._mu)  # refuses what is impossible, free of charge
 
@@ -219,7 +217,7 @@ def with_private_scaling(
     if not declared:
         raise InvalidInput("columns is empty: name at least one numeric column.")
     total = GDP.within(privacy)
-    each = GDP(total.mu / math.sqrt(len(declared)) * (1.0 - ROUNDING_MARGIN))
+    each = GDP(total.mu / math.sqrt(len(declared)) * (1.0 - MARGIN_8000))
     searches = {}
     for name, public in declared.items():
         x, ends = column(table, name), (public.low, public.high)

@@ -26,7 +26,7 @@ from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
-from dpfast.models import Objective
+from dpfast.models import FreeScale, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
@@ -72,6 +72,7 @@ class Curator:
         self.n = records.n
         self.ledger = ledger
         self._records = records
+        self._responses: Records | None = None  # the same without their covariates
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel = RecordKernel(*objective.kernel_arguments())
@@ -94,7 +95,8 @@ class Curator:
         Charges the cost of its plan (claims C17 to C19 of PROOFS.md, C37 with a free scale), before
         the records are read.  Replacement of one record, n public.
         """
-        plan = self.plan(budget, theta)
+        shared = self._shared_plan
+        plan = self.plan(budget, theta) if shared is None else shared(budget)
         self.ledger.charge(plan.cost, plan.label)
         sums = self._sums(theta, plan.want)
         mu = plan.cost.mu
@@ -135,7 +137,7 @@ class Curator:
         """
         return blocks.Dealing(self, mu)
 
-    def constant_term(self, scale: float | None) -> Curator:
+    def constant_term(self, scale: float | FreeScale | None) -> Curator:
         """A curator of the same records for a model of a constant alone, with the same ledger."""
         return blocks.constant_term(self, scale)
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from functools import cache
-from itertools import starmap
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -122,7 +121,10 @@ def hand_out_together(
     observer = OBSERVER.get()
     if observer is None:
         noisy = release_together(values, grids, noise)
-        return list(starmap(_answered, zip(noisy, receipts, strict=True)))
+        return [
+            NOTHING if value is None else answer_of((value, receipt.noise_scale, receipt))
+            for value, receipt in zip(noisy, receipts, strict=True)
+        ]
     draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
 
     def shown(i: int) -> Answer:
@@ -234,10 +236,6 @@ def _seen(kind: type[Release], receipt: Receipt, exact: NDArray[Any]) -> Release
     """What an observer is shown of an answer."""
     query, claim, mu, sensitivity, scale = receipt
     return kind(query, claim, exact, mu, sensitivity, scale)
-
-
-def _answered(value: NDArray[np.float64] | None, receipt: Receipt) -> Answer:
-    return NOTHING if value is None else answer_of((value, receipt.noise_scale, receipt))
 
 
 def nonprivate_contributions(

@@ -1,4 +1,4 @@
-"""Labels against two declared classes: compared by kind first, which is public, then one by one.
+"""Labels against declared classes and levels: by kind first, which is public, then one by one.
 
 A label is a value: whatever it is, it neither raises nor warns, and no label changes how another
 is read.  The kind of a whole column is a dtype and may raise: text compared with numbers would
@@ -15,9 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data import columns
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
-__all__ = ["comparable", "encoded", "equal", "label_kind", "readable"]
+__all__ = [
+    "Spellings",
+    "check_type",
+    "comparable",
+    "encoded",
+    "equal",
+    "label_kind",
+    "readable",
+]
 
 _KINDS = dict.fromkeys("biuf", "numbers") | {
     "c": "complex numbers",
@@ -73,6 +81,8 @@ def readable(labels: Any) -> NDArray[Any]:
     if isinstance(dtype, np.dtype) and dtype.kind in _KINDS:
         return np.asarray(labels)
     typed = dtype is not None or hasattr(labels, "type")
+    if not typed and not np.iterable(labels):
+        raise InvalidInput(f"labels must be one column; received {described(labels)}.")
     table, positions = columns.labels(labels if typed else list(labels), "y")
     # from an iterator, so that cells that are lists stay cells; position -1 is a missing one
     cells = np.fromiter(iter([*table, np.nan]), dtype=object, count=len(table) + 1)
@@ -118,3 +128,57 @@ def _is(value: Any, label: Any) -> bool:
         return isinstance(answer, (bool, np.bool_)) and bool(answer)
     except Exception:  # pandas.NA, an array in a cell: not this label
         return False
+
+
+class Spellings:
+    """Which level a label stands for."""
+
+    def __init__(self, levels: tuple[Any, ...], outside: int) -> None:
+        self._outside = outside
+        self._exact = {level: code for code, level in enumerate(levels)}
+        for code, level in enumerate(levels):  # 1 stands for "1", and "1" for 1
+            for same in _other_kinds(level):
+                self._exact.setdefault(same, code)
+        alike: dict[str, set[int]] = {}
+        for label, code in self._exact.items():
+            if isinstance(label, str):
+                alike.setdefault(label.strip().casefold(), set()).add(code)
+        self._alike = {label: min(codes) for label, codes in alike.items() if len(codes) == 1}
+
+    def code(self, label: Any) -> int:
+        """Position of the level; that of the empty label for a missing one."""
+        try:  # the same lines for every label: an audit compares them
+            missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+            label = "" if missing or label != label else label
+            # as files keep text that they do not call text
+            label = label.decode() if isinstance(label, bytes) else label
+            trimmed = label.strip() if isinstance(label, str) else label
+            alike = trimmed.casefold() if isinstance(label, str) else label
+            code = self._exact.get(label)
+            code = self._exact.get(trimmed) if code is None else code
+            code = self._alike.get(alike) if code is None else code
+            return self._outside if code is None else code
+        except Exception:  # not hashable, or not to be compared: not a level
+            return self._outside
+
+
+def _other_kinds(level: Any) -> tuple[Any, ...]:
+    """A whole number as text, and the whole number that text writes."""
+    if not isinstance(level, str):
+        return (str(level),) if isinstance(level, bool) else (str(level), f"{level}.0")
+    digits = level.removeprefix("-")
+    return (int(level),) if digits.isdecimal() and str(int(digits)) == digits else ()
+
+
+def check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:
+    """Refuse a column of a type that no level can be of; types are public."""
+    dtype = getattr(values, "dtype", getattr(values, "type", None))  # Arrow: type
+    kind = getattr(dtype, "kind", None) or str(dtype)
+    is_number = len(kind) == 1 and kind in "iufb"
+    is_number |= kind.lower().startswith(("int", "uint", "float", "double", "halffloat", "bool"))
+    matching = [level for level in levels if not isinstance(level, str) or _other_kinds(level)]
+    if is_number and not matching:
+        raise InvalidInput(
+            f"column {described(name, text=True)} holds numbers (type {dtype}), and its declared "
+            "levels are text. Declare the numbers it holds, or convert the column to these labels."
+        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,11 +17,17 @@ from numpy.typing import NDArray
 
 from dpfast.data.cells import number_cells
 from dpfast.data.columns import is_number_type, numbers
+from dpfast.data.parts import Block, rows_in, slots_kept
 from dpfast.data.records import Records, checked_names
-from dpfast.data.reduction import FAN_IN, fold
+from dpfast.data.reduction import FAN_IN, additions, fold
 from dpfast.errors import InvalidInput, RecordsUnavailable, described, dtype_name
 
 __all__ = ["ClusterRecords", "dask_records"]
+
+CONTIGUOUS: Any = ("C", "A")
+
+#: Records of random blocks that a worker keeps as one piece, to be expected.
+PIECE_BYTES = 1 << 25
 
 
 class ClusterRecords(Records):
@@ -35,6 +42,8 @@ class ClusterRecords(Records):
     """
 
     __slots__ = ("_parts",)
+
+    elsewhere = True
 
     def __init__(self, parts: Sequence[Any], names: tuple[str, ...] | None) -> None:
         self._parts = tuple(parts)
@@ -62,10 +71,17 @@ class ClusterRecords(Records):
             workers, because the tasks that prepare the data are the caller's, and what they say
             may quote a record.
         """
+        return self._root(self._sums((function, arguments, _version()), own))
+
+    def _sums(self, query: Any, own: Sequence[Any] | None = None, numbered: bool = False) -> Any:
+        """A task for each chunk that asks it a query, an object array with one entry each.
+
+        ``numbered``: the function is also told the number of the chunk, first.
+        """
         from dask import array, delayed
 
         # one task that every leaf depends on, so that it is sent to a worker once
-        query = delayed((function, arguments, _version()), pure=False, traverse=False)
+        query = delayed(query, pure=False, traverse=False)
         parts = self._parts
         if own is not None:
             mine = array.from_array(np.concatenate(own), chunks=(self.block_sizes,))
@@ -77,42 +93,197 @@ class ClusterRecords(Records):
             *parts,
             query=query,
             has_own=own is not None,
+            numbered=numbered,
             dtype=object,
             chunks=((1,) * len(self.block_sizes), (1,)),
             meta=np.empty((0, 0), dtype=object),
         )
-        level, add = sums.to_delayed()[:, 0].tolist(), delayed(_fold_packed, pure=False)
+        return sums.to_delayed()[:, 0].tolist()
+
+    def _root(self, level: list[Any]) -> Any:
+        """The sum of what some tasks find, at least one of which is a sum of chunks."""
+        from dask import delayed
+
+        add = delayed(_fold_packed, pure=False)
         while True:
             level = [add(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
             if len(level) == 1:
                 break
             add = delayed(fold, pure=False)
-        try:
-            return level[0].compute()
-        except Exception:
-            pass  # raised below without its context, which may hold values
-        raise RecordsUnavailable(
-            "a query failed on the cluster: its workers were lost, a chunk has another number of "
-            "records or another type than announced, or a task that prepares the data raised; the "
-            "logs of the workers say which. What was charged stays charged."
-        )
+        return _computed(level[0].compute)
+
+    def dealt(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> DealtCluster:
+        """Random parts of the records.
+
+        Parameters
+        ----------
+        keys : ndarray
+            One for each chunk.
+        scatter : callable
+            ``scatter(key, n, n_slots)`` makes the slots of a chunk, on a worker, the same each
+            time.
+        n_slots : int
+        """
+        return DealtCluster(self, keys, scatter, n_slots)
 
 
-CONTIGUOUS: Any = ("C", "A")
+def _computed(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except Exception:
+        pass  # raised below without its context, which may hold values
+    raise RecordsUnavailable(
+        "a query failed on the cluster: its workers were lost, a chunk has another number of "
+        "records or another type than announced, or a task that prepares the data raised; the "
+        "logs of the workers say which. What was charged stays charged."
+    )
+
+
+class DealtCluster:
+    """Records on a cluster, each in a slot that its worker makes from the secret key of its chunk.
+
+    Those of the slots that are asked for next are picked out of all chunks in one task graph, put
+    together in few pieces, and kept by the workers, within the same bound as elsewhere.
+
+    Attributes
+    ----------
+    room : int
+        Slots whose records are kept at a time; public.
+    """
+
+    def __init__(
+        self, table: ClusterRecords, keys: Any, scatter: Callable[..., Any], n_slots: int
+    ) -> None:
+        self.room = slots_kept(table, n_slots)
+        self._table = table
+        self._how = keys, scatter, n_slots
+        self._pieces: list[Any] = []
+        self._window = (0, 0)
+        self._collecting = threading.Lock()
+
+    def part(self, low: int, high: int, n: int, ahead: int) -> Records:
+        """As :meth:`dpfast.data.parts.Dealt.part`."""
+        table = self._table
+        if high - low > self.room:
+            where = (*self._how, low, high, n, table.n)
+
+            def ask(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+                query = _of_slots, (*where, function, *arguments), _version()
+                return table._sums(query, numbered=True)
+
+            return BlockOnCluster(table, n, ask, len(table.block_sizes))
+        with self._collecting:
+            first, last = self._window
+            if not first <= low < high <= last:
+                self._collect(low, min(high + ahead, low + self.room, self._how[2]))
+            pieces = self._pieces
+
+        def ask_pieces(function: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
+            from dask import delayed
+
+            query = delayed((function, arguments, _version()), pure=False, traverse=False)
+            leaf = delayed(_of_piece, pure=False)
+            return [leaf(piece, query, low, high, n, table.n) for piece in pieces]
+
+        return BlockOnCluster(table, n, ask_pieces, len(pieces))
+
+    def _collect(self, low: int, high: int) -> None:
+        from dask import delayed, persist
+
+        self._pieces, self._window = [], (0, 0)
+        table, n_slots = self._table, self._how[2]
+        chosen = table._sums((_chosen, (*self._how, low, high), _version()), numbered=True)
+        row = 8 * (table.n_covariates + 1)
+        expected = row * table.n * (high - low) / n_slots
+        count = min(len(chosen), max(1, round(expected / PIECE_BYTES)))
+        together = -(-len(chosen) // count)
+        put = delayed(_put_together, pure=False)
+        pieces = [put(chosen[i : i + together]) for i in range(0, len(chosen), together)]
+        self._pieces = list(_computed(lambda: persist(*pieces)))
+        self._window = low, high
+
+
+class BlockOnCluster(Block):
+    """A part of records on a cluster.
+
+    Parameters
+    ----------
+    table : ClusterRecords
+    n : int
+        Number of records to be expected, public.
+    ask : callable
+        Tasks that sum a function over what they hold of the part; public is how many.
+    n_tasks : int
+    """
+
+    __slots__ = ("_ask", "_n_tasks", "_records")
+
+    def __init__(
+        self, table: ClusterRecords, n: int, ask: Callable[..., list[Any]], n_tasks: int
+    ) -> None:
+        self._records, self._ask, self._n_tasks = table, ask, n_tasks
+        self._lay_out(table, n, table.n)
+
+    @property
+    def additions(self) -> int:
+        """Of a task, were all records there, and of adding what the tasks find."""
+        return super().additions + additions(self._n_tasks)
+
+    def blocks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Refused: the records stay on the workers."""
+        return self._records.blocks()
+
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        if own is not None:
+            raise InvalidInput("a random block has no arguments of single blocks.")
+        return self._records._root(self._ask(function, arguments))
+
+
+def _chosen(
+    X: Any, y: Any, k: int, keys: Any, scatter: Any, n_slots: int, low: int, high: int
+) -> Any:
+    """Records of a chunk that are in some slots, with their slots; on a worker."""
+    slots = scatter(keys[k], len(y), n_slots)
+    rows = rows_in(slots, low, high)
+    return X[rows], y[rows], slots[rows]
+
+
+def _put_together(chosen: list[Any]) -> Any:
+    """Those of several chunks, in order, as one piece."""
+    parts = zip(*[packed[0, 0] for packed in chosen], strict=True)
+    return tuple([np.concatenate(part) for part in parts])
+
+
+def _of_piece(piece: Any, query: Any, low: int, high: int, n: int, n_all: int) -> Any:
+    """Sums of what a piece holds of a part, on a worker; packed as those of a chunk."""
+    function, arguments, version = query
+    _check_version(version)
+    X, y, slots = [np.require(part, None, CONTIGUOUS) for part in piece]
+    part = Block(Records(X, y, None), rows_in(slots, low, high), n, n_all)
+    return _packed(part.total(function, *_aligned(arguments)))
+
+
+def _of_slots(
+    X: Any, y: Any, k: int, keys: Any, scatter: Any, n_slots: int, low: int, high: int,
+    n: int, n_all: int, function: Any, *arguments: Any,
+) -> Any:  # fmt: skip
+    """Sums of what a chunk holds of a part that is too large to be kept; on a worker."""
+    rows = rows_in(scatter(keys[k], len(y), n_slots), low, high)
+    return Block(Records(X, y, None), rows, n, n_all).total(function, *arguments)
 
 
 def _contribution(
     *parts: Any,
     query: tuple[Callable[..., Any], tuple[Any, ...], str],
     has_own: bool,
+    numbered: bool,
     block_info: Any = None,
 ) -> Any:
     """Sums of one chunk, on a worker, as an array with one entry."""
     function, arguments, version = query
-    if version != _version():
-        raise RuntimeError(
-            f"this worker has dpfast {_version()}, the client {version}; install the same version."
-        )
+    _check_version(version)
     first, last = block_info[0]["array-location"][0]
     if any(len(part) != last - first for part in parts):
         raise RuntimeError("a chunk has another number of records than announced.")
@@ -120,13 +291,26 @@ def _contribution(
     columns = [_converted(part) for part in parts[has_own:]]
     X = columns[0] if len(columns) > 1 else columns[0][:, :-1]
     y = columns[-1][:, -1]
-    # what came through a network may lie at any address
-    parameters = [
-        np.require(x, None, ["C", "A"]) if isinstance(x, np.ndarray) else x for x in arguments
-    ]
+    number = [block_info[0]["chunk-location"][0]] if numbered else []
+    return _packed(function(X, y, *own, *number, *_aligned(arguments)))
+
+
+def _aligned(arguments: tuple[Any, ...]) -> list[Any]:
+    """What came through a network may lie at any address."""
+    return [np.require(x, None, CONTIGUOUS) if isinstance(x, np.ndarray) else x for x in arguments]
+
+
+def _packed(found: Any) -> Any:
     packed = np.empty((1, 1), dtype=object)
-    packed[0, 0] = function(X, y, *own, *parameters)
+    packed[0, 0] = found
     return packed
+
+
+def _check_version(version: str) -> None:
+    if version != _version():
+        raise RuntimeError(
+            f"this worker has dpfast {_version()}, the client {version}; install the same version."
+        )
 
 
 def _fold_packed(packed: list[Any]) -> Any:

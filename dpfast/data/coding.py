@@ -9,22 +9,79 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.columns import column, column_names, frame, numbers
+from dpfast.data.columns import column, column_kinds, column_names, frame, numbers
 from dpfast.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from dpfast.data.schema import Column
-
-__all__ = ["Coding", "Design", "Encoded", "Factor", "Main", "columns_by_name", "is_table"]
+__all__ = ["Coding", "Column", "Design", "Encoded", "Factor", "Main", "columns_by_name"]
 
 Array = NDArray[np.float64]
 #: Values (n, k), names, and bounds (k, 2) of the columns that something stands for.
 Encoded = tuple[Array, list[str], Array]
+
+
+class Column:
+    """Base of the declarations of one column.
+
+    Privacy
+    -------
+    A declaration is public, and coding is a fixed map of each cell on its own: it spends nothing
+    and learns nothing, and what it returns is as private as the column.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def location(self) -> float:
+        """The value that is coded as 0, in the units of the table; 0 for what is no number."""
+        return 0.0
+
+    @property
+    def spread(self) -> float:
+        """What a coded 1 is worth in the units of the table; 1 for what is no number."""
+        return 1.0
+
+    def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
+        """Encode a column.
+
+        Parameters
+        ----------
+        values : array-like of shape (n,)
+            A column of a table; any cell may be missing or anything.
+        name : str
+            What the column is called.
+        every_level : bool
+            Give a categorical column an indicator for its reference, too.
+
+        Returns
+        -------
+        columns : ndarray of shape (n, k)
+            NaN where a cell is not what was declared.
+        names : list of str
+            Of the k encoded columns.
+        bounds : ndarray of shape (k, 2)
+            Their public ranges.
+
+        Raises
+        ------
+        InvalidInput
+            If the column is of a type that cannot be what was declared.  Never because of a value.
+
+        Privacy
+        -------
+        None is spent; the encoded columns are as private as the column.
+
+        Examples
+        --------
+        >>> columns, names, bounds = dpfast.Numeric(20, 80).encode([50, 200], "age")
+        >>> columns.ravel(), names, bounds
+        (array([0., 1.]), ['age'], array([[-1.,  1.]]))
+        """
+        raise NotImplementedError
 
 
 class Factor(Protocol):
@@ -61,6 +118,11 @@ class Design:
     fit_intercept : bool
     coding : Coding
         How any table of these columns becomes a design.
+
+    Privacy
+    -------
+    X and y are the records, coded: nothing was spent, and nothing of them may be published.  The
+    rest is public.
     """
 
     X: Array = field(repr=False)
@@ -74,6 +136,13 @@ class Design:
         """``(X, y)`` without their coding: plain numbers, in coded units.
 
         ``dpfast.fit(design, None, ...)`` keeps the coding, for ``scale`` and for predictions.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
+        >>> schema.encode({"age": [50, 80]}).arrays()
+        (array([[0.],
+               [1.]]), None)
         """
         return self.X, self.y
 
@@ -97,15 +166,48 @@ class Coding:
         Each stands for the products of its factors' columns.
     response : str or None
     fit_intercept : bool
+    arrays : bool
+        Whether an array with the covariates' columns in their order may stand for a table.
+
+    Privacy
+    -------
+    Public facts, no records: a result keeps its coding.
     """
 
     columns: Mapping[str, Column]
     terms: tuple[tuple[Factor, ...], ...]
     response: str | None = None
     fit_intercept: bool = True
+    arrays: bool = False
 
     def design(self, table: Any) -> Design:
-        """Encode a table, the response too."""
+        """Encode a table, the response too.
+
+        Parameters
+        ----------
+        table : data frame, Arrow table or mapping
+            With all columns of the coding, in their own units and any order.
+
+        Returns
+        -------
+        Design
+
+        Raises
+        ------
+        InvalidInput
+            If a column is absent or of a wrong type.  Never because of a value.
+
+        Privacy
+        -------
+        None is spent; X and y of the design are as private as the table.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
+        >>> coding = schema.encode({"age": [50, 80]}).coding
+        >>> coding.design({"age": [20]}).X
+        array([[-1.]])
+        """
         values, names, bounds = self._encode(table, list(self.columns))
         y = None
         if self.response is not None:
@@ -114,13 +216,108 @@ class Coding:
         return Design(values, y, tuple(names), bounds, self, self.fit_intercept)
 
     def covariates(self, table: Any) -> Array:
-        """Encode the covariates of a table that need not have the response, shape (m, q)."""
+        """Encode the covariates of a table that need not have the response, shape (m, q).
+
+        Parameters
+        ----------
+        table : data frame, Arrow table or mapping
+            With :attr:`covariate_columns`, in their own units and any order.
+
+        Returns
+        -------
+        ndarray of shape (m, q)
+
+        Raises
+        ------
+        InvalidInput
+            If a column is absent or of a wrong type.  Never because of a value.
+
+        Privacy
+        -------
+        None is spent; what is returned is as private as the table.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 4000)})
+        >>> coding = schema.encode({"age": [50], "pay": [0]}, response="pay").coding
+        >>> coding.covariates({"age": [20]})
+        array([[-1.]])
+        """
         return self._encode(table, self.covariate_columns)[0]
 
     @property
     def covariate_columns(self) -> list[str]:
         """Names of the columns that a prediction needs."""
         return [name for name in self.columns if name != self.response]
+
+    def covariates_of(self, X: Array) -> Array:
+        """Encode an array of the covariates, for a coding that takes ``arrays``.
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, q)
+            The covariates' columns in their own units, in the order of the coding.
+
+        Returns
+        -------
+        ndarray of shape (m, q)
+
+        Raises
+        ------
+        InvalidInput
+            If it is of another shape.
+
+        Privacy
+        -------
+        None is spent; what is returned is as private as X.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
+        >>> schema.encode({"age": [50, 80]}).coding.covariates_of(np.array([[20.0]]))
+        array([[-1.]])
+        """
+        names = self.covariate_columns
+        if X.ndim != 2 or X.shape[1] != len(names):
+            raise InvalidInput(f"X must have shape (m, {len(names)}); received {X.shape}.")
+        return self.covariates(dict(zip(names, X.T, strict=True)))
+
+    def natural_units(self) -> tuple[Array, Array]:
+        """Location and spread of each column of the design in the units of the table.
+
+        A column's own value is ``location + spread * coded``; indicators have 0 and 1.
+
+        Returns
+        -------
+        locations, spreads : ndarray of shape (q,)
+
+        Raises
+        ------
+        InvalidInput
+            For products and functions of columns: their coefficients have no units of one column.
+
+        Privacy
+        -------
+        Free: declared or released constants.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
+        >>> schema.encode({"age": [50, 80]}).coding.natural_units()
+        (array([50.]), array([30.]))
+        """
+        units: list[tuple[float, float]] = []
+        for term in self.terms:
+            if len(term) != 1 or not isinstance(term[0], Main):
+                raise InvalidInput(
+                    "coefficients of interactions, powers or functions of columns are given in "
+                    "coded units only. predict takes and returns the table's own units."
+                )
+            declared = self.columns[term[0].name]
+            width = declared.encode([], term[0].name, term[0].every_level)[0].shape[1]
+            units += [(declared.location, declared.spread)] * width
+        locations, spreads = np.array(units).reshape(-1, 2).T
+        return locations, spreads
 
     def _encode(self, table: Any, needed: list[str]) -> Encoded:
         absent = [name for name in needed if name not in column_names(table)]
@@ -141,8 +338,42 @@ class Coding:
             np.concatenate([bounds for _, _, bounds in parts]),
         )
 
+    @property
+    def released(self) -> bool:
+        """Whether its constants were bought, and not declared.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
+        >>> schema.encode({"age": [50, 80]}).coding.released
+        False
+        """
+        return any(declared.kind == "released" for declared in self.columns.values())
+
+    def released_units(self) -> list[tuple[str, tuple[float, float]]]:
+        """Name, centre and unit of each column whose numbers were bought.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80)})
+        >>> schema.encode({"age": [50, 80]}).coding.released_units()
+        []
+        """
+        return [
+            (name, (declared.location, declared.spread))
+            for name, declared in self.columns.items()
+            if declared.kind == "released" and (declared.location, declared.spread) != (0.0, 1.0)
+        ]
+
     def response_units(self) -> tuple[float, float]:
-        """``(location, spread)``: the response is ``location + spread * coded``."""
+        """``(location, spread)``: the response is ``location + spread * coded``.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 4000)})
+        >>> schema.encode({"age": [50], "pay": [0]}, response="pay").coding.response_units()
+        (2000.0, 2000.0)
+        """
         if self.response is None:
             return 0.0, 1.0
         declared = self.columns[self.response]
@@ -176,26 +407,32 @@ def _length(values: Any, name: str) -> int:
     return len(values)
 
 
-def is_table(X: Any) -> bool:
-    """Whether an argument has named columns: a data frame, an Arrow table, a mapping."""
-    try:
-        column_names(X)
-    except InvalidInput:
-        return False
-    return True
+def columns_by_name(
+    table: Any, names: tuple[str, ...], kinds: tuple[str, ...] | None = None
+) -> Array:
+    """The columns a fit was made from, in its order, whatever theirs is; shape (m, q).
 
-
-def columns_by_name(table: Any, names: tuple[str, ...]) -> Array:
-    """The columns a fit was made from, in its order, whatever theirs is; shape (m, q)."""
-    present = column_names(table)
-    if sorted(present) != sorted(names):
-        absent = [name for name in names if name not in present]
-        unknown = [name for name in present if name not in names]
+    Labels are compared by type, too, where several look the same as text, as 0 and "0" do.
+    """
+    found = column_names(table)
+    if sorted(found) != sorted(names):
+        absent = [name for name in names if name not in found]
+        unknown = [name for name in found if name not in names]
         raise InvalidInput(
             f"the table must have the columns of the fit, {list(names)}, in any order; "
             f"absent: {absent}, not in the fit: {unknown}."
         )
-    in_order = present == list(names)
+    present: list[Any] = found
+    fitted: list[Any] = list(names)
+    if kinds is not None and len(set(names)) < len(names):
+        present = [*zip(found, column_kinds(table), strict=True)]
+        fitted = [*zip(names, kinds, strict=True)]
+        if sorted(present) != sorted(fitted):
+            raise InvalidInput(
+                f"several columns of the fit have the same name as text, {list(names)}, so the "
+                f"labels must be of the same types, {sorted(fitted)}; received {sorted(present)}."
+            )
+    in_order = present == fitted
     if not in_order and len(set(present)) < len(present):
         raise InvalidInput(
             f"several columns of the fit have the same name, {list(names)}, so the table must "
@@ -203,7 +440,7 @@ def columns_by_name(table: Any, names: tuple[str, ...]) -> Array:
         )
     if (parts := frame(table)) is None:
         return np.column_stack([numbers(column(table, name), name) for name in names])
-    order = range(len(names)) if in_order else [present.index(name) for name in names]
+    order = range(len(names)) if in_order else [present.index(label) for label in fitted]
     # by position: the names of pandas need not be text
     pairs = zip(order, names, strict=True)
     return np.column_stack([numbers(parts[1][j], name) for j, name in pairs])

@@ -18,11 +18,13 @@ from dpfast.errors import InvalidInput, described, dtype_name
 
 __all__ = [
     "column",
+    "column_kinds",
     "column_names",
     "foreign_array",
     "frame",
     "is_arrow_number",
     "is_number_type",
+    "is_table",
     "kept_encoded",
     "labels",
     "library",
@@ -46,23 +48,46 @@ def library(values: Any) -> str:
     return type(values).__module__.partition(".")[0]
 
 
-def column_names(table: Any) -> list[str]:
-    """Names of a table's columns, in order."""
-    names: Any = None
+def is_table(X: Any) -> bool:
+    """Whether an argument has named columns: a data frame, an Arrow table, a mapping."""
+    return _names(X) is not None
+
+
+def _names(table: Any) -> Any:
+    """Names of a table's columns as it has them; None for what is no table."""
+    if type(table) is np.ndarray:  # first: most are, and every fit asks
+        return table.dtype.names
     if isinstance(table, Mapping):
-        names = list(table)
-    elif type(table).__name__ != "LazyFrame":
-        names = getattr(table, "column_names", None)  # Arrow
-        if names is None:
-            names = getattr(table, "columns", None)  # pandas, polars
-        if names is None:
-            names = getattr(getattr(table, "dtype", None), "names", None)  # structured arrays
+        return list(table)
+    if type(table).__name__ == "LazyFrame":
+        return None
+    names = getattr(table, "column_names", None)  # Arrow
+    if names is None:
+        names = getattr(table, "columns", None)  # pandas, polars
+    if names is None:
+        names = getattr(getattr(table, "dtype", None), "names", None)  # structured arrays
+    return names
+
+
+def column_names(table: Any) -> list[str]:
+    """Names of a table's columns, in order, as text."""
+    return [str(name) for name in _labels_of(table)]
+
+
+def column_kinds(table: Any) -> tuple[str, ...]:
+    """Of each column, the type of its label, which pandas lets be anything; "str" for text."""
+    labels = (name.item() if isinstance(name, np.generic) else name for name in _labels_of(table))
+    return tuple(["str" if isinstance(name, str) else type(name).__name__ for name in labels])
+
+
+def _labels_of(table: Any) -> list[Any]:
+    names = _names(table)
     if names is None:
         raise InvalidInput(
             "a table must be a pandas or polars DataFrame (not a lazy one: call .collect() first), "
             f"an Arrow table or a mapping of column names to arrays; received {described(table)}."
         )
-    return [str(name) for name in names]
+    return list(names)
 
 
 def column(table: Any, name: str) -> Any:
@@ -75,7 +100,11 @@ def column(table: Any, name: str) -> Any:
             f"the table has {names.count(name)} columns named {described(name, text=True)}. Give "
             "them different names."
         )
-    return table[name]
+    place = names.index(name)
+    parts = frame(table)  # by position: a label need not be text, as 0 is
+    if parts is not None:
+        return parts[1][place]
+    return table[list(table)[place] if isinstance(table, Mapping) else name]
 
 
 def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:

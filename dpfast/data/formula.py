@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.coding import Coding, Design, Encoded, Factor, Main
+from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
 from dpfast.data.columns import column
-from dpfast.data.schema import Categorical, Column, Schema
+from dpfast.data.schema import Categorical, Schema
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["coding_from_formula", "design_from_formula"]
+__all__ = ["coding_from_formula", "columns_of_formula", "design_from_formula"]
 
 Array = NDArray[np.float64]
 
@@ -58,6 +58,56 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
     InvalidInput
         For anything else in the formula, an undeclared column, or a wrong type.
     """
+    if not isinstance(schema, Schema):
+        raise InvalidInput(
+            "schema must be a dpfast.Schema, which declares the columns of the formula; received "
+            f"{described(schema)}."
+        )
+    responses, written, intercept = _sides(formula)
+    products = [
+        list(dict.fromkeys(_factor(text, schema) for text in factors)) for factors in written
+    ]
+    used = {name: None for product in products for factor in product for name in _names(factor)}
+    response = None
+    if responses is not None:
+        if len(responses) != 1 or responses[0] not in schema.columns:
+            raise InvalidInput(
+                f"the left side of {formula!r} must be one declared column; received {responses}."
+            )
+        response = responses[0]
+        used[response] = None
+    terms = _of_full_rank(products, intercept, schema)
+    return schema.coding(terms, list(used), response, intercept)
+
+
+def columns_of_formula(formula: str) -> tuple[str, list[str], bool]:
+    """Response, covariates and whether there is an intercept, where nothing is declared.
+
+    Without public ranges nothing bounds a power, a product or a logarithm, and levels are private
+    facts: each term is one numeric column.
+
+    Raises
+    ------
+    InvalidInput
+        For any other term, and without a response.
+    """
+    responses, written, intercept = _sides(formula)
+    if responses is None or len(responses) != 1 or not responses[0].isidentifier():
+        raise InvalidInput(
+            f"formula {formula!r} must have one column on its left side: 'response ~ terms'."
+        )
+    for factors in written:
+        if len(factors) > 1 or not factors[0].isidentifier():
+            raise InvalidInput(
+                f"term {':'.join(factors)!r} needs the ranges or levels of a schema: without one, "
+                "each term is a numeric column. Pass schema=dpfast.Schema({...}), or add the "
+                "column to the table."
+            )
+    return responses[0], list(dict.fromkeys(factors[0] for factors in written)), intercept
+
+
+def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
+    """Factors on the left, those of each term on the right, and whether there is an intercept."""
     try:
         from formulaic import Formula
     except ImportError as error:
@@ -79,21 +129,12 @@ def coding_from_formula(formula: str, schema: Schema) -> Coding:
         if factors == ["1"]:
             intercept = True
         else:
-            products.append(list(dict.fromkeys(_factor(text, schema) for text in factors)))
+            products.append(factors)
     if not products:
         raise InvalidInput(f"formula {formula!r} has no covariate.")
-    used = {name: None for product in products for factor in product for name in _names(factor)}
-    response = None
-    if left is not None:
-        responses = [str(factor.expr) for term in left for factor in term.factors]
-        if len(responses) != 1 or responses[0] not in schema.columns:
-            raise InvalidInput(
-                f"the left side of {formula!r} must be one declared column; received {responses}."
-            )
-        response = responses[0]
-        used[response] = None
-    terms = _of_full_rank(products, intercept, schema)
-    return schema.coding(terms, list(used), response, intercept)
+    if left is None:
+        return None, products, intercept
+    return [str(factor.expr) for term in left for factor in term.factors], products, intercept
 
 
 def _of_full_rank(

@@ -17,6 +17,22 @@ from dpfast.errors import InvalidInput, described
 __all__ = ["checked_group_size", "grouped"]
 
 
+class Persons(Records):
+    """Records of which as many as a person has slots are one person's."""
+
+    __slots__ = ("together",)
+
+    def __init__(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.float64],
+        names: tuple[str, ...] | None,
+        together: int,
+    ) -> None:
+        super().__init__(X, y, names)
+        self.together = together
+
+
 def checked_group_size(group: Any, group_size: Any) -> int:
     """The public bound m on rows per person; 1 without groups."""
     if (group is None) != (group_size is None):
@@ -68,7 +84,7 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     y = np.full(n, np.nan)
     X[slots[kept]] = records.X[kept]
     y[slots[kept]] = records.y[kept]
-    return Records(X, y, records.names)
+    return Persons(X, y, records.names, group_size)
 
 
 def _person(label: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import text_names
 from dpfast.data.cells import is_sequence, number_cells
 from dpfast.data.coding import Coding
 from dpfast.data.columns import (
@@ -19,7 +20,7 @@ from dpfast.data.columns import (
     refuse_other_rows,
 )
 from dpfast.data.reduction import additions, tree_sum
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput
 
 __all__ = ["Covariates", "Records", "as_records", "checked_names"]
 
@@ -44,6 +45,10 @@ class Records:
         Numbers of records in the consecutive blocks; public, like n.
     names : tuple of str or None
         Public names of the covariates.
+
+    Privacy
+    -------
+    Blocks and their sums are private, sizes and names are public.
     """
 
     __slots__ = ("X", "block_sizes", "n", "n_covariates", "names", "y")
@@ -53,6 +58,13 @@ class Records:
 
     #: How many times n the records can be, where n is what sums are divided by (claim C55).
     excess = 1
+
+    #: Consecutive records that are one person's, and stay together where records are dealt.
+    together = 1
+
+    #: Whether there can be random blocks of them; whether every query reads and decodes them
+    #: again; whether they are summed on other machines, which they never leave.
+    can_be_dealt, read_again, elsewhere = True, False, False
 
     def __init__(
         self, X: Covariates, y: NDArray[np.float64], names: tuple[str, ...] | None
@@ -65,7 +77,14 @@ class Records:
         self.names = names
 
     def blocks(self) -> Iterator[tuple[Covariates, NDArray[np.float64]]]:
-        """The records as consecutive blocks; arrays in memory are one block."""
+        """The records as consecutive blocks ``(X, y)``; arrays in memory are one block.
+
+        Examples
+        --------
+        >>> from dpfast.data.records import as_records
+        >>> [X.shape for X, y in as_records(np.zeros((5, 2)), np.zeros(5)).blocks()]
+        [(5, 2)]
+        """
         return iter([(self.X, self.y)])
 
     def total(
@@ -83,9 +102,25 @@ class Records:
         own : sequence, optional
             One further argument for each block, passed first: ``function(X, y, own, *arguments)``.
 
+        Returns
+        -------
+        number, array or tuple
+            What the function returns, added up.
+
+        Raises
+        ------
+        ValueError
+            If ``own`` is not as long as there are blocks.
+
         Notes
         -----
         The order of the additions depends on the number of blocks alone (:attr:`additions`).
+
+        Examples
+        --------
+        >>> from dpfast.data.records import as_records
+        >>> as_records(np.ones((5, 2)), np.zeros(5)).total(lambda X, y: X.sum(axis=0))
+        array([5., 5.])
         """
         if own is None:
             if type(self) is Records:  # in memory: one block
@@ -170,16 +205,7 @@ def checked_names(names: Any, n_covariates: int) -> tuple[str, ...] | None:
     """Public names of the columns of X, or None."""
     if names is None:
         return None
-    if not hasattr(names, "__iter__") or isinstance(names, str):
-        given: tuple[Any, ...] = ()
-    else:
-        given = tuple(names)
-    if len(given) != n_covariates or not all(isinstance(name, str) for name in given):
-        raise InvalidInput(
-            f"names must be {n_covariates} strings, one for each column of X; received "
-            f"{described(names)}."
-        )
-    return given
+    return text_names(names, n_covariates, "column of X")
 
 
 def _opened(records: Records, y: Any, names: Any) -> Records:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_number
-from dpfast.data.coding import Coding, Design, Encoded, Factor, Main
+from dpfast.data.classes import Spellings, check_type
+from dpfast.data.coding import Coding, Column, Design, Encoded, Factor, Main
 from dpfast.data.columns import column_names, labels, numbers
 from dpfast.errors import InvalidInput, described
 
@@ -25,29 +26,6 @@ __all__ = ["Binary", "Categorical", "Design", "Numeric", "Schema"]
 Array = NDArray[np.float64]
 
 LARGEST = float(np.finfo(float).max)
-
-
-class Column:
-    """Base of the declarations of one column."""
-
-    kind: ClassVar[str]
-
-    @property
-    def location(self) -> float:
-        """The value that is coded as 0, in the units of the table; 0 for what is no number."""
-        return 0.0
-
-    @property
-    def spread(self) -> float:
-        """What a coded 1 is worth in the units of the table; 1 for what is no number."""
-        return 1.0
-
-    def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
-        """Encoded columns (n, k), their names and their public bounds (k, 2).
-
-        With ``every_level`` a categorical column has an indicator for its reference, too.
-        """
-        raise NotImplementedError
 
 
 def _check_text(declared: Any, *names: str) -> None:
@@ -133,6 +111,16 @@ class Numeric(Column):
         ----------
         x : ndarray
             In the units of the column.
+
+        Returns
+        -------
+        ndarray of the shape of ``x``
+            In coded units.
+
+        Examples
+        --------
+        >>> dpfast.Numeric(20, 80).scaled(np.array([50.0, 200.0, np.inf]))
+        array([ 0.,  1., nan])
         """
         with np.errstate(all="ignore"):
             clipped = np.where(np.isfinite(x), np.clip(x, self.low, self.high), np.nan)
@@ -141,6 +129,14 @@ class Numeric(Column):
     def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
         bounds = self.scaled(np.array([self.low, self.high], dtype=float))
         return self.scaled(numbers(values, name))[:, None], [name], bounds[None, :]
+
+
+def _is_level(value: Any, levels: Sequence[Any]) -> bool:
+    """Whether a label, of whatever type, is one of the levels."""
+    try:
+        return bool(value in levels)
+    except Exception:
+        return False
 
 
 @dataclass(frozen=True)
@@ -193,7 +189,7 @@ class Categorical(Column):
             object.__setattr__(self, "reference", self.levels[0])
         for name in ("reference", "other"):
             value = getattr(self, name)
-            if value is not None and value not in self.levels:
+            if value is not None and not _is_level(value, self.levels):
                 raise InvalidInput(
                     f"{name} must be one of the levels {described(levels)}; received "
                     f"{described(value)}."
@@ -218,67 +214,31 @@ class Categorical(Column):
             A column.
         name : str
             What the column is called in messages.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+
+        Raises
+        ------
+        InvalidInput
+            If the column is of a type that no level can be of.  Never because of a value.
+
+        Privacy
+        -------
+        None is spent; the codes are as private as the column.
+
+        Examples
+        --------
+        >>> dpfast.Categorical(["north", "south"]).codes([" South", "west"], "region")
+        array([ 1, -1])
         """
-        _check_type(values, self.levels, name)
+        check_type(values, self.levels, name)
         outside = -1 if self.other is None else self.levels.index(self.other)
         spellings = Spellings(self.levels, outside)
         found, positions = labels(values, name)
         table = np.array([*map(spellings.code, found), spellings.code(None)])
         return table[positions]  # -1, a missing label, is the last
-
-
-class Spellings:
-    """Which level a label stands for."""
-
-    def __init__(self, levels: tuple[Any, ...], outside: int) -> None:
-        self._outside = outside
-        self._exact = {level: code for code, level in enumerate(levels)}
-        for code, level in enumerate(levels):  # 1 stands for "1", and "1" for 1
-            for same in _other_kinds(level):
-                self._exact.setdefault(same, code)
-        alike: dict[str, set[int]] = {}
-        for label, code in self._exact.items():
-            if isinstance(label, str):
-                alike.setdefault(label.strip().casefold(), set()).add(code)
-        self._alike = {label: min(codes) for label, codes in alike.items() if len(codes) == 1}
-
-    def code(self, label: Any) -> int:
-        """Position of the level; that of the empty label for a missing one."""
-        try:  # the same lines for every label: an audit compares them
-            missing = label is None or type(label).__name__ in ("NAType", "NaTType")
-            label = "" if missing or label != label else label
-            # as files keep text that they do not call text
-            label = label.decode() if isinstance(label, bytes) else label
-            trimmed = label.strip() if isinstance(label, str) else label
-            alike = trimmed.casefold() if isinstance(label, str) else label
-            code = self._exact.get(label)
-            code = self._exact.get(trimmed) if code is None else code
-            code = self._alike.get(alike) if code is None else code
-            return self._outside if code is None else code
-        except Exception:  # not hashable, or not to be compared: not a level
-            return self._outside
-
-
-def _other_kinds(level: Any) -> tuple[Any, ...]:
-    """A whole number as text, and the whole number that text writes."""
-    if not isinstance(level, str):
-        return (str(level),) if isinstance(level, bool) else (str(level), f"{level}.0")
-    digits = level.removeprefix("-")
-    return (int(level),) if digits.isdecimal() and str(int(digits)) == digits else ()
-
-
-def _check_type(values: Any, levels: tuple[Any, ...], name: str) -> None:
-    """Refuse a column of a type that no level can be of; types are public."""
-    dtype = getattr(values, "dtype", getattr(values, "type", None))  # Arrow: type
-    kind = getattr(dtype, "kind", None) or str(dtype)
-    is_number = len(kind) == 1 and kind in "iufb"
-    is_number |= kind.lower().startswith(("int", "uint", "float", "double", "halffloat", "bool"))
-    matching = [level for level in levels if not isinstance(level, str) or _other_kinds(level)]
-    if is_number and not matching:
-        raise InvalidInput(
-            f"column {described(name, text=True)} holds numbers (type {dtype}), and its declared "
-            "levels are text. Declare the numbers it holds, or convert the column to these labels."
-        )
 
 
 @dataclass(frozen=True)
@@ -340,7 +300,8 @@ class Schema:
 
     Examples
     --------
-    >>> schema = Schema({"age": Numeric(18, 90), "sex": Categorical(["F", "M"])})
+    >>> sex = dpfast.Categorical(["F", "M"])
+    >>> schema = dpfast.Schema({"age": dpfast.Numeric(18, 90), "sex": sex})
     >>> design = schema.encode({"age": [54, 200], "sex": ["F", "M"]})
     >>> design.names, design.X.tolist()
     (('age', 'sex[M]'), [[0.0, 0.0], [1.0, 1.0]])
@@ -384,12 +345,21 @@ class Schema:
         argument : str
             What the list is called in messages.
 
+        Returns
+        -------
+        list of str
+
         Raises
         ------
         InvalidInput
             If one is not declared.
+
+        Examples
+        --------
+        >>> dpfast.Schema({"age": dpfast.Numeric(18, 90)}).declared(("age",), "covariates")
+        ['age']
         """
-        if isinstance(names, str) or not hasattr(names, "__iter__"):
+        if isinstance(names, str) or not np.iterable(names):
             raise InvalidInput(
                 f"{argument} must be a list of names of columns; received "
                 f"{described(names, text=True)}."
@@ -413,7 +383,28 @@ class Schema:
         return f"Schema({{{inside}}})"
 
     def with_scaling(self, /, **scaling: tuple[float, float]) -> Schema:
-        """A copy whose numeric columns have the given public or released ``(centre, unit)``."""
+        """A copy whose numeric columns have the given public or released ``(centre, unit)``.
+
+        Parameters
+        ----------
+        **scaling : (float, float)
+            By the name of the column, in its own units.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        InvalidInput
+            If a column is not declared or not numeric, or a unit is not positive.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(18, 90)}).with_scaling(age=(40.0, 10.0))
+        >>> schema.encode({"age": [60]}).X
+        array([[2.]])
+        """
         columns = dict(self.columns)
         for name, (centre, unit) in scaling.items():
             declared = self[name]
@@ -435,14 +426,32 @@ class Schema:
         Parameters
         ----------
         table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+            Other columns are ignored.
         covariates : sequence of str, optional
             Default: every declared column the table has, except the response.
         response : str, optional
+            Numeric or binary.
+
+        Returns
+        -------
+        Design
+            Encoded records, their names and bounds, for :func:`dpfast.fit`.
 
         Raises
         ------
         InvalidInput
             For an undeclared or absent column or a wrong type.  Never because of a value.
+
+        Privacy
+        -------
+        None is spent; X and y of the design are as private as the table.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(18, 90), "pay": dpfast.Numeric(0, 4000)})
+        >>> design = schema.encode({"pay": [1000, 2000], "age": [54, 90]}, ["age"], "pay")
+        >>> design.X.ravel(), design.y
+        (array([0., 1.]), array([-0.5,  0. ]))
         """
         if covariates is None:
             present = column_names(table)
@@ -466,14 +475,29 @@ class Schema:
         Parameters
         ----------
         terms : tuple of tuple of factors
+            Each stands for the products of its factors' columns.
         used : sequence of str
             Columns that are read.
         response : str, optional
+            Numeric or binary.
         fit_intercept : bool
+            Whether a fit of the design has one.
 
         Returns
         -------
         Coding
+
+        Raises
+        ------
+        InvalidInput
+            If a column is not declared, or the response is categorical.
+
+        Examples
+        --------
+        >>> from dpfast.data.coding import Main
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(18, 90)})
+        >>> schema.coding(((Main("age"),),), ["age"]).covariate_columns
+        ['age']
         """
         if response is not None and isinstance(self[response], Categorical):
             raise InvalidInput(
@@ -490,17 +514,32 @@ class Schema:
         Numbers get a rounded range a quarter wider than the sample's; 0 and 1, true and false, yes
         and no become binary.  Labels that several rows share become levels, with ``other`` for the
         rest; a column without such labels (free text, identifiers) is left out, and so is one that
-        has no values or is of a type that cannot be declared.  Never draft from the private data:
-        every bound would leak.
+        has no values or is of a type that cannot be declared.
 
         Parameters
         ----------
         public_sample : table
+            Data that anyone may see.
+
+        Returns
+        -------
+        Schema
 
         Raises
         ------
         InvalidInput
             If no column is left.
+
+        Privacy
+        -------
+        None: never draft from the private data, because every bound would leak.
+
+        Examples
+        --------
+        >>> sample = {"age": [21.0, 35.0, 64.0], "smoker": ["yes", "no", "no"]}
+        >>> schema = dpfast.Schema.draft(sample)
+        >>> schema["age"].low, schema["age"].high, schema["smoker"].positive
+        (10.0, 80.0, 'yes')
         """
         from dpfast.data.files.sample import drafted
 
@@ -523,13 +562,28 @@ class Schema:
         ------
         InvalidInput
             If it is no schema; nothing of it is quoted but names.
+
+        Examples
+        --------
+        >>> text = dpfast.Schema({"age": dpfast.Numeric(18, 90)}).to_toml()
+        >>> dpfast.Schema.from_toml(text).columns["age"].high
+        90
         """
         from dpfast.data.files.schema_file import read
 
         return read(source)
 
     def to_toml(self) -> str:
-        """This schema as TOML text, one ``[columns.NAME]`` table per column."""
+        """This schema as TOML text, one ``[columns.NAME]`` table per column.
+
+        Examples
+        --------
+        >>> print(dpfast.Schema({"smoker": dpfast.Binary("yes", "no")}).to_toml())
+        [columns."smoker"]
+        kind = "binary"
+        positive = "yes"
+        negative = "no"
+        """
         from dpfast.data.files.schema_file import write
 
         return write(self)

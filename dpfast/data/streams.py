@@ -40,9 +40,15 @@ class StreamedRecords(Records):
     names : tuple of str or None
     coding : Coding, optional
         The public facts by which ``decode`` codes a table.
+
+    Privacy
+    -------
+    Records: blocks and their sums are private, sizes and names are public.
     """
 
     __slots__ = ("_decode", "coding")
+
+    read_again = True
 
     def __init__(
         self,
@@ -60,7 +66,18 @@ class StreamedRecords(Records):
         self.names = names
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks in order; the next one is decoded while the caller works on this one."""
+        """The blocks in order; the next one is decoded while the caller works on this one.
+
+        ``(X, y)`` of shapes (rows, q) and (rows,), float64.
+        :class:`~dpfast.errors.RecordsUnavailable` if the source has changed since it was opened.
+
+        Examples
+        --------
+        >>> from dpfast.data.streams import StreamedRecords
+        >>> source = StreamedRecords(lambda k: (np.full((2, 1), k), np.zeros(2)), [2, 2], 1, None)
+        >>> [X.ravel().tolist() for X, y in source.blocks()]
+        [[0, 0], [1, 1]]
+        """
         count = len(self.block_sizes)
         if count == 1:
             yield self._block(0)

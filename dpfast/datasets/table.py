@@ -24,6 +24,10 @@ class Table:
         What each column holds, in words.
     description, provenance, licence : str
 
+    Privacy
+    -------
+    Public data, for examples and comparisons.
+
     Examples
     --------
     >>> table = dpfast.datasets.load_census2000()
@@ -40,7 +44,7 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Column names."""
+        """Column names, in order."""
         return tuple(self.data)
 
     def __len__(self) -> int:

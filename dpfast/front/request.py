@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.data import Records, as_records
-from dpfast.data.coding import Coding, Design, is_table
-from dpfast.data.columns import column_names, refuse_other_rows
+from dpfast.data.bought.units import Units, in_units
+from dpfast.data.coding import Coding, Design
+from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
 from dpfast.data.groups import checked_group_size, grouped
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
@@ -22,11 +23,12 @@ from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
-from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss, resolve_weighting
+from dpfast.models import FreeScale, Loss, Objective, Weighting
 from dpfast.models.losses import check_constant
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.rounding import MARGIN_6
 
 __all__ = [
     "Request",
@@ -34,8 +36,6 @@ __all__ = [
     "charge_shared",
     "checked_free_scale",
     "checked_start",
-    "checked_steps",
-    "in_unit",
     "objective_of",
     "refuse_unpayable",
 ]
@@ -76,8 +76,9 @@ class Request:
         names: Sequence[str] | None,
         group: Any = None,
         group_size: int | None = None,
+        bound_to: int | None = None,
     ) -> None:
-        fit_intercept = flag(fit_intercept, "fit_intercept")
+        fit_intercept = asked = flag(fit_intercept, "fit_intercept")
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(threads)
         self.coding: Coding | None = None
@@ -93,7 +94,10 @@ class Request:
             self.records = as_records(X, y, names)
             self.coding = self.records.coding
         columns = None if self.coding is not None else _columns(X, y, self.records)
-        self.new_rows = NewRows(self.coding, columns)
+        kinds = None
+        if columns is not None and len(set(columns)) < len(columns) and is_table(X):
+            kinds = column_kinds(X)  # only they tell the columns apart
+        self.new_rows = NewRows(self.coding, columns, kinds)
         self.group_size = checked_group_size(group, group_size)
         if group is not None:
             refuse_other_rows(X, group, "group")
@@ -101,11 +105,30 @@ class Request:
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
+        if bound_to is not None:
+            self._refuse_other_columns(bound_to, asked)
         self.dimension = self.n_covariates + int(fit_intercept)
         if self.dimension == 0:
             raise InvalidInput(
                 "X has no columns and fit_intercept is False: there is nothing to fit."
             )
+
+    def _refuse_other_columns(self, columns: int, fit_intercept: bool) -> None:
+        """What an objective that is bound to columns is not for."""
+        if columns != self.n_covariates:
+            raise InvalidInput(
+                f"the objective is for {columns} covariates and X has {self.n_covariates}."
+            )
+        if fit_intercept != self.fit_intercept:
+            raise InvalidInput(
+                "the objective has an intercept and the design has none: its formula drops it."
+            )
+
+    def in_units(self, units: Units, coding: Coding) -> None:
+        """Go on with the same records in released units."""
+        self.records = in_units(self.records, units, coding)
+        self.coding = coding
+        self.new_rows = NewRows(coding)
 
     def objective(
         self,
@@ -156,21 +179,18 @@ class Request:
     def per_record(self, total: GDP) -> GDP:
         """What a method may spend on one record so that a person's rows cost ``total`` (C47)."""
         m = self.group_size
-        return total if m == 1 else GDP(total.mu / m * (1.0 - 2.0**-50))
+        return total if m == 1 else GDP(total.mu / m * (1.0 - MARGIN_6))
 
     def guarantee(self, total: GDP, ledger: Ledger) -> Guarantee:
         """The guarantee of a method whose every charge is in Gaussian DP."""
         m = self.group_size
         entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
         relation = RELATION if m == 1 else GROUP_RELATION.format(m=m)
-        spent: Composition = composition_of(ledger)
+        spent: Composition | None = None  # the sum of the entries, which is made when asked for
+        if ledger.parts or m > 1:
+            spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))
         return Guarantee.of(
-            total,
-            self.noise,
-            self.n_units,
-            entries,
-            relation=relation,
-            expression=spent if m == 1 else Rows(m, spent),
+            total, self.noise, self.n_units, entries, relation=relation, expression=spent
         )
 
     def fit(
@@ -183,6 +203,8 @@ class Request:
         model: str | None = None,
         iterates: Sequence[Array] | None = None,
         covariance: Covariance | None = None,
+        missing: str = "",
+        predictor: Array | None = None,
     ) -> Fit:
         """The result; a one-shot method has no path, only the zero start and its answer.
 
@@ -198,13 +220,15 @@ class Request:
             units = objective.units()
             if self.coding is not None:
                 units[-1] *= self.coding.response_units()[1]
-            theta, path, names = theta * units, path * units, (*names, "scale")
-            if covariance is not None:
-                covariance = covariance._replace(
-                    matrix=covariance.matrix * np.outer(units, units),
-                    unfinished=covariance.unfinished * units,
-                    spread=covariance.spread and covariance.spread._replace(units=units),
-                )
+            names = (*names, "scale")
+            with np.errstate(all="ignore"):  # of released numbers, in whatever units
+                theta, path = theta * units, path * units
+                if covariance is not None:
+                    covariance = covariance._replace(
+                        matrix=covariance.matrix * np.outer(units, units),
+                        unfinished=covariance.unfinished * units,
+                        spread=covariance.spread and covariance.spread._replace(units=units),
+                    )
         return Fit(
             params=theta,
             names=names,
@@ -213,6 +237,8 @@ class Request:
             method=method,
             privacy=privacy,
             covariance=covariance,
+            missing=missing,
+            predictor=predictor,
             iterates=path,
             binary_response=objective.loss.binary_response,
             fit_intercept=self.fit_intercept,
@@ -248,8 +274,8 @@ def objective_of(
 ) -> Objective:
     """The objective that the arguments of a fit describe."""
     return Objective(
-        resolve_loss(loss),
-        resolve_weighting(weights, n_covariates + int(fit_intercept)),
+        loss,
+        weights,
         n_covariates,
         fit_intercept=fit_intercept,
         scale=scale,
@@ -318,11 +344,6 @@ def _checked_threads(threads: int | None) -> int:
     return whole_number(threads, "threads", 1, MOST_THREADS, otherwise=", or None")
 
 
-def checked_steps(steps: int) -> int:
-    """A number of steps, fixed in advance."""
-    return whole_number(steps, "steps", 1, 100_000)
-
-
 def checked_free_scale(
     scale: float | FreeScale | None,
 ) -> tuple[float | None, FreeScale | None]:
@@ -330,7 +351,11 @@ def checked_free_scale(
     return (None, scale) if isinstance(scale, FreeScale) else (scale, None)
 
 
-def checked_start(start: Sequence[float] | None, dimension: int) -> Array:
+#: Of a start, and of the ridge's gradient there: their squares stay within float64.
+FARTHEST = 1e100
+
+
+def checked_start(start: Sequence[float] | None, dimension: int, ridge: float = 0.0) -> Array:
     """A public starting point, zero by default."""
     if start is None:
         return np.zeros(dimension)
@@ -340,13 +365,8 @@ def checked_start(start: Sequence[float] | None, dimension: int) -> Array:
             f"start must be {dimension} finite numbers (the intercept first, if any); received "
             f"shape {theta.shape}."
         )
-    return theta
-
-
-def in_unit(value: float, name: str) -> float:
-    """A public share, strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < 1.0:
+    if not np.abs(theta).max(initial=0.0) * max(1.0, ridge) <= FARTHEST:
         raise InvalidInput(
-            f"{name} must lie strictly between 0 and 1; received {described(value)}."
+            f"start must be within {FARTHEST:g} of zero, and so must be its product with the ridge."
         )
-    return float(value)
+    return theta

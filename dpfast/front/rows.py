@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.coding import Coding, columns_by_name, is_table
+from dpfast.arguments import real_array
+from dpfast.data.coding import Coding, columns_by_name
+from dpfast.data.columns import is_table
 from dpfast.errors import InvalidInput
 
 __all__ = ["NewRows"]
@@ -22,10 +24,13 @@ class NewRows(NamedTuple):
         How a schema or formula coded the records.
     columns : tuple of str or None
         Names of the columns of the table that was passed, where it was not coded.
+    kinds : tuple of str or None
+        Types of these columns' labels: of pandas they need not be text.
     """
 
     coding: Coding | None = None
     columns: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
         """Covariates of a table or array, without the intercept's ones, as the fit had them.
@@ -37,34 +42,21 @@ class NewRows(NamedTuple):
             quoted.
         """
         if not is_table(X):
+            if self.coding is not None and self.coding.arrays:
+                return self.coding.covariates_of(real_array(X, "X"))
             if self.coding is not None:
                 raise InvalidInput(
                     "this fit coded its covariates by a schema, which an array cannot say whether "
                     f"it was. Pass a table with the columns {self.coding.covariate_columns}, in "
                     f"their own units; received {type(X).__name__}."
                 )
-            return _numbers(X)
+            return real_array(X, "X")
         if self.coding is not None:
             return self.coding.covariates(X)
         if self.columns is not None:
-            return columns_by_name(X, self.columns)
+            return columns_by_name(X, self.columns, self.kinds)
         raise InvalidInput(
             "this fit was made from arrays, so it cannot match the columns of a "
             f"{type(X).__name__}. Pass an array of its covariates in their order, coded as "
             "they were; a fit of a data frame, a design or a formula takes tables."
         )
-
-
-def _numbers(X: Any) -> NDArray[np.float64]:
-    """An array of numbers; what is none is refused without being quoted."""
-    try:
-        with np.errstate(all="ignore"):
-            array = np.asarray(X)
-            if array.dtype.kind != "c":  # which would lose its imaginary part
-                return np.asarray(array, dtype=float)
-    except Exception:
-        pass  # raised below without its context, which may quote a value
-    raise InvalidInput(
-        f"X must be a table or an array of numbers; received a {type(X).__name__} of something "
-        "else, or rows of different lengths."
-    )

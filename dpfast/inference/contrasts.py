@@ -1,15 +1,20 @@
-"""Linear combinations of coefficients by their names: ``"educ - 2 exper"``, ``{"educ": 1.0}``."""
+"""Linear combinations of coefficients by their names, and equations in them.
+
+``"educ - 2 exper"``, ``{"educ": 1.0}``; ``"educ = exper"``, ``"2*(educ + exper) = 1, age = 0"``.
+The grammar is that of formulaic's constraints; names need no quotes, whatever signs they contain,
+because they are known.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_number
+from dpfast.arguments import real_array, real_number
 from dpfast.errors import InvalidInput, described
 
 __all__ = ["Combination", "by_name"]
@@ -19,101 +24,208 @@ Combination = str | Mapping[str, float]
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
+#: What may follow a name that ends.
+_ENDS = " \t+-*/=,)"
+
+#: A text has at most so many open parentheses at a time.
+_DEEPEST = 50
+
+Array = NDArray[np.float64]
+
+
+class _Affine(NamedTuple):
+    """A combination and a number: what an expression in the names stands for."""
+
+    row: Array
+    constant: float
+
+    @property
+    def is_number(self) -> bool:
+        return not self.row.any()
+
+    def plus(self, other: _Affine, sign: float = 1.0) -> _Affine:
+        return _Affine(self.row + sign * other.row, self.constant + sign * other.constant)
+
+    def times(self, factor: float) -> _Affine:
+        return _Affine(self.row * factor, self.constant * factor)
+
 
 def by_name(
-    restriction: ArrayLike | Combination | Sequence[Combination], names: tuple[str, ...]
-) -> Any:
-    """Rows of weights for what is written in names; anything else as it is.
+    restriction: ArrayLike | Combination | Sequence[Combination],
+    names: tuple[str, ...],
+    value: ArrayLike = 0.0,
+) -> tuple[Any, Any]:
+    """Rows of weights and the values they are compared with.
 
     Parameters
     ----------
     restriction : str, mapping of str to float, sequence of these, or array-like
         A sum of names of coefficients, each with a number before or after it if it has a weight:
-        ``"educ - exper"``, ``"2*educ + 0.5 exper"``, ``"educ/3"``.  Of names that begin alike the
-        longest counts.
+        ``"educ - exper"``, ``"2*educ + 0.5 exper"``, ``"educ/3"``; or equations of such sums and
+        numbers, with commas between: ``"educ = exper, 2*educ + exper = 1"``.  Of names that begin
+        alike the longest counts.  What is not written in names is left as it is.
     names : tuple of str
         Those of the coefficients.
+    value : array-like
+        Of what is written without "="; not to be given beside equations.
     """
     if isinstance(restriction, str | Mapping):
-        return _row(restriction, names, described(restriction, text=True))
-    if isinstance(restriction, list | tuple) and any(
+        found = _rows(restriction, names, described(restriction, text=True))
+    elif isinstance(restriction, list | tuple) and any(
         isinstance(part, str | Mapping) for part in restriction
     ):
         # A list may be cells by mistake: an entry is called by its place.
         listed = enumerate(restriction)
-        return np.array([_row(part, names, f"entry {i} of the list") for i, part in listed])
-    return restriction
-
-
-def _row(combination: Any, names: tuple[str, ...], called: str) -> NDArray[np.float64]:
-    if isinstance(combination, str):
-        terms = _parsed(combination, names, called)
-    elif isinstance(combination, Mapping):
-        terms = [(name, real_number(w, "a weight")) for name, w in combination.items()]
+        found = [row for i, part in listed for row in _rows(part, names, f"entry {i} of the list")]
     else:
+        return restriction, value
+    if any(known is not None for _, known in found):
+        if real_array(value, "value").any():
+            raise InvalidInput(
+                'equations have their values behind "=": pass either value=... or "=", not both.'
+            )
+        value = [0.0 if known is None else known for _, known in found]
+    return np.array([row for row, _ in found]), value
+
+
+def _rows(
+    combination: Any, names: tuple[str, ...], called: str
+) -> list[tuple[Array, float | None]]:
+    """Rows of weights, each with its value if there is an equation."""
+    if isinstance(combination, str):
+        if combination in names:  # whatever else it could mean
+            return [(_unit(combination, names), None)]
+        return _Text(combination, names, called).equations()
+    if not isinstance(combination, Mapping):
         raise InvalidInput(
             "linear combinations are all texts and mappings of names to weights, or all numbers; "
             f"received {described(combination)} among them."
         )
     row = np.zeros(len(names))
-    for name, weight in terms:
-        if name not in names:
-            raise InvalidInput(
-                f"there is no coefficient {described(name, text=True)}; they are {list(names)}."
-            )
-        if names.count(name) > 1:
-            raise InvalidInput(
-                f"{names.count(name)} coefficients are called {described(name, text=True)}. Pass "
-                "an array of weights, in the order of names."
-            )
-        row[names.index(name)] += weight
-    return row
+    for name, weight in combination.items():
+        row[_place(name, names)] += real_number(weight, "a weight")
+    return [(row, None)]
 
 
-def _parsed(text: str, names: tuple[str, ...], called: str) -> list[tuple[str, float]]:
-    """Names and their weights, in order."""
-    if text in names:  # whatever else it could mean
-        return [(text, 1.0)]
-    longest = sorted(names, key=len, reverse=True)
-    terms: list[tuple[str, float]] = []
-    rest = text.strip()
-    while rest or not terms:
-        sign, rest = _sign(rest, first=not terms)
-        weight, rest = _number(rest, before=True)
-        name = next((name for name in longest if _begins(rest, name)), None)
-        if name is None or sign is None:
-            raise InvalidInput(
-                f"{called} is no sum of coefficients: they are {list(names)}. "
-                'Write it like "first - 2*second", or as a mapping of names to weights.'
-            )
-        rest = rest[len(name) :].lstrip()
-        more, rest = _number(rest, before=False)
-        terms.append((name, sign * weight * more))
-    return terms
+def _unit(name: str, names: tuple[str, ...]) -> Array:
+    """The row of one coefficient."""
+    return np.eye(len(names))[_place(name, names)]
 
 
-def _sign(text: str, first: bool) -> tuple[float | None, str]:
-    if text[:1] in ("+", "-"):
-        return (-1.0 if text[0] == "-" else 1.0), text[1:].lstrip()
-    return (1.0 if first else None), text
+def _place(name: Any, names: tuple[str, ...]) -> int:
+    if name not in names:
+        raise InvalidInput(
+            f"there is no coefficient {described(name, text=True)}; they are {list(names)}."
+        )
+    if names.count(name) > 1:
+        raise InvalidInput(
+            f"{names.count(name)} coefficients are called {described(name, text=True)}. Pass "
+            "an array of weights, in the order of names."
+        )
+    return names.index(name)
 
 
-def _number(text: str, before: bool) -> tuple[float, str]:
-    """A factor before a name, or one after it; 1 if there is none."""
-    operator = "" if before else text[:1]
-    if not before and operator not in ("*", "/"):
-        return 1.0, text
-    found = _NUMBER.match(text[len(operator) :].lstrip())
-    if found is None:
-        return (1.0, text) if before else (np.nan, text)
-    value, rest = float(found.group()), text[len(operator) :].lstrip()[found.end() :].lstrip()
-    if before and rest.startswith("*"):
-        rest = rest[1:].lstrip()
-    with np.errstate(all="ignore"):
-        return (float(np.divide(1.0, value)) if operator == "/" else value), rest
+class _Text:
+    """A text, read from left to right: ``equations > sum > product > factor``."""
 
+    def __init__(self, text: str, names: tuple[str, ...], called: str) -> None:
+        self._rest = text.strip()
+        self._names = names
+        self._longest = sorted(names, key=len, reverse=True)
+        self._called = called
+        self._open = 0
+        self._named = False  # whether an equation has a name so far
 
-def _begins(text: str, name: str) -> bool:
-    """Whether a text begins with a name, and not with a longer word."""
-    following = text[len(name) : len(name) + 1]
-    return bool(name) and text.startswith(name) and (not following or following in " \t+-*/")
+    def equations(self) -> list[tuple[Array, float | None]]:
+        with np.errstate(all="ignore"):  # what is not finite is refused as a row of weights
+            found = [self._equation()]
+            while self._take(","):
+                found.append(self._equation())
+        if self._rest:
+            raise self._refusal()
+        return found
+
+    def _equation(self) -> tuple[Array, float | None]:
+        self._named = False
+        left = self._sum()
+        if self._take("="):
+            difference = left.plus(self._sum(), -1.0)
+            return difference.row, -difference.constant
+        if left.constant or (left.is_number and not self._named):
+            raise self._refusal()  # without "=" a number would be a hypothesis or a shift
+        return left.row, None
+
+    def _sum(self) -> _Affine:
+        sign = self._sign()
+        found = self._product().times(1.0 if sign is None else sign)
+        while (sign := self._sign()) is not None:
+            found = found.plus(self._product(), sign)
+        return found
+
+    def _product(self) -> _Affine:
+        found, adjacent = self._factor(), True
+        while True:
+            if self._take("*"):
+                other, adjacent = self._factor(), False
+            elif self._take("/"):
+                other = self._factor()
+                if not other.is_number:
+                    raise self._refusal()
+                found = found.times(float(np.divide(1.0, other.constant)))
+                continue
+            elif adjacent and found.is_number and self._begins_factor():  # "2 educ"
+                other, adjacent = self._factor(), False
+            else:
+                return found
+            if found.is_number:
+                found, other = other, found
+            if not other.is_number:
+                raise self._refusal()
+            found = found.times(other.constant)
+
+    def _factor(self) -> _Affine:
+        name = next((name for name in self._longest if self._begins(name)), None)
+        if name is not None:
+            self._rest = self._rest[len(name) :].lstrip()
+            self._named = True
+            return _Affine(_unit(name, self._names), 0.0)
+        if self._take("("):
+            self._open += 1
+            if self._open > _DEEPEST:
+                raise self._refusal()
+            inner = self._sum()
+            self._open -= 1
+            if not self._take(")"):
+                raise self._refusal()
+            return inner
+        number = _NUMBER.match(self._rest)
+        if number is None:
+            raise self._refusal()
+        self._rest = self._rest[number.end() :].lstrip()
+        return _Affine(np.zeros(len(self._names)), float(number.group()))
+
+    def _sign(self) -> float | None:
+        if self._take("+"):
+            return 1.0
+        return -1.0 if self._take("-") else None
+
+    def _take(self, sign: str) -> bool:
+        if not self._rest.startswith(sign):
+            return False
+        self._rest = self._rest[len(sign) :].lstrip()
+        return True
+
+    def _begins_factor(self) -> bool:
+        return self._rest.startswith("(") or any(map(self._begins, self._longest))
+
+    def _begins(self, name: str) -> bool:
+        """Whether the rest begins with a name, and not with a longer word."""
+        following = self._rest[len(name) : len(name) + 1]
+        return bool(name) and self._rest.startswith(name) and (not following or following in _ENDS)
+
+    def _refusal(self) -> InvalidInput:
+        return InvalidInput(
+            f"{self._called} is neither a sum of coefficients nor an equation of such sums: they "
+            f'are {list(self._names)}. Write it like "first - 2*second" or "first = second", or '
+            "as a mapping of names to weights."
+        )

@@ -32,8 +32,8 @@ class VarianceNoise(NamedTuple):
     meat_scale : float
     n : int
         What the sandwich is divided by.
-    units : ndarray of shape (p,), optional
-        Of the reported coefficients, in those of the optimiser.
+    units : ndarray of shape (p,) or (p, p), optional
+        The reported coefficients are the optimiser's times these.
     """
 
     curvature: Curvature
@@ -58,11 +58,12 @@ class VarianceNoise(NamedTuple):
             Of these combinations, the privacy noise included, which is known.
         """
         if self.units is not None:
-            contrasts = contrasts * self.units
+            diagonal = self.units.ndim == 1
+            contrasts = contrasts * self.units if diagonal else contrasts @ self.units
         values, vectors = self.curvature.eigen()
-        lengths = np.linalg.norm((contrasts @ vectors) / values, axis=1)
-        bent = np.linalg.norm(contrasts @ self.sandwich, axis=1)
         with np.errstate(all="ignore"):
+            lengths = np.linalg.norm((contrasts @ vectors) / values, axis=1)
+            bent = np.linalg.norm(contrasts @ self.sandwich, axis=1)
             relative = np.hypot(
                 self.meat_scale * lengths**2, 2.0 * self.curvature_scale * lengths * bent
             ) / (self.n * variances)

@@ -55,6 +55,10 @@ class Guarantee(NamedTuple):
         What the promise rests on besides this library: the caller answers for it.
     expression : Composition or None
         How the charges add up to the total, where it is more than the sum of ``entries``.
+
+    Privacy
+    -------
+    A statement of what was paid: costs nothing.
     """
 
     total: Budget | None
@@ -83,13 +87,39 @@ class Guarantee(NamedTuple):
 
         Parameters
         ----------
+        total : Budget
+            What is promised of everything published together.
+        noise : NoiseSource
+            Its type decides whether the promise holds.
+        n : int
+            Number of records, public.
+        entries : iterable of (str, float)
+            Each charge and its amount, as in the attribute.
         mu : float
             A Gaussian-DP parameter that holds where the total is in another currency.
+        relation : str
+            Neighbouring relation.
+        vouched : tuple of str
+            What the caller answers for.
+        expression : Composition, optional
+            How the charges add up, where it is more than a sum.
+
+        Returns
+        -------
+        Guarantee
+
+        Examples
+        --------
+        >>> noise = dpfast.EntropyNoise()
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> print(Guarantee.of(dpfast.GDP(1.0), noise, 500, [("a mean", 1.0)]))
+        Privacy: 1-GDP in total; neighbours differ in the replacement of one record; n is public
+          equivalent to (epsilon=..., delta=4e-06)-DP and (epsilon=4.887, delta=1e-06)-DP
+          spent mu = 1.0000 on a mean
         """
         if isinstance(total, GDP):
             mu = total.mu
-        made = cls(total, relation, n, tuple(entries), is_genuine(noise), mu, vouched)
-        return made._replace(expression=expression)
+        return cls(total, relation, n, tuple(entries), is_genuine(noise), mu, vouched, expression)
 
     @classmethod
     def of_filter(
@@ -105,6 +135,36 @@ class Guarantee(NamedTuple):
 
         Where every charge was Gaussian noise a total in zCDP is one in Gaussian DP, too.  A choice
         by the exponential mechanism is zCDP only: then nothing is said in Gaussian DP.
+
+        Parameters
+        ----------
+        total : GDP or ZCDP
+            The ledger's total.
+        noise : NoiseSource
+            Its type decides whether the promise holds.
+        n : int
+            Number of records, public.
+        entries : iterable of Entry
+            What was charged, as :attr:`dpfast.Ledger.entries` has it.
+        vouched : tuple of str
+            What the caller answers for.
+        expression : Composition, optional
+            How the charges add up, where it is more than a sum.
+
+        Returns
+        -------
+        Guarantee
+
+        Examples
+        --------
+        >>> ledger = dpfast.Ledger(dpfast.ZCDP(0.5))
+        >>> ledger.charge(dpfast.GDP(0.6), "a mean")
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> found = Guarantee.of_filter(
+        ...     ledger.total, dpfast.EntropyNoise(), 500, ledger.entries
+        ... )
+        >>> found.entries, round(found.mu, 6)
+        ((('a mean', 0.6),), 1.0)
         """
         charges = list(entries)
         mu = math.nan
@@ -138,13 +198,45 @@ class Guarantee(NamedTuple):
         return Sum(tuple([Charge(label, amount(kind, spent)) for label, spent in self.entries]))
 
     def spent_share(self) -> tuple[Fraction, ...]:
-        """Exact share of the total that was spent, in what adds up: mu^2, rho, epsilon, delta."""
+        """Exact share of the total that was spent, in what adds up: mu^2, rho, epsilon, delta.
+
+        One fraction for each number of the total, at most 1; none of a comparison fit.
+
+        Examples
+        --------
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 0.5)])
+        >>> found.spent_share()
+        (Fraction(1, 4),)
+        """
         if self.total is None or self.composition is None:
             return ()
         return shares_of(self.total, self.composition)
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon with (epsilon, delta)-DP, rounded up; infinite where none is known."""
+        """Smallest epsilon with (epsilon, delta)-DP, rounded up; infinite where none is known.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidBudget
+            If delta is not in (0, 1), or the total is too large to have a finite epsilon.
+
+        Examples
+        --------
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500)
+        >>> round(found.epsilon(1e-6), 3)
+        4.887
+        """
         if self.total is None:
             return math.inf
         try:
@@ -157,7 +249,17 @@ class Guarantee(NamedTuple):
         return found
 
     def equivalents(self) -> list[tuple[float, float]]:
-        """``(epsilon, delta)``: the promised pair, or those at ``delta = 1/n^2`` and ``1e-6``."""
+        """``(epsilon, delta)``: the promised pair, or those at ``delta = 1/n^2`` and ``1e-6``.
+
+        Epsilon is infinite where the total is too large to have one.
+
+        Examples
+        --------
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> found = Guarantee.of(dpfast.ApproxDP(1.0, 1e-6), dpfast.EntropyNoise(), 500)
+        >>> found.equivalents()
+        [(1.0, 1e-06)]
+        """
         if isinstance(self.total, ApproxDP):
             return [(self.total.epsilon, self.total.delta)]
         deltas = [1e-6] if self.n < 2 else [1.0 / self.n**2, 1e-6]
@@ -173,6 +275,24 @@ class Guarantee(NamedTuple):
         ----------
         delta : float
             For the (epsilon, delta) reading; far below ``1/n``.
+
+        Returns
+        -------
+        str
+            Some lines of text: the promise, how it was spent, and what the caller vouches for.
+
+        Raises
+        ------
+        InvalidBudget
+            If delta is not in (0, 1).
+
+        Examples
+        --------
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 1.0)])
+        >>> print(found.explain())
+        GDP(mu=1.0) in plain words
+        ...
         """
         if self.total is None:
             return str(self)
@@ -184,7 +304,15 @@ class Guarantee(NamedTuple):
         return "\n".join([text, *self._composition_lines(), *self._vouched_lines()])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values (for JSON); None where there is no number."""
+        """Everything as plain Python values (for JSON); None where there is no number.
+
+        Examples
+        --------
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 1.0)])
+        >>> found.to_dict()["total"]
+        {'type': 'GDP', 'mu': 1.0}
+        """
         total = self.total
         return {
             "guarantee": self.guarantee,
@@ -202,7 +330,18 @@ class Guarantee(NamedTuple):
         }
 
     def shares(self) -> list[tuple[str, float]]:
-        """Of each charge, its part of the total, as the currency adds up."""
+        """Of each charge, its part of the total, as the currency adds up.
+
+        ``(label, share)`` in the order of the charges; shares of a run that spent all add up to 1.
+
+        Examples
+        --------
+        >>> spent = [("start", 0.6), ("steps", 0.8)]
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, spent)
+        >>> [(label, round(share, 2)) for label, share in found.shares()]
+        [('start', 0.36), ('steps', 0.64)]
+        """
         if self.unit == "rho":
             assert isinstance(self.total, ZCDP)
             return [(label, amount / self.total.rho) for label, amount in self.entries]
@@ -210,7 +349,7 @@ class Guarantee(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """The promise in a few words: its kind and its numbers."""
+        """The promise in a few words: its kind and its numbers, as in "GDP, mu=1"."""
         if self.total is None:
             return self.guarantee
         total = self.total

@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array, real_number
 from dpfast.errors import InvalidInput, described
+from dpfast.inference.after.simultaneous import adjusted
 from dpfast.inference.degrees import NORMAL, t_pvalues
 
 __all__ = [
     "DEFAULT_LEVEL",
     "Contrast",
     "WaldTest",
+    "combinations",
     "confidence_ellipse",
     "coverage",
     "half_width",
@@ -32,23 +34,82 @@ DEFAULT_LEVEL = 0.95
 
 
 class Contrast(NamedTuple):
-    """Linear combinations of coefficients; each field has shape (k,)."""
+    """Linear combinations of coefficients; each field has shape (k,).
+
+    Attributes
+    ----------
+    estimate : ndarray of shape (k,)
+        The combinations themselves; the hypothesised values are not subtracted.
+    bse : ndarray of shape (k,)
+        Standard errors; they include the privacy noise.
+    zvalues : ndarray of shape (k,)
+        ``(estimate - value) / bse``.
+    pvalues : ndarray of shape (k,)
+        Two-sided, of the t distribution of :attr:`dpfast.Fit.degrees_of_freedom`.
+
+    Privacy
+    -------
+    Post-processing of a released fit: costs nothing.
+    """
 
     estimate: NDArray[np.float64]
     bse: NDArray[np.float64]
     zvalues: NDArray[np.float64]
     pvalues: NDArray[np.float64]
 
+    def adjusted_pvalues(self, method: str = "holm") -> NDArray[np.float64]:
+        """The p values, corrected for there being k tests, shape (k,).
+
+        Parameters
+        ----------
+        method : {"holm", "bonferroni", "benjamini-hochberg"}
+            "holm" and "bonferroni" hold the probability of any false rejection, and
+            "benjamini-hochberg" the expected share of false rejections among all.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+
+        Raises
+        ------
+        InvalidInput
+            For another method.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> tests = fit.t_test(["intercept", "x1"])
+        >>> bool((tests.adjusted_pvalues() >= tests.pvalues).all())
+        True
+        """
+        return adjusted(self.pvalues, method)
+
 
 class WaldTest(NamedTuple):
-    """A joint test: chi-squared statistic, its degrees of freedom and p value."""
+    """A joint test: chi-squared statistic, its degrees of freedom and p value.
+
+    Attributes
+    ----------
+    statistic : float
+        The quadratic form of the differences in the inverse of their covariance.
+    df : int
+        Number of combinations tested together.
+    pvalue : float
+        Of the F distribution with the degrees of freedom of the variance that is known least.
+
+    Privacy
+    -------
+    Post-processing of a released fit: costs nothing.
+    """
 
     statistic: float
     df: int
     pvalue: float
 
 
-def _rows(restriction: ArrayLike, p: int) -> NDArray[np.float64]:
+def combinations(restriction: ArrayLike, p: int) -> NDArray[np.float64]:
+    """Rows of weights, checked, shape (k, p)."""
     rows = np.atleast_2d(real_array(restriction, "a restriction"))
     if rows.ndim != 2 or rows.shape[1] != p or not np.isfinite(rows).all():
         raise InvalidInput(
@@ -66,7 +127,7 @@ def t_test(
     degrees: Degrees,
 ) -> Contrast:
     """One test for each row of ``contrast``, of which ``degrees`` gives the degrees of freedom."""
-    rows = _rows(contrast, len(params))
+    rows = combinations(contrast, len(params))
     estimate = rows @ params
     bse = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
     with np.errstate(all="ignore"):
@@ -88,7 +149,7 @@ def wald_test(
     """
     from scipy.special import chdtrc, fdtrc
 
-    rows = _rows(restriction, len(params))
+    rows = combinations(restriction, len(params))
     df = rows.shape[0]
     if np.linalg.matrix_rank(rows) < df:
         raise InvalidInput("the rows of a restriction must be linearly independent.")

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from dpfast.errors import InferenceUnavailable, InvalidInput, described
-from dpfast.inference.contrasts import Combination, by_name
+from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.inference.after.methods import AfterFit
 from dpfast.inference.degrees import t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.hypotheses import (
-    Contrast,
-    WaldTest,
-    confidence_ellipse,
-    coverage,
-    t_test,
-    wald_test,
-)
+from dpfast.inference.hypotheses import coverage
+from dpfast.inference.natural import NaturalRows, natural_map
 from dpfast.inference.rows import Coded, RowReader
 from dpfast.inference.sandwich import Covariance
 
 __all__ = ["Fit"]
 
 
-class Fit:
+class Fit(AfterFit):
     """A fitted model.  Holds no records and nothing about them that was not paid for.
 
     Attributes
@@ -49,6 +42,10 @@ class Fit:
     warnings : tuple of str
         What makes the intervals unreliable, from released numbers only.
 
+    Privacy
+    -------
+    Made of released and public numbers: its methods and properties cost nothing, however often.
+
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
@@ -57,6 +54,10 @@ class Fit:
     >>> fit.names, fit.conf_int().shape, fit.predict([[0.5]]).shape
     (('intercept', 'x1'), (2, 2), (1,))
     """
+
+    _coded: Fit | None = None
+    _missing = ""  # of results that were pickled before there was one
+    _predictor: NDArray[np.float64] | None = None
 
     def __init__(
         self,
@@ -73,6 +74,8 @@ class Fit:
         fit_intercept: bool = True,
         free_scale: bool = False,
         rows: RowReader,
+        missing: str = "",
+        predictor: NDArray[np.float64] | None = None,
     ) -> None:
         self.params = params
         self.names = names
@@ -82,6 +85,8 @@ class Fit:
         self.privacy = privacy
         self.iterates = iterates
         self._covariance = covariance
+        self._predictor = predictor  # coefficients of predictions, if they are shrunk
+        self._missing = missing  # why there is no covariance although it was asked for
         self._binary_response = binary_response
         self._fit_intercept = fit_intercept
         self._free_scale = free_scale
@@ -91,11 +96,110 @@ class Fit:
     def coding(self) -> Coded | None:
         return self._new_rows.coding
 
+    @property
+    def natural(self) -> Fit:
+        """This fit with its coefficients in the units of the columns as they came.
+
+        Exact linear algebra of what was released: a coefficient is the change of the response, in
+        its own units, for one unit of the column; the intercept is the response at zero.
+        Covariances, intervals and contrasts follow, and predictions are the same (clipping to
+        declared ranges included).  A fit of columns that were not coded is its own.
+
+        Raises
+        ------
+        InvalidInput
+            For interactions, powers and functions of columns.
+        InferenceUnavailable
+            Without an intercept, if columns were centred.
+
+        Privacy
+        -------
+        Free: post-processing of what was released (claim D5).
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 100)})
+        >>> ages = np.linspace(20.0, 80.0, 2000)
+        >>> design = schema.encode({"age": ages, "pay": 10.0 + ages}, response="pay")
+        >>> fit = dpfast.fit(design, None, "log-cosh", privacy=3.0, scale=5.0)
+        >>> bool(abs(fit.natural.params[1] - 1.0) < 0.2)  # per year, not per 30 years
+        True
+        """
+        if self.coding is None:
+            return self
+        to_natural = natural_map(self.coding, self._fit_intercept, self._free_scale)
+        covariance = self._covariance
+        given = ", given the released ones it was coded by" if self.coding.released else ""
+        found = Fit(
+            params=to_natural.params(self.params),
+            names=self.names,
+            n_records=self.n_records,
+            model=f"{self.model}, of coded columns; coefficients in the columns' own units{given}",
+            method=self.method,
+            privacy=self.privacy,
+            covariance=None if covariance is None else to_natural.covariance(covariance),
+            iterates=to_natural.params(self.iterates),
+            binary_response=self._binary_response,
+            fit_intercept=self._fit_intercept,
+            free_scale=self._free_scale,
+            rows=NaturalRows(self._new_rows, *self.coding.natural_units()),
+            missing=self._missing,
+            predictor=None if self._predictor is None else to_natural.params(self._predictor),
+        )
+        found._coded = self
+        return found
+
+    @property
+    def coded(self) -> Fit:
+        """The fit of the coded columns that this one is the :attr:`natural` one of; or itself.
+
+        Examples
+        --------
+        >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
+        >>> fit = dpfast.fit(X, y, "log-cosh", privacy=2.0)  # nothing declared: bought
+        >>> bool(abs(fit.params[1]) < 1e-4), bool(abs(fit.coded.params[1]) > 0.1)
+        (True, True)
+        """
+        return self if self._coded is None else self._coded
+
+    def released_units(self) -> list[tuple[str, tuple[float, float]]]:
+        """Where columns lie and what their unit is, for each whose numbers the fit bought.
+
+        Returns
+        -------
+        list of (str, (float, float))
+            Name, centre and unit; empty where everything was declared.
+
+        Privacy
+        -------
+        Free: these numbers were released.
+
+        Examples
+        --------
+        >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
+        >>> fit = dpfast.fit(X, y, "log-cosh", privacy=2.0)  # nothing declared: bought
+        >>> [name for name, _ in fit.released_units()]
+        ['x1', 'y']
+        """
+        coding = self.coded.coding
+        return [] if coding is None else coding.released_units()
+
     def cov_params(self) -> NDArray[np.float64]:
-        """Covariance of the coefficients, sampling and privacy noise together, shape (p, p)."""
+        """Covariance of the coefficients, sampling and privacy noise together, shape (p, p).
+
+        :class:`~dpfast.errors.InferenceUnavailable` where none was bought (``inference=False``).
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit.cov_params().shape
+        (2, 2)
+        """
         if self._covariance is None:
             raise InferenceUnavailable(
-                "no covariance was released with this result: its budget went to the estimate. "
+                self._missing
+                or "no covariance was released with this result: its budget went to the estimate. "
                 "dpfast.fit(..., inference=True), its default, buys one wherever loss and weights "
                 "have a Hessian."
             )
@@ -104,17 +208,18 @@ class Fit:
     @property
     def bse(self) -> NDArray[np.float64]:
         """Standard errors, shape (p,); they include the privacy noise."""
-        return np.sqrt(self.cov_params().diagonal())
+        with np.errstate(all="ignore"):  # of a covariance that an optimiser of one's own made
+            return np.sqrt(self.cov_params().diagonal())
 
     @property
     def zvalues(self) -> NDArray[np.float64]:
-        """``params / bse``."""
+        """``params / bse``, shape (p,)."""
         with np.errstate(all="ignore"):
             return self.params / self.bse
 
     @property
     def pvalues(self) -> NDArray[np.float64]:
-        """Two-sided p values of each coefficient being zero (see :meth:`conf_int`)."""
+        """Two-sided p values of each coefficient being zero, shape (p,) (see :meth:`conf_int`)."""
         return t_pvalues(self.zvalues, self.degrees_of_freedom)
 
     @property
@@ -142,12 +247,32 @@ class Fit:
         alpha : float, optional
             ``1 - level``, in its place, as statsmodels has it; by name only.
 
+        Returns
+        -------
+        ndarray of shape (p, 2)
+            Lower and upper ends, in the units of the coefficients.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+        InferenceUnavailable
+            If no covariance was bought.
+
         Notes
         -----
         Standard errors are themselves released with noise, so the intervals are those of a t
         distribution whose degrees of freedom follow from the noise scales; with a generous budget
         it is the normal.  The interval of a free scale is symmetric on the logarithm, so it is
         always positive.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> narrow, wide = fit.conf_int(0.9), fit.conf_int(alpha=0.01)
+        >>> bool((np.diff(narrow) < np.diff(wide)).all())
+        True
         """
         widths = t_half_widths(coverage(level, alpha), self.degrees_of_freedom)
         with np.errstate(all="ignore"):
@@ -158,80 +283,11 @@ class Fit:
                 interval[-1] = self.params[-1] / factor, self.params[-1] * factor
         return interval
 
-    def t_test(
-        self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
-    ) -> Contrast:
-        """Estimate, standard error and p value of linear combinations of the coefficients.
-
-        Parameters
-        ----------
-        contrast : str, mapping of str to float, list of these, or array-like
-            By name, ``"educ - 2 exper"`` or ``{"educ": 1.0, "exper": -2.0}``; or weights of shape
-            (p,) or (k, p).
-        value : array-like, broadcast to shape (k,)
-            Hypothesised values.
-        """
-        rows = by_name(contrast, self.names)
-        return t_test(self.params, self.cov_params(), rows, value, self._degrees)
-
-    def wald_test(
-        self, restriction: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
-    ) -> WaldTest:
-        """Wald test that ``restriction @ params == value``, all rows together.
-
-        Parameters
-        ----------
-        restriction : str, mapping of str to float, list of these, or array-like
-            By name, as for :meth:`t_test`, or of shape (k, p) or (p,); linearly independent.
-        value : array-like, broadcast to shape (k,)
-        """
-        rows = by_name(restriction, self.names)
-        return wald_test(self.params, self.cov_params(), rows, value, self._degrees)
-
-    def confidence_ellipse(
-        self,
-        first: int | str,
-        second: int | str,
-        level: float = 0.95,
-        n_points: int = 200,
-        *,
-        alpha: float | None = None,
-    ) -> NDArray[np.float64]:
-        """Boundary of the joint confidence region of two coefficients, shape (n_points, 2).
-
-        Parameters
-        ----------
-        first, second : int or str
-            Position or name of two coefficients.
-        level : float
-            Joint confidence level.
-        n_points : int
-            Points on the boundary.
-        alpha : float, optional
-            ``1 - level``, in its place.
-        """
-        level = coverage(level, alpha)
-        chosen = [self._index(first), self._index(second)]
-        covariance = self.cov_params()[np.ix_(chosen, chosen)]
-        degrees = float(self._degrees(np.eye(len(self.params))[chosen]).min())
-        return confidence_ellipse(self.params[chosen], covariance, level, n_points, degrees)
-
-    def _index(self, name: int | str) -> int:
-        if isinstance(name, str):
-            if name in self.names:
-                return self.names.index(name)
-        elif isinstance(name, (int, np.integer)) and 0 <= name < len(self.params):
-            return int(name)
-        raise InvalidInput(
-            f"a coefficient is one of {list(self.names)} or its position; received "
-            f"{described(name, text=True)}."
-        )
-
     @property
     def warnings(self) -> tuple[str, ...]:
         covariance = self._covariance
         if covariance is None:
-            return ()
+            return (self._missing,) if self._missing else ()
         found = list(covariance.remarks)
         if covariance.n_floored:
             found.append(
@@ -261,15 +317,47 @@ class Fit:
             fit from a data frame: one with the same columns, in any order, or an array in the
             fit's order.  Otherwise an array.
 
+        Returns
+        -------
+        ndarray of shape (m,)
+            In the response's own units.
+
+        Raises
+        ------
+        InvalidInput
+            If X has other columns than the fit.
+
+        Privacy
+        -------
+        Costs nothing for public rows.  The prediction for a private row tells of that row.
+
         Notes
         -----
-        In the response's own units.  As in the fit, values outside a declared range are clipped to
-        it, and a row with a missing value or an undeclared label has no prediction: NaN.
+        As in the fit, values outside a declared range are clipped to it, and a row with a missing
+        value or an undeclared label has no prediction: NaN.  Columns whose units were bought are
+        held to five spreads about their centres.  Where noise is a large part of what the slopes
+        explain, :attr:`warnings` says which part of them predictions keep; ``params`` are not
+        shrunk, and neither is :meth:`predict_interval`.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> bool(np.allclose(fit.predict([[0.0], [1.0]]), [fit.params[0], fit.params.sum()]))
+        True
         """
-        return self._response(self._rows(X) @ self._coefficients())
+        line = self._coefficients()
+        if self._predictor is not None:
+            line = self._predictor[: len(line)]
+        return self._response(self._rows(X) @ line)
 
     def predict_interval(
-        self, X: Any, level: float = 0.95, *, alpha: float | None = None
+        self,
+        X: Any,
+        level: float = 0.95,
+        *,
+        alpha: float | None = None,
+        simultaneous: str | None = None,
     ) -> NDArray[np.float64]:
         """Confidence interval of the mean response for new rows, shape (m, 2).
 
@@ -278,17 +366,41 @@ class Fit:
         X : table, or array-like of shape (m, q)
             As for :meth:`predict`.
         level : float in [0.5, 1)
-            Nominal coverage, one row at a time.
+            Nominal coverage, one row at a time unless they are simultaneous.
         alpha : float, optional
             ``1 - level``, in its place.
+        simultaneous : {"max-t", "bonferroni", "scheffe"}, optional
+            Intervals that cover at all the rows together; "scheffe": at all combinations of them.
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+            Lower and upper ends, in the response's own units.
+
+        Raises
+        ------
+        InvalidInput
+            If X has other columns than the fit, or the level is out of range.
+        InferenceUnavailable
+            If no covariance was bought.
+
+        Privacy
+        -------
+        As for :meth:`predict`.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit.predict_interval([[0.0], [1.0]], level=0.9).shape
+        (2, 2)
         """
         level = coverage(level, alpha)
         rows = self._rows(X)
         q = rows.shape[1]
         padded = np.pad(rows, ((0, 0), (0, len(self.params) - q)))
-        width = t_half_widths(level, self._degrees(padded))
-        variance = np.einsum("ij,jk,ik->i", rows, self.cov_params()[:q, :q], rows)
-        half = width * np.sqrt(variance)
+        width, errors = self._joint(padded, level, simultaneous)
+        half = width * errors
         t = rows @ self._coefficients()
         return self._response(np.column_stack([t - half, t + half]))
 
@@ -326,14 +438,40 @@ class Fit:
         location, spread = self.coding.response_units()
         return location + spread * t
 
+    def _mean_slopes(
+        self, t: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """First and second derivative of :meth:`_response`."""
+        if self._binary_response:
+            p = self._response(t)
+            return p * (1.0 - p), p * (1.0 - p) * (1.0 - 2.0 * p)
+        spread = 1.0 if self.coding is None else self.coding.response_units()[1]
+        return np.full(len(t), spread), np.zeros(len(t))
+
     def summary(self) -> str:
-        """Coefficient table with a privacy block, as text."""
+        """Coefficient table with a privacy block, as text.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> "Privacy: 2-GDP in total" in fit.summary()
+        True
+        """
         from dpfast.inference.summary import summary_text
 
         return summary_text(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published by this fit, as plain Python values (for JSON)."""
+        """Everything published by this fit, as plain Python values (for JSON).
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> sorted(fit.to_dict())[:4]
+        ['bse', 'cov_params', 'method', 'model']
+        """
         table: dict[str, Any] = {
             "names": list(self.names),
             "params": self.params.tolist(),
@@ -343,6 +481,10 @@ class Fit:
             "warnings": list(self.warnings),
             "privacy": self.privacy.to_dict(),
         }
+        if units := self.released_units():
+            table["released_units"] = {
+                name: {"centre": centre, "unit": unit} for name, (centre, unit) in units
+            }
         if self._covariance is not None:
             table["bse"] = self.bse.tolist()
             table["cov_params"] = self.cov_params().tolist()

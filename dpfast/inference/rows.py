@@ -30,6 +30,16 @@ class Coded(Protocol):
     def covariates(self, table: Any) -> NDArray[np.float64]:
         """Encode the covariates of a table that need not have the response, shape (m, q)."""
 
+    @property
+    def released(self) -> bool:
+        """Whether its constants were bought, and not declared."""
+
+    def released_units(self) -> list[tuple[str, tuple[float, float]]]:
+        """Name, centre and unit of each column whose numbers were bought."""
+
+    def natural_units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Location and spread of each column of the design in the units of the table."""
+
     def response_units(self) -> tuple[float, float]:
         """``(location, spread)``: the response is ``location + spread * coded``."""
 

@@ -6,19 +6,21 @@ Everything here is post-processing of released numbers (formulas page, sections 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
+from dpfast.errors import DpfastError
 from dpfast.inference.degrees import VarianceNoise
-from dpfast.kernels.linalg import sandwich
+from dpfast.kernels.linalg import sandwich, weighted_mean
 from dpfast.optimize.propagation import Curvature
-from dpfast.optimize.protocol import Method, own_noise
+from dpfast.optimize.protocol import Method, own_noise, refuse_without_matrices
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 
-__all__ = ["Covariance", "sandwich_covariance"]
+__all__ = ["Covariance", "covariance_or_reason", "sandwich_covariance"]
 
 Matrix = NDArray[np.float64]
 
@@ -70,6 +72,7 @@ def sandwich_covariance(
     ridge : float
         Public ridge penalty, part of the curvature.
     """
+    refuse_without_matrices(trajectory, len(trajectory.theta))
     hessian, noise_scale = _pooled(trajectory.hessians or (trajectory.final.hessian,))
     hessian = with_ridge(hessian, ridge)
     floor = 2.0 * noise_scale * len(hessian) ** 0.5
@@ -77,11 +80,32 @@ def sandwich_covariance(
     curvature = Curvature(hessian, floor, n_floored, ridge)
     noise, unfinished, remarks, hidden = own_noise(method, trajectory, curvature)
     meat_scale = trajectory.final.meat.noise_scale
-    spread = VarianceNoise(curvature, noise_scale, sampling.copy(), meat_scale, n)
-    sampling /= n
-    sampling += noise
+    spread = VarianceNoise(curvature, noise_scale, sampling, meat_scale, n)
     n_hidden = n_floored if hidden is None else hidden
-    return Covariance(sampling, n_hidden, unfinished, remarks, spread)
+    return Covariance(sampling / n + noise, n_hidden, unfinished, remarks, spread)
+
+
+def covariance_or_reason(
+    method: Method, trajectory: Trajectory, n: int, ridge: float
+) -> tuple[Covariance | None, str]:
+    """:func:`sandwich_covariance`, or None and why not: the estimate was paid for and must arrive.
+
+    What is raised is logged with its traceback; all of it is about released numbers.
+    """
+    try:
+        return sandwich_covariance(method, trajectory, n, ridge), ""
+    except Exception as error:
+        import logging
+
+        with suppress(Exception):  # a handler of the caller's may raise, too
+            logging.getLogger("dpfast").exception("the covariance of a fit could not be computed")
+        kind = type(error).__name__
+        told = str(error) if isinstance(error, DpfastError) else f"{kind} was raised"
+        return None, (
+            f"the covariance that was paid for could not be computed: {told.rstrip('.')}. The log "
+            '"dpfast" has the details. The coefficients are as good as ever; without intervals '
+            "nothing says how good."
+        )
 
 
 def _pooled(hessians: Sequence[Answer]) -> tuple[Matrix, float]:
@@ -91,6 +115,5 @@ def _pooled(hessians: Sequence[Answer]) -> tuple[Matrix, float]:
     """
     last = hessians[0].noise_scale
     precisions = [(last / hessian.noise_scale) ** 2 for hessian in hessians]
-    total = sum(precisions)
-    weighted = [p * hessian.value for p, hessian in zip(precisions, hessians, strict=True)]
-    return sum(weighted[1:], weighted[0]) / total, last / total**0.5
+    mean = weighted_mean([hessian.value for hessian in hessians], precisions)
+    return mean, last / sum(precisions) ** 0.5

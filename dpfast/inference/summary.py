@@ -10,9 +10,11 @@ from dpfast.inference.hypotheses import DEFAULT_LEVEL
 if TYPE_CHECKING:
     from dpfast.inference.results import Fit
 
-__all__ = ["summary_text"]
+__all__ = ["short_number", "summary_text"]
 
 WIDTH = 79
+
+UNBOUGHT = "No standard errors were bought."
 
 
 def summary_text(fit: Fit, level: float = DEFAULT_LEVEL) -> str:
@@ -35,7 +37,10 @@ def summary_text(fit: Fit, level: float = DEFAULT_LEVEL) -> str:
 
 
 def _coded(fit: Fit) -> list[str]:
-    """How the response was coded, where coefficients are not in its own units."""
+    """How the response was coded, where coefficients are not in its own units; what was bought."""
+    if units := fit.released_units():
+        bought = "; ".join(f"{name}: {centre:.4g}, {unit:.4g}" for name, (centre, unit) in units)
+        return _wrapped("Bought:  ", f"where columns lie, and their unit: {bought}")
     location, spread = (0.0, 1.0) if fit.coding is None else fit.coding.response_units()
     if fit.coding is None or (location, spread) == (0.0, 1.0):
         return []
@@ -52,8 +57,8 @@ def _coefficient_table(fit: Fit, level: float) -> list[str]:
     if fit._covariance is None:
         lines = [f"{'':<{width}}{'coef':>12}", "-" * WIDTH]
         for name, value in zip(fit.names, fit.params, strict=True):
-            lines.append(f"{name[:width]:<{width}}{value:>12.4f}")
-        return [*lines, "No standard errors were bought."]
+            lines.append(f"{name[:width]:<{width}}{short_number(value):>12}")
+        return [*lines, "No standard errors: see below." if fit._missing else UNBOUGHT]
     header = f"{'':<{width}}{'coef':>11}{'std err':>11}{'z':>10}{'P>|z|':>9}"
     tail = (1.0 - level) / 2.0
     lines = [header + f"{f'[{tail:.4g}':>11}{f'{1.0 - tail:.4g}]':>11}", "-" * WIDTH]
@@ -62,10 +67,19 @@ def _coefficient_table(fit: Fit, level: float) -> list[str]:
     )
     for name, value, error, z, p, (low, high) in rows:
         lines.append(
-            f"{name[:width]:<{width}}{value:>11.4f}{error:>11.4f}{z:>10.3f}{p:>9.3f}"
-            f"{low:>11.4f}{high:>11.4f}"
+            f"{name[:width]:<{width}}{short_number(value):>11}{short_number(error):>11}{z:>10.3f}{p:>9.3f}"
+            f"{short_number(low):>11}{short_number(high):>11}"
         )
     return lines
+
+
+def short_number(value: float) -> str:
+    """At most ten characters: four decimals, or as many digits as there is room for."""
+    text = f"{value:.4f}"
+    if len(text) <= 10 and not 0.0 < abs(value) < 5e-3:
+        return text
+    fitting = (f"{value:.{digits}g}" for digits in (5, 4, 3, 2, 1))
+    return next((text for text in fitting if len(text) <= 10), f"{value:.0e}")
 
 
 def _wrapped(label: str, text: str) -> list[str]:

@@ -7,12 +7,21 @@ from dpfast.models.concordance import (
     smooth_constants,
 )
 from dpfast.models.custom import CustomLoss
-from dpfast.models.domains import Ball, Box, Domain, LpBall
+from dpfast.models.domains import Ball, Domain, LpBall
 from dpfast.models.free_scale import FreeScale, JointScale
-from dpfast.models.losses import Huber, LogCosh, Logistic, Loss, PseudoHuber, resolve_loss
+from dpfast.models.losses import (
+    Huber,
+    LeastSquares,
+    LogCosh,
+    Logistic,
+    Loss,
+    PseudoHuber,
+    is_least_squares,
+    resolve_loss,
+)
 from dpfast.models.nonconvex import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
 from dpfast.models.objective import Constants, Objective
-from dpfast.models.products import Interval, OneHot, Product
+from dpfast.models.products import Box, Interval, OneHot, Product
 from dpfast.models.redescending import Cauchy, GemanMcClure, TukeyBiweight, Welsch
 from dpfast.models.smooth_losses import OstrovskiiBach, SmoothAbsolute, SmoothedHuber
 from dpfast.models.weighting import (
@@ -40,6 +49,7 @@ __all__ = [
     "Interval",
     "JointScale",
     "KL",
+    "LeastSquares",
     "LogCosh",
     "Logistic",
     "Loss",
@@ -60,6 +70,7 @@ __all__ = [
     "TukeyBiweight",
     "Weighting",
     "Welsch",
+    "is_least_squares",
     "one_hidden_layer",
     "phase_retrieval",
     "release_constants",

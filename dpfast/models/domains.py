@@ -9,24 +9,23 @@ there is one, is the fixed first coordinate 1 of a row and is never stored in X.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import flag, real_array, real_number
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import check_constant
 from dpfast.models.quadratics import (
     ball_maximum,
-    diagonal_bound,
     monotone_ball,
     monotone_vertices,
+    quadratic_bounds,
+    symmetric,
     vertex_maximum,
 )
 
-__all__ = ["Ball", "Box", "Domain", "LpBall"]
+__all__ = ["Ball", "Domain", "LpBall"]
 
 Array = NDArray[np.float64]
 
@@ -52,7 +51,28 @@ class Domain:
     needs_projection: bool = True
 
     def bind(self, n_covariates: int) -> Domain:
-        """This domain for X with so many columns; an error if it was declared for others."""
+        """This domain for X with so many columns; an error if it was declared for others.
+
+        Parameters
+        ----------
+        n_covariates : int
+            Columns of X, the intercept not counted.
+
+        Returns
+        -------
+        Domain
+            Itself where the declaration has the number already.
+
+        Raises
+        ------
+        InvalidInput
+            If it was declared for another number of columns.
+
+        Examples
+        --------
+        >>> dpfast.Box(1.0, intercept=True).bind(3).dimension
+        4
+        """
         if self.n_covariates is not None and self.n_covariates != n_covariates:
             raise InvalidInput(
                 f"{described(self)} describes {self.n_covariates} columns; X has "
@@ -88,6 +108,20 @@ class Domain:
         Returns
         -------
         ndarray of shape (n, q)
+
+        Raises
+        ------
+        InvalidInput
+            If X has another number of columns, or is no matrix of numbers.
+
+        Privacy
+        -------
+        Row by row: what comes back is as private as X.
+
+        Examples
+        --------
+        >>> dpfast.Box([1.0, 2.0]).project([[3.0, -1.0]]).tolist()
+        [[1.0, -1.0]]
         """
         rows = real_array(X, "X")
         if self.n_covariates is not None and rows.shape[1] != self.n_covariates:
@@ -108,6 +142,21 @@ class Domain:
         Parameters
         ----------
         direction : ndarray of shape (dimension,)
+            p, the intercept's coordinate first if there is one.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInput
+            If the direction has another shape.
+
+        Examples
+        --------
+        >>> round(dpfast.Box([1.0, 2.0]).support([1.0, -1.0]), 12)
+        3.0
         """
         p = real_array(direction, "direction")
         if self.dimension is not None and p.shape != (self.dimension,):
@@ -137,12 +186,27 @@ class Domain:
     def gauge(self, direction: ArrayLike) -> float:
         """Least t for which p is t times a mean of rows and negated rows, rounded up (claim R14).
 
-        ``p'H^-1 p <= gauge(p)^2 sup x'H^-1 x`` for every positive definite H; infinity where
-        differences of rows do not reach p.
+        ``p'H^-1 p <= gauge(p)^2 sup x'H^-1 x`` for every positive definite H.
 
         Parameters
         ----------
         direction : ndarray of shape (dimension,)
+            p, as for :meth:`support`.
+
+        Returns
+        -------
+        float
+            Infinity where differences of rows do not reach p.
+
+        Raises
+        ------
+        InvalidInput
+            If the direction is no vector of numbers.
+
+        Examples
+        --------
+        >>> round(dpfast.Box([1.0, 2.0]).gauge([1.0, 1.0]), 9)
+        1.0
         """
         p = real_array(direction, "direction")
         fixed, rest = (float(p[0]), p[1:]) if self.intercept else (None, p)
@@ -169,7 +233,15 @@ class Domain:
         return best * (1.0 + 1e-12)
 
     def gauge_bound(self) -> float:
-        """At least :meth:`gauge` of every unit vector, of a domain that is bound (claim R32)."""
+        """At least :meth:`gauge` of every unit vector, of a domain that is bound (claim R32).
+
+        Infinity where some direction is out of reach, or no bound is known.
+
+        Examples
+        --------
+        >>> round(dpfast.Ball(2.0).gauge_bound(), 9)
+        0.5
+        """
         return math.inf
 
     def even_leverage(self, direction: ArrayLike) -> tuple[float, float]:
@@ -190,6 +262,16 @@ class Domain:
             ``p'H^-1 p = length^2 mean(x'H^-1 x)``.
         alignment : float
             ``sup |x'H^-1 p|`` relative to ``length mean(x'H^-1 x)``, at most 1.
+
+        Raises
+        ------
+        InvalidInput
+            If the direction is no vector of numbers.
+
+        Examples
+        --------
+        >>> [round(x, 6) for x in dpfast.Box([1.0, 1.0]).even_leverage([1.0, 0.0])]
+        [0.707107, 0.707107]
         """
         p = real_array(direction, "direction")
         mean, covariance = self._moments(len(p) - int(self.intercept))
@@ -212,18 +294,52 @@ class Domain:
         H_inverse : ndarray of shape (dimension, dimension)
             Positive semidefinite.
 
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInput
+            If the matrix has another shape.
+
         Notes
         -----
         Only values that are exact are monotone in the Loewner order, hence have a sensitivity
         (claim R3); others serve the certificates of a solver, which need any upper bound.  For
         one that is always monotone see :meth:`monotone_bound`.
+
+        Examples
+        --------
+        >>> round(dpfast.Box([1.0, 2.0]).quadratic_bound(np.eye(2)), 9)
+        5.0
         """
-        M = _symmetric(H_inverse, self.dimension)
+        M = symmetric(H_inverse, self.dimension)
         return min(bound for bound in self._quadratic(M) if bound is not None)
 
     def quadratic_maximum(self, H_inverse: ArrayLike) -> float | None:
-        """``sup x'H^-1 x`` exactly (up to rounding), or None where that is out of reach."""
-        return self._quadratic(_symmetric(H_inverse, self.dimension))[0]
+        """``sup x'H^-1 x`` exactly (up to rounding), or None where that is out of reach.
+
+        Parameters
+        ----------
+        H_inverse : ndarray of shape (dimension, dimension)
+            Positive semidefinite.
+
+        Returns
+        -------
+        float or None
+
+        Raises
+        ------
+        InvalidInput
+            If the matrix has another shape.
+
+        Examples
+        --------
+        >>> dpfast.LpBall(3.0, 1.0).quadratic_maximum(np.eye(2)) is None
+        True
+        """
+        return self._quadratic(symmetric(H_inverse, self.dimension))[0]
 
     def monotone_bound(self, H_inverse: ArrayLike) -> float:
         """An upper bound of ``sup x'H^-1 x`` that is monotone in the Loewner order (claim R31).
@@ -237,8 +353,22 @@ class Domain:
         ----------
         H_inverse : ndarray of shape (dimension, dimension)
             Positive semidefinite.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInput
+            If the matrix has another shape.
+
+        Examples
+        --------
+        >>> round(dpfast.Ball(2.0).monotone_bound(np.diag([1.0, 3.0])), 9)
+        12.0
         """
-        return self._monotone(_symmetric(H_inverse, self.dimension))
+        return self._monotone(symmetric(H_inverse, self.dimension))
 
     def _project(self, rows: Array) -> Array:
         raise NotImplementedError
@@ -282,17 +412,6 @@ class Domain:
         return hash(repr(self))
 
 
-def _symmetric(H_inverse: ArrayLike, dimension: int | None) -> Array:
-    M = real_array(H_inverse, "H_inverse")
-    if M.ndim != 2 or M.shape[0] != M.shape[1] or dimension not in (None, M.shape[0]):
-        raise InvalidInput(
-            f"H_inverse must be a square matrix with {dimension or 'as many'} rows"
-            f"{'' if dimension else ' as a row has coordinates'}, intercept included; received "
-            f"shape {M.shape}."
-        )
-    return np.asarray(0.5 * (M + M.T))
-
-
 def _shrink(rows: Array, radius: float, order: float) -> Array:
     """Rows scaled to an l_p norm of at most the radius, without overflow."""
     top = np.abs(rows).max(axis=1, initial=0.0, keepdims=True)
@@ -327,7 +446,7 @@ class Ball(Domain):
 
     def __init__(self, radius: float, *, intercept: bool = False) -> None:
         self._radius = check_constant(radius, "radius", "the bound on the norm of a row")
-        self.intercept = intercept
+        self.intercept = intercept = flag(intercept, "intercept")
         self.n_covariates = None
         if intercept and self._radius <= 1.0:
             raise InvalidInput(
@@ -374,117 +493,6 @@ class Ball(Domain):
         return f"Ball({self._radius:.17g}{', intercept=True' if self.intercept else ''})"
 
 
-class Box(Domain):
-    """Covariates between lows and highs, each on its own.
-
-    ``quadratic_bound`` is exact up to 24 free coordinates, then the smallest of proved bounds.
-
-    Parameters
-    ----------
-    bound, highs : float or array-like of shape (q,)
-        Largest absolute value; or, with ``highs``, the lows and the highs.
-    n_covariates : int, optional
-        Columns of X where the bounds are single numbers.
-    intercept : bool
-
-    Examples
-    --------
-    >>> dpfast.Box(1.0).bind(3).radius
-    1.7320508075689756
-    """
-
-    def __init__(
-        self,
-        bound: ArrayLike,
-        highs: ArrayLike | None = None,
-        *,
-        n_covariates: int | None = None,
-        intercept: bool = False,
-    ) -> None:
-        if n_covariates is not None and (
-            isinstance(n_covariates, bool)
-            or not isinstance(n_covariates, (int, np.integer))
-            or n_covariates < 1
-        ):
-            raise InvalidInput(
-                "n_covariates must be a positive whole number or None; received "
-                f"{described(n_covariates)}."
-            )
-        first = real_array(bound, "bound")
-        lows, high = (-first, first) if highs is None else (first, real_array(highs, "highs"))
-        lows, high = np.broadcast_arrays(lows, high)
-        if lows.ndim > 1 or not (np.isfinite(lows).all() and np.isfinite(high).all()):
-            raise InvalidInput("bounds must be finite numbers or vectors of them, one per column.")
-        if not (lows < high).all():
-            raise InvalidInput(
-                f"every low must be below its high; received {described(bound)} and "
-                f"{described(highs)}. A bound on the absolute value must be positive."
-            )
-        if lows.ndim == 1 and n_covariates not in (None, len(lows)):
-            raise InvalidInput(f"{len(lows)} bounds were given for {n_covariates} columns.")
-        if lows.ndim == 0 and n_covariates is not None:
-            lows, high = np.full(n_covariates, lows), np.full(n_covariates, high)
-        self._lows, self._highs = lows.copy(), high.copy()
-        self.n_covariates = len(lows) if lows.ndim else None
-        self.intercept = intercept
-
-    def bind(self, n_covariates: int) -> Domain:
-        super().bind(n_covariates)
-        if self.n_covariates is not None:
-            return self
-        return Box(self._lows, self._highs, n_covariates=n_covariates, intercept=self.intercept)
-
-    @property
-    def radius(self) -> float:
-        self._columns("radius")
-        top = np.maximum(np.abs(self._lows), np.abs(self._highs))
-        return math.hypot(1.0 if self.intercept else 0.0, *top.tolist()) * _UP
-
-    def _project(self, rows: Array) -> Array:
-        return np.asarray(np.clip(rows, self._lows, self._highs))
-
-    def _reach(self, p: Array) -> tuple[float, float]:
-        a, b = p * self._lows, p * self._highs
-        size = float(np.maximum(np.abs(a), np.abs(b)).sum()) * (_UP - 1.0)
-        return float(np.maximum(a, b).sum()) + size, float(np.minimum(a, b).sum()) - size
-
-    def _spread(self) -> tuple[float, float, list[float]]:
-        count = self._columns("inner radius")
-        middle = np.broadcast_to(0.5 * (self._lows + self._highs), count)
-        half = float((0.5 * (self._highs - self._lows)).min())
-        return half, float(np.linalg.norm(middle)), [1.0] * self.intercept
-
-    def _gauge_at(self, p: Array, excess: float) -> float:
-        middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
-        return max(abs(excess), float((np.abs(p - excess * middle) / half).max()))
-
-    def _quadratic(self, M: Array) -> list[float | None]:
-        return quadratic_bounds(M, self._ends(M), self.intercept)
-
-    def _monotone(self, M: Array) -> float:
-        return monotone_vertices(M, self._ends(M), self.intercept)
-
-    def _moments(self, q: int) -> tuple[Array, Array]:
-        lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
-        return 0.5 * (lows + highs), np.diag(0.25 * (highs - lows) ** 2)
-
-    def gauge_bound(self) -> float:
-        middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
-        if not self.intercept:  # a - b = 0 will do
-            return float((1.0 / half).max()) * _UP
-        return max(1.0, float((np.hypot(1.0, middle) / half).max())) * _UP
-
-    def _ends(self, M: Array) -> list[Array]:
-        q = len(M) - int(self.intercept)
-        lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
-        return [np.array([[low], [high]]) for low, high in zip(lows, highs, strict=True)]
-
-    def __repr__(self) -> str:
-        tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
-        tail += ", intercept=True" if self.intercept else ""
-        return f"Box({self._lows.tolist()}, {self._highs.tolist()}{tail})"
-
-
 class LpBall(Domain):
     """Covariates with ``(sum |x_j|^p)^(1/p) <= radius``, p in [1, inf].
 
@@ -507,7 +515,7 @@ class LpBall(Domain):
     def __init__(
         self, p: float, radius: float, *, n_covariates: int | None = None, intercept: bool = False
     ) -> None:
-        if not p >= 1.0:
+        if not real_number(p, "p") >= 1.0:
             raise InvalidInput(f"p must be at least 1 (inf is allowed); received {described(p)}.")
         self.p = float(p)
         self.lp_radius = check_constant(radius, "radius", "the bound on the l_p norm of a row")
@@ -585,16 +593,3 @@ class LpBall(Domain):
         tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
         tail += ", intercept=True" if self.intercept else ""
         return f"LpBall({self.p:.17g}, {self.lp_radius:.17g}{tail})"
-
-
-def quadratic_bounds(M: Array, choices: Sequence[Array], intercept: bool) -> list[float | None]:
-    """Exact maximum where the vertices can be enumerated (else None), and proved upper bounds."""
-    exact = vertex_maximum(M, choices, intercept)
-    if exact is not None:
-        return [exact]
-    return [None, diagonal_bound(M, choices, intercept)]
-
-
-def describe(parts: Sequence[Any]) -> str:
-    """``repr`` of the parts of a product."""
-    return ", ".join(repr(part) for part in parts)

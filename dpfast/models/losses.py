@@ -22,12 +22,14 @@ from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = [
     "Huber",
+    "LeastSquares",
     "LogCosh",
     "Logistic",
     "Loss",
     "PseudoHuber",
     "ScalePart",
     "ScaleProfile",
+    "is_least_squares",
     "resolve_loss",
 ]
 
@@ -56,7 +58,10 @@ def check_constant(value: object, name: str, meaning: str) -> float:
             f"{name} must be a number ({meaning}); received {described(value)} of type "
             f"{type(value).__name__}. Pass a positive public number."
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int may be too long
+        number = math.inf
     if not low <= number <= high:
         raise InvalidInput(
             f"{name} must lie in [{low:g}, {high:g}] ({meaning}); received {described(value)}. "
@@ -228,19 +233,82 @@ class Loss:
         return 4.0 * self.psi_prime_bound
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
-        """``rho(r)``, elementwise; ``r`` in units of the scale."""
+        """``rho(r)``, elementwise; ``r`` in units of the scale.
+
+        Parameters
+        ----------
+        r : array-like
+            Residuals, of any shape; of a logistic loss linear predictors.
+
+        Returns
+        -------
+        ndarray of the shape of ``r``
+
+        Examples
+        --------
+        >>> dpfast.Huber(c=1.0).loss([0.5, 3.0]).tolist()
+        [0.125, 2.5]
+        """
         raise NotImplementedError
 
     def psi(self, r: ArrayLike) -> NDArray[np.float64]:
-        """``rho'(r)``, elementwise."""
+        """``rho'(r)``, elementwise.
+
+        Parameters
+        ----------
+        r : array-like
+            As for :meth:`loss`.
+
+        Returns
+        -------
+        ndarray of the shape of ``r``
+            At most ``psi_bound`` in absolute value.
+
+        Examples
+        --------
+        >>> dpfast.Huber(c=1.0).psi([0.5, -3.0]).tolist()
+        [0.5, -1.0]
+        """
         raise NotImplementedError
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
-        """``rho''(r)``, elementwise."""
+        """``rho''(r)``, elementwise.
+
+        Parameters
+        ----------
+        r : array-like
+            As for :meth:`loss`.
+
+        Returns
+        -------
+        ndarray of the shape of ``r``
+            At most ``psi_prime_bound`` in absolute value.
+
+        Examples
+        --------
+        >>> dpfast.Huber(c=1.0).psi_prime([0.5, 3.0]).tolist()
+        [1.0, 0.0]
+        """
         raise NotImplementedError
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
-        """Majorising curvature ``psi(r)/r``, elementwise; ``psi'(0)`` at zero."""
+        """Majorising curvature ``psi(r)/r``, elementwise; ``psi'(0)`` at zero.
+
+        Parameters
+        ----------
+        r : array-like
+            As for :meth:`loss`.
+
+        Returns
+        -------
+        ndarray of the shape of ``r``
+            In ``[0, psi_prime_bound]``.
+
+        Examples
+        --------
+        >>> dpfast.Huber(c=1.0).majorizer([0.0, 4.0]).tolist()
+        [1.0, 0.25]
+        """
         r = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = self.psi(r) / r
@@ -277,7 +345,7 @@ class Huber(Loss):
     name = "huber"
     code = 0
     lowest_slope = 0.0
-    scale_part = ScalePart(
+    scale_part: ClassVar[ScalePart | None] = ScalePart(
         chi=0.5,
         score_limit=GOLDEN_RATIO**2.5 * (1.0 - 1e-12),
         curvature_limit=2.0,
@@ -296,6 +364,32 @@ class Huber(Loss):
 
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(np.abs(real_array(r, "r")) <= self.c, dtype=float)
+
+
+class LeastSquares(Huber):
+    """``r^2 / 2``, whose minimiser is that of ordinary least squares.
+
+    One record's score has no bound, so it needs scores that are clipped: :func:`dpfast.fit` finds
+    the bound itself.  To the kernels it is Huber's loss with a corner, 1e100, that no residual
+    reaches.
+
+    Examples
+    --------
+    >>> from dpfast.models import LeastSquares
+    >>> LeastSquares().psi([0.5, 3.0])
+    array([0.5, 3. ])
+    """
+
+    name = "least-squares"
+    needs_scale = False
+    scale_part: ClassVar[ScalePart | None] = None
+    scale_refusal = "its minimiser does not depend on the scale"
+
+    def __init__(self) -> None:
+        super().__init__(1e100)
+
+    def __repr__(self) -> str:
+        return "LeastSquares()"
 
 
 def _log_cosh_profile(v: NDArray[np.float64]) -> ScaleProfile:
@@ -432,25 +526,13 @@ class Logistic(Loss):
     coupling = "logistic"
     majorizer_coupling = "logistic-majorizer"
     binary_response = True
+    psi_bound = 1.0
+    psi_prime_bound = 0.25
+    self_concordance = 1.0
+    psi_second_bound = 1.0 / (6.0 * math.sqrt(3.0))  # at p = (1 - 1/sqrt 3)/2
 
     def __init__(self) -> None:
         super().__init__(1.0)
-
-    @property
-    def psi_bound(self) -> float:
-        return 1.0
-
-    @property
-    def psi_prime_bound(self) -> float:
-        return 0.25
-
-    @property
-    def self_concordance(self) -> float:
-        return 1.0
-
-    @property
-    def psi_second_bound(self) -> float:
-        return 1.0 / (6.0 * math.sqrt(3.0))  # at p = (1 - 1/sqrt 3)/2
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(np.logaddexp(0.0, real_array(r, "r")))
@@ -465,13 +547,7 @@ class Logistic(Loss):
         return np.asarray(e / (1.0 + e) ** 2)
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
-        """Majorising curvature ``(psi(t) - 1/2)/t = tanh(t/2)/(2t)``; 1/4 at zero.
-
-        Parameters
-        ----------
-        r : array-like
-            Linear predictors.
-        """
+        """Majorising curvature ``(psi(t) - 1/2)/t = tanh(t/2)/(2t)``; 1/4 at zero."""
         t = real_array(r, "r")
         with np.errstate(all="ignore"):
             ratio = 0.5 * np.tanh(0.5 * t) / t
@@ -484,10 +560,21 @@ class Logistic(Loss):
 LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in (Huber, LogCosh, PseudoHuber, Logistic)}
 
 
+def is_least_squares(loss: object) -> bool:
+    """Whether it is, by name or as an object, the one loss without a bound."""
+    return isinstance(loss, LeastSquares) or (isinstance(loss, str) and loss == LeastSquares.name)
+
+
 def resolve_loss(loss: str | Loss) -> Loss:
-    """Turn a name or a :class:`Loss` into a :class:`Loss`."""
+    """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`."""
     if isinstance(loss, Loss):
         return loss
+    if is_least_squares(loss):
+        raise InvalidInput(
+            "least squares has no bound on one record's score. dpfast.fit(X, y, "
+            '"least-squares", privacy=...) finds one, and takes neither weights nor ridge; other '
+            'functions take "log-cosh" or "huber".'
+        )
     if isinstance(loss, str) and loss in LOSSES:
         return LOSSES[loss]()
     raise InvalidInput(

@@ -48,7 +48,13 @@ class KL(NamedTuple):
     kappa: float = 2.0
 
     def checked(self) -> KL:
-        """Itself, or an error that says what is wrong with it."""
+        """Itself, or an error that says what is wrong with it.
+
+        Examples
+        --------
+        >>> dpfast.KL(gamma=2).checked()
+        KL(gamma=2.0, kappa=2.0)
+        """
         check_constant(self.gamma, "gamma", "the constant of the KL condition")
         check_constant(self.kappa, "kappa", "the exponent of the KL condition")
         if not self.kappa >= 1.0:
@@ -56,11 +62,48 @@ class KL(NamedTuple):
         return KL(float(self.gamma), float(self.kappa))
 
     def excess(self, norm: float) -> float:
-        """Largest excess risk of a point whose gradient has this norm."""
+        """Largest excess risk of a point whose gradient has this norm.
+
+        Parameters
+        ----------
+        norm : float
+            Zero or more.
+
+        Returns
+        -------
+        float
+            ``(gamma norm)^kappa``.
+
+        Raises
+        ------
+        OverflowError
+            If it is beyond the range of floating point.
+
+        Examples
+        --------
+        >>> dpfast.KL(gamma=2.0).excess(0.25)
+        0.25
+        """
         return math.pow(self.gamma * norm, self.kappa)
 
     def norm(self, excess: float) -> float:
-        """Smallest gradient norm of a point with this excess risk."""
+        """Smallest gradient norm of a point with this excess risk.
+
+        Parameters
+        ----------
+        excess : float
+            Zero or more.
+
+        Returns
+        -------
+        float
+            ``excess^(1/kappa) / gamma``.
+
+        Examples
+        --------
+        >>> dpfast.KL(gamma=2.0).norm(0.25)
+        0.25
+        """
         return math.exp(math.log(excess) / self.kappa) / self.gamma if excess > 0.0 else 0.0
 
 
@@ -117,7 +160,7 @@ class PerRecordObjective:
     >>> import numpy as np
     >>> def gradients(theta, X, y):
     ...     return (np.tanh(X @ theta) - y)[:, None] * X
-    >>> PerRecordObjective(gradients, dimension=2, lipschitz=2.0, smoothness=1.0)
+    >>> dpfast.PerRecordObjective(gradients, dimension=2, lipschitz=2.0, smoothness=1.0)
     PerRecordObjective(gradients, dimension=2, lipschitz=2, smoothness=1)
     """
 
@@ -156,10 +199,27 @@ class PerRecordObjective:
         self.vectorized = bool(vectorized)
         self.block_rows = whole_number(block_rows, "block_rows", 1, 10**8)
         self._vetted = False
+        if name is not None and not isinstance(name, str):
+            raise InvalidInput(f"name must be text, or None; received {described(name)}.")
         self.name = name or getattr(gradients, "__name__", type(gradients).__name__)
 
     def ridge_gradient(self, theta: Array) -> Array | float:
-        """Gradient of the public penalty: none."""
+        """Gradient of the public penalty: none.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (dimension,)
+
+        Returns
+        -------
+        float
+            Zero.
+
+        Examples
+        --------
+        >>> dpfast.phase_retrieval(3, radius=2.0).ridge_gradient(np.ones(3))
+        0.0
+        """
         return 0.0
 
     @property
@@ -179,7 +239,26 @@ class PerRecordObjective:
     def compiled(self, n_covariates: int) -> CompiledGradients | None:
         """A compiled loop over records, if Numba can make one that does what the function does.
 
-        Tried on made-up records with ``n_covariates`` columns.
+        Tried on made-up records: nothing private is read.
+
+        Parameters
+        ----------
+        n_covariates : int
+            Columns of X.
+
+        Returns
+        -------
+        CompiledGradients or None
+
+        Raises
+        ------
+        Exception
+            Whatever the function raises on made-up records, where Numba can compile it.
+
+        Examples
+        --------
+        >>> dpfast.phase_retrieval(3, radius=2.0).compiled(3) is None
+        True
         """
         loop = compiled_gradients(self.gradients)
         if loop is not None:
@@ -200,6 +279,20 @@ class PerRecordObjective:
         ----------
         n_covariates : int
             Columns of X.
+
+        Raises
+        ------
+        InvalidInput
+            If it is for another number of columns, or returns another shape or no real numbers.
+        Exception
+            Whatever the function raises on these records.
+
+        Examples
+        --------
+        >>> dpfast.phase_retrieval(3, radius=2.0).rehearse(4)
+        Traceback (most recent call last):
+        ...
+        dpfast.errors.InvalidInput: phase_retrieval is for 3 covariates and X has 4.
         """
         if self.n_covariates not in (None, n_covariates):
             raise InvalidInput(
@@ -348,7 +441,8 @@ def one_hidden_layer(
     """
     bound = check_constant(radius, "radius", "the largest norm of a row")
     corner = check_constant(c, "c", "the corner of the loss")
-    width = n_covariates + 1
+    hidden = whole_number(hidden, "hidden", 1, 10**6)
+    width = whole_number(n_covariates, "n_covariates", 1, 10**6) + 1
 
     def forward(theta: Array, X: Array, y: Array) -> tuple[Array, Array, Array, Array]:
         length = np.sqrt(np.einsum("ij,ij->i", X, X))

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import flag, positive, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.free_scale import FreeScale, joint_scale
-from dpfast.models.losses import Loss, check_constant
-from dpfast.models.weighting import Bounded, Clip, Schweppe, Weighting
+from dpfast.models.losses import Loss, check_constant, resolve_loss
+from dpfast.models.weighting import Bounded, Clip, Schweppe, Weighting, resolve_weighting
 
-__all__ = ["Constants", "Objective"]
+__all__ = ["Constants", "Objective", "Terms"]
 
 
 class Constants(NamedTuple):
@@ -33,25 +34,58 @@ class Constants(NamedTuple):
     free_scale: None = None
 
 
+class Terms(NamedTuple):
+    """What an objective is made of, as :func:`dpfast.fit` takes it."""
+
+    loss: Loss
+    scale: float | FreeScale | None
+    weights: Weighting | None
+    ridge: float
+
+
+#: Between these a constant, its square and its quotient by another stay within float64.
+DERIVED_RANGE = (1e-140, 1e140)
+
+
+def _refuse_extreme(value: float, what: str) -> None:
+    """Refuse public constants that are each in range, and together leave floating point."""
+    low, high = DERIVED_RANGE
+    if not low <= value <= high:
+        raise InvalidInput(
+            f"the {what} follows from loss, weights and scale, and would be {value:.3g}, outside "
+            f"[{low:g}, {high:g}]. Choose a scale and a radius nearer to each other."
+        )
+
+
 class Objective:
     """A weighted M-estimation objective ``mean_i L_i(theta) + ridge/2 ||theta||^2``.
 
+    In place of loss, scale, weights and ridge, one objective serves several functions.  Its public
+    constants depend on the number of coefficients: :meth:`bind` says how many there are.
+
     Parameters
     ----------
-    loss : Loss
-    weighting : Weighting
-    n_covariates : int
-        Columns of X, without the intercept.
+    loss : str or Loss
+    weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
+        How a record's covariates are bounded; default ``Mallows(sqrt(p))``, p counting the
+        intercept.
+    n_covariates : int, optional
+        Columns of X, without the intercept; by default those of whatever X it is used with.
     fit_intercept : bool
-    scale : float or None
-        Public residual scale ``sigma``; required by the Huber family, refused by the logistic.
+        Of an objective for so many columns; otherwise the function it is given to says.
+    scale : float, FreeScale or None
+        Public residual scale ``sigma``, in the units of y; required by the Huber family, refused by
+        the logistic.  ``dpfast.FreeScale(low, high)``: estimate it with the coefficients.
     ridge : float
         Public penalty; it is added outside the private sums and costs nothing.
     free_scale : FreeScale, optional
-        In place of ``scale``: estimate it with the coefficients.
+        A free scale of an objective for ``n_covariates`` columns.
 
     Attributes
     ----------
+    bound : bool
+        Whether the number of columns is known, and with it the other attributes.
+    loss, weighting, n_covariates, fit_intercept, ridge
     dimension : int
         Number of parameters p, a free scale included.
     n_coefficients : int
@@ -80,20 +114,46 @@ class Objective:
         for clipped scores); the ridge has no part in it.
     self_concordance : float
         ``g`` with ``|D^3 L[v,v,v]| <= g ||v|| D^2 L[v,v]`` per record; ``inf`` if there is none.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> y = 0.5 * X[:, 0]
+    >>> objective = dpfast.Objective("huber", dpfast.Mallows(2.0), scale=1.0, ridge=0.1)
+    >>> dpfast.fit(X, y, objective, privacy=1.0).names
+    ('intercept', 'x1')
+    >>> objective.bind(1).score_bound
+    2.69
     """
+
+    _terms: Terms | None = None  # of an objective for any number of columns
 
     def __init__(
         self,
-        loss: Loss,
-        weighting: Weighting,
-        n_covariates: int,
+        loss: str | Loss,
+        weights: Weighting | None = None,
+        n_covariates: int | None = None,
         *,
         fit_intercept: bool = True,
-        scale: float | None = None,
+        scale: float | FreeScale | None = None,
         ridge: float = 0.0,
         free_scale: FreeScale | None = None,
     ) -> None:
+        loss = resolve_loss(loss)
         self.loss = loss
+        if n_covariates is None:
+            self._terms = _terms(loss, weights, scale if free_scale is None else free_scale, ridge)
+            self.ridge = self._terms.ridge
+            if fit_intercept is not True:
+                raise InvalidInput(
+                    "fit_intercept is a matter of the columns: pass it to the function that gets "
+                    "the objective, or n_covariates beside it; received "
+                    f"{described(fit_intercept)}."
+                )
+            return
+        n_covariates = whole_number(n_covariates, "n_covariates", 0, 2**53)
+        fit_intercept = flag(fit_intercept, "fit_intercept")
+        weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))
         self.weighting = weighting
         self.n_covariates = n_covariates
         self.fit_intercept = fit_intercept
@@ -125,6 +185,7 @@ class Objective:
             )
         radius = weighting.radius
         self.score_bound = radius if isinstance(weighting, Clip) else loss.psi_bound * radius
+        _refuse_extreme(self.score_bound, "largest score of a record")
         self.score_diameter = 2.0 * self.score_bound
         self.meat_bound = self.score_bound**2
         self.has_curvature = weighting.has_curvature and loss.has_curvature
@@ -140,6 +201,8 @@ class Objective:
             self.score_bound *= math.sqrt(self.free_scale.meat)
             # The scale's coordinate is not collinear with the row: charged by claim C37.
             self.coupling = self.majorizer_coupling = "none"
+        if weighting.has_curvature:
+            _refuse_extreme(steepest, "largest curvature of a record")
         self.curvature_bound = steepest if self.has_curvature else math.inf
         self.score_smoothness = steepest
         self.smoothness = steepest + self.ridge
@@ -150,8 +213,88 @@ class Objective:
         else:
             self.self_concordance = math.inf
 
+    @property
+    def bound(self) -> bool:
+        """Whether the number of columns is known."""
+        return self._terms is None
+
+    def bind(self, n_covariates: int, fit_intercept: bool = True) -> Objective:
+        """This objective for X with so many columns, with its public constants.
+
+        Parameters
+        ----------
+        n_covariates : int
+            Columns of X, without the intercept.
+        fit_intercept : bool
+
+        Returns
+        -------
+        Objective
+
+        Raises
+        ------
+        InvalidInput
+            If it is bound to other columns, or the loss and the weights do not go together.
+
+        Examples
+        --------
+        >>> dpfast.Objective("log-cosh", scale=1.0).bind(3).dimension
+        4
+        """
+        if self._terms is None:
+            if (n_covariates, fit_intercept) != (self.n_covariates, self.fit_intercept):
+                raise InvalidInput(
+                    f"{self!r} is for {self.n_covariates} covariates, fit_intercept="
+                    f"{self.fit_intercept}; received {described(n_covariates)} and "
+                    f"{described(fit_intercept)}."
+                )
+            return self
+        loss, scale, weights, ridge = self._terms
+        free = scale if isinstance(scale, FreeScale) else None
+        known = None if isinstance(scale, FreeScale) else scale
+        return Objective(
+            loss,
+            weights,
+            n_covariates,
+            fit_intercept=fit_intercept,
+            scale=known,
+            ridge=ridge,
+            free_scale=free,
+        )
+
+    def terms(self) -> Terms:
+        """What it is made of: loss, scale, weights and ridge.
+
+        Returns
+        -------
+        Terms
+
+        Examples
+        --------
+        >>> dpfast.Objective("huber", scale=2.0).terms().scale
+        2.0
+        """
+        if self._terms is not None:
+            return self._terms
+        joint = self.free_scale
+        scale: float | FreeScale | None = self.scale if self.loss.needs_scale else None
+        if joint is not None:
+            scale = FreeScale(joint.low, joint.high, joint.start)
+        return Terms(self.loss, scale, self.weighting, self.ridge)
+
     def constants(self) -> Constants | None:
-        """The numbers that cost and noise depend on; None with a free scale: the parameter, too."""
+        """The numbers that cost and noise depend on; None with a free scale: the parameter, too.
+
+        Returns
+        -------
+        Constants or None
+
+        Examples
+        --------
+        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
+        >>> objective.constants().dimension
+        3
+        """
         if self.free_scale is not None:
             return None
         return Constants(
@@ -165,7 +308,17 @@ class Objective:
         )
 
     def curvature_refusal(self) -> str:
-        """Why there is no Hessian, for error messages."""
+        """Why there is no Hessian, for error messages.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> dpfast.Objective("huber", dpfast.Clip(1.0), 2, scale=1.0).curvature_refusal()
+        'Clip(radius=1) has no Hessian: ...'
+        """
         if not self.loss.has_curvature:
             return self.loss.curvature_refusal
         return f"{self.weighting!r} has no Hessian: {self.weighting.no_curvature_reason}"
@@ -185,24 +338,104 @@ class Objective:
         return at_zero >= self.loss.psi_prime_bound * (1.0 - 1e-12)
 
     def ridge_gradient(self, theta: NDArray[np.float64]) -> NDArray[np.float64] | float:
-        """Gradient of the public penalty."""
+        """Gradient of the public penalty.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+
+        Returns
+        -------
+        ndarray of shape (p,), or 0 without a penalty
+
+        Raises
+        ------
+        TypeError
+            If ``theta`` is no array.
+
+        Examples
+        --------
+        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
+        >>> objective.ridge_gradient(np.array([1.0, 2.0, 3.0]))
+        array([0.1, 0.2, 0.3])
+        """
         return self.ridge * theta if self.ridge else 0.0
 
     def check_step(self, step_size: float) -> None:
-        """Refuse a step so long that the public penalty alone makes every descent diverge."""
+        """Refuse a step so long that the public penalty alone makes every descent diverge.
+
+        Parameters
+        ----------
+        step_size : float
+
+        Raises
+        ------
+        InvalidInput
+            If it is not below ``2 / ridge``.
+
+        Examples
+        --------
+        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
+        >>> objective.check_step(10.0)
+        """
+        step_size = positive(step_size, "step_size")
+        if not step_size * max(1.0, self.score_bound) <= DERIVED_RANGE[1]:
+            raise InvalidInput(
+                f"steps of size {described(step_size)} leave floating point. Pass a smaller step."
+            )
         if step_size * self.ridge >= 2.0:
             raise InvalidInput(
-                f"with the penalty ridge={self.ridge:g} steps of size {step_size:g} diverge for "
-                f"any data. Pass a step size below 1/ridge = {1.0 / self.ridge:g}."
+                f"with the penalty ridge={self.ridge:g} steps of size {described(step_size)} "
+                f"diverge for any data. Pass a step size below 1/ridge = {1.0 / self.ridge:g}."
             )
 
     def scale_at(self, theta: NDArray[np.float64]) -> float:
-        """The residual scale at a parameter."""
+        """The residual scale at a parameter.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        TypeError
+            If ``theta`` is no array and the scale is free.
+
+        Examples
+        --------
+        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
+        >>> objective.scale_at(np.zeros(3))
+        2.0
+        """
         joint = self.free_scale
         return self.scale if joint is None else joint.factor * float(theta[-1])
 
     def smoothness_at(self, theta: NDArray[np.float64]) -> float:
-        """Largest eigenvalue the mean Hessian can have at a parameter, ridge included."""
+        """Largest eigenvalue the mean Hessian can have at a parameter, ridge included.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        TypeError
+            If ``theta`` is no array and the scale is free.
+
+        Examples
+        --------
+        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
+        >>> objective.smoothness_at(np.zeros(3)) == objective.smoothness
+        True
+        """
         joint = self.free_scale
         if joint is None:
             return self.smoothness
@@ -210,7 +443,28 @@ class Objective:
         return self.loss.psi_prime_bound * radius**2 * joint.curvature / self.scale_at(theta)
 
     def project(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The parameter with a free scale put back between its bounds."""
+        """The parameter with a free scale put back between its bounds.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+
+        Returns
+        -------
+        ndarray of shape (p,)
+
+        Raises
+        ------
+        TypeError
+            If ``theta`` is no array and the scale is free.
+
+        Examples
+        --------
+        >>> free = dpfast.FreeScale(0.5, 2.0, start=1.0)
+        >>> objective = dpfast.Objective("huber", scale=free).bind(2)
+        >>> objective.scale_at(objective.project(np.array([0.0, 0.0, 0.0, 1e9])))
+        2.0
+        """
         joint = self.free_scale
         if joint is None:
             return theta
@@ -219,7 +473,18 @@ class Objective:
         return np.append(theta[:-1], scale / joint.factor)
 
     def units(self) -> NDArray[np.float64]:
-        """What each parameter is multiplied by to be a coefficient or a scale, shape (p,)."""
+        """What each parameter is multiplied by to be a coefficient or a scale, shape (p,).
+
+        Returns
+        -------
+        ndarray of shape (p,)
+
+        Examples
+        --------
+        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
+        >>> objective.units()
+        array([1., 1., 1.])
+        """
         units = np.ones(self.dimension)
         if self.free_scale is not None:
             units[-1] = self.free_scale.factor
@@ -228,7 +493,18 @@ class Objective:
     def kernel_arguments(
         self,
     ) -> tuple[int, float, float, int, float, bool, float, float, float, CompiledLoss | None]:
-        """The arguments of the compiled kernels, in their order."""
+        """The arguments of the compiled kernels, in their order.
+
+        Returns
+        -------
+        tuple
+
+        Examples
+        --------
+        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
+        >>> objective.kernel_arguments()[2]
+        2.0
+        """
         joint = self.free_scale
         return (
             self.loss.code,
@@ -244,6 +520,12 @@ class Objective:
         )
 
     def __repr__(self) -> str:
+        if self._terms is not None:
+            _, given, weights, ridge = self._terms
+            parts = [repr(self.loss), *([] if weights is None else [repr(weights)])]
+            parts += [] if given is None else [f"scale={given!r}"]
+            parts += [f"ridge={ridge:g}"] if ridge else []
+            return f"Objective({', '.join(parts)})"
         parts = [repr(self.loss), repr(self.weighting)]
         if self.free_scale is not None:
             parts.append(f"scale in [{self.free_scale.low:g}, {self.free_scale.high:g}]")
@@ -254,7 +536,23 @@ class Objective:
         return f"Objective({', '.join(parts)}, dimension={self.dimension})"
 
 
-def _resolve_scale(loss: Loss, scale: float | None) -> float:
+def _terms(
+    loss: Loss, weights: Weighting | None, scale: float | FreeScale | None, ridge: float
+) -> Terms:
+    """Settings that were checked as far as they can be without the number of columns."""
+    if weights is not None:
+        weights = resolve_weighting(weights, 1)
+    if isinstance(scale, FreeScale):
+        if not loss.needs_scale:
+            _resolve_scale(loss, scale)  # refuses it
+    elif loss.needs_scale:
+        scale = _resolve_scale(loss, scale)
+    else:
+        _resolve_scale(loss, scale)
+    return Terms(loss, scale, weights, _resolve_ridge(ridge))
+
+
+def _resolve_scale(loss: Loss, scale: float | FreeScale | None) -> float:
     if not loss.needs_scale:
         if scale is not None:
             raise InvalidInput(
@@ -265,8 +563,9 @@ def _resolve_scale(loss: Loss, scale: float | None) -> float:
     if scale is None:
         raise InvalidInput(
             f"the {loss.name} loss needs scale=..., a public number: the typical size of a "
-            "residual in the units of y. It was not given, and dpfast never estimates a bound "
-            "from the data behind your back. Pass a value known from outside these data."
+            "residual in the units of y. It was not given, and no bound is estimated unpaid. Pass "
+            "a value known from outside these data, or scale=dpfast.FreeScale(low, high); where "
+            'nothing is declared dpfast.fit buys one for "log-cosh" and "huber".'
         )
     return check_constant(scale, "scale", "public residual scale, in the units of y")
 

@@ -1,4 +1,7 @@
-"""Product domains: intervals beside one-hot blocks, the shape of survey data."""
+"""Domains that bound column by column: boxes, and intervals beside one-hot blocks.
+
+The latter are the shape of survey data.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,132 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag
 
-from dpfast.arguments import real_number, whole_number
+from dpfast.arguments import real_array, real_number, whole_number
 from dpfast.errors import InvalidInput, described
-from dpfast.models.domains import Domain, describe, quadratic_bounds
-from dpfast.models.quadratics import monotone_vertices
+from dpfast.models.domains import Domain
+from dpfast.models.quadratics import monotone_vertices, quadratic_bounds
 
-__all__ = ["OneHot", "Interval", "Product"]
+__all__ = ["Box", "Interval", "OneHot", "Product"]
 
 Array = NDArray[np.float64]
 
 _UP = 1.0 + 2.0**-44
+
+
+class Box(Domain):
+    """Covariates between lows and highs, each on its own.
+
+    ``quadratic_bound`` is exact up to 24 free coordinates, then the smallest of proved bounds.
+
+    Parameters
+    ----------
+    bound, highs : float or array-like of shape (q,)
+        Largest absolute value; or, with ``highs``, the lows and the highs.
+    n_covariates : int, optional
+        Columns of X where the bounds are single numbers.
+    intercept : bool
+
+    Examples
+    --------
+    >>> dpfast.Box(1.0).bind(3).radius
+    1.7320508075689756
+    """
+
+    def __init__(
+        self,
+        bound: ArrayLike,
+        highs: ArrayLike | None = None,
+        *,
+        n_covariates: int | None = None,
+        intercept: bool = False,
+    ) -> None:
+        if n_covariates is not None and (
+            isinstance(n_covariates, bool)
+            or not isinstance(n_covariates, (int, np.integer))
+            or n_covariates < 1
+        ):
+            raise InvalidInput(
+                "n_covariates must be a positive whole number or None; received "
+                f"{described(n_covariates)}."
+            )
+        first = real_array(bound, "bound")
+        lows, high = (-first, first) if highs is None else (first, real_array(highs, "highs"))
+        lows, high = np.broadcast_arrays(lows, high)
+        if lows.ndim > 1 or not (np.isfinite(lows).all() and np.isfinite(high).all()):
+            raise InvalidInput("bounds must be finite numbers or vectors of them, one per column.")
+        if not (lows < high).all():
+            raise InvalidInput(
+                f"every low must be below its high; received {described(bound)} and "
+                f"{described(highs)}. A bound on the absolute value must be positive."
+            )
+        if n_covariates is not None:
+            n_covariates = whole_number(n_covariates, "n_covariates", 1, 10**6)
+        if lows.ndim == 1 and n_covariates not in (None, len(lows)):
+            raise InvalidInput(f"{len(lows)} bounds were given for {n_covariates} columns.")
+        if lows.ndim == 0 and n_covariates is not None:
+            lows, high = np.full(n_covariates, lows), np.full(n_covariates, high)
+        self._lows, self._highs = lows.copy(), high.copy()
+        self.n_covariates = len(lows) if lows.ndim else None
+        self.intercept = intercept
+
+    def bind(self, n_covariates: int) -> Domain:
+        super().bind(n_covariates)
+        if self.n_covariates is not None:
+            return self
+        return Box(self._lows, self._highs, n_covariates=n_covariates, intercept=self.intercept)
+
+    @property
+    def radius(self) -> float:
+        self._columns("radius")
+        top = np.maximum(np.abs(self._lows), np.abs(self._highs))
+        return math.hypot(1.0 if self.intercept else 0.0, *top.tolist()) * _UP
+
+    def _project(self, rows: Array) -> Array:
+        return np.asarray(np.clip(rows, self._lows, self._highs))
+
+    def _reach(self, p: Array) -> tuple[float, float]:
+        a, b = p * self._lows, p * self._highs
+        size = float(np.maximum(np.abs(a), np.abs(b)).sum()) * (_UP - 1.0)
+        return float(np.maximum(a, b).sum()) + size, float(np.minimum(a, b).sum()) - size
+
+    def _spread(self) -> tuple[float, float, list[float]]:
+        count = self._columns("inner radius")
+        middle = np.broadcast_to(0.5 * (self._lows + self._highs), count)
+        half = float((0.5 * (self._highs - self._lows)).min())
+        return half, float(np.linalg.norm(middle)), [1.0] * self.intercept
+
+    def _gauge_at(self, p: Array, excess: float) -> float:
+        middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
+        return max(abs(excess), float((np.abs(p - excess * middle) / half).max()))
+
+    def _quadratic(self, M: Array) -> list[float | None]:
+        return quadratic_bounds(M, self._ends(M), self.intercept)
+
+    def _monotone(self, M: Array) -> float:
+        return monotone_vertices(M, self._ends(M), self.intercept)
+
+    def _moments(self, q: int) -> tuple[Array, Array]:
+        lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
+        return 0.5 * (lows + highs), np.diag(0.25 * (highs - lows) ** 2)
+
+    def gauge_bound(self) -> float:
+        middle, half = 0.5 * (self._lows + self._highs), 0.5 * (self._highs - self._lows)
+        if not self.intercept:  # a - b = 0 will do
+            return float((1.0 / half).max()) * _UP
+        return max(1.0, float((np.hypot(1.0, middle) / half).max())) * _UP
+
+    def _ends(self, M: Array) -> list[Array]:
+        q = len(M) - int(self.intercept)
+        lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
+        return [np.array([[low], [high]]) for low, high in zip(lows, highs, strict=True)]
+
+    def __repr__(self) -> str:
+        tail = f", n_covariates={self.n_covariates}" if self.n_covariates is not None else ""
+        tail += ", intercept=True" if self.intercept else ""
+        return f"Box({self._lows.tolist()}, {self._highs.tolist()}{tail})"
 
 
 class Interval:
@@ -47,7 +163,7 @@ class Interval:
 
     @property
     def points(self) -> Array:
-        """Extreme points, one per row."""
+        """Extreme points, one per row, shape (2, 1)."""
         return np.array([[self.low], [self.high]])
 
     @property
@@ -56,17 +172,61 @@ class Interval:
         return 0.5 * (self.high - self.low), 0.5 * abs(self.high + self.low)
 
     def gauge_at(self, p: Array, excess: float) -> float:
-        """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``."""
+        """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``.
+
+        Parameters
+        ----------
+        p : ndarray of shape (1,)
+        excess : float
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> dpfast.Interval(-2.0, 2.0).gauge_at(np.array([1.0]), 0.0)
+        0.5
+        """
         half = 0.5 * (self.high - self.low)
         return abs(float(p[0]) - excess * 0.5 * (self.low + self.high)) / half
 
     def gauge_bound(self, excess: float) -> float:
-        """At least :meth:`gauge_at` for ``p`` and ``a - b = excess t`` with ``p^2 + t^2 = 1``."""
+        """At least :meth:`gauge_at` for ``p`` and ``a - b = excess t`` with ``p^2 + t^2 = 1``.
+
+        Parameters
+        ----------
+        excess : float
+            1 beside an intercept, 0 without.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> dpfast.Interval(-2.0, 2.0).gauge_bound(1.0)
+        0.5
+        """
         half = 0.5 * (self.high - self.low)
         return math.hypot(1.0, excess * 0.5 * (self.low + self.high)) / half
 
     def project(self, block: Array) -> Array:
-        """Rows of one column moved to the nearer end; ``block`` has shape (n, 1)."""
+        """Rows of one column moved to the nearer end.
+
+        Parameters
+        ----------
+        block : ndarray of shape (n, 1)
+
+        Returns
+        -------
+        ndarray of shape (n, 1)
+
+        Examples
+        --------
+        >>> dpfast.Interval(-2.0, 2.0).project(np.array([[3.0], [1.0]])).tolist()
+        [[2.0], [1.0]]
+        """
         return np.asarray(np.clip(block, self.low, self.high))
 
     def __repr__(self) -> str:
@@ -99,7 +259,7 @@ class OneHot:
 
     @property
     def points(self) -> Array:
-        """Extreme points, one per row."""
+        """Extreme points, one per row, shape (levels, levels); a last one for the reference."""
         eye = np.eye(self.width)
         return np.vstack([eye, np.zeros((1, self.width))]) if self.reference else eye
 
@@ -109,18 +269,62 @@ class OneHot:
         return 0.5 / math.sqrt(self.width), 0.5
 
     def gauge_at(self, p: Array, excess: float) -> float:
-        """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``."""
+        """Least ``a + b`` with ``p = a x - b x'`` and ``a - b = excess``.
+
+        Parameters
+        ----------
+        p : ndarray of shape (levels,)
+        excess : float
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> dpfast.OneHot(2).gauge_at(np.array([1.0, -1.0]), 0.0)
+        2.0
+        """
         total = float(np.abs(p).sum())
         return total + abs(excess - float(p.sum())) if self.reference else total
 
     def gauge_bound(self, excess: float) -> float:
-        """As :meth:`Interval.gauge_bound` for ``excess``; infinite without a reference level."""
+        """As :meth:`Interval.gauge_bound`; infinite without a reference level.
+
+        Parameters
+        ----------
+        excess : float
+            1 beside an intercept, 0 without.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> dpfast.OneHot(4, reference=True).gauge_bound(0.0)
+        4.0
+        """
         if not self.reference:
             return math.inf
         return math.hypot(2.0 * math.sqrt(self.width), excess)
 
     def project(self, block: Array) -> Array:
-        """A 1 at the largest entry of each row of ``block``; none if it may be the reference."""
+        """A 1 at the largest entry of each row; none if it may be the reference.
+
+        Parameters
+        ----------
+        block : ndarray of shape (n, levels)
+
+        Returns
+        -------
+        ndarray of shape (n, levels)
+
+        Examples
+        --------
+        >>> dpfast.OneHot(2, reference=True).project(np.array([[0.9, 0.2], [0.1, 0.2]])).tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+        """
         top = block.argmax(axis=1)
         rows = np.arange(len(block))
         coded = np.zeros(block.shape)
@@ -151,7 +355,7 @@ class Product(Domain):
     """
 
     def __init__(self, parts: Sequence[Interval | OneHot], *, intercept: bool = False) -> None:
-        self.parts = tuple(parts)
+        self.parts = tuple(parts) if isinstance(parts, Sequence) else ()
         if not self.parts or not all(isinstance(p, Interval | OneHot) for p in self.parts):
             raise InvalidInput(
                 "parts must be a non-empty sequence of Interval(low, high) and "
@@ -230,4 +434,4 @@ class Product(Domain):
 
     def __repr__(self) -> str:
         tail = ", intercept=True" if self.intercept else ""
-        return f"Product([{describe(self.parts)}]{tail})"
+        return f"Product({list(self.parts)!r}{tail})"

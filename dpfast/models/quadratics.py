@@ -15,7 +15,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput
 
 __all__ = [
     "ball_maximum",
@@ -23,6 +26,8 @@ __all__ = [
     "grouped_bound",
     "monotone_ball",
     "monotone_vertices",
+    "quadratic_bounds",
+    "symmetric",
     "vertex_maximum",
 ]
 
@@ -248,3 +253,23 @@ def diagonal_bound(M: Array, choices: Sequence[Array], intercept: bool) -> float
             part = M[edges[i] : edges[i + 1], edges[j] : edges[j + 1]]
             pairs += float(np.abs(first @ part @ second.T).max())
     return min(best, pairs * (1.0 + 4.0 * (len(M) + len(blocks)) * _ROUNDOFF))
+
+
+def quadratic_bounds(M: Array, choices: Sequence[Array], intercept: bool) -> list[float | None]:
+    """Exact maximum where the vertices can be enumerated (else None), and proved upper bounds."""
+    exact = vertex_maximum(M, choices, intercept)
+    if exact is not None:
+        return [exact]
+    return [None, diagonal_bound(M, choices, intercept)]
+
+
+def symmetric(H_inverse: ArrayLike, dimension: int | None) -> Array:
+    """The matrix of a quadratic form over rows, exactly symmetric."""
+    M = real_array(H_inverse, "H_inverse")
+    if M.ndim != 2 or M.shape[0] != M.shape[1] or dimension not in (None, M.shape[0]):
+        raise InvalidInput(
+            f"H_inverse must be a square matrix with {dimension or 'as many'} rows"
+            f"{'' if dimension else ' as a row has coordinates'}, intercept included; received "
+            f"shape {M.shape}."
+        )
+    return np.asarray(0.5 * (M + M.T))

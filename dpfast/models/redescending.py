@@ -39,13 +39,10 @@ class Redescending(Loss):
 
     has_asymptote = False
 
-    @property
-    def has_curvature(self) -> bool:
-        return False
-
     #: ``sup |psi| / c``
     peak: ClassVar[float]
     lowest_slope: ClassVar[float]
+    has_curvature = False
 
     @property
     def psi_bound(self) -> float:

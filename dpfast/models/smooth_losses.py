@@ -154,25 +154,13 @@ class SmoothAbsolute(Loss):
     lowest_slope = 0.0
     coupling = "one-minus-square"
     majorizer_coupling = "log-cosh-majorizer"
+    psi_bound = 1.0
+    psi_prime_bound = 0.5
+    self_concordance = 1.0
+    psi_second_bound = 1.0 / (3.0 * math.sqrt(3.0))
 
     def __init__(self) -> None:
         super().__init__(1.0)
-
-    @property
-    def psi_bound(self) -> float:
-        return 1.0
-
-    @property
-    def psi_prime_bound(self) -> float:
-        return 0.5
-
-    @property
-    def self_concordance(self) -> float:
-        return 1.0
-
-    @property
-    def psi_second_bound(self) -> float:
-        return 1.0 / (3.0 * math.sqrt(3.0))
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         a = np.abs(real_array(r, "r"))
@@ -251,6 +239,10 @@ class Quantile(Loss):
     name = "quantile"
     code = 8
     lowest_slope = 0.0
+    scale_refusal = (
+        "its bandwidth is in units of the scale, so that a scale that is estimated would only "
+        "choose how much to smooth"
+    )
 
     def __init__(self, tau: float = 0.5, bandwidth: float | None = None) -> None:
         self.h = check_constant(tau, "tau", "the level of the quantile, between 0 and 1")
@@ -300,13 +292,6 @@ class Quantile(Loss):
     @property
     def psi_second_bound(self) -> float:
         return 1.0 / (6.0 * math.sqrt(3.0)) / self.c / self.c  # as the logistic loss's
-
-    @property
-    def scale_refusal(self) -> str:
-        return (
-            "its bandwidth is in units of the scale, so that a scale that is estimated would only "
-            "choose how much to smooth"
-        )
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         r = real_array(r, "r")

@@ -37,6 +37,10 @@ class KLEstimate(NamedTuple):
         Every point satisfies ``excess <= (gamma norm)^kappa``.
     norms, excesses : ndarray of shape (m,)
         Gradient norm and excess risk of each point looked at.
+
+    Privacy
+    -------
+    None: exact numbers of the data it was made from, which have to be public.
     """
 
     kl: KL
@@ -46,9 +50,26 @@ class KLEstimate(NamedTuple):
     def plot(self, axes: Any = None) -> Any:
         """Excess risk against gradient norm on logarithmic axes, with the bound; needs Matplotlib.
 
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own by default.
+
         Returns
         -------
         matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            If Matplotlib is not installed.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> kl = dpfast.estimate_kl(X, 0.5 * X[:, 0], "cauchy", scale=1.0, n_rays=3)
+        >>> kl.plot().get_xlabel()
+        'gradient norm $g$'
         """
         if axes is None:
             from matplotlib.figure import Figure

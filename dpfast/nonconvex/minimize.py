@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import one_of, text_names
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.errors import InvalidInput, described
+from dpfast.front.parts import target_of
 from dpfast.front.progress import watched
-from dpfast.front.request import Request, charge_shared, checked_start
+from dpfast.front.request import charge_shared, checked_start
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import Path
+from dpfast.optimize.nonconvex.descent import Path, noise_for
 from dpfast.optimize.nonconvex.proximal import Proximal
 from dpfast.optimize.nonconvex.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
@@ -37,6 +39,9 @@ METHODS: dict[str, Callable[[], Method]] = {
 }
 
 SELECTIONS = ("last", "shortest gradient", "exponential")
+
+CHOICES = ("auto", *METHODS)
+SETTINGS = ", or dpfast.Adaptive(...), Spider(...) or Proximal(...)"
 
 #: Part of the budget that a choice by the exponential mechanism gets.
 SELECTION_SHARE = 0.1
@@ -118,7 +123,7 @@ def minimize(
         that were released anyway (free); or one drawn by the exponential mechanism on exact
         gradient norms, for a tenth of the budget (``ZCDP`` or ``ApproxDP`` only).
     scale, weights, fit_intercept, ridge
-        As in :func:`dpfast.fit`, for a loss.
+        As in :func:`dpfast.fit`, for a loss; an objective has its own.
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
@@ -157,52 +162,25 @@ def minimize(
     >>> result.params.shape
     (3,)
     """
-    if select not in SELECTIONS:
-        raise InvalidInput(
-            f"select must be one of {SELECTIONS}; received {described(select, text=True)}."
-        )
-    condition = None if kl is None else KL(*kl).checked()
+    select = one_of(select, SELECTIONS, "select")
+    condition = None if kl is None else _condition(kl)
     total = _total(privacy, select)
     own = isinstance(objective, PerRecordObjective)
-    if isinstance(objective, Objective):
-        fit_intercept = objective.fit_intercept
-    request = Request(
-        X,
-        y,
-        fit_intercept=fit_intercept and not own,
-        noise=noise,
-        threads=threads,
-        names=None if own else names,
-    )
-    target: Objective | PerRecordObjective
-    if isinstance(objective, PerRecordObjective):
-        target = objective
+    request, target = target_of(
+        X, y, objective, scale=scale, weights=weights, fit_intercept=fit_intercept, ridge=ridge,
+        noise=noise, threads=threads, names=names,
+    )  # fmt: skip
+    if isinstance(target, PerRecordObjective):
         target.rehearse(request.n_covariates)
-    elif isinstance(objective, Objective):
-        target = objective
-        if target.n_covariates != request.n_covariates:
-            raise InvalidInput(
-                f"the objective is for {target.n_covariates} covariates and X has "
-                f"{request.n_covariates}."
-            )
-        if target.fit_intercept != request.fit_intercept:
-            raise InvalidInput(
-                "the objective has an intercept and the design has none: its formula drops it."
-            )
-    else:
-        scale = request.coded_scale(scale)
-        target = request.objective(objective, scale=scale, weights=weights, ridge=ridge)
-    if not isinstance(objective, (str, Loss)) and (scale is not None or weights is not None):
-        raise InvalidInput("scale and weights belong to a loss; this objective has its own.")
-    if isinstance(target, Objective):
-        request.check_response(target.loss)
     algorithm, reason = _choose(method, condition, target)
-    theta = checked_start(start, target.dimension)
+    theta = checked_start(start, target.dimension, getattr(target, "ridge", 0.0))
     labels = _parameter_names(names, target) if own else request._coefficient_names()
     own_ledger = Ledger(total)
     curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
     reserve = curator.remaining * SELECTION_SHARE if select == "exponential" else 0.0
     curator.check(curator.remaining)
+    if condition is not None:
+        _refuse_overflow(condition, curator)
     report = watched(progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1)
     charge_shared(ledger, privacy, total, f"minimize({target!r}, n={request.n})")
     if reserve:
@@ -262,14 +240,36 @@ def _total(privacy: Budget | float, select: str) -> GDP | ZCDP:
     )
 
 
+def _condition(kl: Any) -> KL:
+    """The KL condition of an argument that is one, or its two numbers."""
+    if isinstance(kl, (tuple, list)) and 1 <= len(kl) <= 2:
+        return KL(*kl).checked()
+    raise InvalidInput(
+        f"kl must be dpfast.KL(gamma, kappa) or its two numbers, or None; received {described(kl)}."
+    )
+
+
+def _refuse_overflow(kl: KL, curator: GradientCurator) -> None:
+    """Refuse a KL condition whose excess risks leave floating point where a run asks for them."""
+    noise = noise_for(curator.lipschitz, curator.n, 0.25 * curator.remaining)
+    farthest = max(curator.lipschitz, curator.dimension**0.5 * noise)
+    try:
+        kl.excess(farthest)
+    except OverflowError:
+        raise InvalidInput(
+            "the KL condition says of a gradient as long as is possible here that the excess risk "
+            "is beyond floating point. Pass constants of these data's scale."
+        ) from None
+
+
 def _choose(
     method: str | Method, kl: KL | None, target: Objective | PerRecordObjective
 ) -> tuple[Method, str]:
     if isinstance(method, (Adaptive, Proximal, Spider)):
         chosen, reason = method, "as given"
-    elif method in METHODS:
+    elif one_of(method, CHOICES, "method", otherwise=SETTINGS) in METHODS:
         chosen, reason = METHODS[method](), "as requested"
-    elif method == "auto":
+    else:
         if kl is None:
             chosen, reason = Adaptive(), "auto: no KL constants were given"
         elif kl.kappa <= 2.0:
@@ -278,11 +278,6 @@ def _choose(
             # noisy descent inside does not reach the rate above 2 (bench/figures/paper2)
             chosen = Proximal(inner=Adaptive())
             reason = f"auto: kappa = {kl.kappa:g} exceeds 2"
-    else:
-        raise InvalidInput(
-            'method must be "auto", "adaptive", "spider", "proximal" or one of their settings; '
-            f"received {described(method, text=True)}."
-        )
     if isinstance(chosen, Spider) and kl is None:
         raise InvalidInput(
             "KL-Spider needs kl=(gamma, kappa), public constants of the KL condition. Estimate "
@@ -319,9 +314,4 @@ def _parameter_names(
 ) -> tuple[str, ...]:
     if names is None:
         return tuple(f"w{j + 1}" for j in range(target.dimension))
-    if len(names) != target.dimension or not all(isinstance(name, str) for name in names):
-        raise InvalidInput(
-            f"names must be {target.dimension} strings, one for each parameter; received "
-            f"{described(names)}."
-        )
-    return tuple(names)
+    return text_names(names, target.dimension, "parameter")

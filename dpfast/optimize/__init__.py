@@ -1,6 +1,7 @@
 """Optimisers that see only a Curator's noisy answers, and the schedules that budget them."""
 
 from dpfast.optimize.adaptive.method import AdaptiveNewton
+from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.double_noise import DoubleNoise
 from dpfast.optimize.gradient_descent import GradientDescent
 from dpfast.optimize.joint_newton import JointNewton
@@ -17,6 +18,7 @@ __all__ = [
     "Adaptive",
     "AdaptiveNewton",
     "Answers",
+    "Budgets",
     "Curvature",
     "DoubleNoise",
     "Geometric",

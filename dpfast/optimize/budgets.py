@@ -1,15 +1,23 @@
-"""What one answer may cost, divided among the quantities it releases."""
+"""From one total to the budget of each step, and of an answer to the quantities it releases."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Self
 
+from dpfast.arguments import real_number
 from dpfast.curator import StepBudget
 from dpfast.curator.bounds import joint_cost
+from dpfast.errors import InvalidInput, described
 from dpfast.models import Constants, Objective
-from dpfast.optimize.schedules import ROUNDING_MARGIN
+from dpfast.optimize.schedules import Schedule
+from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["CURVATURE_RATIO", "divided", "scaled"]
+__all__ = ["CURVATURE_RATIO", "Budgets", "divided", "hessian_costs", "step_budgets"]
+
+#: Share of the total ``mu^2`` that buys the covariance of the scores for intervals.
+MEAT_SHARE = 0.08
 
 #: Hessian's ``mu_H^2`` relative to the gradient's, by coupling: as large as it is free, or the
 #: best trade found where it is not (formulas page, section 4.3; claims C4 to C6).
@@ -23,47 +31,172 @@ CURVATURE_RATIO = {
 }
 
 
-def divided(
+class Budgets(tuple[StepBudget, ...]):
+    """What a run may spend: a budget for each of its steps, if they are fixed in advance.
+
+    Attributes
+    ----------
+    mu : float
+        The total, of which the ledger refuses to charge more.
+    inference : bool
+        Whether intervals are wanted; the last budget then buys the Hessian and the meat.
+    steering_mu : float
+        What may be spent on other queries together.
+    most_steps : int
+        How many steps there can be, of which ``progress`` is told.
+    description : str
+        What is going to be done, for the result.
+
+    Privacy
+    -------
+    Public: nothing is spent by planning it.
+    """
+
+    mu: float
+    inference: bool
+    steering_mu: float
+    most_steps: int
+    description: str
+
+    def __new__(
+        cls,
+        steps: Iterable[StepBudget],
+        mu: float,
+        *,
+        inference: bool,
+        steering_mu: float = 0.0,
+        most_steps: int | None = None,
+        description: str = "",
+    ) -> Self:
+        budgets = super().__new__(cls, steps)
+        budgets.mu, budgets.inference, budgets.steering_mu = mu, inference, steering_mu
+        budgets.most_steps = len(budgets) if most_steps is None else most_steps
+        budgets.description = description
+        return budgets
+
+
+def step_budgets(
     objective: Objective,
+    mu: float,
+    schedule: Schedule,
+    curvatures: Sequence[str],
+    inference: bool,
+    *,
+    steering_share: float = 0.0,
+    description: str = "",
+) -> Budgets:
+    """Budgets of every step; their joint costs' exact squares add up to at most ``mu^2``.
+
+    Parameters
+    ----------
+    curvatures : sequence of {"none", "majorizer", "hessian"}
+        What each step releases beside the gradient.
+    steering_share : float
+        Part of ``mu^2`` kept for other queries.
+    """
+    reserved = real_number(steering_share, "steering_share")
+    if not 0.0 <= reserved < 1.0 - 2.0 * MEAT_SHARE:
+        raise InvalidInput(
+            "an optimiser's steering_share is a part of the budget, from 0 to below "
+            f"{1.0 - 2.0 * MEAT_SHARE:g}; received {described(reserved)}."
+        )
+    inference_share = 0.0
+    if inference:
+        inference_share = MEAT_SHARE
+        # its only Hessian is bought here
+        if curvatures[-1] != "hessian" and hessian_costs(objective):
+            inference_share *= 2.0
+    left = mu * (1.0 - reserved - inference_share) ** 0.5
+    mus = tuple(schedule.step_mus(left, len(curvatures)))
+    constants, kinds = objective.constants(), tuple(curvatures)
+    if constants is None:
+        steps = _step_budgets(objective, mu, mus, kinds, inference_share)
+    else:
+        steps = _shared_budgets(constants, mu, mus, kinds, inference_share)
+    steering_mu = mu * reserved**0.5 * (1.0 - MARGIN_SHARES)
+    return Budgets(steps, mu, inference=inference, steering_mu=steering_mu, description=description)
+
+
+def _step_budgets(
+    objective: Objective | Constants,
+    mu: float,
+    mus: tuple[float, ...],
+    curvatures: tuple[str, ...],
+    inference_share: float,
+) -> tuple[StepBudget, ...]:
+    """Each step's mu divided among what it releases; the last also buys what inference needs."""
+    budgets = []
+    for k, (gradient, curvature) in enumerate(zip(mus, curvatures, strict=True)):
+        total, meat = gradient, 0.0
+        if inference_share and k == len(mus) - 1:
+            curvature = "hessian"
+            meat = MEAT_SHARE**0.5 * mu
+            total = (gradient**2 + inference_share * mu**2) ** 0.5 * (1.0 - MARGIN_SHARES)
+        kind = None if curvature == "none" else curvature
+        budgets.append(_scaled(objective, total, kind, gradient, meat))
+    return tuple(budgets)
+
+
+#: Of numbers only, so that the many fits of a simulation share them.
+_shared_budgets = lru_cache(maxsize=1024)(_step_budgets)
+
+
+def hessian_costs(objective: Objective) -> bool:
+    """Whether a Hessian beside the gradient takes from what the gradient could have."""
+    if objective.free_scale is not None:
+        part = objective.loss.scale_part
+        return part is None or part.profile is None
+    return objective.coupling == "independent"
+
+
+def divided(
+    objective: Objective | Constants,
     mu: float,
     curvature: str | None,
     *,
     gradient: float = 1.0,
     meat: float = 0.0,
+    share: float | None = None,
 ) -> StepBudget:
     """The budget of an answer that costs ``mu``, less a margin for rounding.
 
     Parameters
     ----------
+    objective : Objective or Constants
+        For several answers its constants save time.
     curvature : {"hessian", "majorizer"} or None
         Which is released beside the gradient.
     gradient, meat : float
         In proportion to each other; a gradient of 0 is left out.
+    share : float, optional
+        ``mu^2`` of the curvature relative to the others'; by default the best trade found.
     """
-    constants, mu = objective.constants(), mu * (1.0 - ROUNDING_MARGIN)
+    mu *= 1.0 - MARGIN_SHARES
+    constants = objective if isinstance(objective, Constants) else objective.constants()
     if constants is None:
-        return scaled(objective, mu, curvature, gradient, meat)
-    return _remembered(constants, mu, curvature, gradient, meat)
+        return _scaled(objective, mu, curvature, gradient, meat, share)
+    return _remembered(constants, mu, curvature, gradient, meat, share)
 
 
-def scaled(
+def _scaled(
     objective: Objective | Constants,
     mu: float,
     curvature: str | None,
     gradient: float,
     meat: float,
+    share: float | None = None,
 ) -> StepBudget:
     """An answer that costs ``mu``: the joint cost is homogeneous of degree one."""
     majorize, hessian = curvature == "majorizer", 0.0
     if curvature is not None:
-        ratio = _curvature_ratio(objective, majorize)
+        ratio = _curvature_ratio(objective, majorize) if share is None else share
         hessian = (ratio * (gradient**2 + meat**2)) ** 0.5 if gradient else 1.0
     factor = mu / joint_cost(objective, StepBudget(gradient, hessian, meat, majorize))
     return StepBudget(gradient * factor, hessian * factor, meat * factor, majorize)
 
 
 #: Of numbers only, so that the many fits of a simulation share them.
-_remembered = lru_cache(maxsize=1024)(scaled)
+_remembered = lru_cache(maxsize=1024)(_scaled)
 
 
 def _curvature_ratio(objective: Objective | Constants, majorize: bool) -> float:

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import number_in, whole_number
 from dpfast.curator.steps import difference_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.optimize.protocol import Answers
+from dpfast.privacy.rounding import MARGIN_8000
 
 __all__ = [
     "AveragingTail",
@@ -89,9 +91,7 @@ class Damped(StepRule):
     adaptive = False
 
     def __init__(self, step_size: float) -> None:
-        if not 0.0 < step_size <= 1.0:
-            raise InvalidInput(f"step_size must lie in (0, 1]; received {described(step_size)}.")
-        self._step_size = step_size
+        self._step_size = number_in(step_size, "step_size", "(0, 1]")
 
     def planned(self, n_steps: int) -> list[float]:
         return [self._step_size] * n_steps
@@ -122,8 +122,7 @@ class AveragingTail(StepRule):
     adaptive = False
 
     def __init__(self, step_size: float = 0.6, length: int | None = None) -> None:
-        if not 0.0 < step_size < 1.0:
-            raise InvalidInput(f"step_size must lie in (0, 1); received {described(step_size)}.")
+        step_size = number_in(step_size, "step_size", "(0, 1)")
         if length is None:
             length = math.ceil(math.log(0.02) / math.log1p(-step_size))
         if length < 1:
@@ -229,23 +228,10 @@ class Backtracking(StepRule):
         slope: float = 0.25,
         shrink: float = 0.5,
     ) -> None:
-        if not 1 <= evaluations <= 10_000:
-            raise InvalidInput(
-                f"evaluations must lie in [1, 10000]; received {described(evaluations)}."
-            )
-        for name, value, high in (
-            ("share", share, 1.0),
-            ("slope", slope, 0.5),
-            ("shrink", shrink, 1.0),
-        ):
-            if not 0.0 < value < high:
-                raise InvalidInput(
-                    f"{name} must lie in (0, {high:g}); received {described(value)}."
-                )
-        self.evaluations = evaluations
-        self.share = share
-        self.slope = slope
-        self.shrink = shrink
+        self.evaluations = whole_number(evaluations, "evaluations", 1, 10_000)
+        self.share = number_in(share, "share", "(0, 1)")
+        self.slope = number_in(slope, "slope", "(0, 0.5)")
+        self.shrink = number_in(shrink, "shrink", "(0, 1)")
         self._mu = 0.0
         self._left = 0
         self._current = 1.0
@@ -259,7 +245,7 @@ class Backtracking(StepRule):
 
     def check(self, answers: Answers) -> None:
         # a margin for the rounding of distances, whose ratio to the noise decides
-        difference_receipt(answers, 1.0, self._mu * (1.0 + 2.0**-40))
+        difference_receipt(answers, 1.0, self._mu * (1.0 + MARGIN_8000))
 
     def step_size(self, situation: Situation) -> float:
         if self._settled:

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import JointAnswer, StepBudget
+from dpfast.arguments import number_in, positive, whole_number
+from dpfast.curator import JointAnswer
 from dpfast.curator.steps import direction_receipt
-from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step
 from dpfast.models import Objective
+from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.propagation import (
     Curvature,
     PrivacyNoise,
@@ -30,6 +31,7 @@ from dpfast.optimize.propagation import (
 from dpfast.optimize.protocol import Answers, Method
 from dpfast.optimize.schedules import Geometric, Schedule
 from dpfast.optimize.trajectory import Trajectory
+from dpfast.privacy.rounding import MARGIN_8000
 
 __all__ = ["DoubleNoise"]
 
@@ -60,6 +62,9 @@ class DoubleNoise(Method):
         curvature, whose damped steps decrease the loss from any start.
     max_step : float, optional
         Public cap on the length of a step.  Default: ``1e3 * scale``.
+    steps, schedule, start
+        As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
+        schedule such as :class:`dpfast.Geometric`, and a public starting point.
 
     Examples
     --------
@@ -78,23 +83,17 @@ class DoubleNoise(Method):
         direction_share: float = 0.3,
         newton_steps: int = 2,
         max_step: float | None = None,
+        steps: int | None = None,
+        schedule: str | Schedule | None = None,
+        start: Sequence[float] | None = None,
     ) -> None:
+        super().__init__(steps=steps, schedule=schedule, start=start)
         for label, value in (("damping", damping), ("max_step", max_step)):
-            if value is not None and not 0.0 < value < float("inf"):
-                raise InvalidInput(
-                    f"{label} must be positive and finite; received {described(value)}."
-                )
-        if not 0.0 < direction_share < 1.0:
-            raise InvalidInput(
-                f"direction_share must lie in (0, 1); received {described(direction_share)}."
-            )
-        if newton_steps < 0:
-            raise InvalidInput(
-                f"newton_steps must be at least 0; received {described(newton_steps)}."
-            )
+            if value is not None:
+                positive(value, label)
         self.damping = damping
-        self.direction_share = direction_share
-        self.newton_steps = newton_steps
+        self.direction_share = number_in(direction_share, "direction_share", "(0, 1)")
+        self.newton_steps = whole_number(newton_steps, "newton_steps")
         self.max_step = max_step
 
     @property
@@ -107,41 +106,47 @@ class DoubleNoise(Method):
         """Part of the total ``mu^2`` spent on directions."""
         return self.direction_share
 
-    def curvatures(self, n_steps: int) -> tuple[str, ...]:
-        """What each step releases beside the gradient and the direction: nothing."""
-        return ("none",) * n_steps
-
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule; damped steps average, so the schedule is nearly flat."""
         return 25, Geometric(ratio=1.2, uniform_share=0.1)
 
     def resolve_damping(self, objective: Objective, n: int, mu: float) -> float:
-        """The public damping."""
+        """The public damping.
+
+        Parameters
+        ----------
+        objective, n, mu
+            As for :meth:`defaults`.
+
+        Returns
+        -------
+        float
+            What was passed, or a default above the noise of a direction.
+        """
         if self.damping is not None:
             return self.damping
         p = objective.dimension
         return objective.curvature_bound * max(2.0 / p, 10.0 * p**0.5 / (n * mu))
 
-    def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
+    def check(self, answers: Answers, budgets: Budgets) -> None:
         """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
-        damping, mu = self._direction(answers, n_steps, steering_mu)
+        damping, mu = self._direction(answers, budgets)
         # a margin for the rounding of lengths, whose ratio to the noise decides
-        mu *= 1.0 + 2.0**-40
+        mu *= 1.0 + MARGIN_8000
         direction_receipt(answers, 1.0, damping + answers.objective.ridge, mu)
 
-    def _direction(self, answers: Answers, n_steps: int, steering_mu: float) -> tuple[float, float]:
+    def _direction(self, answers: Answers, budgets: Budgets) -> tuple[float, float]:
         """Public damping and the budget of each direction."""
-        total_mu = steering_mu / self.direction_share**0.5
+        total_mu = budgets.steering_mu / self.direction_share**0.5
         damping = self.resolve_damping(answers.objective, answers.n, total_mu)
-        return damping, steering_mu / n_steps**0.5 * (1.0 - 2.0**-40)
+        return damping, budgets.steering_mu / len(budgets) ** 0.5 * (1.0 - MARGIN_8000)
 
     def run(
         self,
         answers: Answers,
         start: Array,
-        budgets: Sequence[StepBudget],
+        budgets: Budgets,
         progress: Callable[[int, int], None] | None = None,
-        steering_mu: float = 0.0,
     ) -> Trajectory:
         """Take one step per budget; the last budget may include the Hessian and the meat.
 
@@ -150,7 +155,7 @@ class DoubleNoise(Method):
         Post-processing of the curator's answers, which charge their own ledger.
         """
         objective, n_steps = answers.objective, len(budgets)
-        damping, direction_mu = self._direction(answers, n_steps, steering_mu)
+        damping, direction_mu = self._direction(answers, budgets)
         max_step = self.max_step if self.max_step is not None else 1e3 * objective.scale
         theta = start
         iterates, scales, direction_scales = [theta], [], []
@@ -187,7 +192,7 @@ class DoubleNoise(Method):
         left = start_left(trajectory.iterates, trajectory.theta, remaining, vectors)
         return PrivacyNoise(along(vectors, variance), left)
 
-    def __repr__(self) -> str:
+    def settings(self) -> list[str]:
         parts = [f"direction_share={self.direction_share:g}"]
         if self.damping is not None:
             parts.append(f"damping={self.damping:g}")
@@ -195,4 +200,4 @@ class DoubleNoise(Method):
             parts.append(f"newton_steps={self.newton_steps}")
         if self.max_step is not None:
             parts.append(f"max_step={self.max_step:g}")
-        return f"DoubleNoise({', '.join(parts)})"
+        return parts

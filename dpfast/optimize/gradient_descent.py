@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_number
-from dpfast.curator import JointAnswer, StepBudget
+from dpfast.arguments import number_in, real_number
+from dpfast.curator import JointAnswer
 from dpfast.curator.steps import curvature_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
+from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.propagation import (
     Curvature,
     PrivacyNoise,
@@ -52,6 +53,9 @@ class GradientDescent(Method):
     average : float in [0, 1)
         Share of the iterates, from the end, that are averaged; 0 returns the last iterate.
         Averaging is free post-processing.
+    steps, schedule, start
+        As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
+        schedule such as :class:`dpfast.Geometric`, and a public starting point.
 
     Examples
     --------
@@ -63,7 +67,16 @@ class GradientDescent(Method):
 
     name = "gradient-descent"
 
-    def __init__(self, *, step_size: float | str | None = None, average: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        step_size: float | str | None = None,
+        average: float = 0.0,
+        steps: int | None = None,
+        schedule: str | Schedule | None = None,
+        start: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(steps=steps, schedule=schedule, start=start)
         if isinstance(step_size, str):
             known = step_size == "estimated"
         else:
@@ -74,10 +87,8 @@ class GradientDescent(Method):
                 'step_size must be positive and finite, "estimated" or None (1 / the public '
                 f"smoothness); received {described(step_size)}."
             )
-        if not 0.0 <= average < 1.0:
-            raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
         self.step_size = step_size
-        self.average = average
+        self.average = number_in(average, "average", "[0, 1)")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -88,16 +99,6 @@ class GradientDescent(Method):
     def steering_share(self) -> float:
         """Part of the total ``mu^2`` spent on the estimate of the smoothness."""
         return ESTIMATE_SHARE if self.step_size == "estimated" else 0.0
-
-    def curvatures(self, n_steps: int) -> tuple[str, ...]:
-        """What each step releases beside the gradient: nothing."""
-        return ("none",) * n_steps
-
-    def settled(self, objective: Objective, n: int, mu: float) -> GradientDescent:
-        """These settings, unless the public penalty alone makes their steps diverge."""
-        if isinstance(self.step_size, (int, float)):
-            objective.check_step(self.step_size)
-        return self
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
         """Number of steps and schedule, from public constants only."""
@@ -111,7 +112,22 @@ class GradientDescent(Method):
         theta: NDArray[np.float64] | None = None,
         largest_curvature: float | None = None,
     ) -> float:
-        """The step size: public, or from released numbers (a free scale, an estimate)."""
+        """The step size: public, or from released numbers (a free scale, an estimate).
+
+        Parameters
+        ----------
+        objective : Objective
+            Loss, weighting and their public constants.
+        theta : ndarray of shape (p,), optional
+            The released iterate, where the smoothness depends on it (a free scale).
+        largest_curvature : float, optional
+            Released upper bound of the Hessian's largest eigenvalue.
+
+        Returns
+        -------
+        float
+            Positive.
+        """
         if isinstance(self.step_size, float | int):
             return float(self.step_size)
         smoothness = objective.smoothness if theta is None else objective.smoothness_at(theta)
@@ -123,18 +139,22 @@ class GradientDescent(Method):
             smoothness = objective.score_bound / objective.scale + objective.ridge
         return 1.0 / smoothness
 
-    def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
-        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
+    def check(self, answers: Answers, budgets: Budgets) -> None:
+        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing.
+
+        And steps that the public penalty alone makes diverge.
+        """
+        if isinstance(self.step_size, (int, float)):
+            answers.objective.check_step(self.step_size)
         if self.step_size == "estimated":
-            curvature_receipt(answers, steering_mu)
+            curvature_receipt(answers, budgets.steering_mu)
 
     def run(
         self,
         answers: Answers,
         start: NDArray[np.float64],
-        budgets: Sequence[StepBudget],
+        budgets: Budgets,
         progress: Callable[[int, int], None] | None = None,
-        steering_mu: float = 0.0,
     ) -> Trajectory:
         """Take one step per budget; the last budget may include the Hessian and the meat.
 
@@ -145,7 +165,7 @@ class GradientDescent(Method):
         objective = answers.objective
         largest = None
         if self.step_size == "estimated":
-            estimate = answers.largest_curvature(steering_mu)
+            estimate = answers.largest_curvature(budgets.steering_mu)
             # Above the truth but for one fit in 40; never below the noise.
             largest = max(float(estimate.value[0]), 0.0) + 2.0 * estimate.noise_scale
         theta = objective.project(start)
@@ -186,5 +206,5 @@ class GradientDescent(Method):
         left = start_left(trajectory.iterates, trajectory.theta, remaining, vectors)
         return PrivacyNoise(along(vectors, variance), left)
 
-    def __repr__(self) -> str:
-        return f"GradientDescent(step_size={self.step_size!r}, average={self.average:g})"
+    def settings(self) -> list[str]:
+        return [f"step_size={self.step_size!r}", f"average={self.average:g}"]

@@ -15,10 +15,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer, JointAnswer, StepBudget
+from dpfast.arguments import real_number, whole_number
+from dpfast.curator import Answer, JointAnswer
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step, eigh, newton_direction
 from dpfast.models import Objective
+from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.newton import curvature_noise
 from dpfast.optimize.propagation import Curvature, PrivacyNoise, along, newton_noise
 from dpfast.optimize.protocol import Answers, Method
@@ -52,6 +54,9 @@ class JointNewton(Method):
         Public floor on the eigenvalues of the noisy curvature, in the coordinates in which the
         scale is divided by its factor.  The floor used is never below the noise level
         ``2 * noise_scale * sqrt(p)``.
+    steps, schedule, start
+        As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
+        schedule such as :class:`dpfast.Geometric`, and a public starting point.
 
     Examples
     --------
@@ -70,21 +75,27 @@ class JointNewton(Method):
 
     name = "newton"
 
-    def __init__(self, *, newton_steps: int = 2, floor: float = 0.0) -> None:
-        if newton_steps < 0 or not floor >= 0.0:
-            raise InvalidInput(
-                "newton_steps and floor must be at least 0; received "
-                f"{described(newton_steps)} and {described(floor)}."
-            )
-        self.newton_steps = newton_steps
-        self.floor = floor
+    def __init__(
+        self,
+        *,
+        newton_steps: int = 2,
+        floor: float = 0.0,
+        steps: int | None = None,
+        schedule: str | Schedule | None = None,
+        start: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(steps=steps, schedule=schedule, start=start)
+        self.newton_steps = whole_number(newton_steps, "newton_steps")
+        self.floor = real_number(floor, "floor")
+        if not self.floor >= 0.0:
+            raise InvalidInput(f"floor must be at least 0; received {described(floor)}.")
 
     @property
     def needs(self) -> frozenset[str]:
         """Its steps are those of coefficients and scale together."""
         return frozenset({"curvature", "free scale"})
 
-    def curvatures(self, n_steps: int) -> tuple[str, ...]:
+    def curvatures(self, objective: Objective, n: int, mu: float, n_steps: int) -> tuple[str, ...]:
         """What each step releases beside the gradient: "majorizer" or "hessian"."""
         newton = min(self.newton_steps, n_steps)
         return ("majorizer",) * (n_steps - newton) + ("hessian",) * newton
@@ -102,9 +113,8 @@ class JointNewton(Method):
         self,
         answers: Answers,
         start: Array,
-        budgets: Sequence[StepBudget],
+        budgets: Budgets,
         progress: Callable[[int, int], None] | None = None,
-        steering_mu: float = 0.0,
     ) -> Trajectory:
         """Take one step per budget; the last budget may include the meat.
 
@@ -191,8 +201,8 @@ class JointNewton(Method):
         known = previous.hessian.noise_scale**2 * unit
         return float((max(total - known, own) / p) ** 0.5)
 
-    def __repr__(self) -> str:
-        return f"JointNewton(newton_steps={self.newton_steps})"
+    def settings(self) -> list[str]:
+        return [f"newton_steps={self.newton_steps}"]
 
 
 def _remainder(

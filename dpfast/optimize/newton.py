@@ -16,10 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import real_number, whole_number
 from dpfast.curator import Answer, JointAnswer, StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.linalg import capped_step, floored_step, noise_after_steps
 from dpfast.models import Objective
+from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.damping import AveragingTail, Situation, StepRule
 from dpfast.optimize.propagation import Curvature, Matrix, PrivacyNoise
 from dpfast.optimize.protocol import Answers, Method
@@ -110,6 +112,9 @@ class Newton(Method):
     early_ridge : float
         Public ridge penalty of the first steps (two-phase method): of all but the Hessian's,
         the tail and the full step before it.
+    steps, schedule, start
+        As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
+        schedule such as :class:`dpfast.Geometric`, and a public starting point.
 
     Examples
     --------
@@ -130,19 +135,23 @@ class Newton(Method):
         floor: float = 0.0,
         max_step: float | None = None,
         early_ridge: float = 0.0,
+        steps: int | None = None,
+        schedule: str | Schedule | None = None,
+        start: Sequence[float] | None = None,
     ) -> None:
-        if min(newton_steps or 0, gradient_steps) < 0:
-            raise InvalidInput(
-                "newton_steps and gradient_steps must be at least 0; received "
-                f"{described(newton_steps)} and {described(gradient_steps)}."
-            )
+        super().__init__(steps=steps, schedule=schedule, start=start)
+        if newton_steps is not None:
+            newton_steps = whole_number(newton_steps, "newton_steps", otherwise=", or None")
+        gradient_steps = whole_number(gradient_steps, "gradient_steps")
+        floor, early_ridge = real_number(floor, "floor"), real_number(early_ridge, "early_ridge")
+        if max_step is not None:
+            max_step = real_number(max_step, "max_step")
         if not (floor >= 0.0 and early_ridge >= 0.0 and (max_step is None or max_step > 0.0)):
             raise InvalidInput(
                 "floor and early_ridge must be at least 0 and max_step positive; received "
                 f"{described(floor)}, {described(early_ridge)} and {described(max_step)}."
             )
         self.newton_steps = newton_steps
-        self._automatic = 2
         self.gradient_steps = gradient_steps
         self.step = AveragingTail() if step is None else step
         self.floor = floor
@@ -159,23 +168,26 @@ class Newton(Method):
         """Part of the total ``mu^2`` that the step rule spends on queries of its own."""
         return self.step.share
 
-    def settled(self, objective: Objective, n: int, mu: float) -> Newton:
-        """The same settings with the number of Hessian steps decided."""
-        if self.newton_steps is not None or not isinstance(self.step, AveragingTail):
-            return self
-        chosen = copy(self)
-        chosen._automatic = self.hessian_steps(objective, n, mu)
-        return chosen
-
-    @staticmethod
-    def hessian_steps(objective: Objective, n: int, mu: float) -> int:
-        """How many of the last steps use the Hessian, from public constants only.
+    def hessian_steps(self, objective: Objective, n: int, mu: float) -> int:
+        """How many of the last steps use the Hessian by default, from public constants only.
 
         Majorising steps of a logistic regression shrink the error of rare events by a few percent
         each, and only the Hessian's arrive; noisy Hessians cost a little instead.  The limits are
         those at which error and coverage were best on logistic designs with 50% to 0.5% of ones,
         steep, correlated and with dummies, and robust ones with far intercepts, p = 2 to 12.
+
+        Parameters
+        ----------
+        objective, n, mu
+            As for :meth:`defaults`.
+
+        Returns
+        -------
+        int
+            2, 4 or 8.
         """
+        if not isinstance(self.step, AveragingTail):
+            return 2
         if not objective.loss.binary_response:
             return 4
         level = curvature_noise(objective, n, mu)
@@ -183,10 +195,11 @@ class Newton(Method):
             return 8
         return 4 if level <= 0.005 or objective.dimension >= 8 else 2
 
-    def curvatures(self, n_steps: int) -> tuple[str, ...]:
+    def curvatures(self, objective: Objective, n: int, mu: float, n_steps: int) -> tuple[str, ...]:
         """What each step releases beside the gradient: "none", "majorizer" or "hessian"."""
         if self.newton_steps is None:  # and never so many that few steps are left to get near
-            newton = max(min(2, n_steps), min(self._automatic, 2 * n_steps // 3))
+            automatic = self.hessian_steps(objective, n, mu)
+            newton = max(min(2, n_steps), min(automatic, 2 * n_steps // 3))
         else:
             newton = min(self.newton_steps, n_steps)
         gradient = min(self.gradient_steps, n_steps - newton)
@@ -213,17 +226,16 @@ class Newton(Method):
             ratio = min(10.0, max(2.0, 0.16 / level))
         return early + tail + self.gradient_steps, Geometric(ratio=ratio, uniform_share=share)
 
-    def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
+    def check(self, answers: Answers, budgets: Budgets) -> None:
         """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
-        self.step.start(answers.objective, steering_mu).check(answers)
+        self.step.start(answers.objective, budgets.steering_mu).check(answers)
 
     def run(
         self,
         answers: Answers,
         start: Array,
-        budgets: Sequence[StepBudget],
+        budgets: Budgets,
         progress: Callable[[int, int], None] | None = None,
-        steering_mu: float = 0.0,
     ) -> Trajectory:
         """Take one step per budget; the last budget may include the meat.
 
@@ -232,7 +244,7 @@ class Newton(Method):
         Post-processing of the curator's answers, which charge their own ledger.
         """
         objective: Objective = answers.objective
-        rule = self.step.start(objective, steering_mu)
+        rule = self.step.start(objective, budgets.steering_mu)
         max_step = self.max_step
         if max_step is None:
             max_step = _default_max_step(objective, answers.n, budgets)
@@ -241,7 +253,7 @@ class Newton(Method):
         received: list[JointAnswer] = []
         inverses: list[Array] = []
         n_steps, root_p, smallest_floor = len(budgets), len(start) ** 0.5, self.floor
-        newton_steps = self.curvatures(n_steps).count("hessian")
+        newton_steps = sum(1 for budget in budgets if budget.hessian and not budget.majorize)
         phase_one = max(0, n_steps - max(newton_steps, rule.tail(n_steps) + 1))
         early_ridges = [self.early_ridge] * phase_one + [0.0] * (n_steps - phase_one)
         step_sizes, joint, public_ridge = rule.planned(n_steps), answers.joint, objective.ridge
@@ -289,15 +301,19 @@ class Newton(Method):
         noise = _replayed_noise(run, run.hessians, curvature.floored(), ridge)
         return PrivacyNoise(noise, *_last_step(trajectory, noise, ridge))
 
-    def __repr__(self) -> str:
-        steps = self._automatic if self.newton_steps is None else self.newton_steps
-        parts = [f"newton_steps={steps}"]
+    def _description(self, curvatures: Sequence[str], schedule: Schedule) -> str:
+        decided = copy(self)
+        decided.newton_steps = curvatures.count("hessian")
+        return Method._description(decided, curvatures, schedule)
+
+    def settings(self) -> list[str]:
+        parts = [] if self.newton_steps is None else [f"newton_steps={self.newton_steps}"]
         if self.gradient_steps:
             parts.append(f"gradient_steps={self.gradient_steps}")
         parts.append(f"step={self.step!r}")
         if self.early_ridge:
             parts.append(f"early_ridge={self.early_ridge:g}")
-        return f"Newton({', '.join(parts)})"
+        return parts
 
 
 def _default_max_step(objective: Objective, n: int, budgets: Sequence[StepBudget]) -> float:
@@ -331,8 +347,8 @@ def _curvature_change(answers: list[JointAnswer], smallest: float) -> float:
     previous, last = answers[-2].hessian, answers[-1].hessian
     p = last.value.shape[0]
     total = float(((last.value - previous.value) ** 2).sum())
-    noise_of_previous = previous.noise_scale**2 * p * (p + 1) / 2
-    own_noise = last.noise_scale**2 * p * (p + 1) / 2
+    noise_of_previous = previous.noise_scale * previous.noise_scale * p * (p + 1) / 2
+    own_noise = last.noise_scale * last.noise_scale * p * (p + 1) / 2
     return float(max(total - noise_of_previous, own_noise) ** 0.5 / smallest)
 
 

@@ -38,6 +38,10 @@ class PrivacyNoise(NamedTuple):
     n_hidden : int, optional
         Directions of the curvature to warn of, where the optimiser knows what it left undone along
         those below the floor; by default all of them.
+
+    Privacy
+    -------
+    Made of released and public numbers.
     """
 
     covariance: Matrix
@@ -59,6 +63,10 @@ class Curvature(NamedTuple):
         How many are.
     ridge : float
         Public ridge penalty, already part of ``matrix``.
+
+    Privacy
+    -------
+    Released, and paid for.
     """
 
     matrix: Matrix
@@ -67,14 +75,28 @@ class Curvature(NamedTuple):
     ridge: float
 
     def floored(self) -> Matrix:
-        """The matrix with its eigenvalues at the floor or above."""
+        """The matrix with its eigenvalues at the floor or above, shape (p, p).
+
+        Examples
+        --------
+        >>> from dpfast.optimize import Curvature
+        >>> Curvature(np.diag([1.0, 0.01]), floor=0.1, n_floored=1, ridge=0.0).floored().diagonal()
+        array([1. , 0.1])
+        """
         if not self.n_floored:
             return self.matrix
         floored: Matrix = floor_eigenvalues(self.matrix, self.floor)[0]
         return floored
 
     def eigen(self) -> tuple[NDArray[np.float64], Matrix]:
-        """Eigenvalues, at the floor or above, and eigenvectors."""
+        """Eigenvalues, at the floor or above, and eigenvectors in columns; shapes (p,) and (p, p).
+
+        Examples
+        --------
+        >>> from dpfast.optimize import Curvature
+        >>> Curvature(np.diag([1.0, 0.01]), floor=0.1, n_floored=1, ridge=0.0).eigen()[0]
+        array([0.1, 1. ])
+        """
         values, vectors = eigh(self.matrix)
         return np.maximum(values, self.floor), vectors
 

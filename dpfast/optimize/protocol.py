@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import real_array
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
 from dpfast.curator.blocks import Dealing
 from dpfast.errors import InvalidInput, described
-from dpfast.models import Objective
+from dpfast.models import FreeScale, Objective
+from dpfast.optimize.answers import Answers, Blocks
+from dpfast.optimize.budgets import Budgets, step_budgets
 from dpfast.optimize.propagation import Curvature, PrivacyNoise
-from dpfast.optimize.schedules import Schedule
+from dpfast.optimize.schedules import Schedule, Uniform, checked_steps, resolve_schedule
 from dpfast.optimize.trajectory import Trajectory
 
 __all__ = [
@@ -29,8 +32,10 @@ __all__ = [
     "answers_only",
     "checked_run",
     "own_noise",
+    "planned",
     "public_copy",
     "refuse_unmet_needs",
+    "refuse_without_matrices",
 ]
 
 Array = NDArray[np.float64]
@@ -38,74 +43,27 @@ Array = NDArray[np.float64]
 FLOAT = np.dtype(np.float64)
 
 
-class Answers(Protocol):
-    """What an optimiser or a step rule may ask; each answer is charged before it is drawn.
-
-    As :class:`~dpfast.curator.Curator`, without what is not private.
-    """
-
-    @property
-    def objective(self) -> Objective:
-        """Loss, weighting and their public constants."""
-
-    @property
-    def n(self) -> int:
-        """Number of records (public)."""
-
-    def depth(self, want: int) -> int:
-        """Most sequential roundings of a mean; public."""
-
-    def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
-        """Gradient and, where their budgets are not 0, Hessian (or majoriser) and meat."""
-
-    def plan(self, budget: StepBudget) -> Any:
-        """What :meth:`joint` would charge and release, or its refusal; costs nothing."""
-
-    def loss_difference(self, new: Array, old: Array, mu: float) -> Answer:
-        """Mean loss at ``new`` minus that at ``old``, shape (1,)."""
-
-    def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
-        """Smallest or largest eigenvalue of the mean Hessian, shape (1,)."""
-
-    def largest_curvature(self, mu: float) -> Answer:
-        """Largest eigenvalue the mean Hessian has at any parameter, shape (1,)."""
-
-    def damped_direction(
-        self, theta: Array, gradient: Array, damping: float, mu: float, *, majorize: bool = False
-    ) -> Answer:
-        """``(H + damping I)^-1 gradient``, shape (p,), for a released gradient."""
-
-    @property
-    def can_deal(self) -> bool:
-        """Whether :meth:`deal` can be asked for; public."""
-
-    def deal(self, mu: float) -> Blocks:
-        """Random disjoint blocks of the records, all of which together cost ``mu``."""
-
-    def constant_term(self, scale: float | None) -> Answers:
-        """Answers about a model of a constant alone, charged to the same ledger."""
-
-
-class Blocks(Protocol):
-    """What a dealing hands out; paid for as a whole (claim C55)."""
-
-    @property
-    def left(self) -> int:
-        """Number of slots that are in no block yet, of 256."""
-
-    def block(self, width: int) -> Answers:
-        """Joint answers about the records in ``width`` further slots."""
-
-
 class Method:
     """Base of the optimisers of :func:`dpfast.fit`, and of your own.
 
     A class of your own defines :meth:`defaults` and :meth:`run`, and :meth:`noise_covariance` for
-    intervals; pass an instance as ``dpfast.fit(..., method=Mine())``.
+    intervals; pass an instance as ``dpfast.fit(..., method=Mine())``.  An instance is settings,
+    which a fit reads and does not change.
+
+    Parameters
+    ----------
+    steps : int, optional
+        Number of steps, fixed in advance; by default :meth:`defaults` says how many.
+    schedule : {"geometric", "uniform"} or Schedule, optional
+        How the budget is divided among the steps; by default as :meth:`defaults` says.
+    start : sequence of float, optional
+        Public starting point of the coefficients, default zero.  It must not be computed from
+        the data of the fit.
 
     Attributes
     ----------
     name : str
+    steps, schedule, start
     needs : frozenset of str
         Of "curvature" (a Hessian with a bound), "known scale", "free scale" and "loss difference".
         Where an objective lacks one, the fit is refused by name while nothing is spent.
@@ -118,6 +76,29 @@ class Method:
     """
 
     name: ClassVar[str] = "own"
+    steps: int | None = None
+    schedule: str | Schedule | None = None
+    start: Sequence[float] | None = None
+
+    def __init__(
+        self,
+        *,
+        steps: int | None = None,
+        schedule: str | Schedule | None = None,
+        start: Sequence[float] | None = None,
+    ) -> None:
+        self.steps = None if steps is None else checked_steps(steps)
+        self.schedule = schedule
+        if schedule is not None:
+            resolve_schedule(schedule, Uniform())
+        if start is not None:
+            point = real_array(start, "start")
+            if point.ndim != 1 or not np.isfinite(point).all():
+                raise InvalidInput(
+                    "start must be finite numbers, one for each coefficient (the intercept first, "
+                    f"if any); received shape {point.shape}."
+                )
+            self.start = tuple(point.tolist())
 
     @property
     def needs(self) -> frozenset[str]:
@@ -127,55 +108,212 @@ class Method:
     def steering_share(self) -> float:
         return 0.0
 
-    def settled(self, objective: Objective, n: int, mu: float) -> Method:
-        """The optimiser as it will run, all decided from public numbers."""
-        return self
+    def settings(self) -> list[str]:
+        """Its own settings as text, ``name=value`` each; those of every optimiser stand apart."""
+        return []
 
-    def curvatures(self, n_steps: int) -> tuple[str, ...]:
-        """What each step releases beside the gradient: "none", "majorizer" or "hessian"."""
-        return ("none",) * n_steps
+    def __repr__(self) -> str:
+        given = [
+            f"{name}={value!r}"
+            for name in ("steps", "schedule")
+            if (value := getattr(self, name)) is not None
+        ]
+        if self.start is not None:
+            given.append(f"start=<{len(self.start)} numbers>")
+        return f"{type(self).__name__}({', '.join([*self.settings(), *given])})"
 
     def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
-        """Number of steps and schedule, from public constants only."""
+        """Number of steps and schedule, from public constants only.
+
+        Parameters
+        ----------
+        objective : Objective
+            Loss, weighting and their public constants.
+        n : int
+            Number of records, public.
+        mu : float
+            The total.
+
+        Returns
+        -------
+        n_steps : int
+        schedule : Schedule
+
+        Raises
+        ------
+        NotImplementedError
+            If a class of one's own does not say.
+        """
         raise NotImplementedError
 
-    def most_steps(self, n_steps: int) -> int:
-        """How many steps there can be, of which ``progress`` is told; public."""
-        return n_steps
+    def curvatures(self, objective: Objective, n: int, mu: float, n_steps: int) -> tuple[str, ...]:
+        """What each step releases beside the gradient: "none", "majorizer" or "hessian".
 
-    def described(self, n_steps: int, schedule: Schedule) -> str:
+        Parameters
+        ----------
+        objective, n, mu
+            As for :meth:`defaults`.
+        n_steps : int
+            Number of steps.
+
+        Returns
+        -------
+        tuple of str
+            As long as there are steps.
+        """
+        return ("none",) * n_steps
+
+    def plan(self, objective: Objective, n: int, mu: float, inference: bool) -> Budgets:
+        """What a run will do and may spend, from public facts only: a budget for each step.
+
+        One that decides on released answers what to ask next returns no budgets but the total.
+
+        Parameters
+        ----------
+        objective : Objective
+            Loss, weighting and their public constants.
+        n : int
+            Number of records, public.
+        mu : float
+            The total.
+        inference : bool
+            Whether the last answer is to include the Hessian and the meat.
+
+        Returns
+        -------
+        Budgets
+
+        Raises
+        ------
+        InvalidInput
+            If :meth:`defaults` or :meth:`curvatures` of a class of one's own return
+            something else than they should.
+        """
+        n_steps, schedule = self.defaults(objective, n, mu)
+        n_steps = checked_steps(n_steps if self.steps is None else self.steps)
+        if not isinstance(schedule, Schedule):
+            raise InvalidInput(
+                "an optimiser's defaults are a number of steps and a dpfast.Geometric or another "
+                f"Schedule; received {described(schedule)}."
+            )
+        schedule = resolve_schedule(self.schedule, schedule)
+        curvatures = tuple(self.curvatures(objective, n, mu, n_steps))
+        known = {"none", "majorizer", "hessian"}
+        if len(curvatures) != n_steps or not known.issuperset(curvatures):
+            raise InvalidInput(
+                "an optimiser's curvatures(objective, n, mu, n_steps) are n_steps of "
+                '"none", "majorizer" and "hessian".'
+            )
+        return step_budgets(
+            objective,
+            mu,
+            schedule,
+            curvatures,
+            inference,
+            steering_share=self.steering_share,
+            description=self._description(curvatures, schedule),
+        )
+
+    def _description(self, curvatures: Sequence[str], schedule: Schedule) -> str:
         """What it is going to do, for the result."""
-        return f"{self!r}, {n_steps} steps, {schedule!r}"
+        own = f"{type(self).__name__}({', '.join(self.settings())})"
+        return f"{own}, {len(curvatures)} steps, {schedule!r}"
 
-    def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
-        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing."""
+    def check(self, answers: Answers, budgets: Budgets) -> None:
+        """Refuse, from public numbers, what :meth:`run` would be refused for; costs nothing.
+
+        Parameters
+        ----------
+        answers : Answers
+            As for :meth:`run`.
+        budgets : Budgets
+            What :meth:`plan` returned.
+
+        Raises
+        ------
+        InvalidInput
+            With what is wrong, and what to do.
+
+        Privacy
+        -------
+        Must ask for plans only (``answers.plan``): an answer would be charged.
+        """
 
     def run(
         self,
         answers: Answers,
         start: Array,
-        budgets: Sequence[StepBudget],
+        budgets: Budgets,
         progress: Callable[[int, int], None] | None = None,
-        steering_mu: float = 0.0,
     ) -> Trajectory:
         """Take one step per budget; the last budget may include the Hessian and the meat.
 
         Parameters
         ----------
         answers : Answers
+            What may be asked of the records.
         start : ndarray of shape (p,)
-        budgets : sequence of StepBudget
-            What each ``answers.joint(theta, budget)`` costs.
+            Public starting point.
+        budgets : Budgets
+            What :meth:`plan` returned: a sequence of what each ``answers.joint(theta, budget)``
+            costs, with ``budgets.steering_mu`` for other queries.
         progress : callable, optional
             To be called as ``progress(step, n_steps)`` after each step.
-        steering_mu : float
-            What may be spent on other queries together.
+
+        Returns
+        -------
+        Trajectory
+
+        Raises
+        ------
+        BudgetExceeded
+            If it asks for more than the total.
+
+        Privacy
+        -------
+        Post-processing of the answers, each of which is charged before it is drawn.
         """
         raise NotImplementedError
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
-        """Covariance of the privacy noise in the estimate of a run, from released numbers."""
+        """Covariance of the privacy noise in the estimate of a run, from released numbers.
+
+        Parameters
+        ----------
+        trajectory : Trajectory
+            What :meth:`run` returned.
+        curvature : Curvature
+            The released Hessian that intervals are made with.
+
+        Returns
+        -------
+        PrivacyNoise
+
+        Raises
+        ------
+        NotImplementedError
+            If a class of one's own does not say; its fits take ``inference=False``.
+        """
         raise NotImplementedError
+
+
+def planned(method: Method, objective: Objective, n: int, mu: float, inference: bool) -> Budgets:
+    """What an optimiser plans to spend, as plain numbers whoever wrote it."""
+    budgets = method.plan(objective, n, mu, inference)
+    try:
+        return Budgets(
+            [_plain(budget) for budget in budgets],
+            mu,
+            inference=inference,
+            steering_mu=float(budgets.steering_mu),
+            most_steps=int(budgets.most_steps),
+            description=str(budgets.description),
+        )
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise InvalidInput(
+            "an optimiser's plan returns dpfast.optimize.Budgets of numbers; received "
+            f"{type(budgets).__name__}."
+        ) from None
 
 
 #: What each need is, for the error.
@@ -227,7 +365,9 @@ def _copy(thing: Any) -> Any:
     return other
 
 
-def answers_only(curator: Curator, budgets: Sequence[StepBudget] = ()) -> Answers:
+def answers_only(
+    curator: Curator, budgets: Sequence[StepBudget] = (), answered: list[Array] | None = None
+) -> Answers:
     """The curator's paid answers, and nothing else of it.
 
     Parameters and budgets are copied into plain numbers on the way in, so that no object of a
@@ -238,6 +378,8 @@ def answers_only(curator: Curator, budgets: Sequence[StepBudget] = ()) -> Answer
     curator : Curator
     budgets : sequence of StepBudget
         Those the library planned itself: they are plain already, and recognised as they come back.
+    answered : list, optional
+        Takes the parameters at which joint questions were answered, in order.
     """
     objective = curator.objective
     p = objective.dimension
@@ -249,8 +391,13 @@ def answers_only(curator: Curator, budgets: Sequence[StepBudget] = ()) -> Answer
         if plain is None:
             plain = _plain(budget)
         if type(theta) is np.ndarray and theta.dtype is FLOAT and theta.shape == shape:
-            return ask(theta.copy(), plain)
-        return ask(_point(theta, p), plain)
+            point = theta.copy()
+        else:
+            point = _point(theta, p)
+        answer = ask(point, plain)
+        if answered is not None:
+            answered.append(point)
+        return answer
 
     def depth(want: int) -> int:
         return curator.depth(want)
@@ -274,10 +421,14 @@ def answers_only(curator: Curator, budgets: Sequence[StepBudget] = ()) -> Answer
         return curator.plan(_plain(budget))
 
     def deal(mu: float) -> Blocks:
-        return _Blocks(curator.deal(float(mu)))
+        return _Blocks(curator.deal(float(mu)), answered)
 
-    def constant_term(scale: float | None) -> Answers:
-        return answers_only(curator.constant_term(None if scale is None else float(scale)))
+    def constant_term(scale: float | FreeScale | None) -> Answers:
+        if isinstance(scale, FreeScale):
+            plain: Any = FreeScale(float(scale.low), float(scale.high), float(scale.start))
+        else:
+            plain = None if scale is None else float(scale)
+        return answers_only(curator.constant_term(plain))
 
     offered = SimpleNamespace(
         objective=public_copy(objective),
@@ -298,23 +449,33 @@ def answers_only(curator: Curator, budgets: Sequence[StepBudget] = ()) -> Answer
 
 def _plain(budget: StepBudget) -> StepBudget:
     gradient, hessian, meat, majorize = budget
+    if (
+        type(budget) is StepBudget
+        and type(gradient) is type(hessian) is type(meat) is float
+        and type(majorize) is bool
+    ):
+        return budget  # which nobody can change
     return StepBudget(float(gradient), float(hessian), float(meat), bool(majorize))
 
 
 class _Blocks:
-    """A dealing of which only the answers are shown."""
+    """A dealing of which only the answers are shown.
 
-    __slots__ = ("block", "left")
+    Nothing here refers to itself: when a run ends the records that were kept for it go at once.
+    """
 
-    def __init__(self, dealing: Dealing) -> None:
-        self.left = dealing.left
+    __slots__ = ("_left", "block", "n_slots", "room")
 
-        def block(width: int) -> Answers:
-            answers = answers_only(dealing.block(int(width)))
-            self.left = dealing.left
-            return answers
+    def __init__(self, dealing: Dealing, answered: list[Array] | None) -> None:
+        self.n_slots, self.room = dealing.n_slots, dealing.room
+        self._left = lambda: dealing.left
+        self.block = lambda width, ahead=0: answers_only(
+            dealing.block(int(width), int(ahead)), answered=answered
+        )
 
-        self.block = block
+    @property
+    def left(self) -> int:
+        return self._left()
 
 
 def _point(theta: Any, p: int) -> Array:
@@ -331,41 +492,52 @@ def _point(theta: Any, p: int) -> Array:
     return point
 
 
-def checked_run(trajectory: Any, p: int, inference: bool) -> Trajectory:
+def checked_run(trajectory: Any, p: int) -> Trajectory:
     """What an optimiser returned, or a refusal that says what it should have been."""
     if not isinstance(trajectory, Trajectory) or not isinstance(trajectory.final, JointAnswer):
         raise InvalidInput(
             "an optimiser's run returns a dpfast.optimize.Trajectory whose final is the answer to "
             f"its last question; received {type(trajectory).__name__}."
         )
-    shape = (p,)
-    for point in (trajectory.theta, *trajectory.iterates):
+    shape, iterates = (p,), trajectory.iterates
+    path = iterates if isinstance(iterates, (list, tuple, np.ndarray)) else [None]
+    for point in (trajectory.theta, *path):
         if type(point) is not np.ndarray or point.shape != shape or point.dtype != FLOAT:
             raise InvalidInput(
                 f"an optimiser's theta and iterates are float64 arrays of shape ({p},)."
             )
-    if inference:
-        square = (p, p)
-        for answer in (trajectory.final.hessian, trajectory.final.meat, *trajectory.hessians):
-            if not isinstance(answer, Answer) or answer.value.shape != square:
-                raise InvalidInput(
-                    "intervals need the Hessian and the meat that the last budget buys: an "
-                    "optimiser's final is answers.joint(theta, budgets[-1])."
-                )
     return trajectory
+
+
+def refuse_without_matrices(trajectory: Trajectory, p: int) -> None:
+    """Refuse the intervals of a run that did not keep what they are made of."""
+    square = (p, p)
+    for answer in (trajectory.final.hessian, trajectory.final.meat, *trajectory.hessians):
+        if not isinstance(answer, Answer) or answer.value.shape != square:
+            raise InvalidInput(
+                "intervals need the Hessian and the meat that the last budget buys: an "
+                "optimiser's final is answers.joint(theta, budgets[-1])."
+            )
 
 
 def own_noise(method: Method, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
     """The privacy noise of a run as its optimiser knows it, of the right shape."""
     p = len(curvature.matrix)
     noise = method.noise_covariance(trajectory, curvature)
-    if (
-        not isinstance(noise, PrivacyNoise)
-        or np.shape(noise.covariance) != (p, p)
-        or np.shape(noise.unfinished) != (p,)
-    ):
-        raise InvalidInput(
-            "an optimiser's noise_covariance returns dpfast.optimize.PrivacyNoise(covariance of "
-            f"shape ({p}, {p}), unfinished of shape ({p},))."
+    if isinstance(noise, PrivacyNoise):
+        covariance, unfinished = (
+            real_array(noise.covariance, "covariance"),
+            real_array(noise.unfinished, "unfinished"),
         )
-    return noise
+        remarks, hidden = noise.remarks, noise.n_hidden
+        if (
+            (covariance.shape, unfinished.shape) == ((p, p), (p,))
+            and isinstance(remarks, (list, tuple))
+            and all(isinstance(remark, str) for remark in remarks)
+            and (hidden is None or type(hidden) is int)
+        ):
+            return PrivacyNoise(covariance, unfinished, tuple(remarks), hidden)
+    raise InvalidInput(
+        "an optimiser's noise_covariance returns dpfast.optimize.PrivacyNoise(covariance of shape "
+        f"({p}, {p}), unfinished of shape ({p},), remarks as text, n_hidden a whole number)."
+    )

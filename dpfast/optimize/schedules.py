@@ -7,21 +7,39 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from dpfast.arguments import number_in, whole_number
 from dpfast.errors import InvalidInput, described
+from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["Geometric", "Schedule", "Uniform", "resolve_schedule"]
-
-#: Relative amount by which each step's mu is shrunk so that the exact rational sum of all
-#: charges stays within the total whatever the rounding of the shares (K <= 2^20 steps); it
-#: raises the noise by as much, far below anything measurable.
-ROUNDING_MARGIN = 2.0**-30
+__all__ = ["Geometric", "Schedule", "Uniform", "checked_steps", "resolve_schedule"]
 
 
 class Schedule:
-    """Base of the budget schedules."""
+    """Base of the budget schedules.
+
+    Privacy
+    -------
+    Public numbers only: which step gets which share depends on no record.
+    """
 
     def shares(self, n_steps: int) -> list[float]:
-        """Shares of ``mu^2``, one per step, positive, adding up to at most one."""
+        """Shares of ``mu^2``, one per step, positive, adding up to at most one.
+
+        Parameters
+        ----------
+        n_steps : int
+            At least one.
+
+        Returns
+        -------
+        list of float
+            As long as there are steps.
+
+        Examples
+        --------
+        >>> dpfast.Geometric(ratio=2.0, uniform_share=0.1).shares(2)
+        [0.35, 0.65]
+        """
         raise NotImplementedError
 
     def step_mus(self, mu: float, n_steps: int) -> list[float]:
@@ -33,8 +51,18 @@ class Schedule:
             Total of the steps.
         n_steps : int
             At least one.
+
+        Returns
+        -------
+        list of float
+            As long as there are steps.
+
+        Examples
+        --------
+        >>> [round(mu, 6) for mu in dpfast.Uniform().step_mus(1.0, 4)]
+        [0.5, 0.5, 0.5, 0.5]
         """
-        shrunk = mu * (1.0 - ROUNDING_MARGIN)
+        shrunk = mu * (1.0 - MARGIN_SHARES)
         return [shrunk * share**0.5 for share in self.shares(n_steps)]
 
 
@@ -75,14 +103,8 @@ class Geometric(Schedule):
     """
 
     def __init__(self, ratio: float, uniform_share: float) -> None:
-        if not 1.0 <= ratio <= 1e6:
-            raise InvalidInput(f"ratio must lie in [1, 1e6]; received {described(ratio)}.")
-        if not 0.0 < uniform_share <= 1.0:
-            raise InvalidInput(
-                f"uniform_share must lie in (0, 1]; received {described(uniform_share)}."
-            )
-        self.ratio = float(ratio)
-        self.uniform_share = float(uniform_share)
+        self.ratio = number_in(ratio, "ratio", "[1, 1e6]")
+        self.uniform_share = number_in(uniform_share, "uniform_share", "(0, 1]")
 
     def shares(self, n_steps: int) -> list[float]:
         return list(_geometric_shares(self.ratio, self.uniform_share, n_steps))
@@ -99,14 +121,20 @@ def _geometric_shares(ratio: float, uniform_share: float, n_steps: int) -> tuple
     return tuple([even + rest * power for power in powers])
 
 
+def checked_steps(steps: int) -> int:
+    """A number of steps, fixed in advance."""
+    return whole_number(steps, "steps", 1, 100_000)
+
+
 def resolve_schedule(schedule: str | Schedule | None, default: Schedule) -> Schedule:
     """Turn the ``schedule`` argument into a :class:`Schedule`."""
-    if schedule is None or schedule == "geometric":
-        return default
-    if schedule == "uniform":
-        return Uniform()
     if isinstance(schedule, Schedule):
         return schedule
+    if schedule is None or isinstance(schedule, str):
+        if schedule is None or schedule == "geometric":
+            return default
+        if schedule == "uniform":
+            return Uniform()
     raise InvalidInput(
         'schedule must be "geometric", "uniform", a dpfast.Geometric(ratio, uniform_share) or '
         f"None; received {described(schedule, text=True)}."

@@ -34,6 +34,10 @@ class Trajectory(NamedTuple):
         average; by default that of ``final`` alone.
     details : object
         What the optimiser's own ``noise_covariance`` wants to know of the run.
+
+    Privacy
+    -------
+    Released and public numbers only.
     """
 
     theta: NDArray[np.float64]

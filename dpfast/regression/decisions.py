@@ -6,40 +6,37 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from dpfast.curator import StepBudget
-from dpfast.errors import InvalidInput, described
-from dpfast.front.request import checked_free_scale, checked_steps, objective_of
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.front.request import checked_free_scale, objective_of
 from dpfast.models import FreeScale, Loss, Objective, Weighting
-from dpfast.optimize import Schedule, resolve_schedule
-from dpfast.optimize.planning import choose_method, plan_steps
-from dpfast.optimize.protocol import Method, public_copy
-from dpfast.optimize.schedules import ROUNDING_MARGIN
+from dpfast.optimize.budgets import Budgets
+from dpfast.optimize.planning import choose_method
+from dpfast.optimize.protocol import Method, planned, public_copy
 
-__all__ = ["Recipe", "recipe_of"]
+__all__ = ["LARGEST_MU", "Recipe", "recipe_of"]
 
 
 class Recipe(NamedTuple):
-    """Objective, optimiser and the budget of each step.
+    """Objective, optimiser and what it may spend.
 
     Attributes
     ----------
     objective : Objective
     optimiser : Method
-    budgets : tuple of StepBudget
-        One per step.
-    steering_mu : float
-        What the optimiser may spend on queries beside those.
+    budgets : Budgets
     model, method : str
         The same as text, for the result.
     """
 
     objective: Objective
     optimiser: Method
-    budgets: tuple[StepBudget, ...]
-    steering_mu: float
+    budgets: Budgets
     model: str
     method: str
 
+
+#: Squares of larger ones leave float64, and so does noise that spends them.
+LARGEST_MU = 1e100
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,8 +71,6 @@ def recipe_of(
     weights: Weighting | None,
     ridge: float,
     method: str | Method,
-    steps: int | None,
-    schedule: str | Schedule | None,
     inference: bool,
 ) -> Recipe:
     """Check the arguments of :func:`dpfast.fit` against each other and decide what it will do.
@@ -92,6 +87,10 @@ def recipe_of(
     InvalidInput
         If they do not go together.
     """
+    if mu > LARGEST_MU:
+        raise InvalidBudget(
+            f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
+        )
     p = n_covariates + int(fit_intercept)
     known, free = checked_free_scale(scale)
     objective = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
@@ -107,22 +106,12 @@ def recipe_of(
             f"inference=False{remedy}."
         )
     shown = public_copy(objective)  # an optimiser of a caller's own may write on it
-    optimiser, reason = choose_method(
-        method, shown, n, mu, stepwise=steps is not None or schedule is not None
-    )
-    default_steps, default_schedule = optimiser.defaults(shown, n, mu)
-    n_steps = checked_steps(default_steps if steps is None else steps)
-    if not isinstance(default_schedule, Schedule):
-        raise InvalidInput(
-            "an optimiser's defaults are a number of steps and a dpfast.Geometric or another "
-            f"Schedule; received {described(default_schedule)}."
-        )
-    chosen = resolve_schedule(schedule, default_schedule)
+    optimiser, reason = choose_method(method, shown, n, mu)
+    budgets = planned(optimiser, shown, n, mu, inference)
     return Recipe(
         objective=objective,
         optimiser=optimiser,
-        budgets=tuple(plan_steps(optimiser, objective, mu, chosen, n_steps, inference)),
-        steering_mu=mu * optimiser.steering_share**0.5 * (1.0 - ROUNDING_MARGIN),
+        budgets=budgets,
         model=repr(objective),
-        method=f"{optimiser.described(n_steps, chosen)}; {reason}",
+        method=f"{budgets.description}; {reason}",
     )

@@ -6,27 +6,34 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpfast.arguments import flag
+from dpfast.front.partial import UNFINISHED, KeepingPaid
+from dpfast.front.parts import parts_of
 from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import sandwich_covariance
-from dpfast.models import FreeScale, Loss, Weighting
-from dpfast.optimize import Schedule
+from dpfast.inference.sandwich import Covariance, covariance_or_reason
+from dpfast.models import FreeScale, Loss, Objective, Weighting, is_least_squares
 from dpfast.optimize.protocol import Method, answers_only, checked_run
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.decisions import recipe_of
+from dpfast.regression.decisions import Recipe, recipe_of
+from dpfast.regression.least_squares import fit_least_squares
+from dpfast.regression.purchase import bought_units, weights_in_bought_units
+from dpfast.regression.scarce import SHRUNK, fit_mean_alone, shrunk
 
 __all__ = ["fit"]
+
+Array = NDArray[np.float64]
 
 
 def fit(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     *,
     privacy: Budget | float,
     scale: float | FreeScale | None = None,
@@ -34,9 +41,7 @@ def fit(
     weights: Weighting | None = None,
     ridge: float = 0.0,
     method: str | Method = "auto",
-    steps: int | None = None,
-    schedule: str | Schedule | None = None,
-    start: Sequence[float] | None = None,
+    standardize: bool | None = None,
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -61,18 +66,23 @@ def fit(
         NaN or an infinity contributes exactly zero and still counts in n.
     y : array-like of shape (n,)
         Response; in {0, 1} for the logistic loss.
-    loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...} or Loss
+    loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...}, Loss or Objective
         Also "smoothed-huber", "ostrovskii-bach", "smooth-absolute", or a loss of your own
         (:class:`dpfast.CustomLoss`).  "log-cosh" is the recommended robust
-        loss: its Hessian costs nothing beside the gradient.
+        loss: its Hessian costs nothing beside the gradient.  A :class:`dpfast.Objective` stands
+        for loss, scale, weights and ridge.
         The redescending losses "tukey", "geman-mcclure", "welsch" and "cauchy" are not convex:
         they have neither Newton steps nor intervals, and :func:`dpfast.minimize` suits them better.
+        "least-squares" estimates the coefficients of ordinary least squares, of columns in any
+        units: it finds where they lie and how long scores are, and takes neither scale, weights,
+        ridge nor method.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, inference included; a float is ``mu`` of Gaussian DP.
     scale : float or FreeScale
         Public residual scale in the units of y (after a schema: in the response's own units, not
-        the coded ones; all other options are of coded columns); required by all losses but the
-        logistic.
+        the coded ones; all other options are of coded columns).  The logistic loss and least
+        squares have none; without one the losses "huber", "log-cosh" and "pseudo-huber" estimate
+        it in bought units (``standardize``), and the others refuse.
         ``dpfast.FreeScale(low, high)`` estimates it together with the coefficients, within a
         public interval, as the last parameter "scale" (eq. (6)); losses "huber", "log-cosh" and
         "pseudo-huber" with Mallows or Bounded weights only.
@@ -80,21 +90,24 @@ def fit(
         Add a constant term, the first coefficient.
     weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
         How a record's covariates are bounded; default ``Mallows(sqrt(p))``, p counting the
-        intercept.
+        intercept.  In bought units the radius of the logistic loss is ``1.7 sqrt(p) (n mu /
+        5000)^.17``, if that is larger: its target tends to the maximum of the likelihood.
     ridge : float
         Public ridge penalty ``ridge/2 ||theta||^2``.
     method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
-        Or :class:`dpfast.AdaptiveNewton`, :class:`dpfast.Newton`, :class:`dpfast.GradientDescent`,
-        :class:`dpfast.DoubleNoise` with settings, or a ``dpfast.optimize.Method`` of your own.
-        "auto" chooses from n, p, the loss and the budget, all public: the adaptive method for a
-        known scale, unless ``steps`` or ``schedule`` is given, which it decides itself.
-    steps : int, optional
-        Number of steps, fixed in advance; the default depends on the method and on n, p and mu.
-    schedule : {"geometric", "uniform"} or Schedule, optional
-        How the budget is divided among the steps; default geometric, most of it last.
-    start : sequence of float, optional
-        Public starting point of the coefficients, default zero.  It must not be computed from
-        these data.
+        Or with settings, such as ``dpfast.Newton(steps=8, schedule="uniform", start=[...])``:
+        :class:`dpfast.AdaptiveNewton`, :class:`dpfast.Newton`, :class:`dpfast.JointNewton`,
+        :class:`dpfast.GradientDescent`, :class:`dpfast.DoubleNoise`, or a
+        ``dpfast.optimize.Method`` of your own.  "auto" chooses from n, p, the loss and the
+        budget, all public: the adaptive method where there is a curvature to be seen.
+    standardize : bool, optional
+        Buy centres and spreads of the columns and of the response, within ``privacy``
+        (:func:`dpfast.standardize`); the result is then in the units of the columns as they came,
+        and :attr:`Fit.coded` in the released ones, of which weights and ridge are.  By default
+        bought for least squares of columns that no schema coded, and where a robust loss needs a
+        scale and nothing says anything about units: neither ``scale`` nor ``weights`` nor a
+        schema.  A scale that is not given is then estimated.  Where n and the budget are too small
+        for that, the answer is the mean of the response alone, with a warning.
     inference : bool
         Buy standard errors and intervals with a part of the budget.
     ledger : Ledger, optional
@@ -129,11 +142,16 @@ def fit(
     BudgetExceeded
         If the shared ledger cannot pay, before the data are touched.
 
+    What an optimiser of your own raises comes out as it is, and so does Ctrl-C.  It has the fit so
+    far, without standard errors, in its attribute ``partial_result``.  Where only its
+    ``noise_covariance`` fails, the fit is returned and :attr:`Fit.warnings` says why there are no
+    standard errors.
+
     Privacy
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public (claims C9 to
-    C19 of ``dpfast/privacy/PROOFS.md``).  ``scale``, ``weights``, ``start``, ``ridge``, ``names``
-    and every other option must be public.
+    C19 of ``dpfast/privacy/PROOFS.md``; D1 to D5 where units are bought).  ``scale``, ``weights``,
+    ``ridge``, ``names``, settings of the method and every other option must be public.
 
     Examples
     --------
@@ -146,6 +164,8 @@ def fit(
     (3,)
     """
     total = GDP.within(privacy)
+    given = parts_of(loss, scale, weights, ridge, fit_intercept)
+    loss, scale, weights, ridge, fit_intercept, columns = given
     request = Request(
         X,
         y,
@@ -155,48 +175,108 @@ def fit(
         names=names,
         group=group,
         group_size=group_size,
+        bound_to=columns,
     )
     unit, inference = request.per_record(total), flag(inference, "inference")
-    recipe = recipe_of(
-        request.n,
-        request.n_covariates,
-        unit.mu,
-        request.fit_intercept,
-        loss,
-        request.coded_scale(scale),
-        weights,
-        ridge,
-        method,
-        steps,
-        schedule,
-        inference,
-    )
-    objective, n, p = recipe.objective, request.n, request.dimension
-    theta = checked_start(start, p)
-    if objective.free_scale is not None:
-        theta = np.append(theta, objective.free_scale.start / objective.free_scale.factor)
-    curator = request.curator(objective, Ledger(unit))
-    for budget in recipe.budgets:
-        curator.plan(budget)  # refuses an impossible budget while nothing is spent
-    optimiser, n_steps = recipe.optimiser, len(recipe.budgets)
-    answers = answers_only(curator, recipe.budgets)
-    optimiser.check(answers, n_steps, recipe.steering_mu)
-    report = watched(progress, optimiser.most_steps(n_steps))
+    if standardize is not None:
+        standardize = flag(standardize, "standardize")
+    if is_least_squares(loss):
+        refused = {
+            "scale": (scale, None),
+            "weights": (weights, None),
+            "ridge": (ridge, 0.0),
+            "method": (method, "auto"),
+        }
+        return fit_least_squares(
+            request,
+            privacy,
+            total,
+            inference=inference,
+            standardize=standardize,
+            ledger=ledger,
+            progress=progress,
+            refused=refused,
+        )
+    bought = bought_units(request, unit, loss, scale, weights, standardize)
+    mu = unit.mu if bought is None else bought.rest
+    released = request.coding is not None and request.coding.released
+    if weights is None and (bought is not None or released):
+        weights = weights_in_bought_units(loss, request.n, request.dimension, mu)
+
+    def planned(scale: Any) -> Recipe:
+        return recipe_of(
+            request.n,
+            request.n_covariates,
+            mu,
+            request.fit_intercept,
+            loss,
+            scale,
+            weights,
+            ridge,
+            method,
+            inference,
+        )
+
+    if bought is not None and bought.only_mean:
+        objective = planned(bought.planned_scales[-1]).objective
+        known = scale if isinstance(scale, FreeScale) else None
+        return fit_mean_alone(request, privacy, total, objective, ledger, progress, known)
+    n, p = request.n, request.dimension
+    own = Ledger(unit) if bought is None else bought.ledger
+    answered: list[Array] = []
+    for known in [request.coded_scale(scale)] if bought is None else bought.planned_scales:
+        recipe = planned(known)
+        objective = recipe.objective
+        optimiser, budgets = recipe.optimiser, recipe.budgets
+        start = checked_start(optimiser.start, p, objective.ridge)
+        curator = request.curator(objective, own)
+        for budget in budgets:
+            curator.plan(budget)  # refuses an impossible budget while nothing is spent
+        answers = answers_only(curator, budgets, answered)
+        optimiser.check(answers, budgets)
+    report = watched(progress, budgets.most_steps)
     charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
-    with np.errstate(all="ignore"):  # of released numbers; a paid result must arrive
-        found = optimiser.run(answers, theta, recipe.budgets, report, recipe.steering_mu)
-        trajectory = checked_run(found, objective.dimension, inference)
-        covariance = None
+    if bought is not None:
+        with np.errstate(all="ignore"):  # of released numbers
+            recipe = planned(bought.run())
+        objective = recipe.objective
+        answers = answers_only(request.curator(objective, own), budgets, answered)
+    theta = start
+    if objective.free_scale is not None:
+        theta = np.append(start, objective.free_scale.start / objective.free_scale.factor)
+
+    def result(
+        estimate: Array, path: Sequence[Array], covariance: Covariance | None, missing: str
+    ) -> Fit:
+        fitted = request.fit(
+            estimate,
+            objective,
+            model=recipe.model,
+            method=recipe.method,
+            privacy=request.guarantee(total, own),
+            iterates=path,
+            covariance=covariance,
+            missing=missing,
+            predictor=predictor,
+        )
+        return fitted if bought is None else fitted.natural
+
+    def so_far(error: str) -> Fit | None:
+        return result(answered[-1], answered, None, UNFINISHED % error) if answered else None
+
+    covariance, missing, predictor = None, "", None
+    # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
+    with KeepingPaid(so_far), np.errstate(all="ignore"):
+        found = optimiser.run(answers, theta, budgets, report)
+        trajectory = checked_run(found, objective.dimension)
         if inference:
-            covariance = sandwich_covariance(
+            covariance, missing = covariance_or_reason(
                 optimiser, trajectory, request.n_units, objective.ridge
             )
-    return request.fit(
-        trajectory.theta,
-        objective,
-        model=recipe.model,
-        method=recipe.method,
-        privacy=request.guarantee(total, curator.ledger),
-        iterates=trajectory.iterates,
-        covariance=covariance,
-    )
+    if bought is not None and covariance is not None:
+        remarks = (*bought.remarks, *covariance.remarks)
+        kept, predictor = shrunk(trajectory.theta, covariance, objective)
+        if kept < 1.0:
+            remarks = (*remarks, SHRUNK.format(kept=kept))
+        covariance = covariance._replace(remarks=remarks)
+    return result(trajectory.theta, trajectory.iterates, covariance, missing)

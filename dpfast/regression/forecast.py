@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, real_array, real_number, whole_number
+from dpfast.arguments import flag, number_in, positive, real_array, real_number, whole_number
 from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput, described
+from dpfast.front.parts import Parts, parts_of
 from dpfast.front.request import Request
 from dpfast.inference.hypotheses import coverage, half_width
-from dpfast.models import Loss, Weighting, resolve_loss
-from dpfast.optimize import AdaptiveNewton, GradientDescent, Uniform
-from dpfast.optimize.planning import choose_method, plan_steps
+from dpfast.models import Loss, Objective, Weighting, resolve_loss
+from dpfast.optimize import AdaptiveNewton, GradientDescent
+from dpfast.optimize.planning import choose_method
 from dpfast.optimize.propagation import gradient_descent_noise
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -61,6 +62,10 @@ class Plan:
     remarks : tuple of str
         What makes the forecast optimistic.
 
+    Privacy
+    -------
+    Public numbers only, those of a public or synthetic pilot included.
+
     Examples
     --------
     >>> plan = dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0)
@@ -88,7 +93,19 @@ class Plan:
 
         Returns
         -------
-        ndarray, as long as the sequence
+        ndarray of shape (k,)
+            As long as the sequence, in the units of the slope.
+
+        Raises
+        ------
+        InvalidInput
+            If neither or both are given, or one is no sequence of numbers.
+
+        Examples
+        --------
+        >>> widths = dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0).curve(n=[10_000, 40_000])
+        >>> bool(widths[1] < widths[0])
+        True
         """
         if (n is None) == (mu is None):
             raise InvalidInput("pass either n=[...] or mu=[...] to draw a curve over it.")
@@ -116,7 +133,7 @@ class Plan:
 def plan(
     n: int | None = None,
     p: int | None = None,
-    loss: str | Loss = "log-cosh",
+    loss: str | Loss | Objective = "log-cosh",
     *,
     mu: Budget | float | None = None,
     width: float | None = None,
@@ -138,7 +155,7 @@ def plan(
     p : int
         Number of coefficients, the intercept included; taken from the pilot if there is one.
     loss, scale, weights, fit_intercept
-        As in :func:`dpfast.fit`.
+        As in :func:`dpfast.fit`; an objective without ridge.
     mu : float or Budget
         Total budget, inference included.
     width : float
@@ -167,7 +184,7 @@ def plan(
 
     Examples
     --------
-    >>> found = plan(n=2000, p=4, mu=1.0, scale=1.0)
+    >>> found = dpfast.plan(n=2000, p=4, mu=1.0, scale=1.0)
     >>> bool(0.05 < found.width < 0.2)
     True
     """
@@ -177,11 +194,12 @@ def plan(
             "give two of n, mu and width, and the third is computed; received "
             f"n={described(n)}, mu={described(mu)}, width={described(width)}."
         )
-    forecast = _Forecast(p, loss, level, scale, weights, fit_intercept, rate, pilot)
+    asked = parts_of(loss, scale, weights, 0.0, fit_intercept)
+    forecast = _Forecast(p, level, asked, rate, pilot)
     if n is not None:
         n = whole_number(n, "n", 1)
-    if width is not None and not 0.0 < width < math.inf:
-        raise InvalidInput(f"width must be positive and finite; received {described(width)}.")
+    if width is not None:
+        width = positive(width, "width")
     total = None if mu is None else GDP.within(mu).mu
     if width is None:
         assert n is not None and total is not None
@@ -230,14 +248,17 @@ class _Forecast:
     def __init__(
         self,
         p: int | None,
-        loss: str | Loss,
         level: float,
-        scale: float | None,
-        weights: Weighting | None,
-        fit_intercept: bool,
+        asked: Parts,
         rate: float,
         pilot: tuple[Any, Any] | None,
     ) -> None:
+        loss, scale, weights, ridge, fit_intercept, columns = asked
+        if ridge:
+            raise InvalidInput(
+                f"forecasts are of fits without a penalty; received ridge={described(ridge)} of an "
+                "objective."
+            )
         self.level = coverage(level)
         if pilot is None and (not isinstance(p, (int, np.integer)) or p < 1):
             raise InvalidInput(
@@ -254,7 +275,15 @@ class _Forecast:
         else:
             X, y = (real_array(part, "pilot") for part in pilot)
             self.source = f"a public pilot of {len(y)} records"
-        request = Request(X, y, fit_intercept=fit_intercept, noise=None, threads=None, names=None)
+        request = Request(
+            X,
+            y,
+            fit_intercept=fit_intercept,
+            noise=None,
+            threads=None,
+            names=None,
+            bound_to=columns,
+        )
         self.fit_intercept = fit_intercept
         self.objective = request.objective(resolved, scale=scale, weights=weights, ridge=0.0)
         if not self.objective.has_curvature:
@@ -294,19 +323,19 @@ class _Forecast:
         objective = self.objective
         optimiser, reason = choose_method("auto", objective, n, mu)
         inverse = (self.vectors / self.values**2) @ self.vectors.T
+        planned = optimiser.plan(objective, n, mu, True)
+        budgets: Sequence[StepBudget] = planned
         if isinstance(optimiser, AdaptiveNewton):
-            budgets = optimiser.expected(objective)
+            budgets = optimiser.expected(objective, n, mu)
             precision = sum(self._gradient_scale(budget, n) ** -2.0 for budget in budgets)
-            noise, text = inverse / precision, optimiser.described(1, Uniform())
+            noise, text = inverse / precision, planned.description
         else:
             assert isinstance(optimiser, GradientDescent)  # all that "auto" chooses from
-            n_steps, schedule = optimiser.defaults(objective, n, mu)
-            budgets = plan_steps(optimiser, objective, mu, schedule, n_steps, True)
             scales = [self._gradient_scale(budget, n) for budget in budgets]
             step = optimiser.resolve_step_size(objective, None, self.largest_curvature)
             variances = gradient_descent_noise(self.values, scales, step)
             noise = (self.vectors * variances) @ self.vectors.T
-            text = f"GradientDescent, {n_steps} steps"
+            text = f"GradientDescent, {len(budgets)} steps"
         remarks = self._remarks(budgets[-1], n)
         return self._widths(self.sandwich / n + noise), f"{text} ({reason})", remarks
 
@@ -336,8 +365,7 @@ def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Ar
     """
     from scipy.special import ndtri
 
-    if not 0.0 < rate < 1.0:
-        raise InvalidInput(f"rate must lie strictly between 0 and 1; received {described(rate)}.")
+    rate = number_in(rate, "rate", "(0, 1)")
     ratio = 1.5
     for _ in range(64):  # ratio^(q + 2) = ratio + 1
         ratio = (1.0 + ratio) ** (1.0 / (q + 2.0))

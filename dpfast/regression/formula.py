@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpfast.data.formula import coding_from_formula
+import numpy as np
+
+from dpfast.data.columns import column, numbers
+from dpfast.data.formula import coding_from_formula, columns_of_formula
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, described
 from dpfast.inference.results import Fit
-from dpfast.models import Loss
+from dpfast.models import Loss, Objective
 from dpfast.privacy.budget import Budget
 from dpfast.regression.fit import fit
 
@@ -18,13 +21,13 @@ __all__ = ["fit_formula"]
 def fit_formula(
     formula: str,
     data: Any,
-    loss: str | Loss = "log-cosh",
+    loss: str | Loss | Objective = "log-cosh",
     *,
-    schema: Schema,
+    schema: Schema | None = None,
     privacy: Budget | float,
     **options: Any,
 ) -> Fit:
-    """Fit the regression a formula describes, with the public facts of a schema.
+    """Fit the regression a formula describes, with the public facts of a schema or with none.
 
     Parameters
     ----------
@@ -33,15 +36,18 @@ def fit_formula(
         the columns as scaled by the schema, the response too, and categorical ones for indicators
         of their declared levels by the full-rank rule of formulaic and patsy.
     data : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-    loss : str or Loss
-    schema : Schema
-        Ranges, scaling and levels; there is no other source for them.
+    loss : str, Loss or Objective
+    schema : Schema, optional
+        Ranges, scaling and levels.  Without one each term is a numeric column, and where it lies
+        and how much it varies is bought inside the total (``standardize`` of :func:`dpfast.fit`,
+        True by default here); coefficients are in the columns' own units.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The total to spend.
     **options
         Passed to :func:`dpfast.fit`.  ``scale`` (and the bounds of a ``FreeScale``) is in the
-        response's own units, as are predictions and an estimated scale; ``start``, ``ridge``,
-        ``weights`` and the coefficients are of the coded columns and response.
+        response's own units, as are predictions and an estimated scale; ``ridge``,
+        ``weights``, a method's ``start`` and coefficients are of the coded columns and response.
+        Without a schema everything is as in :func:`dpfast.fit` for a table's columns.
 
     Returns
     -------
@@ -58,7 +64,7 @@ def fit_formula(
     Privacy
     -------
     Encoding maps each record on its own by public facts and spends nothing; the fit spends
-    ``privacy`` (see :func:`dpfast.fit`).
+    ``privacy`` (see :func:`dpfast.fit`), what is bought without a schema included.
 
     Examples
     --------
@@ -67,9 +73,24 @@ def fit_formula(
     >>> dpfast.fit_formula("y ~ x", data, schema=schema, privacy=1.0, scale=0.5).names
     ('intercept', 'x')
     """
+    if schema is None:
+        return _raw(formula, data, loss, privacy=privacy, **options)
     coding = coding_from_formula(formula, schema)
     if coding.response is None:
         raise InvalidInput(
             f"formula {described(formula, text=True)} has no response: write 'response ~ terms'."
         )
     return fit(coding.design(data), None, loss, privacy=privacy, **options)
+
+
+def _raw(formula: str, data: Any, loss: Any, **options: Any) -> Fit:
+    """A fit to columns as they come, whose units are bought."""
+    response, names, intercept = columns_of_formula(formula)
+    if "fit_intercept" in options:
+        raise InvalidInput("the formula says whether there is an intercept: '- 1' drops it.")
+    X = np.column_stack([numbers(column(data, name), name) for name in names])
+    y = numbers(column(data, response), response)
+    # robust losses buy what they lack by themselves; a declared scale says that columns are coded
+    if options.get("standardize") is None and options.get("scale") is None:
+        options["standardize"] = True
+    return fit(X, y, loss, fit_intercept=intercept, names=names, **options)

@@ -10,12 +10,21 @@ from numpy.typing import NDArray
 
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.errors import InvalidInput, NotConverged
+from dpfast.front.parts import parts_of, target_of
 from dpfast.front.request import Request, checked_free_scale, checked_start
 from dpfast.front.rows import NewRows
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
-from dpfast.models import FreeScale, Loss, Objective, Weighting
+from dpfast.models import (
+    FreeScale,
+    LeastSquares,
+    Loss,
+    Mallows,
+    Objective,
+    Weighting,
+    is_least_squares,
+)
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
@@ -31,6 +40,9 @@ __all__ = [
 #: What a mean score may be where rounding forbids less: far below a standard error.
 ROUNDING_SCORE = 1e-6
 
+#: Rows of least squares up to this length have full weight.
+FARTHEST = 1e30
+
 NOT_DETERMINED = (
     "{} coefficients are not determined by these data, and their standard errors are missing. "
     "Leave out collinear or constant covariates, pass ridge=..., or choose a loss whose curvature "
@@ -41,7 +53,7 @@ NOT_DETERMINED = (
 def nonprivate_fit(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     *,
     scale: float | FreeScale | None = None,
     fit_intercept: bool = True,
@@ -58,7 +70,7 @@ def nonprivate_fit(
     Parameters
     ----------
     X, y, loss, scale, fit_intercept, weights, ridge, names
-        As in :func:`dpfast.fit`.
+        As in :func:`dpfast.fit`; "least-squares" is ordinary least squares.
     tolerance : float
         The mean score is zero when no entry exceeds this times the root mean square of the
         records' own (1e-6 of it where rounding forbids more).
@@ -86,10 +98,17 @@ def nonprivate_fit(
     >>> dpfast.nonprivate_fit(X, y, "huber", scale=1.0).params.round(3) + 0.0
     array([0. , 0.5])
     """
+    given = parts_of(loss, scale, weights, ridge, fit_intercept)
+    loss, scale, weights, ridge, fit_intercept, columns = given
     request = Request(
-        X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names
-    )
+        X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names,
+        bound_to=columns,
+    )  # fmt: skip
     known, free = checked_free_scale(request.coded_scale(scale))
+    if is_least_squares(loss):
+        if scale is not None or weights is not None:
+            raise InvalidInput("least squares takes neither scale nor weights. Leave them out.")
+        loss, weights = LeastSquares(), Mallows(FARTHEST)
     objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
     if not objective.has_curvature:
         raise InvalidInput(
@@ -144,7 +163,7 @@ def nonprivate_minimize(
     Parameters
     ----------
     X, y : array-like of shape (n, q) and (n,)
-    objective : str, Loss or PerRecordObjective
+    objective : str, Loss, Objective or PerRecordObjective
     start : array-like, optional
         Where the search begins; zero by default.
     scale, weights, fit_intercept, ridge
@@ -204,23 +223,10 @@ def nonprivate_curator(
     ridge: float = 0.0,
 ) -> tuple[GradientCurator, NDArray[np.float64]]:
     """A curator whose exact losses and gradients are to be read, and the start: **not private**."""
-    own = isinstance(objective, (Objective, PerRecordObjective))
-    if isinstance(objective, Objective):
-        fit_intercept = objective.fit_intercept
-    elif own:
-        fit_intercept = False
-    request = Request(
-        X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=None
-    )
-    target = (
-        objective
-        if isinstance(objective, (Objective, PerRecordObjective))
-        else request.objective(
-            objective, scale=request.coded_scale(scale), weights=weights, ridge=ridge
-        )
-    )
-    if isinstance(target, Objective):
-        request.check_response(target.loss)
+    request, target = target_of(
+        X, y, objective, scale=scale, weights=weights, fit_intercept=fit_intercept, ridge=ridge,
+        noise=SeededNoise(0),
+    )  # fmt: skip
     curator = GradientCurator(request.records, target, Ledger(1.0), request.noise)
     return curator, checked_start(start, target.dimension)
 

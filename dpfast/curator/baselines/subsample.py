@@ -19,9 +19,10 @@ from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, RecordKernel
 from dpfast.privacy.baselines.sensitivity import sampled_mean
 from dpfast.privacy.budget import ApproxDP
+from dpfast.privacy.ledger.paid import PaidAnswers
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
 from dpfast.privacy.noise import NoiseSource
-from dpfast.privacy.paid import PaidAnswers
+from dpfast.privacy.rounding import MARGIN_500, MARGIN_8000
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
@@ -75,7 +76,7 @@ def plan_sampling(
     check_grid_range(objective.score_bound / sampling_rate, scale, p)
     step_mu = 2.0 / multiplier
     receipt = Receipt("sampled gradient", "B6", step_mu, 2.0 * one_sided, scale)
-    total_mu = step_mu * math.sqrt(n_steps) * (1.0 + 2.0**-40)
+    total_mu = step_mu * math.sqrt(n_steps) * (1.0 + MARGIN_8000)
     return SamplingPlan(budget, sampling_rate, n_steps, multiplier, total_mu, receipt)
 
 
@@ -151,7 +152,7 @@ def _sampled_gradient(
 
 def gap_rate(sampling_rate: float) -> tuple[int, int]:
     """Exact ratio ``r`` with ``1 - exp(-r)`` at most the sampling rate, and within 2^-40 of it."""
-    return laplace_rate(1, -math.log1p(-sampling_rate) * (1.0 - 2.0**-45))
+    return laplace_rate(1, -math.log1p(-sampling_rate) * (1.0 - MARGIN_500))
 
 
 def poisson_sample(n: int, sampling_rate: float, source: NoiseSource) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import whole_number
+from dpfast.arguments import real_number, whole_number
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.data.cells import number, number_cells
@@ -146,7 +146,7 @@ class RecordValues:
     """
 
     def __init__(self, n: int, ledger: Ledger, noise: NoiseSource) -> None:
-        self.n = whole_number(n, "the number of records", 1)
+        self.n = whole_number(n, "the number of records", 1, 2**53)
         self.ledger = ledger
         self._noise = source_of_noise(noise)
         self._chunks: list[Array] = []
@@ -202,6 +202,7 @@ class RecordValues:
         InvalidBudget
             If mu is too small, or so large that the grid would be finer than floating point.
         """
+        bound = real_number(bound, "the clipping norm")
         if not BOUND_RANGE[0] <= bound <= BOUND_RANGE[1]:
             raise InvalidInput(
                 "the clipping norm must be a public number in "

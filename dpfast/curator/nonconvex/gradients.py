@@ -36,6 +36,7 @@ from dpfast.privacy.nonconvex.sensitivity import (
     mean_gradient,
     norm_steps,
 )
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_8000
 
 __all__ = ["GradientCurator", "public_length", "remaining_rho"]
 
@@ -172,7 +173,7 @@ class GradientCurator:
         sensitivity = gradient_norm(self.lipschitz, self.n, self.dimension, depth=self._depth())
         grid = sensitivity / STEPS_PER_RECORD
         steps = norm_steps(sensitivity, grid)
-        rate = laplace_rate(1, math.sqrt(2.0 * rho) / steps * (1.0 - 2.0**-40))
+        rate = laplace_rate(1, math.sqrt(2.0 * rho) / steps * (1.0 - MARGIN_8000))
         cost = exponential_cost(rate, steps)
         mu = _mu(cost)  # of a Gaussian answer with this cost
         receipt = Receipt("selection", "K5", mu, float(steps), steps / mu)
@@ -242,7 +243,7 @@ def remaining_rho(ledger: Ledger) -> float:
     if isinstance(left, ZCDP):
         return left.rho
     if isinstance(left, GDP):
-        return 0.5 * left.mu * left.mu * (1.0 - 2.0**-50)
+        return 0.5 * left.mu * left.mu * (1.0 - MARGIN_6)
     raise InvalidInput(
         "a ledger in ZCDP or GDP is needed for gradients with Gaussian noise; received "
         f"{described(ledger)}."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import one_of
 from dpfast.curator.release.certified import Minimiser, certified_minimiser, certified_plan
 from dpfast.curator.release.leverage import Leverage
 from dpfast.curator.release.recursion import RecursiveCertificate
@@ -27,7 +28,7 @@ from dpfast.curator.release.terms import (
     parameter_terms,
     proportional_terms,
 )
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput
 from dpfast.models import Domain, release_constants
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.leverage import LeveragePlan
@@ -298,11 +299,6 @@ KINDS: dict[str, type[Kind]] = {
 
 def kind_of(certificate: str, *wanted: str) -> type[Kind]:
     """The kind of this name; refuses one that excludes what is wanted of it."""
-    if certificate not in tuple(KINDS):
-        raise InvalidInput(
-            f"certificate must be one of {tuple(KINDS)}; received "
-            f"{described(certificate, text=True)}."
-        )
-    kind = KINDS[certificate]
+    kind = KINDS[one_of(certificate, tuple(KINDS), "certificate")]
     kind.refuse(*wanted)
     return kind

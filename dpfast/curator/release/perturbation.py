@@ -19,6 +19,7 @@ from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.scaled import normal_error, normal_vector
 from dpfast.privacy.release.sensitivity import objective_perturbation_scale
+from dpfast.privacy.rounding import MARGIN_8000
 
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
@@ -86,7 +87,7 @@ def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> Per
             "ridge."
         )
     slack = plan.tolerance + normal_error(scale, plan.dimension)
-    distance = slack / plan.floor * (1.0 + 2.0**-40)
+    distance = slack / plan.floor * (1.0 + MARGIN_8000)
     spend = GDP.within(ApproxDP(budget.epsilon * OUTPUT_SHARE, budget.delta * OUTPUT_SHARE))
     sensitivity = 2.0 * distance
     noise_scale = gaussian_scale(sensitivity, spend.mu, plan.dimension)

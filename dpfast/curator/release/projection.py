@@ -24,6 +24,8 @@ class ProjectedRecords(Records):
 
     __slots__ = ("_domain", "_kept", "_source")
 
+    can_be_dealt = False
+
     def __init__(self, source: Records, domain: Domain) -> None:
         self.n, self.n_covariates = source.n, source.n_covariates
         self.names = source.names

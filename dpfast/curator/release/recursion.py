@@ -19,10 +19,11 @@ from dpfast.privacy.release.sensitivity import (
     scaled_count,
 )
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
+from dpfast.privacy.rounding import MARGIN_6, MARGIN_500
 
 __all__ = ["RecursiveCertificate", "linear_slope"]
 
-_UP = 1.0 + 2.0**-44
+_UP = 1.0 + MARGIN_500
 
 
 def linear_slope(c: float, rho: float) -> float:
@@ -175,5 +176,5 @@ class RecursiveCertificate:
         return self._eigenvalue(self.table.inverse(N_hat - k - 1))
 
     def _eigenvalue(self, x: float) -> float:
-        below = (x - self.eta) * (1.0 - 2.0**-50) + self.ridge
-        return max(self.lreg, below * (1.0 - 2.0**-50)) if x > 0.0 else self.lreg
+        below = (x - self.eta) * (1.0 - MARGIN_6) + self.ridge
+        return max(self.lreg, below * (1.0 - MARGIN_6)) if x > 0.0 else self.lreg

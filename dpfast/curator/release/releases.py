@@ -25,8 +25,8 @@ from dpfast.curator.release.kinds import Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, paid_minimiser
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
 from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.privacy.ledger.paid import PaidAnswers
 from dpfast.privacy.mechanisms import laplace_rate
-from dpfast.privacy.paid import PaidAnswers
 from dpfast.privacy.release.condition import LogScale, largest_count
 from dpfast.privacy.release.sensitivity import COUNT
 
@@ -139,7 +139,7 @@ class CertifiedRelease(PaidAnswers):
         receipt = Receipt("functional", "R6", sensitivity / min(bounds), sensitivity, min(bounds))
         question = (receipt.query, receipt.mu, directions, choices)
         return hand_out_scaled(
-            self._curator._noise, question, receipt, values, scales, bounds, self.terms.noise
+            self._curator._noise, question, receipt, values, scales, bounds, choices[0].law
         )
 
     def parameter(self, choice: ParameterTerms) -> Array:

@@ -19,15 +19,16 @@ from dpfast.privacy.release.condition import (
     largest_bound,
     log_scale,
     proportional_factors,
+    proportional_tolerances,
     psi_over_delta,
 )
 from dpfast.privacy.release.leverage import LeveragePlan
-from dpfast.privacy.release.scaled import grid_delta
+from dpfast.privacy.release.scaled import LAWS, grid_delta, law_scale
 from dpfast.privacy.release.sensitivity import (
     EVALUATION,
     MOST_EVALUATION,
     FunctionalFactors,
-    calibrate_functional,
+    calibrate_choices,
     calibrate_parameter,
     evaluation_error,
     functional_factors,
@@ -37,6 +38,7 @@ from dpfast.privacy.release.sensitivity import (
     tail_count,
 )
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
+from dpfast.privacy.rounding import MARGIN_8000
 
 __all__ = [
     "FunctionalTerms",
@@ -52,6 +54,9 @@ __all__ = [
 
 #: Tolerances of the ratio of scales to choose from, after the certificate is seen.
 TOLERANCES = (0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.065, 0.1, 0.14, 0.19, 0.25)
+
+#: Normal noise is best for many numbers only, and a law more makes the others' noise larger.
+FEW_NUMBERS = 4
 
 
 class Size(NamedTuple):
@@ -90,7 +95,7 @@ class Terms(NamedTuple):
     epsilon1, delta1 : float
         Certificate: what its integers cost, and how often a bound may fail.
     noise : str
-        Law of a functional's noise.
+        Law of a functional's noise, or ``"auto"`` for the best, after the certificate is seen.
     n_functionals : int
         Number of functionals.
     reserve : float
@@ -105,7 +110,7 @@ class Terms(NamedTuple):
     delta: float
     epsilon1: float
     delta1: float
-    noise: str = "laplace"
+    noise: str = "auto"
     n_functionals: int = 1
     reserve: float = 0.0
     certificates: int = 1
@@ -133,6 +138,13 @@ class Terms(NamedTuple):
         """What each integer of the certificate costs."""
         return self.epsilon1 / self.certificates
 
+    @property
+    def laws(self) -> tuple[str, ...]:
+        """Laws of the noise among which one is chosen after the certificate is seen."""
+        if self.noise != "auto":
+            return (self.noise,)
+        return ("laplace", "student") if self.n_functionals < FEW_NUMBERS else LAWS
+
     def tail(self) -> int:
         """How far the noise of each integer is taken to reach (claims R5 and R28)."""
         return tail_count(self.count_epsilon, self.delta1 / self.certificates)
@@ -157,6 +169,8 @@ class FunctionalTerms(NamedTuple):
     ----------
     l0 : float
         Lower bound of what is certified.
+    law : str
+        Law of the noise.
     tau : float
         Tolerance of the ratio of neighbouring scales.
     factors : FunctionalFactors
@@ -167,11 +181,17 @@ class FunctionalTerms(NamedTuple):
     """
 
     l0: float
+    law: str
     tau: float
     factors: FunctionalFactors
     multiplier: float
     shift_bound: float
     scale_bound: float
+
+    @property
+    def deviation(self) -> float:
+        """Public bound of the standard deviation of the noise."""
+        return self.scale_bound * law_scale(self.law)
 
 
 class ParameterTerms(NamedTuple):
@@ -185,9 +205,9 @@ class ParameterTerms(NamedTuple):
 def functional_terms(
     plan: MinimiserPlan | LeveragePlan, terms: Terms, l0: float, sizes: Sequence[Size]
 ) -> tuple[FunctionalTerms, ...] | None:
-    """The tolerance with the least noise, or None if nothing can be certified.
+    """The law and the tolerance with the least noise, or None if nothing can be certified.
 
-    One tolerance for all of the functionals, which is what claim R30 calibrates.
+    One law and one tolerance for all of the functionals, which claims R30 and R34 calibrate.
 
     Parameters
     ----------
@@ -206,25 +226,32 @@ def functional_terms(
     v = hessian_ratio(plan.step, l0)
     best: tuple[FunctionalTerms, ...] | None = None
     least = math.inf
-    for tau in TOLERANCES:
+    for (law, tau), multiplier in functional_multipliers(terms).items():
         factors = functional_factors(v, tau, solver_error)
         if factors is None:
             continue
-        found = _with_noise(plan, terms, l0, tau, factors, sizes, solver_error)
-        if found is not None and (guess := _guess(found, sizes, plan.radius)) < least:
+        noise = _Noise(law, tau, multiplier)
+        found = _with_noise(plan, l0, noise, factors, sizes, solver_error)
+        if (guess := _guess(found, sizes, plan.radius)) < least:
             best, least = found, guess
     return best
 
 
+class _Noise(NamedTuple):
+    law: str
+    tau: float
+    multiplier: float
+
+
 def _guess(choices: tuple[FunctionalTerms, ...], sizes: Sequence[Size], radius: float) -> float:
-    """Logarithm of the product of the scales, up to a constant that is the same for all."""
+    """Logarithm of the product of the deviations, up to a constant that is the same for all."""
     logarithms = []
     for choice, (norm, support, alignment) in zip(choices, sizes, strict=True):
         if support is not None:
             alignment = min(1.0, support / (radius * norm))
         # half-way between the bound and the guess of Delta, as in claim R7
         part = choice.factors.A * 0.5 * (1.0 + alignment) + choice.factors.Bc
-        logarithms.append(math.log(choice.multiplier * part))
+        logarithms.append(math.log(choice.multiplier * law_scale(choice.law) * part))
     return math.fsum(logarithms)
 
 
@@ -236,7 +263,7 @@ def proportional_terms(
     inner_radius: float,
     sizes: Sequence[Size],
 ) -> tuple[FunctionalTerms, ...] | None:
-    """Noise in proportion to Delta, or None if nothing can be certified (claim R29).
+    """Noise in proportion to Delta, or None if nothing can be certified (claims R29 and R34).
 
     Parameters
     ----------
@@ -255,21 +282,24 @@ def proportional_terms(
     if found is None:
         return None
     factors = FunctionalFactors(found.factor, 0.0)
-    return _with_noise(plan, terms, l0, found.tau, factors, sizes, e)
+    # the scale is the same for every law here
+    multipliers = functional_multipliers(terms)
+    allowed = [_Noise(law, tau, b) for (law, tau), b in multipliers.items() if tau == found.tau]
+    if not allowed:
+        return None
+    noise = min(allowed, key=lambda noise: noise.multiplier * law_scale(noise.law))
+    return _with_noise(plan, l0, noise, factors, sizes, e)
 
 
 def _with_noise(
     plan: MinimiserPlan | LeveragePlan,
-    terms: Terms,
     l0: float,
-    tau: float,
+    noise: _Noise,
     factors: FunctionalFactors,
     sizes: Sequence[Size],
     solver_error: float,
-) -> tuple[FunctionalTerms, ...] | None:
-    multiplier = functional_multiplier(terms, tau)
-    if not multiplier < math.inf:
-        return None
+) -> tuple[FunctionalTerms, ...]:
+    law, tau, multiplier = noise
     choices = []
     for norm, support, _ in sizes:
         shift = public_scale(
@@ -283,13 +313,21 @@ def _with_noise(
             support=support,
             solver_error=solver_error,
         )
-        bound = multiplier * shift * (1.0 + 2.0**-40)
-        choices.append(FunctionalTerms(l0, tau, factors, multiplier, shift, bound))
+        bound = multiplier * shift * (1.0 + MARGIN_8000)
+        choices.append(FunctionalTerms(l0, law, tau, factors, multiplier, shift, bound))
     return tuple(choices)
 
 
-def functional_multiplier(terms: Terms, tau: float) -> float:
-    """Noise over omega of each of the functionals (claims R8, R24 and R30)."""
+def functional_multipliers(terms: Terms) -> dict[tuple[str, float], float]:
+    """Noise over omega of each of the functionals, for every law and tolerance that noise allows.
+
+    The one that is used is chosen by the released counts (claims R8, R24, R30 and R34).
+
+    Raises
+    ------
+    InvalidBudget
+        If the grid of a release would be too coarse for the budget.
+    """
     delta = terms.delta - terms.reserve
     grid = grid_delta(terms.epsilon, terms.n_functionals)
     if not delta - terms.delta1 > 2.0 * grid:
@@ -297,17 +335,19 @@ def functional_multiplier(terms: Terms, tau: float) -> float:
             f"delta = {described(terms.delta)} is too small beside the precision of the noise at "
             f"epsilon = {described(terms.epsilon)}. Use a larger delta or a smaller epsilon."
         )
-    return calibrate_functional(
+    tolerances = TOLERANCES if terms.certificates == 1 else proportional_tolerances()
+    choices = tuple((law, tau) for law in terms.laws for tau in tolerances)
+    multipliers = calibrate_choices(
         terms.epsilon,
         delta,
         terms.epsilon1,
         terms.delta1,
-        tau,
-        terms.noise,
+        choices,
         other_delta=grid,
         certificates=terms.certificates,
         count=terms.n_functionals,
     )
+    return {choice: b for choice, b in zip(choices, multipliers, strict=True) if b < math.inf}
 
 
 def parameter_terms(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import file_path
 from dpfast.data.coding import Coding
 from dpfast.data.columns import is_arrow_number, kept_encoded, numbers
 from dpfast.data.schema import Schema
@@ -30,7 +31,9 @@ def open_parquet(
     """Open Parquet data as records for :func:`dpfast.fit`, without reading them.
 
     Every query reads the wanted columns once, row group by row group, decoding the next while the
-    present one is summed.  Memory is that of about three decoded row groups, whatever n is.
+    present one is summed.  Memory is that of about three decoded row groups, whatever n is; the
+    default fit keeps up to 128 MB of records for its random blocks, and a byte for each up to
+    2^24 of them.
 
     Parameters
     ----------
@@ -205,13 +208,14 @@ def _pyarrow_parquet() -> Any:
 
 
 def _files(path: Any) -> list[str]:
-    path = Path(path)
+    given, path = path, Path(file_path(path, "path"))
     if path.is_dir():
         found = sorted(file for file in path.rglob("*.parquet") if file.is_file())
     else:
         found = [path] if path.is_file() else []
     if not found:
-        raise InvalidInput(f"there is no Parquet file at {str(path)!r}.")
+        shown = str(given) if isinstance(given, Path) else given
+        raise InvalidInput(f"there is no Parquet file at {described(shown, text=True)}.")
     return [str(file.resolve()) for file in found]
 
 

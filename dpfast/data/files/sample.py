@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.coding import Column
 from dpfast.data.columns import column, column_names, labels, numbers
 from dpfast.data.files.tables import csv_cells, unreadable
-from dpfast.data.schema import Binary, Categorical, Column, Numeric, Schema
+from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
 
 __all__ = ["drafted", "read_sample"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dpfast.errors import InvalidInput, described
 
 if TYPE_CHECKING:
-    from dpfast.data.schema import Column, Schema
+    from dpfast.data.coding import Column
+    from dpfast.data.schema import Schema
 
 __all__ = ["read", "write"]
 

@@ -9,7 +9,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -17,11 +17,12 @@ from typing import Any, BinaryIO, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.coding import Column
 from dpfast.data.columns import kept_encoded
-from dpfast.data.schema import Column, Numeric, Schema
+from dpfast.data.schema import Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["csv_cells", "read_table", "unreadable"]
+__all__ = ["csv_cells", "read_numbers", "read_table", "unreadable"]
 
 #: What may stand between the cells of a CSV file, if nobody says.
 DELIMITERS = ",;\t|"
@@ -86,6 +87,46 @@ def read_table(
     except Exception:
         pass  # raised below without its context, which may quote a cell
     raise unreadable(path)
+
+
+def read_numbers(
+    path: Any, names: Sequence[str], delimiter: str | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Read columns as numbers, with nothing declared about them.
+
+    Parameters
+    ----------
+    path, delimiter, progress
+        As for :func:`read_table`.
+    names : sequence of str
+
+    Returns
+    -------
+    dict of str to a column
+        Of a CSV file numbers, whatever the cells look like: what is no number is missing.
+
+    Raises
+    ------
+    InvalidInput
+        As :func:`read_table`; for a column that the file does not have, and for one whose type, in
+        a format that has types, is not one of numbers.
+
+    Privacy
+    -------
+    As for :func:`read_table`: types come from the format, never from cells.
+    """
+    if len(set(names)) < len(names):
+        raise InvalidInput("a column is named twice. Name each column once.")
+    # a range that nothing is held to: only names and the kind of a column are read from it
+    found = read_table(path, Schema(dict.fromkeys(names, Numeric(0.0, 1.0))), delimiter, progress)
+    here = found if isinstance(found, dict) else set(found.column_names)
+    for name in names:
+        if name not in here:
+            raise InvalidInput(
+                f"the file {str(path)!r} has no column {described(name, text=True)}. Name columns "
+                "as its first row or its schema does."
+            )
+    return {name: found[name] for name in names}
 
 
 def unreadable(path: Path) -> InvalidInput:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +10,19 @@ from numpy.typing import NDArray
 from dpfast.curator import StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
-from dpfast.optimize.adaptive.run import EARLY, MEAT, MOST_STEPS, Arrival, arrive, expected_shares
-from dpfast.optimize.budgets import divided
+from dpfast.optimize.adaptive.joint import JointRun
+from dpfast.optimize.adaptive.run import (
+    EARLY,
+    MEAT,
+    MOST_STEPS,
+    Run,
+    arrive,
+    expected_shares,
+)
+from dpfast.optimize.adaptive.steps import Arrival
+from dpfast.optimize.budgets import Budgets, divided
 from dpfast.optimize.propagation import Curvature, PrivacyNoise
 from dpfast.optimize.protocol import Answers, Method
-from dpfast.optimize.schedules import Schedule, Uniform
 from dpfast.optimize.trajectory import Trajectory
 from dpfast.privacy.dealing import SLOTS
 
@@ -33,6 +40,11 @@ UNSETTLED = (
     "larger budget, or a start nearer the solution."
 )
 
+OUTSIDE = (
+    "the residual scale is beyond the end of its public interval, where it was left: its own "
+    "interval does not cover. Pass a wider dpfast.FreeScale."
+)
+
 STUCK = (
     "a gradient remains along directions whose curvature the privacy noise hides, and which the "
     "steps could not follow: the intervals may not cover. Use more records, a larger budget, or "
@@ -43,17 +55,20 @@ STUCK = (
 class AdaptiveNewton(Method):
     """Newton's method that spends its budget where the released answers show it is needed.
 
-    A released start of the intercept, early steps that only have to get near, then full answers
-    until the path has arrived, all of which count in the result.  Where there are many records the
-    early steps read disjoint random blocks of them, which are paid for once: 2 to 5 reads of all
-    records in place of 13 to 35.  What ``method="auto"`` chooses for a known scale.
+    A released start of the intercept, and of a scale that is estimated, early steps that only have
+    to get near, then full answers until the path has arrived, all of which count in the result.
+    Where there are many records the early steps read disjoint random blocks of them, which are paid
+    for once: 2 to 5 reads of all records in place of 13 to 35.  What ``method="auto"`` chooses.
 
     Parameters
     ----------
     blocks : bool, optional
         Whether early steps and the last curvature read random blocks in place of all records.
-        That takes a fraction of the time and never increases accuracy; it needs many records, held
-        in memory as arrays.  By default decided from n, p and the budget.
+        That takes a fraction of the time and never increases accuracy; it needs many records.
+        By default decided from n, p and the budget.
+    start : sequence of float, optional
+        Public starting point of the coefficients, in place of zero and a released intercept.  It
+        must not be computed from the data of the fit.
 
     Notes
     -----
@@ -78,85 +93,91 @@ class AdaptiveNewton(Method):
 
     name = "adaptive-newton"
 
-    def __init__(self, *, blocks: bool | None = None) -> None:
+    def __init__(self, *, blocks: bool | None = None, start: Sequence[float] | None = None) -> None:
+        super().__init__(start=start)
         if not (blocks is None or isinstance(blocks, bool)):
             raise InvalidInput(
                 f"blocks must be True, False or None (decided); received {described(blocks)}."
             )
         self.blocks = blocks
-        self._mu = 0.0
-        self._in_blocks = False
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset({"curvature", "known scale"})
+        return frozenset({"curvature"})
 
-    def settled(self, objective: Objective, n: int, mu: float) -> AdaptiveNewton:
-        chosen = copy(self)
-        chosen._mu = mu
-        enough = n >= FEWEST_RECORDS and n * mu >= LEAST_BUDGET * objective.dimension**1.5
-        chosen._in_blocks = enough if self.blocks is None else self.blocks
-        return chosen
+    def plan(self, objective: Objective, n: int, mu: float, inference: bool) -> Budgets:
+        """The total alone: what each answer may cost is decided on those before."""
+        where = "random blocks, then" if self._reads_blocks(objective, n, mu) else "on"
+        own = f"{type(self).__name__}({', '.join(self.settings())})"
+        description = f"{own}, {where} all records, up to {MOST_STEPS} steps"
+        return Budgets((), mu, inference=inference, most_steps=MOST_STEPS, description=description)
 
-    def curvatures(self, n_steps: int) -> tuple[str, ...]:
-        return ("hessian",) * n_steps
+    def _reads_blocks(self, objective: Objective, n: int, mu: float) -> bool:
+        if self.blocks is not None:
+            return self.blocks
+        return n >= FEWEST_RECORDS and n * mu >= LEAST_BUDGET * objective.dimension**1.5
 
-    def defaults(self, objective: Objective, n: int, mu: float) -> tuple[int, Schedule]:
-        """One budget, which the run divides."""
-        return 1, Uniform()
+    def expected(self, objective: Objective, n: int, mu: float) -> list[StepBudget]:
+        """Budgets of the answers that count in the result of an easy run, for forecasts.
 
-    def most_steps(self, n_steps: int) -> int:
-        return MOST_STEPS
+        Parameters
+        ----------
+        objective, n, mu
+            As for :meth:`plan`.
 
-    def described(self, n_steps: int, schedule: Schedule) -> str:
-        where = "random blocks, then" if self._in_blocks else "on"
-        return f"{self!r}, {where} all records, up to {MOST_STEPS} steps"
+        Returns
+        -------
+        list of StepBudget
+            In the order of the answers, the last with the meat.
+        """
+        blocks = self._reads_blocks(objective, n, mu)
+        shares, last = expected_shares(blocks)
+        curvature, meat = (None, 0.0) if blocks else ("hessian", MEAT)
+        counted = [divided(objective, mu * share**0.5, curvature) for share in shares]
+        return [*counted, divided(objective, mu * last**0.5, curvature, meat=meat)]
 
-    def expected(self, objective: Objective) -> list[StepBudget]:
-        """Budgets of the answers that count in the result of an easy run, for forecasts."""
-        shares, last = expected_shares(self._in_blocks)
-        curvature, meat = (None, 0.0) if self._in_blocks else ("hessian", MEAT)
-        counted = [divided(objective, self._mu * share**0.5, curvature) for share in shares]
-        return [*counted, divided(objective, self._mu * last**0.5, curvature, meat=meat)]
-
-    def check(self, answers: Answers, n_steps: int, steering_mu: float) -> None:
-        if n_steps != 1:
-            raise InvalidInput(
-                "dpfast.AdaptiveNewton decides the number of its steps and their budgets itself. "
-                "Leave steps= and schedule= out, or use dpfast.Newton."
-            )
+    def check(self, answers: Answers, budgets: Budgets) -> None:
         if self.blocks and not (answers.can_deal and answers.n >= SLOTS):
             raise InvalidInput(
-                f"blocks=True needs at least {SLOTS} records, held in memory as arrays. Leave it "
-                "out, and blocks are read where that pays."
+                f"blocks=True needs at least {SLOTS} records. Leave it out, and blocks are read "
+                "where that pays."
             )
+        objective, mu = answers.objective, budgets.mu
+        constants = objective.constants() or objective
+        answers.plan(divided(constants, mu, "hessian", meat=MEAT if budgets.inference else 0.0))
+        free = objective.free_scale
+        width = 1.0 if free is None else free.high / free.low
         for kind in ("hessian", "majorizer"):  # the smallest parts of the budget
-            plan = answers.plan(divided(answers.objective, 0.05 * self._mu * EARLY**0.5, kind))
-            if not all(LEAST <= receipt.noise_scale <= MOST for receipt in plan.receipts[:2]):
+            plan = answers.plan(divided(constants, 0.05 * mu * EARLY**0.5, kind))
+            slope, curvature = plan.receipts[0].noise_scale, plan.receipts[1].noise_scale
+            # a curvature's is that at the largest scale, and less there than at any other
+            most = MOST / width
+            if not (LEAST <= slope <= most and LEAST <= curvature <= most):
                 raise InvalidInput(
                     "scale, radius of the weights and constants of the loss are so far apart that "
                     "the squares of their noise leave the range of floating point. Use other units "
-                    "for X and y, or method=dpfast.Newton()."
+                    'for X and y, or method="newton".'
                 )
 
     def run(
         self,
         answers: Answers,
         start: NDArray[np.float64],
-        budgets: Sequence[StepBudget],
+        budgets: Budgets,
         progress: Callable[[int, int], None] | None = None,
-        steering_mu: float = 0.0,
     ) -> Trajectory:
-        blocks = self._in_blocks and answers.can_deal
-        return arrive(answers, start, self._mu, bool(budgets[-1].meat), blocks, progress)
+        objective, mu = answers.objective, budgets.mu
+        blocks = self._reads_blocks(objective, answers.n, mu) and answers.can_deal
+        kind = Run if objective.free_scale is None else JointRun
+        return arrive(answers, start, mu, budgets.inference, blocks, progress, kind)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
         found: Arrival = trajectory.details
         said = (UNSETTLED,) * found.unsettled + (STUCK,) * found.stuck
+        said += (OUTSIDE,) * found.outside
         # A direction below the floor is no harm in itself: what it leaves undone is known.
         hidden = found.n_hidden if 2 * found.n_hidden > len(trajectory.theta) else 0
         return PrivacyNoise(found.noise, found.unfinished, said, hidden)
 
-    def __repr__(self) -> str:
-        given = "" if self.blocks is None else f"blocks={self.blocks}"
-        return f"AdaptiveNewton({given})"
+    def settings(self) -> list[str]:
+        return [] if self.blocks is None else [f"blocks={self.blocks}"]

@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer, JointAnswer
+from dpfast.curator import Answer, JointAnswer, StepBudget
 from dpfast.curator.answers import NOTHING
-from dpfast.kernels.linalg import eigh, floor_eigenvalues, floored_step
+from dpfast.kernels.linalg import (
+    congruence,
+    eigh,
+    floor_eigenvalues,
+    measured_step,
+    noise_of_step,
+    weighted_mean,
+)
 from dpfast.models import Objective
 from dpfast.optimize.adaptive.start import released_intercept
-from dpfast.optimize.budgets import divided
+from dpfast.optimize.adaptive.steps import Answered, Arrival, Step, step_of
+from dpfast.optimize.budgets import divided, hessian_costs
 from dpfast.optimize.protocol import Answers, Blocks
-from dpfast.optimize.schedules import ROUNDING_MARGIN
 from dpfast.optimize.trajectory import Trajectory, with_ridge
-from dpfast.privacy.dealing import SLOTS
+from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["EARLY", "MEAT", "MOST_STEPS", "Arrival", "arrive", "expected_shares"]
+__all__ = ["EARLY", "MEAT", "MOST_STEPS", "Run", "arrive", "expected_shares"]
 
 Array = NDArray[np.float64]
 
@@ -36,9 +42,16 @@ START, EARLY, BLOCKS, FULL = 0.02, 0.02, 0.2, 0.12
 #: Steps over all records before the first full answer.
 FEWEST_EARLY, MOST_EARLY = 4, 14
 
-#: From this number of coefficients on majorising steps go on while noise hides a direction, along
-#: which they creep; with fewer, the budget is better spent on full answers.
-MANY = 8
+#: Part of the way that majorising steps may leave along the direction that noise hides most.
+UNDONE = 0.003
+
+#: The smallest eigenvalue of the noise in a curvature is about -1.4 noise scales times the root of
+#: p, this part of the floor.
+SMALLEST_NOISE = 0.7
+
+#: ``mu^2`` of a Hessian that is not free (Huber's), relative to the gradient's: by how far noise of
+#: the largest share hides the weakest direction seen, from the second to a run's own largest.
+SHARE_OF_HESSIAN, LEAST_SHARE = 0.1, 0.05
 
 #: Full answers before the last one: over all records the noise of their curvatures averages.
 FULL_ANSWERS, MOST_FULL_ANSWERS = 4, 5
@@ -56,6 +69,9 @@ MEAT = 0.35
 #: Records of an early block, in p^1.5 / mu: the noise of its curvature is half of it where 0.5% of
 #: the responses are ones, and 1% where half of them are.
 EARLY_BLOCK = 300.0
+
+#: Records of all blocks, in those of the largest of the early ones, where they are kept.
+ALL_BLOCKS = 4.5
 
 #: Records of the last block: at least so many, and so many for each coefficient (sampling error of
 #: the covariance), and enough for this ratio of its noise to its weakest direction.
@@ -82,76 +98,6 @@ LONGEST, ARRIVED, NEAR, LATE = 2.5, 0.4, 0.3, 0.5
 REMAINS = 2.5
 
 
-class Answered(NamedTuple):
-    """A full answer at one parameter, penalty included, and the curvature as it was released."""
-
-    theta: Array
-    gradient: Array
-    gradient_scale: float
-    hessian: Array
-    hessian_scale: float
-    curvature: Answer
-
-
-class Step(NamedTuple):
-    """A step that an answer asks for: taken, it is subtracted.
-
-    ``length`` is that of the signal in it, without its own noise; infinite where it was cut.
-    ``hides`` says whether noise hides a direction of the curvature.
-    """
-
-    direction: Array
-    length: float
-    hides: bool
-    inverse: Array
-
-
-def arrive(
-    source: Answers,
-    start: Array,
-    mu: float,
-    inference: bool,
-    blocks: bool,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trajectory:
-    """Spend ``mu`` on the way from ``start`` to the estimate.
-
-    Privacy
-    -------
-    Post-processing of the answers, which charge their ledger; the budgets depend on released
-    answers and add up to the total whatever these are (claim C9).
-    """
-    run = _Run(source, start, mu, progress)
-    early = run.early_in_blocks if blocks else run.early
-    early()
-    run.until_arrived()
-    run.last(inference)
-    return run.combined(inference)
-
-
-class Arrival(NamedTuple):
-    """What the answers of a run say of its result.
-
-    Attributes
-    ----------
-    noise : ndarray of shape (p, p)
-        Covariance of the privacy noise in the estimate.
-    unfinished : ndarray of shape (p,)
-        Estimated error left along directions that noise hides, per coefficient.
-    n_hidden : int
-        Number of such directions.
-    unsettled, stuck : bool
-        Whether the last steps say that the path has not arrived; whether a gradient remains along
-        directions that steps cannot follow.
-    """
-
-    noise: Array
-    unfinished: Array
-    n_hidden: int
-    unsettled: bool
-    stuck: bool
-
-
 def expected_shares(blocks: bool) -> tuple[list[float], float]:
     """Shares of ``mu^2`` of the full answers of an easy run, and of the last one."""
     if blocks:
@@ -159,8 +105,14 @@ def expected_shares(blocks: bool) -> tuple[list[float], float]:
     return [FULL] * FULL_ANSWERS, 1.0 - START - FEWEST_EARLY * EARLY - FULL_ANSWERS * FULL
 
 
-class _Run:
+class Run:
     """One run: what is left of the budget, where it is, what it has learned."""
+
+    #: Share of ``mu^2`` that the start may take.
+    start_share = START
+
+    #: Largest share of a Hessian that is not free.
+    most_share = 0.5
 
     def __init__(
         self,
@@ -171,16 +123,18 @@ class _Run:
     ) -> None:
         self.source = source
         self.objective: Objective = source.objective
+        self.constants = self.objective.constants() or self.objective
         self.binary = self.objective.loss.binary_response
         self.mu = mu
-        self.left = 1.0 - 8.0 * ROUNDING_MARGIN  # of mu^2
+        self.left = 1.0 - 8.0 * MARGIN_SHARES  # of mu^2
         self.progress = progress
         self.theta = start
         self.iterates = [start]
         self.root_p = len(start) ** 0.5
         self.answers: list[Answered] = []
         self.cuts: list[bool] = []
-        self.measure: Array | None = None
+        self.yardstick: Answer | None = None
+        self._measure: Array | None = None
         self.mean_weight = self.objective.scale
         self.unit = 1.0 if self.binary else self.objective.scale  # scores' variance per curvature
         self.dealing: Blocks | None = None
@@ -188,6 +142,9 @@ class _Run:
         self.block_size = self.block_mu = 0.0
         self.alone = self.arrived = False
         self.meat = self.last_gradient = NOTHING
+        self.undone = 1.0
+        self.early_floors: list[float] = []  # of steps that count in what is left undone
+        self.hessian_share: float | None = None  # of an answer, by default the best known
 
     # ---- the way there --------------------------------------------------------------------------
 
@@ -208,15 +165,16 @@ class _Run:
     def early(self) -> None:
         """Steps on all records, until one is short and sees every direction."""
         everyone = self.source
-        self.left -= START * self.begin(everyone, self.mu * START**0.5)
+        share = self.start_share
+        self.left -= share * self.begin(everyone, self.mu * share**0.5)
         if self.binary and self.starts_far():
             self.measure_at_zero(everyone, self.pay(EARLY))
-        near, patient = False, not self.binary and len(self.theta) >= MANY
+        near = False
         for k in range(MOST_EARLY):
             last = k >= FEWEST_EARLY - 1
             hessian = self.binary or (near and last)
             step = self.walk(everyone, self.pay(EARLY), hessian)
-            near = step.length <= NEAR and not (step.hides and patient)
+            near = step.length <= NEAR and (self.binary or not step.hides)
             if near and last and hessian:
                 break
 
@@ -224,10 +182,14 @@ class _Run:
         """Steps on disjoint random blocks, each larger than the one before."""
         n, p = self.source.n, len(self.theta)
         self.block_mu = mu = self.pay(BLOCKS)
-        size = min(0.15 * n, max(EARLY_BLOCK * p**1.5 / mu, LEAST_BLOCK, 0.04 * n))
-        self.block_size = size
         self.dealing = self.source.deal(mu)
-        self.begin(self.block(min(0.05 * n, LEAST_BLOCK)), mu)
+        n_slots = self.dealing.n_slots
+        large = min(0.04, self.dealing.room / n_slots / ALL_BLOCKS) * n
+        size = min(0.15 * n, max(EARLY_BLOCK * p**1.5 / mu, LEAST_BLOCK, large))
+        self.block_size = size
+        last = max(size, LEAST_BLOCK, LAST_BLOCK * p)
+        ahead = 2.75 * size + last + 6.0 * n / n_slots  # in whole slots
+        self.begin(self.block(min(0.05 * n, LEAST_BLOCK), ahead), mu)
         if self.binary and self.starts_far():
             self.measure_at_zero(self.block(size / 4), mu)
         for part, steps in ((4, 5), (2, 3), (1, 2)):
@@ -238,18 +200,21 @@ class _Run:
                     break
         self.block_curvature, _ = self.curvature(self.block(size), self.theta, mu)
         if not self.binary:
-            self.measure = self.floored(self.block_curvature) / self.mean_weight
+            self.measure_by(self.block_curvature)
 
-    def block(self, size: float) -> Answers:
-        """The next block, of at least about so many records."""
+    def block(self, size: float, ahead: float = 0.0) -> Answers:
+        """The next block, of at least about so many records; so many more are read with it."""
         assert self.dealing is not None
-        return self.dealing.block(max(1, math.ceil(size * SLOTS / self.source.n)))
+        width, further = [
+            math.ceil(records * self.dealing.n_slots / self.source.n) for records in (size, ahead)
+        ]
+        return self.dealing.block(max(1, width), further)
 
     def curvature(
         self, source: Answers, theta: Array, mu: float, meat: float = 0.0
     ) -> tuple[Answer, Answer]:
         """The curvature without the gradient, and the meat if asked for."""
-        budget = divided(self.objective, mu, "hessian", gradient=0.0, meat=meat)
+        budget = divided(self.constants, mu, "hessian", gradient=0.0, meat=meat)
         answer = source.joint(theta, budget)
         return answer.hessian, answer.meat
 
@@ -266,22 +231,53 @@ class _Run:
         noise = self.floor(near.noise_scale) / WITH_MEAT
         size = max(self.block_size * noise / (LAST_NOISE * weakest), LEAST_BLOCK)
         size = max(size, LAST_BLOCK * len(self.theta))
-        return self.block(size) if size <= self.source.n * self.dealing.left / SLOTS else None
+        return (
+            self.block(size)
+            if size <= self.source.n * self.dealing.left / self.dealing.n_slots
+            else None
+        )
 
     def walk(self, source: Answers, mu: float, hessian: bool) -> Step:
         """One early step."""
         kind = "hessian" if hessian else "majorizer"
-        answer = source.joint(self.theta, divided(self.objective, mu, kind))
-        if not self.binary or self.measure is None:
-            self.measure = self.floored(answer.hessian) / self.mean_weight
+        answer = source.joint(self.theta, divided(self.constants, mu, kind))
+        if not self.binary or self.yardstick is None:
+            self.measure_by(answer.hessian)
         gradient, curvature = self.penalised(answer.gradient, answer.hessian)
         scales = answer.gradient.noise_scale, answer.hessian.noise_scale
-        step = self.step(gradient, curvature, *scales, LONGEST if hessian else math.inf)
+        own = answer.hessian is self.yardstick
+        longest = LONGEST if hessian else math.inf
+        step = self.step(self.theta, gradient, curvature, *scales, longest, own)
+        step = self.refined(step, answer, hessian)
         self.move(step)
         return step
 
+    def refined(self, step: Step, answer: JointAnswer, hessian: bool) -> Step:
+        """An early step, where something of it is known better."""
+        if self.binary:
+            return step
+        self.early_floors.append(self.floor(answer.hessian.noise_scale))
+        if not step.hides:
+            self.undone = 0.0
+            return step
+        return step._replace(hides=self.creeps(answer.hessian))
+
+    def creeps(self, curvature: Answer) -> bool:
+        """Whether, where noise hides a direction, steps have left much of the way along it.
+
+        A step goes only as far as the floor lets it.
+        """
+        floor = self.floor(curvature.noise_scale)
+        smallest = float(eigh(curvature.value)[0][0]) / floor + SMALLEST_NOISE
+        self.undone *= min(1.0, max(0.0, 1.0 - smallest))
+        return self.undone > UNDONE
+
     def move(self, step: Step) -> None:
         self.theta = self.theta - step.direction
+        self.moved()
+
+    def moved(self) -> None:
+        """Note where it is."""
         self.iterates.append(self.theta)
         if self.progress is not None:
             self.progress(len(self.iterates) - 1, MOST_STEPS)
@@ -299,12 +295,15 @@ class _Run:
     def measure_at_zero(self, source: Answers, mu: float) -> None:
         """Measure lengths by the curvature at zero, a quarter of ``E w x x'``."""
         curvature, _ = self.curvature(source, np.zeros(len(self.theta)), mu)
-        self.measure = 4.0 * self.floored(curvature)
+        self.measure_by(curvature)
+        self.mean_weight = 0.25
 
     # ---- full answers ---------------------------------------------------------------------------
 
     def until_arrived(self) -> None:
         """Gradients of all records, until one asks for a short step only."""
+        if hessian_costs(self.objective):
+            self.hessian_share = self.needed_share()
         fewest, most = 1, MOST_AFTER_BLOCKS
         if self.block_curvature is None:
             fewest, most = FULL_ANSWERS, MOST_FULL_ANSWERS
@@ -314,18 +313,33 @@ class _Run:
                 break
             mu, curvature = self.pay(FULL), self.block_curvature
             if curvature is not None and not self.answers:
-                answer = self.source.joint(self.theta, divided(self.objective, mu, None))
+                answer = self.source.joint(self.theta, divided(self.constants, mu, None))
             else:
-                answer = self.source.joint(self.theta, divided(self.objective, mu, "hessian"))
+                answer = self.source.joint(self.theta, self.budget(mu))
                 curvature = answer.hessian
                 if not self.binary:
-                    self.measure = self.floored(curvature) / self.mean_weight
+                    self.measure_by(curvature)
             step = self.answered(answer.gradient, curvature)
             arrived = step.length <= ARRIVED
             if self.dealing is not None:
                 arrived = arrived and not step.hides and self.as_blocks_leave_it(step)
             self.move(step)
         self.arrived = arrived
+
+    def needed_share(self) -> float:
+        """As much for a Hessian that is not free as the weakest direction seen needs."""
+        assert self.yardstick is not None
+        self.hessian_share = self.most_share
+        plan = self.source.plan(self.budget(self.mu * FULL**0.5))  # at the largest scale
+        noise = self.floor(plan.receipts[1].noise_scale) * self.objective.scale / self.unit
+        weakest = float(eigh(self.yardstick.value)[0][0])
+        if SHARE_OF_HESSIAN * noise < self.most_share * weakest:
+            return max(SHARE_OF_HESSIAN * noise / weakest, LEAST_SHARE)
+        return self.most_share
+
+    def budget(self, mu: float, meat: float = 0.0) -> StepBudget:
+        """That of a full answer."""
+        return divided(self.constants, mu, "hessian", meat=meat, share=self.hessian_share)
 
     def as_blocks_leave_it(self, step: Step) -> bool:
         """Whether every coefficient moves by no more than the sampling error of a block explains.
@@ -349,8 +363,10 @@ class _Run:
         The root mean square over records does not see a few that change by much; a record with
         covariates as long as the weights' radius bounds them all.
         """
+        if self.dealing is None:
+            return False
         reach = self.objective.weighting.radius * float(np.linalg.norm(direction))
-        return self.dealing is not None and not reach <= self.unit
+        return not reach <= self.unit
 
     def last(self, inference: bool) -> None:
         """Spend what is left on one more answer."""
@@ -358,12 +374,12 @@ class _Run:
         fresh = self.fresh_block()
         self.alone = fresh is not None
         if fresh is None:
-            budget = divided(self.objective, mu, "hessian", meat=meat)
-            gradient, curvature, self.meat, _ = self.source.joint(self.theta, budget)
+            answer = self.source.joint(self.theta, self.budget(mu, meat))
+            gradient, curvature, self.meat, _ = answer
         else:
             half = MEAT_OF_BLOCK if inference else 0.0
             curvature, self.meat = self.curvature(fresh, self.theta, self.block_mu, half)
-            gradient = self.source.joint(self.theta, divided(self.objective, mu, None)).gradient
+            gradient = self.source.joint(self.theta, divided(self.constants, mu, None)).gradient
         self.last_gradient = gradient
         self.answered(gradient, curvature)
 
@@ -372,7 +388,8 @@ class _Run:
         slope, hessian = self.penalised(gradient, curvature)
         scales = gradient.noise_scale, curvature.noise_scale
         self.answers.append(Answered(self.theta, slope, scales[0], hessian, scales[1], curvature))
-        step = self.step(slope, hessian, *scales, LONGEST)
+        own = curvature is self.yardstick
+        step = self.step(self.theta, slope, hessian, *scales, LONGEST, own)
         self.cuts.append(step.length == math.inf)
         return step
 
@@ -380,52 +397,50 @@ class _Run:
 
     def combined(self, inference: bool) -> Trajectory:
         """Average where each full answer would have gone, by precision."""
-        answers, measure, p = self.answers, self.measure, len(self.theta)
-        assert measure is not None
+        answers, p = self.answers, len(self.theta)
         end = answers[-1]
         near = self.near_the_end()
-        precisions = np.array([answer.hessian_scale**-2.0 for answer in near])
-        total_precision = float(precisions.sum())
-        scale = total_precision**-0.5
-        pooled = np.tensordot(precisions, [answer.hessian for answer in near], 1)
-        hessian = pooled / total_precision
+        precisions = [answer.hessian_scale**-2.0 for answer in near]
+        hessian = weighted_mean([answer.hessian for answer in near], precisions)
+        scale = sum(precisions) ** -0.5
         ends = []
         for answer in answers[:-1]:  # the mean of both curvatures: right to third order
-            between = 0.5 * (answer.hessian + hessian)
-            noise = 0.5 * math.hypot(answer.hessian_scale, scale)
-            direction, _, _ = floored_step(between, answer.gradient, self.floor(noise))
-            ends.append(answer.theta - self.shortened(direction, LONGEST)[0])
-        final = self.step(end.gradient, hessian, end.gradient_scale, scale, LONGEST)
+            between = weighted_mean((answer.hessian, hessian), (0.5, 0.5))
+            both = 0.5 * math.hypot(answer.hessian_scale, scale)
+            own, slope = answer.gradient_scale, answer.gradient
+            step = self.step(answer.theta, slope, between, own, both, LONGEST)
+            ends.append(answer.theta - step.direction)
+        final = self.step(end.theta, end.gradient, hessian, end.gradient_scale, scale, LONGEST)
         direction, inverse = final.direction, final.inverse
         ends.append(end.theta - direction)
-        squared = inverse @ inverse
-        meat = np.zeros((p, p))
-        if inference:
-            meat = floor_eigenvalues(self.meat.value, 0.0)[0]
+        meat = floor_eigenvalues(self.meat.value, 0.0)[0] if inference else np.zeros((p, p))
         weights = self.weights(ends, inverse, meat)
-        theta = weights @ np.array(ends)
+        theta = self.bounded(weighted_mean(ends, weights))
         self.iterates.append(theta)
         if self.progress is not None:
             self.progress(MOST_STEPS, MOST_STEPS)
-        error = end.theta - theta
-        spread = 0.5 * scale**2 * (np.outer(error, error) + error @ error * np.eye(p))
-        own = float(weights**2 @ [answer.gradient_scale**2 for answer in answers])
-        noise_covariance = inverse @ spread @ inverse + own * squared
-        total = noise_covariance + inverse @ meat @ inverse / self.source.n
-        hidden, stuck, unfinished = self.hidden(hessian, scale, theta)
+        # noise of the gradients, and of the curvature, at which the mean error is this
+        scales = [w * a.gradient_scale for w, a in zip(weights, answers, strict=True)]
+        own = (math.hypot(*scales) / sum(weights)) ** 2
+        noise = noise_of_step(inverse, end.theta - theta, own, scale**2)
+        total = noise + congruence(inverse, meat) / self.source.n
+        hidden, stuck, unfinished = 0, False, np.zeros(p)
+        if final.hides:
+            hidden, stuck, unfinished = self.hidden(hessian, scale, theta)
         late = self.dealing is not None and (
             not self.arrived
             or self.bends(direction)
             or not self.explained(direction, inverse, self.source.n)
         )
-        spread_out = math.sqrt(max(0.0, float(np.sum(measure * total))))
+        spread_out = math.sqrt(max(0.0, float(np.vdot(self.measure, total)) / self.mean_weight))
         long = final.length > LATE and (hidden > 0 or final.length > 3.0 * spread_out)
         found = Arrival(
-            noise=0.5 * (noise_covariance + noise_covariance.T),
+            noise=noise,
             unfinished=unfinished,
             n_hidden=hidden,
             unsettled=bool(long or any(self.cuts[-2:]) or late),
             stuck=stuck,
+            outside=inference and self.outside(),
         )
         curvatures = [answer.curvature for answer in near]
         asked_last = JointAnswer(self.last_gradient, end.curvature, self.meat, self.mu)
@@ -433,33 +448,33 @@ class _Run:
 
     def near_the_end(self) -> list[Answered]:
         """The answers whose curvatures are that at the end but for their noise, the last first."""
-        end = self.answers[-1]
-        if self.alone:
-            return [end]
-        apart = [self.length_of(answer.theta - end.theta) for answer in self.answers]
-        near = [
-            answer
-            for answer, far in zip(self.answers, apart, strict=True)
-            if far <= ARRIVED and not self.bends(answer.theta - end.theta)
-        ]
-        return near[::-1]
+        *before, end = self.answers
+        near, measure, most = [end], self.measure, ARRIVED**2 * self.mean_weight
+        for answer in () if self.alone else reversed(before):
+            apart = answer.theta - end.theta
+            if not (apart.dot(measure).dot(apart) > most or self.bends(apart)):
+                near.append(answer)
+        return near
 
-    def weights(self, ends: list[Array], inverse: Array, meat: Array) -> Array:
+    def weights(self, ends: list[Array], inverse: Array, meat: Array) -> list[float]:
         """Weights of where the answers would have gone, by precision.
 
         After blocks the first answers are further from the end than their noise alone explains.
         """
-        variances = np.array([answer.gradient_scale**2 for answer in self.answers])
+        variances = [answer.gradient_scale**2 for answer in self.answers]
         if self.block_curvature is not None:
             p, squared = len(inverse), inverse @ inverse
             middle = meat / self.source.n + variances[-1] * np.eye(p)
             precision = np.linalg.pinv(inverse @ middle @ inverse, hermitian=True)
             own = float((precision * squared).sum())
-            apart = [(end - ends[-1]) @ precision @ (end - ends[-1]) for end in ends]
-            seen = np.array(apart) - variances[-1] * own
-            variances = np.maximum(variances * own, seen)
-        weights: Array = 1.0 / variances
-        return weights / weights.sum()
+            apart = [float((end - ends[-1]) @ precision @ (end - ends[-1])) for end in ends]
+            seen = [far - variances[-1] * own for far in apart]
+            variances = [max(v * own, s) for v, s in zip(variances, seen, strict=True)]
+        return [1.0 / variance for variance in variances]
+
+    def outside(self) -> bool:
+        """Whether something that is estimated is beyond what is public of it."""
+        return False
 
     def hidden(self, hessian: Array, scale: float, theta: Array) -> tuple[int, bool, Array]:
         """Directions whose curvature noise hides: how many, and what that leaves undone.
@@ -470,15 +485,13 @@ class _Run:
         stands out of its noise there says so without any assumption.
         """
         values, vectors = eigh(hessian)
-        count = int(np.count_nonzero(~(values >= self.floor(scale))))
-        unfinished = np.zeros(len(theta))
-        if not count:
-            return 0, False, unfinished
+        count = int(np.count_nonzero(~(values > self.floor(scale))))
         hidden = vectors[:, :count]  # ascending
         smallest = np.maximum(values[:count] - 2.0 * scale, 1e-9 * scale)
         left = np.ones(count)
-        for answer in self.answers:
-            left *= np.maximum(0.0, 1.0 - smallest / self.floor(answer.hessian_scale))
+        floors = [self.floor(answer.hessian_scale) for answer in self.answers]
+        for floor in floors + self.early_floors:
+            left *= np.maximum(0.0, 1.0 - smallest / floor)
         unseen = left / np.maximum(1.0 - left, 1e-9)
         travelled = hidden.T @ (theta - self.iterates[0])
         unfinished = np.abs(hidden) @ np.abs(unseen * travelled)
@@ -505,25 +518,68 @@ class _Run:
         return floored
 
     def step(
-        self, gradient: Array, hessian: Array, scale: float, hessian_scale: float, longest: float
+        self,
+        theta: Array,
+        gradient: Array,
+        hessian: Array,
+        scale: float,
+        hessian_scale: float,
+        longest: float,
+        own: bool = False,
     ) -> Step:
-        """The step that an answer asks for, no longer than ``longest``."""
-        floor, measure = self.floor(hessian_scale), self.measure
-        assert measure is not None
-        direction, values, inverse = floored_step(hessian, gradient, floor)
-        hides = not values[0] > floor  # ascending
-        direction, whole = self.shortened(direction, longest)
-        if whole > longest:
-            return Step(direction, math.inf, hides, inverse)
-        noise = scale**2 * float(np.vdot(measure @ inverse, inverse))  # s^2 tr(M P P)
-        return Step(direction, math.sqrt(max(0.0, whole**2 - noise)), hides, inverse)
+        """The step that an answer at a parameter asks for, no longer than ``longest``.
+
+        ``own`` says that its curvature is what measures lengths.
+        """
+        floor = self.floor(hessian_scale)
+        measure = None if own and not self.objective.ridge else self.measure
+        unit = self.mean_weight
+        direction, length, lowest, inverse = measured_step(
+            hessian, gradient, floor, measure, unit, scale, longest
+        )
+        return step_of((direction, length, not lowest > floor, inverse))
+
+    def measure_by(self, curvature: Answer) -> None:
+        """Measure lengths by a curvature from now on."""
+        self.yardstick, self._measure = curvature, None
+
+    @property
+    def measure(self) -> Array:
+        """The squared length of d is ``d' measure d / mean_weight``."""
+        if self._measure is None:
+            assert self.yardstick is not None
+            self._measure = self.floored(self.yardstick)
+        return self._measure
+
+    def bounded(self, theta: Array) -> Array:
+        """A parameter, within what is public of it."""
+        return theta
 
     def length_of(self, direction: Array) -> float:
         """How far it changes the linear predictor, root mean square."""
-        assert self.measure is not None
-        return math.sqrt(max(0.0, float(direction @ self.measure @ direction)))
+        squared = float(direction.dot(self.measure).dot(direction)) / self.mean_weight
+        return math.sqrt(max(0.0, squared))
 
-    def shortened(self, direction: Array, longest: float) -> tuple[Array, float]:
-        """A direction no longer than ``longest``, and how long it was."""
-        length = self.length_of(direction)
-        return direction * (longest / length) if length > longest else direction, length
+
+def arrive(
+    source: Answers,
+    start: Array,
+    mu: float,
+    inference: bool,
+    blocks: bool,
+    progress: Callable[[int, int], None] | None = None,
+    kind: type[Run] = Run,
+) -> Trajectory:
+    """Spend ``mu`` on the way from ``start`` to the estimate.
+
+    Privacy
+    -------
+    Post-processing of the answers, which charge their ledger; the budgets depend on released
+    answers and add up to the total whatever these are (claim C9).
+    """
+    run = kind(source, start, mu, progress)
+    early = run.early_in_blocks if blocks else run.early
+    early()
+    run.until_arrived()
+    run.last(inference)
+    return run.combined(inference)

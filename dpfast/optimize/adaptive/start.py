@@ -62,15 +62,18 @@ def _location(answers: Answers, mu: float) -> tuple[float, float]:
         return 0.0, 0.0
 
     def step(exponent: float) -> float:
-        """Move; how far, in units of the step's scale."""
+        """Move; how far, in units of the step's scale, infinite where that is not known.
+
+        Near the location the curvature is nearly 1: noise that hides it says that it is far away.
+        """
         scale = min(answers.objective.scale * 10.0**exponent, LARGEST_SCALE)
         constant = answers.constant_term(scale)
         budget = divided(constant.objective, mu, "majorizer")
         gradient, curvature, _, _ = constant.joint(theta, budget)
-        floored = max(float(curvature.value[0, 0]), 4.0 * curvature.noise_scale)
-        move = float(gradient.value[0]) / floored
+        seen, least = float(curvature.value[0, 0]), 4.0 * curvature.noise_scale
+        move = float(gradient.value[0]) / max(seen, least)
         theta[0] -= move
-        return abs(move) / scale
+        return abs(move) / scale if seen > least else math.inf
 
     far = step(1.5)
     if far > 10.0:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import flag, number_in, positive
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
@@ -22,8 +23,6 @@ from dpfast.optimize.nonconvex.descent import (
     LEAST_RHO,
     Path,
     checked_count,
-    checked_positive,
-    checked_share,
     noise_for,
     price_of,
 )
@@ -86,17 +85,27 @@ class Adaptive:
         average: float = 0.4,
         max_steps: int = 2000,
     ) -> None:
-        self.step_size = None if step_size is None else checked_positive(step_size, "step_size")
-        self.step_rate = checked_share(step_rate, "step_rate")
-        self.signal = checked_positive(signal, "signal")
-        self.last_share = min(1.0, checked_positive(last_share, "last_share"))
-        self.norm_queries = bool(norm_queries)
-        self.memory = checked_share(memory, "memory")
-        self.average = checked_share(average, "average")
+        self.step_size = None if step_size is None else positive(step_size, "step_size")
+        self.step_rate = number_in(step_rate, "step_rate", "[0, 1)")
+        self.signal = positive(signal, "signal")
+        self.last_share = min(1.0, positive(last_share, "last_share"))
+        self.norm_queries = flag(norm_queries, "norm_queries")
+        self.memory = number_in(memory, "memory", "[0, 1)")
+        self.average = number_in(average, "average", "[0, 1)")
         self.max_steps = checked_count(max_steps, "max_steps")
 
     def check(self, objective: Objective | PerRecordObjective) -> None:
-        """Refuse an objective this method cannot minimise."""
+        """Refuse an objective this method cannot minimise.
+
+        Parameters
+        ----------
+        objective : Objective or PerRecordObjective
+
+        Raises
+        ------
+        InvalidInput
+            If it has no smoothness constant and no step size was passed.
+        """
         if self.step_size is None and not objective.smoothness < math.inf:
             raise InvalidInput(
                 f"{described(objective)} has no smoothness constant to take a step size from. Pass "
@@ -111,6 +120,25 @@ class Adaptive:
     ) -> Path:
         """Descend until the curator's ledger is used up.
 
+        Parameters
+        ----------
+        curator : GradientCurator
+            Answers for gradients, their norms and changes.
+        start : ndarray of shape (p,)
+            Public.
+        progress : callable, optional
+            Called as ``progress(step, most_steps)`` after each step.
+
+        Returns
+        -------
+        Path
+            Iterates, and what is known of the norms of their gradients.
+
+        Raises
+        ------
+        InvalidInput
+            As :meth:`check`.
+
         Privacy
         -------
         Post-processing of the curator's answers; what a query may cost depends on earlier answers
@@ -123,10 +151,31 @@ class Adaptive:
     ) -> tuple[Array, float]:
         """Minimise ``F(w) + convexity ||w - centre||^2``: an inner optimiser of Proximal.
 
+        Parameters
+        ----------
+        curator : GradientCurator
+            Answers for gradients of F.
+        centre : ndarray of shape (p,)
+            Released, or public.
+        convexity : float
+            Positive, public.
+        rho : float
+            What may be spent.
+
         Returns
         -------
-        (ndarray of shape (p,), float)
-            The answer and what it cost, at most ``rho``.
+        theta : ndarray of shape (p,)
+        cost : float
+            At most ``rho``.
+
+        Raises
+        ------
+        InvalidInput
+            As :meth:`check`.
+
+        Privacy
+        -------
+        Post-processing of the curator's answers, which cost at most ``rho``.
         """
         path = self._descend(curator, centre, rho, (centre, convexity), None)
         return path.theta, path.rounds[-1]["rho"]

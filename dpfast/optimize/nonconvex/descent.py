@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput, described
+from dpfast.arguments import whole_number
 
 __all__ = [
     "LEAST_RHO",
     "Path",
     "checked_count",
-    "checked_positive",
-    "checked_share",
     "noise_for",
     "price_of",
 ]
@@ -69,36 +67,6 @@ def price_of(lipschitz: float, n: int, noise: float) -> float:
     return 0.5 * ratio * ratio
 
 
-def checked_positive(value: object, name: str) -> float:
-    """A positive, finite public number."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float, np.integer, np.floating))
-        or not 0.0 < float(value) < math.inf
-    ):
-        raise InvalidInput(f"{name} must be positive and finite; received {described(value)}.")
-    return float(value)
-
-
 def checked_count(value: object, name: str, most: int = 100_000) -> int:
     """A positive whole public number."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, np.integer))
-        or not 1 <= int(value) <= most
-    ):
-        raise InvalidInput(
-            f"{name} must be a whole number from 1 to {most}; received {described(value)}."
-        )
-    return int(value)
-
-
-def checked_share(value: object, name: str) -> float:
-    """A public share, at least 0 and below 1."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float, np.integer, np.floating))
-        or not 0.0 <= float(value) < 1.0
-    ):
-        raise InvalidInput(f"{name} must lie in [0, 1); received {described(value)}.")
-    return float(value)
+    return whole_number(value, name, 1, most)

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import positive
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
@@ -22,7 +23,6 @@ from dpfast.optimize.nonconvex.descent import (
     LEAST_RHO,
     Path,
     checked_count,
-    checked_positive,
     noise_for,
 )
 
@@ -76,6 +76,29 @@ class NoisyDescent:
 
         s makes the first step ``1/(L1 + 2 L)``; the paper's long first steps (s = 1) are forgotten
         slowly by an average.
+
+        Parameters
+        ----------
+        curator : GradientCurator
+            Answers for gradients of F.
+        centre : ndarray of shape (p,)
+            Released, or public.
+        convexity : float
+            L, positive and public.
+        rho : float
+            What may be spent.
+
+        Returns
+        -------
+        theta : ndarray of shape (p,)
+            The centre where ``rho`` is too little for a step.
+        cost : float
+            At most ``rho``.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the curator's ledger holds less than ``rho``.
 
         Privacy
         -------
@@ -146,9 +169,9 @@ class Proximal:
         growth: float = 2.0,
         inner: InnerOptimiser | None = None,
     ) -> None:
-        self.convexity = None if convexity is None else checked_positive(convexity, "convexity")
+        self.convexity = None if convexity is None else positive(convexity, "convexity")
         self.rounds = None if rounds is None else checked_count(rounds, "rounds", 1000)
-        self.growth = checked_positive(growth, "growth")
+        self.growth = positive(growth, "growth")
         self.inner: InnerOptimiser = NoisyDescent() if inner is None else inner
         if not callable(getattr(self.inner, "solve", None)):
             raise InvalidInput(
@@ -157,7 +180,18 @@ class Proximal:
             )
 
     def check(self, objective: Objective | PerRecordObjective) -> None:
-        """Refuse an objective this method cannot minimise."""
+        """Refuse an objective this method cannot minimise.
+
+        Parameters
+        ----------
+        objective : Objective or PerRecordObjective
+
+        Raises
+        ------
+        InvalidInput
+            If it has no smoothness constant and no convexity was passed, or the inner optimiser
+            refuses it.
+        """
         if self.convexity is None and not objective.smoothness < math.inf:
             raise InvalidInput(
                 f"{described(objective)} has no smoothness constant. Pass "
@@ -175,6 +209,27 @@ class Proximal:
         progress: Callable[[int, int], None] | None = None,
     ) -> Path:
         """Run all rounds.
+
+        Parameters
+        ----------
+        curator : GradientCurator
+            Answers for gradients.
+        start : ndarray of shape (p,)
+            Public.
+        kl : KL, optional
+            Decides how many rounds there are.
+        progress : callable, optional
+            Called as ``progress(round, n_rounds)`` after each round.
+
+        Returns
+        -------
+        Path
+            The answer of each round.
+
+        Raises
+        ------
+        InvalidInput
+            As :meth:`check`.
 
         Privacy
         -------

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import positive
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
@@ -26,7 +27,6 @@ from dpfast.optimize.nonconvex.descent import (
     LEAST_RHO,
     Path,
     checked_count,
-    checked_positive,
     noise_for,
     price_of,
 )
@@ -116,12 +116,12 @@ class Spider:
         gradient_share: float = 0.8,
         max_steps: int = 500,
     ) -> None:
-        self.excess = None if excess is None else checked_positive(excess, "excess")
-        self.decay = checked_positive(decay, "decay")
-        self.accuracy = checked_positive(accuracy, "accuracy")
-        self.step = checked_positive(step, "step")
-        self.threshold = checked_positive(threshold, "threshold")
-        self.gradient_share = checked_positive(gradient_share, "gradient_share")
+        self.excess = None if excess is None else positive(excess, "excess")
+        self.decay = positive(decay, "decay")
+        self.accuracy = positive(accuracy, "accuracy")
+        self.step = positive(step, "step")
+        self.threshold = positive(threshold, "threshold")
+        self.gradient_share = positive(gradient_share, "gradient_share")
         self.max_steps = checked_count(max_steps, "max_steps")
         if not self.decay > 1.0 or not self.gradient_share < 1.0:
             raise InvalidInput(
@@ -135,7 +135,17 @@ class Spider:
             )
 
     def check(self, objective: Objective | PerRecordObjective) -> None:
-        """Refuse an objective this method cannot minimise."""
+        """Refuse an objective this method cannot minimise.
+
+        Parameters
+        ----------
+        objective : Objective or PerRecordObjective
+
+        Raises
+        ------
+        InvalidInput
+            If it has no smoothness constant.
+        """
         if not objective.smoothness < math.inf:
             raise InvalidInput(
                 f"{described(objective)} has no smoothness constant, which KL-Spider needs. Use "
@@ -145,7 +155,34 @@ class Spider:
     def plan(
         self, curator: GradientCurator, kl: KL, excess: float, left: float
     ) -> tuple[Round, int]:
-        """The next round and how many rounds are planned from here, from public numbers."""
+        """The next round and how many rounds are planned from here, from public numbers.
+
+        Parameters
+        ----------
+        curator : GradientCurator
+            Of which n, dimension and the public constants are read.
+        kl : KL
+            Public constants.
+        excess : float
+            Bound on the excess risk of the iterate, public.
+        left : float
+            What is left of rho.
+
+        Returns
+        -------
+        plan : Round
+        n_rounds : int
+            At least 1.
+
+        Raises
+        ------
+        OverflowError
+            If the constants are so far apart that a norm leaves the range of floating point.
+
+        Privacy
+        -------
+        Asks nothing of the curator's records.
+        """
         d, n, lipschitz = curator.dimension, curator.n, curator.lipschitz
         smoothness = curator.smoothness + curator.objective.ridge
 
@@ -191,6 +228,27 @@ class Spider:
         progress: Callable[[int, int], None] | None = None,
     ) -> Path:
         """Run rounds until the budget is used up.
+
+        Parameters
+        ----------
+        curator : GradientCurator
+            Answers for gradients and their changes.
+        start : ndarray of shape (p,)
+            Public.
+        kl : KL
+            Public constants.
+        progress : callable, optional
+            Called as ``progress(round, n_rounds)`` after each round; n_rounds may change.
+
+        Returns
+        -------
+        Path
+            Iterates, and the noisy norms of their gradients.
+
+        Raises
+        ------
+        InvalidInput
+            As :meth:`check`.
 
         Privacy
         -------

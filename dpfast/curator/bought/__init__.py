@@ -1,0 +1,1 @@
+"""Counts and moments of columns, from which their locations and scales are bought."""

@@ -1,0 +1,226 @@
+"""Counts of entries below thresholds, and clipped moments, of many columns at once.
+
+The response is the last column.  A record with a non-finite entry, in whichever column, counts in
+none of the answers, as it does in none of a fit's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.data import Records
+from dpfast.errors import InvalidInput
+from dpfast.kernels import keys as kernel
+from dpfast.privacy.bought.sensitivity import (
+    SQUARE_WEIGHT,
+    clipped_moments,
+    complete_weight,
+    counts,
+)
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["WINDOW_SHIFTS", "Columns"]
+
+Array = NDArray[np.float64]
+Asked = tuple[int, int]
+
+#: A window's cells are 2^shift keys wide: exponents first, then 12 bits of the mantissa at a time.
+WINDOW_SHIFTS = (52, 40, 28, 16)
+
+#: Windows counted in one pass: their tables take 32 MB.
+MOST_WINDOWS = 1024
+
+_FIRST_KEY = -(1 << 63)
+_CELL_BITS = 12
+
+
+class Columns:
+    """Answers where the columns of some records lie.
+
+    Parameters
+    ----------
+    records : Records
+    ledger : Ledger
+        Charged before the records are touched.
+    noise : NoiseSource
+
+    Attributes
+    ----------
+    n, n_columns : int
+        Numbers of records, and of columns with the response; public.
+    """
+
+    def __init__(self, records: Records, ledger: Ledger, noise: NoiseSource) -> None:
+        if not records.n < kernel.MOST_RECORDS or records.excess != 1:
+            raise InvalidInput(
+                "locations and scales can be bought of whole tables of fewer than "
+                f"{kernel.MOST_RECORDS} records."
+            )
+        self.n = records.n
+        self.n_columns = records.n_covariates + 1
+        self.ledger = ledger
+        self._records = records
+        self._noise = source_of_noise(noise)
+        self._windows: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+        self._kinds: NDArray[np.int64] | None = None
+
+    def counts_receipt(self, m: int, mu: float) -> Receipt:
+        """What :meth:`not_binary` and :meth:`below` would release; touches nothing."""
+        sensitivity = counts(m)
+        scale = gaussian_scale(sensitivity, mu, m + 1)
+        check_grid_range(self.n * max(1.0, complete_weight(m)), scale, m + 1)
+        return Receipt("counts", "D2", mu, sensitivity, scale)
+
+    def moments_receipt(self, m: int, mu: float) -> Receipt:
+        """What :meth:`moments` of m columns would release; touches nothing."""
+        sensitivity = clipped_moments(m, self.n)
+        scale = gaussian_scale(sensitivity, mu, 2 * m)
+        check_grid_range(2.0, scale, 2 * m)
+        return Receipt("clipped moments", "D3", mu, sensitivity, scale)
+
+    def not_binary(self, columns: Sequence[int], mu: float) -> Answer:
+        """Release in how many complete records each of m columns is neither 0 nor 1.
+
+        Returns
+        -------
+        Answer
+            Of shape (m + 1,): each count minus half the number of complete records, and that number
+            times ``complete_weight(m)``.
+
+        Privacy
+        -------
+        Costs ``mu`` (claim D2).
+        """
+        receipt = self.counts_receipt(len(columns), mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        found = self._found()
+        values = [int(found[column + 1]) for column in columns]
+        question = (receipt.query, mu, tuple(columns))
+        return hand_out(self._noise, question, receipt, self._centred(values))
+
+    def below(self, asked: Sequence[Asked], mu: float) -> Answer:
+        """Release in how many complete records a column's key is below a threshold, m of these.
+
+        Parameters
+        ----------
+        asked : sequence of (int, int)
+            Columns and keys: a key is a multiple of ``2^16``, and each is public or a function of
+            released numbers.
+        mu : float
+
+        Returns
+        -------
+        Answer
+            Of shape (m + 1,), as for :meth:`not_binary`.
+
+        Privacy
+        -------
+        Costs ``mu`` (claim D2).
+        """
+        chains = [(column, _chain_of(key)) for column, key in asked]  # refuses other keys
+        receipt = self.counts_receipt(len(asked), mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        self._count_windows(chains)
+        values = [self._below(column, key) for column, key in asked]
+        question = (receipt.query, mu, tuple(asked))
+        return hand_out(self._noise, question, receipt, self._centred(values))
+
+    def moments(self, columns: Sequence[int], middles: Array, halves: Array, mu: float) -> Answer:
+        """Release means and mean squares of ``clip((x - middle)/half, -1, 1)``, shape (2 m,).
+
+        An incomplete record contributes zero to both; the squares are times ``SQUARE_WEIGHT``.
+
+        Parameters
+        ----------
+        columns : sequence of int
+        middles, halves : ndarray of shape (m,)
+            Public or released; finite, halves positive.
+        mu : float
+
+        Privacy
+        -------
+        Costs ``mu`` (claim D3).
+        """
+        receipt = self.moments_receipt(len(columns), mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        every = np.zeros(self.n_columns), np.ones(self.n_columns)
+        every[0][list(columns)], every[1][list(columns)] = middles, halves
+        sums = self._records.total(_moments, *every)[:, list(columns)]
+        means = sums[0] / float(self.n * kernel.UNIT)
+        squares = sums[1] / float(self.n * kernel.UNIT**2)
+        value = np.concatenate([means, SQUARE_WEIGHT * squares])
+        question = (receipt.query, mu, tuple(columns), middles, halves)
+        return hand_out(self._noise, question, receipt, value)
+
+    def _centred(self, values: Sequence[int]) -> Array:
+        """Exact: halves and 32nds of whole numbers below 2^33."""
+        complete = int(self._found()[0])
+        centred = [value - 0.5 * complete for value in values]
+        return np.array([*centred, complete_weight(len(values)) * complete])
+
+    def _found(self) -> NDArray[np.int64]:
+        """Complete records, and those in which each column is neither 0 nor 1."""
+        if self._kinds is None:
+            self._kinds = self._records.total(_kinds)
+        return self._kinds
+
+    def _below(self, column: int, key: int) -> int:
+        shift, start = _window_of(key)
+        return int(self._windows[column, shift, start][(key - start) >> shift])
+
+    def _count_windows(self, chains: Iterable[tuple[int, list[tuple[int, int]]]]) -> None:
+        """Count in those of these windows that were not asked for before."""
+        needed = [(column, *window) for column, chain in chains for window in chain]
+        missing = [window for window in dict.fromkeys(needed) if window not in self._windows]
+        for first in range(0, len(missing), MOST_WINDOWS):
+            windows = missing[first : first + MOST_WINDOWS]
+            columns, shifts, starts = np.array(windows, dtype=np.int64).T.copy()
+            cells = self._records.total(_cells, columns, starts, shifts)
+            for (column, shift, start), inside in zip(windows, cells, strict=True):
+                base = 0 if start == _FIRST_KEY else self._below(column, start)
+                counted = base + np.concatenate([[0], np.cumsum(inside)])
+                self._windows[column, shift, start] = counted
+
+
+def _window_of(key: int) -> tuple[int, int]:
+    """Shift and first key of the coarsest window in which this key begins a cell."""
+    for shift in WINDOW_SHIFTS:
+        if key % (1 << shift) == 0:
+            break
+    else:
+        raise InvalidInput("a threshold's key must be a multiple of 2^16.")
+    if shift == WINDOW_SHIFTS[0]:
+        return shift, _FIRST_KEY
+    return shift, key >> (shift + _CELL_BITS) << (shift + _CELL_BITS)
+
+
+def _chain_of(key: int) -> list[tuple[int, int]]:
+    """The window of a threshold after the coarser ones in which each of them begins."""
+    chain = [_window_of(key)]
+    while chain[0][0] != WINDOW_SHIFTS[0]:
+        chain.insert(0, _window_of(chain[0][1]))
+    return chain
+
+
+# what a cluster's workers are told by name
+
+
+def _cells(X: Any, y: Any, columns: Any, starts: Any, shifts: Any) -> NDArray[np.int64]:
+    return kernel.key_cells(X, y, columns, starts, shifts)
+
+
+def _kinds(X: Any, y: Any) -> NDArray[np.int64]:
+    return kernel.kinds(X, y)
+
+
+def _moments(X: Any, y: Any, middles: Array, halves: Array) -> NDArray[np.int64]:
+    return kernel.moments(X, y, middles, halves)

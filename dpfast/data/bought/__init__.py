@@ -1,0 +1,1 @@
+"""Records in the units that were bought for their columns."""

@@ -1,0 +1,172 @@
+"""Records in released units: each column minus a centre, over a spread.
+
+The map is a fixed one of each record, given the released numbers (claim D5 of
+``dpfast/privacy/bought/PROOFS-bought.md``); nothing is clipped, and nothing is looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data.coding import Coding, Encoded, Main
+from dpfast.data.columns import numbers
+from dpfast.data.parts import on_disk
+from dpfast.data.records import Covariates, Records
+from dpfast.data.schema import Column
+from dpfast.data.streams import memmap_records
+
+__all__ = ["Released", "Units", "in_units", "released_coding"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Released(Column):
+    """A number in released units: ``(x - centre) / spread``, without a declared range.
+
+    Parameters
+    ----------
+    centre, unit, low, high : float
+        Released, or computed from released numbers.  New rows are held to the range from low to
+        high: beyond it nothing was seen.
+    """
+
+    centre: float
+    unit: float
+    low: float = -math.inf
+    high: float = math.inf
+    kind: ClassVar[str] = "released"
+
+    @property
+    def location(self) -> float:
+        return self.centre
+
+    @property
+    def spread(self) -> float:
+        return self.unit
+
+    def encode(self, values: Any, name: str, every_level: bool = False) -> Encoded:
+        with np.errstate(all="ignore"):
+            held = np.clip(numbers(values, name), self.low, self.high)
+            coded = (held - self.centre) / self.unit
+        return coded[:, None], [name], np.array([[-math.inf, math.inf]])
+
+
+class Units(NamedTuple):
+    """Released centres and spreads of the covariates and of the response.
+
+    Attributes
+    ----------
+    centres, spreads : ndarray of shape (q,)
+    response : tuple of two floats
+        Centre and spread of the response; (0, 1) leaves it as it is.
+    """
+
+    centres: Array
+    spreads: Array
+    response: tuple[float, float]
+
+    def coded(self, X: Covariates, y: Array) -> tuple[Covariates, Array]:
+        """Covariates and responses in these units, as they were stored."""
+        with np.errstate(all="ignore"):
+            Z: Array = np.subtract(X, self.centres, dtype=np.float64)
+            Z /= self.spreads
+            return Z.astype(X.dtype, copy=False), (y - self.response[0]) / self.response[1]
+
+
+def released_coding(
+    units: Units, ranges: Array, names: Sequence[str], *, by_name: bool, fit_intercept: bool
+) -> Coding:
+    """The coding of columns of these names, and of arrays of them unless they came ``by_name``.
+
+    New rows are held to the ranges, of shape (q, 2).
+    """
+    response = "y"
+    while response in names:
+        response += "_"
+    columns = {
+        name: Released(float(centre), float(spread), float(low), float(high))
+        for name, centre, spread, (low, high) in zip(
+            names, units.centres, units.spreads, ranges, strict=True
+        )
+    }
+    terms = tuple((Main(name),) for name in names)
+    columns[response] = Released(*units.response)
+    return Coding(columns, terms, response, fit_intercept, arrays=not by_name)
+
+
+class CodedRecords(Records):
+    """A coded copy of arrays."""
+
+    __slots__ = ("coding", "together")
+
+    def __init__(self, records: Records, units: Units, coding: Coding) -> None:
+        super().__init__(*units.coded(records.X, records.y), tuple(coding.covariate_columns))
+        self.coding, self.together = coding, records.together
+
+
+class CodedBlocks(Records):
+    """Records that are coded again for every query, block by block, wherever they are kept."""
+
+    __slots__ = (
+        "_raw", "_units", "can_be_dealt", "coding", "elsewhere", "excess", "read_again", "together"
+    )  # fmt: skip
+
+    def __init__(self, records: Records, units: Units, coding: Coding) -> None:
+        self.n, self.n_covariates = records.n, records.n_covariates
+        self.names, self.block_sizes = tuple(coding.covariate_columns), records.block_sizes
+        self.excess, self.together = records.excess, records.together
+        self.read_again = records.read_again
+        self.can_be_dealt, self.elsewhere = records.can_be_dealt, records.elsewhere
+        self._raw, self._units, self.coding = records, units, coding
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        return (self._units.coded(X, y) for X, y in self._raw.blocks())
+
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        return self._raw.total(_Coded(function, self._units), *arguments, own=own)
+
+    def dealt(self, keys: Any, scatter: Callable[..., Any], n_slots: int) -> Any:
+        """Random parts of records that are elsewhere."""
+        raw: Any = self._raw
+        return _DealtInUnits(raw.dealt(keys, scatter, n_slots), self._units, self.coding)
+
+
+class _DealtInUnits:
+    """Random parts of records on a cluster, coded there."""
+
+    def __init__(self, parts: Any, units: Units, coding: Coding | None) -> None:
+        self._parts, self._units, self._coding = parts, units, coding
+        self.room: int = parts.room
+
+    def part(self, low: int, high: int, n: int, ahead: int) -> Records:
+        assert self._coding is not None
+        return CodedBlocks(self._parts.part(low, high, n, ahead), self._units, self._coding)
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """A function of the coded records; picklable if the function is."""
+
+    function: Callable[..., Any]
+    units: Units
+
+    def __call__(self, X: Covariates, y: Array, *arguments: Any) -> Any:
+        return self.function(*self.units.coded(X, y), *arguments)
+
+
+def in_units(records: Records, units: Units, coding: Coding) -> Records:
+    """The same records in released units, with the coding that says so."""
+    if hasattr(records, "X"):
+        if not (on_disk(records.X) or on_disk(records.y)):
+            return CodedRecords(records, units, coding)
+        records = memmap_records(records.X, records.y, records.names)
+    return CodedBlocks(records, units, coding)

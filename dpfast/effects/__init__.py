@@ -1,0 +1,5 @@
+"""Effects of a treatment: what it changed on average, with doubly robust adjustment."""
+
+from dpfast.effects.treatment import treatment_effect
+
+__all__ = ["treatment_effect"]

@@ -1,0 +1,96 @@
+"""What an objective given in place of a loss says: the settings that a function also takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dpfast.errors import InvalidInput, described
+from dpfast.front.request import Request
+from dpfast.models import FreeScale, Loss, Objective, Weighting
+from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["Parts", "parts_of", "target_of"]
+
+
+class Parts(NamedTuple):
+    """Loss, scale, weights and ridge; whether there is an intercept, and for how many columns.
+
+    ``n_covariates`` is None unless the objective is bound to a number of columns.
+    """
+
+    loss: str | Loss
+    scale: Any
+    weights: Weighting | None
+    ridge: float
+    fit_intercept: bool
+    n_covariates: int | None
+
+
+def parts_of(
+    loss: str | Loss | Objective,
+    scale: float | FreeScale | None,
+    weights: Weighting | None = None,
+    ridge: float = 0.0,
+    fit_intercept: bool = True,
+) -> Parts:
+    """The arguments as they are, or those of an objective; never some of each."""
+    if not isinstance(loss, Objective):
+        return Parts(loss, scale, weights, ridge, fit_intercept, None)
+    _refuse_beside(loss, scale, weights, ridge)
+    own, columns = loss.terms(), None
+    if loss.bound:
+        if fit_intercept is False and loss.fit_intercept:
+            raise InvalidInput(
+                "the objective has an intercept; received fit_intercept=False beside it."
+            )
+        fit_intercept, columns = loss.fit_intercept, loss.n_covariates
+    return Parts(own.loss, own.scale, own.weights, own.ridge, fit_intercept, columns)
+
+
+def target_of(
+    X: Any,
+    y: Any,
+    objective: str | Loss | Objective | PerRecordObjective,
+    *,
+    scale: float | None,
+    weights: Weighting | None,
+    fit_intercept: bool,
+    ridge: float,
+    noise: NoiseSource | None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+) -> tuple[Request, Objective | PerRecordObjective]:
+    """The checked arguments and objective of what asks for gradients only."""
+    if isinstance(objective, PerRecordObjective):
+        _refuse_beside(objective, scale, weights, ridge)
+        return Request(
+            X, y, fit_intercept=False, noise=noise, threads=threads, names=None
+        ), objective
+    given = parts_of(objective, scale, weights, ridge, fit_intercept)
+    request = Request(
+        X, y, fit_intercept=given.fit_intercept, noise=noise, threads=threads, names=names,
+        bound_to=given.n_covariates,
+    )  # fmt: skip
+    scale = request.coded_scale(given.scale)
+    target = request.objective(given.loss, scale=scale, weights=given.weights, ridge=given.ridge)
+    request.check_response(target.loss)
+    return request, target
+
+
+def _refuse_beside(
+    objective: Objective | PerRecordObjective,
+    scale: float | FreeScale | None,
+    weights: Weighting | None,
+    ridge: float,
+) -> None:
+    without = isinstance(ridge, (int, float)) and not isinstance(ridge, bool) and ridge == 0
+    given = {"scale": scale, "weights": weights, "ridge": None if without else ridge}
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInput(
+                f"{name} is a part of the objective, {described(objective)}; received {name}="
+                f"{described(value)} beside it. Leave it out, or pass a loss in place of the "
+                "objective."
+            )

@@ -1,0 +1,427 @@
+"""The questions a fit answers afterwards, by the names of its coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.arguments import one_of
+from dpfast.errors import InferenceUnavailable, InvalidInput, described
+from dpfast.inference.after.simultaneous import JOINT, joint_half_width
+from dpfast.inference.contrasts import Combination, by_name
+from dpfast.inference.degrees import t_half_widths, t_pvalues
+from dpfast.inference.hypotheses import (
+    Contrast,
+    WaldTest,
+    combinations,
+    confidence_ellipse,
+    coverage,
+    t_test,
+    wald_test,
+)
+
+__all__ = ["AfterFit", "MarginalEffects", "Ratios"]
+
+Array = NDArray[np.float64]
+
+AVERAGES = (
+    "an average of effects over the records is a query about them, which a fit does not pay for: "
+    "its interval needs the mean gradient of their effects. Pass the public rows at which effects "
+    "are wanted, such as fit.marginal_effects([[0.0, 1.0]]) or a table; received {received}."
+)
+
+
+class Ratios(NamedTuple):
+    """Exponentials of linear combinations of coefficients; fields have shape (k,).
+
+    Of a logistic fit they are odds ratios, of a log link ratios of means, and where the response is
+    a logarithm ratios of its (geometric) means.
+
+    Attributes
+    ----------
+    estimate : ndarray of shape (k,)
+    interval : ndarray of shape (k, 2)
+        Exponentials of the ends of the combination's interval.
+    pvalues : ndarray of shape (k,)
+        Two-sided, of the ratio being 1.
+
+    Privacy
+    -------
+    Post-processing of a released fit: costs nothing.
+    """
+
+    estimate: Array
+    interval: Array
+    pvalues: Array
+
+
+class MarginalEffects(NamedTuple):
+    """Derivatives of the mean response at public rows; fields have shape (m, q) unless noted.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The q coefficients, without the intercept.
+    estimate : ndarray of shape (m, q)
+        Change of the mean response, in its own units, for one unit of a coefficient's column.
+    bse : ndarray of shape (m, q)
+        Standard errors by the delta method; they include the privacy noise.
+    pvalues : ndarray of shape (m, q)
+        Two-sided.
+    interval : ndarray of shape (m, q, 2)
+
+    Privacy
+    -------
+    Post-processing of a released fit: costs nothing for public rows.
+    """
+
+    names: tuple[str, ...]
+    estimate: Array
+    bse: Array
+    pvalues: Array
+    interval: Array
+
+
+class AfterFit:
+    """Tests, ratios, effects and joint intervals of released coefficients and their covariance."""
+
+    params: Array
+    names: tuple[str, ...]
+    _fit_intercept: bool
+    _free_scale: bool
+
+    def cov_params(self) -> Array:
+        """Covariance of the coefficients."""
+        raise NotImplementedError
+
+    def _degrees(self, rows: Array) -> Array:
+        """Degrees of freedom of the variances of linear combinations, shape (k,)."""
+        raise NotImplementedError
+
+    def _rows(self, X: Any) -> Array:
+        """Design rows, the intercept's ones included."""
+        raise NotImplementedError
+
+    def _mean_slopes(self, t: Array) -> tuple[Array, Array]:
+        """First and second derivative of the mean response in the linear predictor."""
+        raise NotImplementedError
+
+    def t_test(
+        self, contrast: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
+    ) -> Contrast:
+        """Estimate, standard error and p value of linear combinations of the coefficients.
+
+        Parameters
+        ----------
+        contrast : str, mapping of str to float, list of these, or array-like
+            By name, ``"educ - 2 exper"`` or ``{"educ": 1.0, "exper": -2.0}``; equations,
+            ``"2*educ + exper = 1"``, several with commas between; or weights of shape (p,) or
+            (k, p).
+        value : array-like, broadcast to shape (k,)
+            Hypothesised values, of what is not an equation.
+
+        Returns
+        -------
+        Contrast
+            Four arrays of shape (k,).
+
+        Raises
+        ------
+        InvalidInput
+            If a name is not one of the fit, or weights have another shape or are not finite.
+        InferenceUnavailable
+            If no covariance was bought.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> half = fit.t_test("x1", 0.5)
+        >>> bool(half.estimate[0] == fit.params[1]), half.pvalues.shape
+        (True, (1,))
+        >>> bool(fit.t_test("x1 = 0.5").pvalues == half.pvalues)
+        True
+        """
+        rows, value = by_name(contrast, self.names, value)
+        return t_test(self.params, self.cov_params(), rows, value, self._degrees)
+
+    def wald_test(
+        self, restriction: ArrayLike | Combination | Sequence[Combination], value: ArrayLike = 0.0
+    ) -> WaldTest:
+        """Wald test that ``restriction @ params == value``, all rows together.
+
+        Parameters
+        ----------
+        restriction : str, mapping of str to float, list of these, or array-like
+            By name or as equations, as for :meth:`t_test`, or of shape (k, p) or (p,); linearly
+            independent.
+        value : array-like, broadcast to shape (k,)
+            Hypothesised values, of what is not an equation.
+
+        Returns
+        -------
+        WaldTest
+            Statistic, degrees of freedom and p value.
+
+        Raises
+        ------
+        InvalidInput
+            If a name is not one of the fit, or the rows have another shape, are not finite or are
+            dependent.
+        InferenceUnavailable
+            If no covariance was bought.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit.wald_test(["intercept", "x1"]).df, fit.wald_test("intercept = 0, 2*x1 = 1").df
+        (2, 2)
+        """
+        rows, value = by_name(restriction, self.names, value)
+        return wald_test(self.params, self.cov_params(), rows, value, self._degrees)
+
+    def confidence_ellipse(
+        self,
+        first: int | str,
+        second: int | str,
+        level: float = 0.95,
+        n_points: int = 200,
+        *,
+        alpha: float | None = None,
+    ) -> NDArray[np.float64]:
+        """Boundary of the joint confidence region of two coefficients, shape (n_points, 2).
+
+        Parameters
+        ----------
+        first, second : int or str
+            Position or name of two coefficients.
+        level : float
+            Joint confidence level.
+        n_points : int
+            Points on the boundary.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        ndarray of shape (n_points, 2)
+            In order around the ellipse, the first point again at the end.
+
+        Raises
+        ------
+        InvalidInput
+            If a coefficient is not one of the fit, or the level is out of range.
+        InferenceUnavailable
+            If no covariance was bought.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
+        (50, 2)
+        """
+        level = coverage(level, alpha)
+        chosen = [self._index(first), self._index(second)]
+        covariance = self.cov_params()[np.ix_(chosen, chosen)]
+        degrees = float(self._degrees(np.eye(len(self.params))[chosen]).min())
+        return confidence_ellipse(self.params[chosen], covariance, level, n_points, degrees)
+
+    def ratios(
+        self,
+        contrast: ArrayLike | Combination | Sequence[Combination] | None = None,
+        level: float = 0.95,
+        *,
+        alpha: float | None = None,
+    ) -> Ratios:
+        """Odds ratios, rate ratios: exponentials of coefficients or of their combinations.
+
+        Parameters
+        ----------
+        contrast : str, mapping of str to float, list of these, or array-like, optional
+            As for :meth:`t_test`, without equations; by default every coefficient.
+        level : float in [0.5, 1)
+            Nominal coverage of each interval.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        Ratios
+
+        Raises
+        ------
+        InvalidInput
+            If a name is not one of the fit, or the level is out of range.
+        InferenceUnavailable
+            If no covariance was bought.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, X[:, 0] > 0.0, "logistic", privacy=2.0)
+        >>> odds = fit.ratios("x1")
+        >>> bool(odds.estimate[0] == np.exp(fit.params[1])), odds.interval.shape
+        (True, (1, 2))
+        """
+        level = coverage(level, alpha)
+        rows, _ = self._combinations(contrast)
+        test = t_test(self.params, self.cov_params(), rows, 0.0, self._degrees)
+        half = t_half_widths(level, self._degrees(rows)) * test.bse
+        with np.errstate(all="ignore"):  # of released numbers, in whatever units
+            ends = np.exp(np.column_stack([test.estimate - half, test.estimate + half]))
+            return Ratios(np.exp(test.estimate), ends, test.pvalues)
+
+    def simultaneous_int(
+        self,
+        contrast: ArrayLike | Combination | Sequence[Combination] | None = None,
+        level: float = 0.95,
+        *,
+        method: str = "max-t",
+        alpha: float | None = None,
+    ) -> Array:
+        """Intervals of several coefficients, or combinations, that hold all at once.
+
+        Parameters
+        ----------
+        contrast : str, mapping of str to float, list of these, or array-like, optional
+            As for :meth:`t_test`, without equations; by default every coefficient.
+        level : float in [0.5, 1)
+            Nominal probability that all intervals cover together.
+        method : {"max-t", "bonferroni", "scheffe"}
+            "max-t" uses the correlations and is the narrowest; "scheffe" covers every combination
+            of the given ones, too.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        ndarray of shape (k, 2)
+
+        Raises
+        ------
+        InvalidInput
+            If a name is not one of the fit, or an option is out of range.
+        InferenceUnavailable
+            If no covariance was bought.
+
+        Notes
+        -----
+        Of the t distribution with the degrees of freedom of the variance that is known least.  A
+        free scale is treated as any other coefficient.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> together, alone = fit.simultaneous_int(), fit.conf_int()
+        >>> bool((np.diff(together) > np.diff(alone)).all())
+        True
+        """
+        level = coverage(level, alpha)
+        rows, estimate = self._combinations(contrast)
+        width, errors = self._joint(rows, level, one_of(method, JOINT, "method"))
+        return np.column_stack([estimate - width * errors, estimate + width * errors])
+
+    def marginal_effects(
+        self, X: Any, level: float = 0.95, *, alpha: float | None = None
+    ) -> MarginalEffects:
+        """Effects of each column on the mean response at public rows, by the delta method.
+
+        Parameters
+        ----------
+        X : table, or array-like of shape (m, q)
+            Public rows, as for :meth:`dpfast.Fit.predict`.  Not "overall" or "mean": averages over
+            the records, or at their means, are queries about them.
+        level : float in [0.5, 1)
+            Nominal coverage of each interval.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        MarginalEffects
+
+        Raises
+        ------
+        InvalidInput
+            If X has other columns than the fit, or the level is out of range.
+        InferenceUnavailable
+            If no covariance was bought, or an average over the records is asked for.
+
+        Privacy
+        -------
+        Costs nothing for public rows.  The effect at a private row tells of that row.
+
+        Notes
+        -----
+        A derivative, also for a column of zeros and ones; of a coded column for its coded unit, and
+        in the columns' own units for ``fit.natural``.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, X[:, 0] > 0.0, "logistic", privacy=2.0)
+        >>> at_zero = fit.marginal_effects([[0.0]])
+        >>> p = fit.predict([[0.0]])[0]
+        >>> bool(abs(at_zero.estimate[0, 0] - p * (1.0 - p) * fit.params[1]) < 1e-12)
+        True
+        """
+        level = coverage(level, alpha)
+        if X is None or isinstance(X, str):
+            raise InferenceUnavailable(AVERAGES.format(received=described(X, text=True)))
+        rows = self._rows(X)
+        m, width = rows.shape
+        first = int(self._fit_intercept)
+        slopes = self.params[first:width]
+        with np.errstate(all="ignore"):  # of released numbers, in whatever units
+            once, twice = self._mean_slopes(rows @ self.params[:width])
+            gradients = np.zeros((m, len(slopes), len(self.params)))
+            gradients[:, :, :width] = (twice[:, None] * slopes)[:, :, None] * rows[:, None, :]
+            for j in range(len(slopes)):
+                gradients[:, j, first + j] += once
+            estimate = once[:, None] * slopes
+            flat = gradients.reshape(-1, len(self.params))
+            variance = np.einsum("ij,jk,ik->i", flat, self.cov_params(), flat)
+            bse = np.sqrt(variance).reshape(estimate.shape)
+            degrees = self._degrees(flat).reshape(estimate.shape)
+            half = t_half_widths(level, degrees) * bse
+            pvalues = t_pvalues(estimate / bse, degrees)
+        ends = np.stack([estimate - half, estimate + half], axis=-1)
+        return MarginalEffects(self.names[first:width], estimate, bse, pvalues, ends)
+
+    def _combinations(self, contrast: Any) -> tuple[Array, Array]:
+        """Rows of weights, every coefficient's by default, and their values."""
+        if contrast is None:
+            return np.eye(len(self.params)), self.params
+        found, value = by_name(contrast, self.names)
+        if np.any(value):
+            raise InvalidInput(
+                "an interval is of combinations, and an equation has a value: leave it out, or "
+                "test it with t_test."
+            )
+        rows = combinations(found, len(self.params))
+        return rows, rows @ self.params
+
+    def _joint(self, rows: Array, level: float, method: str | None) -> tuple[Array | float, Array]:
+        """Half widths of intervals in standard errors, each alone or all together; these errors."""
+        covariance, degrees = self.cov_params(), self._degrees(rows)
+        errors = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
+        if method is None:
+            return t_half_widths(level, degrees), errors
+        return joint_half_width(rows, covariance, degrees, level, method), errors
+
+    def _index(self, name: int | str) -> int:
+        if isinstance(name, str):
+            if name in self.names:
+                return self.names.index(name)
+        elif isinstance(name, (int, np.integer)) and 0 <= name < len(self.params):
+            return int(name)
+        raise InvalidInput(
+            f"a coefficient is one of {list(self.names)} or its position; received "
+            f"{described(name, text=True)}."
+        )

@@ -1,0 +1,85 @@
+"""Coefficients in the units of the columns as they came: exact linear algebra of coded ones."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InferenceUnavailable
+from dpfast.inference.rows import Coded, RowReader
+from dpfast.inference.sandwich import Covariance
+from dpfast.kernels.linalg import congruence
+
+__all__ = ["NaturalMap", "NaturalRows", "natural_map"]
+
+Array = NDArray[np.float64]
+
+
+class NaturalRows(NamedTuple):
+    """Reads new rows as the coded fit does, clipping where it did, and returns their own units."""
+
+    coded: RowReader
+    locations: Array
+    spreads: Array
+
+    @property
+    def coding(self) -> None:
+        """None: coefficients are of columns as they came."""
+
+    def covariates(self, X: Any) -> Array:
+        """Numbers of shape (m, q), without the intercept's ones."""
+        return self.locations + self.spreads * self.coded.covariates(X)
+
+
+class NaturalMap(NamedTuple):
+    """``natural = constant + matrix @ coded``."""
+
+    matrix: Array
+    constant: Array
+
+    def params(self, coded: Array) -> Array:
+        """Coefficients, one vector or a row for each."""
+        with np.errstate(all="ignore"):  # of released numbers, in whatever units
+            return np.asarray(self.constant + coded @ self.matrix.T)
+
+    def covariance(self, coded: Covariance) -> Covariance:
+        """``T Cov T'``; what may be unfinished is bounded entry by entry."""
+        spread = coded.spread
+        with np.errstate(all="ignore"):
+            if spread is not None:
+                inner = np.eye(len(self.matrix)) if spread.units is None else spread.units
+                inner = np.diag(inner) if inner.ndim == 1 else inner
+                spread = spread._replace(units=self.matrix @ inner)
+            return coded._replace(
+                matrix=congruence(self.matrix, coded.matrix),
+                unfinished=np.abs(self.matrix) @ coded.unfinished,
+                spread=spread,
+            )
+
+
+def natural_map(coding: Coded, fit_intercept: bool, free_scale: bool) -> NaturalMap:
+    """The map from coded coefficients to those of the table's own units.
+
+    ``v = t_0 + sum t_j (x_j - c_j)/s_j`` for the coded response ``v = (y - c_y)/s_y``.
+    """
+    locations, spreads = coding.natural_units()
+    centre, unit = coding.response_units()
+    q, first = len(spreads), int(fit_intercept)
+    size = first + q + int(free_scale)
+    matrix, constant = np.eye(size), np.zeros(size)
+    with np.errstate(all="ignore"):
+        slopes = unit / spreads
+        through_zero = -slopes * locations
+    matrix[range(first, first + q), range(first, first + q)] = slopes
+    if fit_intercept:
+        matrix[0, 0], constant[0] = unit, centre
+        matrix[0, 1 : 1 + q] = through_zero
+    elif centre != 0.0 or locations.any():
+        raise InferenceUnavailable(
+            "the columns were centred and the model has no intercept, which would be part of the "
+            "coefficients in their own units. Fit with an intercept, or do not centre: "
+            "dpfast.standardize(..., fit_intercept=False), Numeric(low, high, centre=0, unit=...)."
+        )
+    return NaturalMap(matrix, constant)

@@ -1,0 +1,122 @@
+"""What a released histogram of lengths shows, and the constants that are chosen by it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CANCELS", "Lengths", "best_bound", "least_exponent", "tops_of_cells"]
+
+Array = NDArray[np.float64]
+
+#: Powers of 2 of the shortest and the longest edge.
+LOWEST, HIGHEST = -6, 20
+
+#: Standard deviations by which a cell stands out, beside those that do and on its own: one of 40
+#: empty cells does once in a million histograms.
+BESIDE, ALONE = 3.0, 5.5
+
+#: What is cut off scores on either side leaves about so much of its mean length: adult's capital
+#: gains a quarter, house prices three quarters.
+CANCELS = 0.5
+
+#: Octaves of an unseen tail, and points in each.
+TAIL_OCTAVES, FINER = 6, 8
+
+
+def tops_of_cells(per_octave: int) -> Array:
+    """Longest lengths of the cells, so many to a factor 2; the last one holds all beyond, too."""
+    return np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
+
+
+class Lengths(NamedTuple):
+    """The cells of a histogram that stand out of their noise.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (k,)
+        Of the records, at least zero.
+    tops : ndarray of shape (k,)
+        Longest lengths of the cells, increasing.
+    middles : ndarray of shape (k,)
+    """
+
+    shares: Array
+    tops: Array
+    middles: Array
+
+    @staticmethod
+    def visible(shares: Array, noise_scale: float, per_octave: int) -> Lengths:
+        """The run of cells around the largest one, and cells that stand out on their own.
+
+        Cells below these thresholds need not be empty.
+        """
+        tops = tops_of_cells(per_octave)
+        mode = int(np.argmax(shares))
+        beside = shares > BESIDE * noise_scale
+        seen = shares > ALONE * noise_scale
+        for side in (range(mode, len(shares)), range(mode, -1, -1)):
+            for i in side:
+                if i != mode and not beside[i]:
+                    break
+                seen[i] = True
+        tops = tops[seen]
+        middles = tops * 2.0 ** (-0.5 / per_octave)
+        return Lengths(np.maximum(shares[seen], 0.0), tops, middles)
+
+    @property
+    def longest(self) -> float:
+        return float(self.tops[-1])
+
+    def tail(self, bounds: Array) -> Array:
+        """Means of ``(length - bound)^+``: lengths fall beyond what is seen as they do within it.
+
+        The logarithm of an octave's share bends down as much again from each octave to the next;
+        lengths that come back after a gap, which nobody sees, are not in it.
+        """
+        octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
+        seen = [float(self.shares[octaves == k].sum()) for k in (3, 2, 1)]
+        falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
+        bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
+        later = np.arange(TAIL_OCTAVES + 1.0)
+        parts = seen[-1] * falls[1] ** later * bends ** (later * (later + 1.0) / 2.0)
+        finer = np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)
+        within = max(falls[1], 1e-3) ** (np.arange(FINER) / FINER)
+        rest = octaves > 1.0
+        lengths = [self.middles[rest], (self.longest * np.outer(np.exp2(later), finer)).ravel()]
+        shares = [self.shares[rest], np.outer(parts, within / within.sum()).ravel()]
+        beyond = np.maximum(np.concatenate(lengths) - bounds[:, None], 0.0)
+        return np.asarray(beyond @ np.concatenate(shares))
+
+
+def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
+    """The least power of ``w = min(1, radius^2/a^2)`` that keeps the curvature in hand.
+
+    ``mean (radius^2e a^(2-2e) - radius^2)^+``, what rows discounted so have beyond those of the
+    Gram with ``radius``, is then at most ``most``.
+    """
+    for exponent in (0.0, 0.25, 0.5, 0.75):
+        discounted = radius ** (2.0 * exponent) * lengths.middles ** (2.0 - 2.0 * exponent)
+        beyond = lengths.shares @ np.maximum(discounted - radius**2, 0.0)
+        if beyond <= most * lengths.shares.sum():
+            return exponent
+    return 1.0
+
+
+def best_bound(scores: Lengths, noise_per_bound: float, p: int) -> float:
+    """The norm to which scores are held: least sum of squared noise and squared bias.
+
+    Parameters
+    ----------
+    scores : Lengths
+        Of the scores at a pilot estimate.
+    noise_per_bound : float
+        Standard deviation of the noise in each of p coordinates, for a bound of 1.
+    p : int
+    """
+    candidates = 2.0 * scores.longest * np.exp2(-np.arange(104) / 8.0)
+    errors = p * (candidates * noise_per_bound) ** 2 + (CANCELS * scores.tail(candidates)) ** 2
+    return float(candidates[int(np.argmin(errors))])

@@ -1,0 +1,184 @@
+"""What a fit buys of what was not declared: columns, response and residual scale."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpfast.arguments import flag
+from dpfast.errors import InvalidInput
+from dpfast.front.request import Request
+from dpfast.models import FreeScale, Loss, Mallows, Weighting, resolve_loss
+from dpfast.models.losses import check_constant
+from dpfast.optimize.least_squares.run import few
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.locations import COUNT_SHARE, COUNTS
+from dpfast.regression.scarce import only_the_mean
+from dpfast.regression.standardise import Purchase
+
+__all__ = [
+    "BoughtUnits",
+    "bought_units",
+    "least_share",
+    "likely_radius",
+    "weights_in_bought_units",
+]
+
+#: Where the residual scale is looked for, in spreads of the response: it is at most about one of
+#: them, and a heavy-tailed response has the spread of its bulk.
+SCALES = FreeScale(1e-3, 10.0, 1.0)
+
+#: A scale that was given is held to this range of spreads of the response: what is bought never
+#: makes a fit refuse that was paid for.
+FARTHEST = (1e-30, 1e30)
+
+#: Share of ``mu^2`` for units where records are many, and what is added where they are few.
+BOUGHT, BOUGHT_OF_FEW = 0.02, 0.05
+
+#: Most that is spent on units, of mu^2; and the noise of a count, as a part of n, to spend it for.
+MOST, ENOUGH = 0.25, 0.05
+
+#: Radius of logistic weights in sqrt(p), where n mu is so much, and the power with which it grows;
+#: by bench.rivals.radius.
+RADIUS, ENOUGH_FOR_RADIUS, RADIUS_POWER = 1.7, 5000.0, 0.17
+
+
+class BoughtUnits:
+    """Standardisation inside a fit, within its total.
+
+    Attributes
+    ----------
+    rest : float
+        mu that is left for the fit.
+    ledger : Ledger
+        That pays for both.
+    only_mean : bool
+        Whether the fit is out of reach, so that the mean of the response is all there is to buy.
+    remarks : tuple of str
+        What is not to be relied on in the units; known once they were bought.
+    """
+
+    remarks: tuple[str, ...] = ()
+
+    def __init__(self, request: Request, unit: GDP, scale: Any, response: bool) -> None:
+        columns = request.n_covariates + int(response)
+        share = units_share(request.n, columns, unit.mu)
+        self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)
+        self.ledger = Ledger(unit)
+        self._request, self._scale, self._response = request, scale, response
+        mu = unit.mu * math.sqrt(share)
+        self.only_mean = only_the_mean(request, share, columns, unit.mu)
+        if self.only_mean:
+            return
+        self._purchase = Purchase(request, mu, self.ledger, response=response, whole=unit.mu)
+
+    @property
+    def planned_scales(self) -> list[Any]:
+        """Scales to check everything with before anything is known: if the outer ones pass, so does
+        whatever is bought; the last one is planned with.
+        """
+        if self._scale is None:
+            return [SCALES if self._response else None]
+        start = _start(self._scale)
+        return [self._in_spreads(start / part) for part in (*FARTHEST, 1.0)]
+
+    def _in_spreads(self, spread: float) -> Any:
+        """The scale that was given, in spreads of the response or what is as far as allowed."""
+        scale, start = self._scale, _start(self._scale)
+        nearest = min(max(start / spread, FARTHEST[0]), FARTHEST[1])
+        if nearest != start / spread:
+            spread = start / nearest
+        if isinstance(scale, FreeScale):
+            return FreeScale(scale.low / spread, scale.high / spread, scale.start / spread)
+        return nearest
+
+    def run(self) -> Any:
+        """Buy the units, put the request's records into them; the scale in these."""
+        self.remarks = self._purchase.in_place()
+        if self._scale is None:
+            return self.planned_scales[-1]
+        coding = self._request.coding
+        assert coding is not None
+        return self._in_spreads(coding.response_units()[1])
+
+
+def _start(scale: Any) -> float:
+    """A scale, checked, or where the search for it starts."""
+    if isinstance(scale, FreeScale):
+        return scale.start
+    return check_constant(scale, "scale", "public residual scale, in the units of y")
+
+
+def units_share(n: int, columns: int, mu: float) -> float:
+    """Part of mu^2 that units are worth: two to seven percent, and more where that shows nothing.
+
+    Parameters
+    ----------
+    n, columns : int
+        Public; the response is a column.
+    mu : float
+    """
+    told = ENOUGH * n * mu
+    if not 1e-100 < told < 1e100:  # its square would leave float64; refused later for what it is
+        return MOST if told < 1.0 else least_share(n, columns, mu)
+    needed = COUNTS * columns / (COUNT_SHARE * told**2)
+    return min(MOST, max(least_share(n, columns, mu), needed))
+
+
+def likely_radius(n: int, p: int, mu: float) -> float:
+    """Radius of the weights of a logistic regression in bought units.
+
+    The more noise it can bear, the fewer rows are discounted: the target tends to the maximum of
+    the likelihood.
+
+    Parameters
+    ----------
+    n, p : int
+    mu : float
+        Public, as n and p are.
+    """
+    return math.sqrt(max(p, 2)) * max(1.0, RADIUS * (n * mu / ENOUGH_FOR_RADIUS) ** RADIUS_POWER)
+
+
+def weights_in_bought_units(loss: str | Loss, n: int, p: int, mu: float) -> Weighting | None:
+    """Of a loss whose target is that of a model without weights; None: those of every fit."""
+    if not resolve_loss(loss).binary_response:
+        return None
+    return Mallows(likely_radius(n, p, mu))
+
+
+def least_share(n: int, columns: int, mu: float) -> float:
+    """Two percent where records are many, five more where they are few."""
+    return BOUGHT + BOUGHT_OF_FEW * few(n, columns, mu)
+
+
+def bought_units(
+    request: Request, unit: GDP, loss: str | Loss, scale: Any, weights: Any, standardize: Any
+) -> BoughtUnits | None:
+    """What is to be bought, by public arguments alone; None if nothing is.
+
+    By itself nothing is bought but for a robust loss whose scale can be estimated, where neither
+    scale nor weights nor a schema says anything about units.
+    """
+    declared = scale is not None or weights is not None or request.coding is not None
+    if standardize is None and declared:
+        return None
+    kind = resolve_loss(loss)
+    estimable = kind.scale_part is not None and not kind.binary_response
+    if standardize is None:
+        standardize = estimable and request.n_covariates > 0
+    if not flag(standardize, "standardize"):
+        return None
+    if request.coding is not None:
+        raise InvalidInput(
+            "these records are coded by a schema, which declares the units of their columns: "
+            "there is nothing to standardise. Leave standardize out."
+        )
+    if scale is None and not (estimable or kind.binary_response):
+        raise InvalidInput(
+            "the scale of this loss cannot be estimated: pass scale=<public residual scale>, or "
+            "take log-cosh, huber or pseudo-huber."
+        )
+    return BoughtUnits(request, unit, scale, response=not kind.binary_response)
