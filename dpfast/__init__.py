@@ -49,6 +49,7 @@ _HOMES = {
     "Newton": "dpfast.optimize",
     "NoisyDescent": "dpfast.optimize",
     "Numeric": "dpfast.data.schema",
+    "Objective": "dpfast.models",
     "OneHot": "dpfast.models",
     "OstrovskiiBach": "dpfast.models",
     "PerRecordObjective": "dpfast.models",
@@ -82,12 +83,13 @@ _HOMES = {
     "private_quantiles": "dpfast.quantiles",
     "release_functional": "dpfast.release",
     "release_parameter": "dpfast.release",
+    "standardize": "dpfast.regression.standardise",
     "tune": "dpfast.bayesopt.tuning",
     "with_private_scaling": "dpfast.quantiles",
 }
 
 #: Modules that are reached as attributes, loaded on first use.
-_ROOMS = {"audit", "baselines", "bayesopt", "datasets", "errors", "estimators", "plots"}
+_ROOMS = {"audit", "baselines", "bayesopt", "datasets", "effects", "errors", "estimators", "plots"}
 
 __all__ = [
     "Adaptive",
@@ -127,6 +129,7 @@ __all__ = [
     "Newton",
     "NoisyDescent",
     "Numeric",
+    "Objective",
     "OneHot",
     "OstrovskiiBach",
     "PerRecordObjective",
@@ -161,6 +164,7 @@ __all__ = [
     "private_quantiles",
     "release_functional",
     "release_parameter",
+    "standardize",
     "tune",
     "with_private_scaling",
 ]
@@ -172,6 +176,7 @@ if TYPE_CHECKING:
         baselines as baselines,
         bayesopt as bayesopt,
         datasets as datasets,
+        effects as effects,
         errors as errors,
         estimators as estimators,
         plots as plots,
@@ -198,6 +203,7 @@ if TYPE_CHECKING:
         LpBall,
         Mallows,
         MallowsLinear,
+        Objective,
         OneHot,
         OstrovskiiBach,
         PerRecordObjective,
@@ -235,6 +241,7 @@ if TYPE_CHECKING:
     from dpfast.regression.forecast import Plan, plan
     from dpfast.regression.formula import fit_formula
     from dpfast.regression.nonprivate import nonprivate_fit, nonprivate_minimize
+    from dpfast.regression.standardise import standardize
     from dpfast.release import certify, release_functional, release_parameter
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from dpfast.arguments import whole_number
-from dpfast.errors import InvalidInput, described
+from dpfast.arguments import number_in, whole_number
+from dpfast.errors import InvalidInput
 
 __all__ = ["LowerBound", "lower_bound"]
 
@@ -44,9 +44,13 @@ class LowerBound(NamedTuple):
     true_positive : tuple of float
         Lower confidence limits of each event's probability on ``neighbour``.
 
+    Privacy
+    -------
+    A property of the mechanism, found on made-up data sets.
+
     Examples
     --------
-    >>> LowerBound(1.0, 0.95, 100, (0.0,), (0.1,), (0.5,)).epsilon(delta=0.01) > 1.0
+    >>> dpfast.audit.LowerBound(1.0, 0.95, 100, (0.0,), (0.1,), (0.5,)).epsilon(delta=0.01) > 1.0
     True
     """
 
@@ -61,9 +65,29 @@ class LowerBound(NamedTuple):
         """With the same confidence, no (epsilon', delta) holds with epsilon' below this.
 
         Holds for all delta at once: the limits are simultaneous.
+
+        Parameters
+        ----------
+        delta : float
+            In [0, 1).
+
+        Returns
+        -------
+        float
+            Zero or more.
+
+        Raises
+        ------
+        InvalidInput
+            If delta is not in [0, 1).
+
+        Examples
+        --------
+        >>> found = dpfast.audit.LowerBound(1.0, 0.95, 100, (0.0,), (0.1,), (0.5,))
+        >>> round(found.epsilon(), 3), round(found.epsilon(delta=0.3), 3)
+        (1.609, 0.693)
         """
-        if not 0.0 <= delta < 1.0:
-            raise InvalidInput(f"delta must lie in [0, 1); received {described(delta)}.")
+        delta = number_in(delta, "delta", "[0, 1)")
         best = 0.0
         for high, low in zip(self.false_positive, self.true_positive, strict=True):
             for more, less in ((low, high), (1.0 - high, 1.0 - low)):
@@ -126,13 +150,12 @@ def lower_bound(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> bound = lower_bound(lambda data: data + rng.normal(), (0.0, 3.0), 1000)
+    >>> bound = dpfast.audit.lower_bound(lambda data: data + rng.normal(), (0.0, 3.0), 1000)
     >>> 0.0 < bound.mu <= 3.0
     True
     """
     n_samples = whole_number(n_samples, "n_samples", least=100)
-    if not 0.5 <= confidence < 1.0:
-        raise InvalidInput(f"confidence must lie in [0.5, 1); received {described(confidence)}.")
+    confidence = number_in(confidence, "confidence", "[0.5, 1)")
     held_out = max(20, round(HELD_OUT * n_samples))
     # Alternating, so that a drift of the machine or of the noise source cannot favour one side.
     outputs: tuple[list[Any], list[Any]] = ([], [])

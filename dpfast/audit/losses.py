@@ -33,6 +33,10 @@ class LossReport(NamedTuple):
     psi_prime_smallest, psi_prime_largest : float
         Extremes of ``psi'`` found.
 
+    Privacy
+    -------
+    A property of the loss: no record is read.
+
     Examples
     --------
     >>> dpfast.audit.check_loss(dpfast.Huber()).passed

@@ -44,6 +44,10 @@ class Pair(NamedTuple):
     data, neighbour : tuple of ndarray
         Covariates and response of each.
 
+    Privacy
+    -------
+    Holds the records it was made from.
+
     Examples
     --------
     >>> data, neighbour = dpfast.audit.neighbours([[1.0], [2.0]], [0.0, 1.0], "flipped")
@@ -103,7 +107,7 @@ def neighbours(
 
     Examples
     --------
-    >>> pair = neighbours([[1.0, 2.0], [3.0, 4.0]], [0.0, 1.0], "flipped")
+    >>> pair = dpfast.audit.neighbours([[1.0, 2.0], [3.0, 4.0]], [0.0, 1.0], "flipped")
     >>> pair.neighbour[1]
     array([1., 1.])
     """

@@ -81,7 +81,8 @@ def replay(
     Examples
     --------
     >>> pair = dpfast.audit.neighbours(np.linspace(-1.0, 1.0, 50)[:, None], np.zeros(50), "flipped")
-    >>> replay(lambda data: dpfast.fit(*data, "huber", privacy=1.0, scale=1.0), *pair).passed
+    >>> fit = lambda data: dpfast.fit(*data, "huber", privacy=1.0, scale=1.0)
+    >>> dpfast.audit.replay(fit, *pair).passed
     True
     """
     record = check_neighbours(data, neighbour)

@@ -33,6 +33,15 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.curator.Curator.deal": "one charge; the answers are those of the blocks' joint",
     "dpfast.curator.curator.Curator.constant_term": "the same records, seen by another model",
     "dpfast.curator.blocks": "parts of the records behind joint answers; attacked by test_blocks",
+    "dpfast.curator.effects": (
+        "folds, and means of pseudo-outcomes, audited within treatment_effect and attacked by "
+        "test_effects"
+    ),
+    "dpfast.effects.results.TreatmentEffect": "holds released numbers only",
+    "dpfast.effects.nuisances": "sees a curator's answers only; audited within treatment_effect",
+    "dpfast.curator.whitened": (
+        "rows under released maps, asked by fits of least squares and audited with them"
+    ),
     "dpfast.curator.nonconvex.gradients.GradientCurator.__init__": (
         "keeps the records; it answers through methods"
     ),
@@ -49,7 +58,7 @@ EXEMPT: dict[str, str] = {
     ),
     "dpfast.curator.nonconvex.recordwise": "sums behind the GradientCurator, audited through it",
     "dpfast.curator.bounds": "public constants only",
-    "dpfast.privacy.paid": "counts answers; sees no records",
+    "dpfast.privacy.ledger.paid": "counts answers; sees no records",
     "dpfast.curator.joint": "public constants only",
     "dpfast.curator.steps": "offered as methods of the Curator, which are audited",
     "dpfast.curator.baselines.minimiser": "audited within dpfast.baselines.output_perturbation",
@@ -102,10 +111,17 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
     "dpfast.bayesopt.training": "charges a budget; takes no records",
     "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
+    "dpfast.front.parts": "what an objective is made of; sees no records",
     "dpfast.front.request": "checks arguments; audited within each baseline",
     "dpfast.front.rows": "reads the new rows of a prediction, by public facts about the fit's",
+    "dpfast.inference.after": "questions to released numbers; reads the rows of predictions",
+    "dpfast.inference.natural": "linear algebra of released numbers; reads predictions' rows",
     "dpfast.inference.rows": "protocols of what reads new rows; they hold nothing",
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
+    "dpfast.curator.bought": "audited within dpfast.standardize",
+    "dpfast.regression.purchase": "audited within fit",
+    "dpfast.regression.locations": "sees a curator's answers only; audited within standardize",
+    "dpfast.regression.standardise.Standardized": "holds released numbers only; codes rows by them",
     "dpfast.curator.shares": "audited within dpfast.private_quantiles",
     "dpfast.estimators": "adapters of fit and adassp; audited in tests/estimators",
     "dpfast.datasets": "public example data",
@@ -128,7 +144,7 @@ EXEMPT: dict[str, str] = {
         "functions of public constants and of one eigenvalue, whose sensitivity is claims R12 "
         "and R13; takes no records"
     ),
-    "dpfast.privacy.ledger.Ledger": "counts public budgets",
+    "dpfast.privacy.ledger.book.Ledger": "counts public budgets",
     "dpfast.privacy.mechanisms.release_together": (
         "adds noise to the means behind a Curator, which is audited"
     ),

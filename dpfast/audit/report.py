@@ -56,6 +56,11 @@ class ReplayReport(NamedTuple):
         Largest distance of everything released at one parameter, in units of its noise, relative
         to the charged mu.
 
+    Privacy
+    -------
+    Quotes exact distances between the two data sets: for the one who audits, not for publication
+    where they are private.
+
     Examples
     --------
     >>> pair = dpfast.audit.neighbours(np.linspace(-1.0, 1.0, 50)[:, None], np.zeros(50), "flipped")
@@ -81,7 +86,14 @@ class ReplayReport(NamedTuple):
         return not self.leaks
 
     def raise_on_leak(self) -> ReplayReport:
-        """Return the report, or raise :class:`LeakFound` with all of it if there is a leak."""
+        """Return the report, or raise :class:`LeakFound` with all of it if there is a leak.
+
+        Examples
+        --------
+        >>> report = dpfast.audit.ReplayReport((), 3, 3, 100, 0, 1.0, {}, 0.5)
+        >>> report.raise_on_leak() is report
+        True
+        """
         if self.leaks:
             raise LeakFound(str(self))
         return self

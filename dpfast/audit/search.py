@@ -57,9 +57,13 @@ class Finding(NamedTuple):
     theta : ndarray
         The public parameter.
 
+    Privacy
+    -------
+    A property of the objective: its records are made up.
+
     Examples
     --------
-    >>> objective = dpfast.models.Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2, scale=1.0)
+    >>> objective = dpfast.Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2, scale=1.0)
     >>> report = dpfast.audit.sensitivity_search(objective, quantities=["gradient"], rounds=0)
     >>> report.worst.ratio <= 1.0
     True
@@ -85,9 +89,13 @@ class SearchReport(NamedTuple):
     n_pairs : int
         Pairs of records that were tried.
 
+    Privacy
+    -------
+    A property of the objective: its records are made up.
+
     Examples
     --------
-    >>> objective = dpfast.models.Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2, scale=1.0)
+    >>> objective = dpfast.Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2, scale=1.0)
     >>> dpfast.audit.sensitivity_search(objective, quantities=["gradient"], rounds=0).sound
     True
     """
@@ -203,13 +211,18 @@ def sensitivity_search(
 
     Examples
     --------
-    >>> from dpfast.models import Huber, Mallows, Objective
-    >>> report = sensitivity_search(Objective(Huber(), Mallows(2.0), 2, scale=1.0))
+    >>> objective = dpfast.Objective(dpfast.Huber(), dpfast.Mallows(2.0), 2, scale=1.0)
+    >>> report = dpfast.audit.sensitivity_search(objective)
     >>> report.sound
     True
     """
     n = whole_number(n, "n", 1)
     budget = StepBudget(*budget)
+    if not isinstance(objective, Objective) or not objective.bound:
+        raise InvalidInput(
+            "objective must be a dpfast.Objective for a number of columns, such as "
+            f"objective.bind(2); received {described(objective)}."
+        )
     search = _Search(objective, int(n), seed)
     findings = {
         name: search.run(name, target, rounds)

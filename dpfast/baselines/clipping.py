@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpfast.baselines.squared import Squared, loss_and_scale
+from dpfast.baselines.squared import loss_and_scale
 from dpfast.errors import InvalidInput, described
 from dpfast.front.progress import watched
-from dpfast.front.request import Request, charge_shared, checked_start, checked_steps
+from dpfast.front.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
-from dpfast.models import Clip, Loss, Objective
-from dpfast.optimize import GradientDescent, Schedule, resolve_schedule
-from dpfast.optimize.planning import plan_steps
+from dpfast.models import Clip, Loss, Objective, is_least_squares
+from dpfast.optimize import GradientDescent, Schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -117,24 +116,23 @@ def clipped_gradient_descent(
         raise InvalidInput(
             f"step_size must be a positive number or None; received {described(step_size)}."
         )
-    optimiser = GradientDescent(step_size=step_size, average=average)
+    optimiser = GradientDescent(
+        step_size=step_size, average=average, steps=steps, schedule=schedule, start=start
+    )
     objective.check_step(step_size)
-    n_steps = checked_steps(steps)
-    _, default_schedule = optimiser.defaults(objective, request.n, total.mu)
-    chosen = resolve_schedule(schedule, default_schedule)
-    budgets = plan_steps(optimiser, objective, total.mu, chosen, n_steps, False)
-    theta = checked_start(start, request.dimension)
+    budgets = optimiser.plan(objective, request.n, total.mu, False)
+    theta = checked_start(optimiser.start, request.dimension)
     curator = request.curator(objective, Ledger(total))
     for budget in budgets:
         curator.receipts(budget)  # refuses an impossible budget while nothing is spent
-    report = watched(progress, n_steps)
+    report = watched(progress, len(budgets))
     label = request.label("clipped_gradient_descent", objective.loss.name)
     charge_shared(ledger, privacy, total, label)
     trajectory = optimiser.run(curator, theta, budgets, report)
     return request.fit(
         trajectory.theta,
         objective,
-        method=f"clipped {optimiser!r}, {n_steps} steps, {chosen!r}",
+        method=f"clipped {budgets.description}",
         privacy=request.guarantee(total, curator.ledger),
         iterates=trajectory.iterates,
     )
@@ -158,6 +156,6 @@ def clipped_objective(
 def default_step_size(objective: Objective) -> float:
     """Inverse smoothness of the unclipped loss for rows of squared norm p; public."""
     loss = objective.loss
-    slope = 1.0 if isinstance(loss, Squared) else loss.psi_prime_bound
+    slope = 1.0 if is_least_squares(loss) else loss.psi_prime_bound
     smoothness: float = slope * objective.dimension / objective.scale + objective.ridge
     return 1.0 / smoothness

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import function
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, resolve_settings
@@ -58,6 +59,7 @@ def nonprivate_gibo(
     """
     settings = resolve_settings(bounds, 1.0, steps, search)
     run = Search(settings)
+    function(losses, "losses", "the parameters")
     values = RecordValues(n_records, Ledger(1.0), SeededNoise(0))
     for _ in range(settings.steps):
         points = run.batch()

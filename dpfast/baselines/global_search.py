@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from dpfast.arguments import real_array, real_number
+from dpfast.arguments import function, positive, real_array
 from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.errors import InvalidInput, described
-from dpfast.front.request import charge_after, checked_steps
-from dpfast.optimize.schedules import Uniform
+from dpfast.errors import InvalidInput
+from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import charge_after
+from dpfast.optimize.schedules import Uniform, checked_steps
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -81,6 +82,8 @@ def global_search(
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
 
+    What ``losses`` raises later has the search so far in its attribute ``partial_result``.
+
     Privacy
     -------
     ``privacy`` in total (claims G4 and G8 of PROOFS-bayesopt.md).
@@ -93,16 +96,13 @@ def global_search(
     ... ).theta.shape
     (1,)
     """
+    function(losses, "losses", "the parameters")
     box = Box(bounds)
     count, d = checked_steps(evaluations), box.dimension
     if covariance is None:
         covariance = RBF(0.25 * d**0.5, 0.25)
     covariance = checked_covariance(covariance, d)
-    exploration = real_number(exploration, "exploration")
-    if not 0.0 <= exploration < np.inf:
-        raise InvalidInput(
-            f"exploration must be at least 0 and finite; received {described(exploration)}."
-        )
+    exploration = positive(exploration, "exploration", or_zero=True)
     source = checked_noise(noise)
     total = GDP.within(privacy)
     own = Ledger(total)
@@ -117,26 +117,32 @@ def global_search(
     grid = _spread(CANDIDATES, d)
     scores: list[float] = []
     relative = (receipt.noise_scale / (high - low)) ** 2
-    for k, mu in enumerate(mus):
-        scores.append(float(values.mean_loss(k, low, high, mu).value[0]))
-        known = _relative(scores, low, high)
-        mean, _ = _posterior(covariance, places, known, relative, places)
-        centre = places[int(np.argmin(mean))]
-        if k + 1 == count:
-            break
-        around = np.clip(centre + 0.2 * (grid[: CANDIDATES // 4] - 0.5), 0.0, 1.0)
-        candidates = np.vstack((grid, around))
-        mean, deviation = _posterior(covariance, places, known, relative, candidates)
-        chosen = candidates[int(np.argmin(mean - exploration * deviation))]
-        places = np.vstack((places, chosen))
-        values.append(losses(box.outside(chosen)))
-    return Searched(
-        theta=box.outside(centre),
-        path=box.outside(places),
-        scores=np.array(scores),
-        method=f"GP-UCB, {covariance!r}, exploration {exploration:g}",
-        privacy=guarantee_of(total, values.n, own, source),
-    )
+    centre = places[0]
+
+    def found() -> Searched:
+        return Searched(
+            theta=box.outside(centre),
+            path=box.outside(places[: len(scores)]),
+            scores=np.array(scores),
+            method=f"GP-UCB, {covariance!r}, exploration {exploration:g}",
+            privacy=guarantee_of(total, values.n, own, source),
+        )
+
+    with KeepingPaid(lambda _: found() if scores else None):
+        for k, mu in enumerate(mus):
+            scores.append(float(values.mean_loss(k, low, high, mu).value[0]))
+            known = _relative(scores, low, high)
+            mean, _ = _posterior(covariance, places, known, relative, places)
+            centre = places[int(np.argmin(mean))]
+            if k + 1 == count:
+                break
+            around = np.clip(centre + 0.2 * (grid[: CANDIDATES // 4] - 0.5), 0.0, 1.0)
+            candidates = np.vstack((grid, around))
+            mean, deviation = _posterior(covariance, places, known, relative, candidates)
+            chosen = candidates[int(np.argmin(mean - exploration * deviation))]
+            places = np.vstack((places, chosen))
+            values.append(losses(box.outside(chosen)))
+    return found()
 
 
 def _first(start: ArrayLike | None, box: Box) -> Array:

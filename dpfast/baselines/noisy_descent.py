@@ -7,14 +7,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import function, number_in, real_array
 from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
 from dpfast.curator.blackbox.vectors import RecordValues
-from dpfast.errors import InvalidInput, described
-from dpfast.front.request import charge_after, checked_steps
-from dpfast.optimize.schedules import Schedule, Uniform, resolve_schedule
+from dpfast.errors import InvalidInput
+from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import charge_after
+from dpfast.optimize.schedules import Schedule, Uniform, checked_steps, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -78,6 +79,8 @@ def noisy_descent(
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
 
+    What ``gradients`` raises later has the path so far in the attribute ``partial_result``.
+
     Privacy
     -------
     ``privacy`` in total (claim G1 of PROOFS-bayesopt.md, composed as in G2).
@@ -90,12 +93,12 @@ def noisy_descent(
     ... ).theta.shape
     (1,)
     """
+    function(gradients, "gradients", "the parameters")
     box = Box(bounds, "theta")
     source = checked_noise(noise)
     count, d = checked_steps(steps), box.dimension
     rule = resolve_update(update, Plain(1.0))
-    if not 0.0 <= average < 1.0:
-        raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
+    average = number_in(average, "average", "[0, 1)")
     total = GDP.within(privacy)
     mus = resolve_schedule(schedule, Uniform()).step_mus(total.mu, count)
     own = Ledger(total)
@@ -124,21 +127,26 @@ def noisy_descent(
     told = charge_after(lambda: told_at(theta), ledger, privacy, total, label)
     history = History([], [], [], [], count)
     path = [theta]
-    for k, mu in enumerate(mus):
-        if k:
-            told = told_at(theta)
-        answer = told.mean(np.eye(d), clip, mu)
-        history.iterates.append(theta)
-        history.gradients.append(answer.value)
-        history.variances.append(np.full(d, answer.noise_scale**2))
-        history.noise_scales.append(answer.noise_scale)
-        theta = box.project(theta + rule.step(history))
-        path.append(theta)
-    last = max(1, round(average * count))
-    return Searched(
-        theta=np.mean(path[-last:], axis=0),
-        path=np.array(path),
-        scores=np.empty(0),
-        method=f"noisy gradient descent, clip {clip:g}, {rule!r}",
-        privacy=guarantee_of(total, probe.n, own, source),
-    )
+
+    def found() -> Searched:
+        last = max(1, round(average * (len(path) - 1)))
+        return Searched(
+            theta=np.mean(path[-last:], axis=0),
+            path=np.array(path),
+            scores=np.empty(0),
+            method=f"noisy gradient descent, clip {clip:g}, {rule!r}",
+            privacy=guarantee_of(total, probe.n, own, source),
+        )
+
+    with KeepingPaid(lambda _: found() if len(path) > 1 else None):
+        for k, mu in enumerate(mus):
+            if k:
+                told = told_at(theta)
+            answer = told.mean(np.eye(d), clip, mu)
+            history.iterates.append(theta)
+            history.gradients.append(answer.value)
+            history.variances.append(np.full(d, answer.noise_scale**2))
+            history.noise_scales.append(answer.noise_scale)
+            theta = box.project(theta + rule.step(history))
+            path.append(theta)
+    return found()

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.baselines.squared import Squared, loss_and_scale
+from dpfast.baselines.squared import loss_and_scale
 from dpfast.curator.baselines.minimiser import minimiser_receipt, ridge_minimiser
 from dpfast.errors import InvalidInput
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
-from dpfast.models import Bounded, Clip, Loss, Mallows, Objective, resolve_weighting
+from dpfast.models import (
+    Bounded,
+    Clip,
+    Loss,
+    Mallows,
+    Objective,
+    is_least_squares,
+    resolve_weighting,
+)
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -89,7 +97,7 @@ def output_perturbation(
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     resolved, scale = loss_and_scale(loss, request.coded_scale(scale))
-    if isinstance(resolved, Squared):
+    if is_least_squares(resolved):
         raise InvalidInput(
             "the squared loss has no bound on one record's score, so its minimiser has no "
             'sensitivity bound. Use "huber" with a corner c and scale known from outside these '

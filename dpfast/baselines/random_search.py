@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from dpfast.arguments import function, real_number
 from dpfast.baselines.searched import Searched, checked_range, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
 from dpfast.curator.blackbox.vectors import RecordValues, checked_values
+from dpfast.errors import InvalidBudget, described
 from dpfast.front.request import charge_after
 from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
@@ -22,6 +24,9 @@ from dpfast.privacy.noise import NoiseSource, checked_noise
 __all__ = ["random_search"]
 
 Array = NDArray[np.float64]
+
+#: Beyond it the smaller of two probabilities leaves float64.
+LARGEST_MU = 70.0
 
 
 def random_search(
@@ -81,10 +86,12 @@ def random_search(
     ... ).theta.shape
     (1,)
     """
+    function(losses, "losses", "the parameters")
     box = Box(bounds)
     source = checked_noise(noise)
     epsilon = _pure(privacy)
     low, high = checked_range(loss_range)
+    mean_trials = real_number(mean_trials, "mean_trials")
     trials_rate(mean_trials)  # refuses what is impossible
     total = PureDP(epsilon).as_gdp()
     own = Ledger(total)
@@ -116,6 +123,11 @@ def _pure(privacy: Budget | float) -> float:
     if isinstance(privacy, PureDP):
         return privacy.epsilon
     mu = GDP.within(privacy).mu
+    if mu > LARGEST_MU:
+        raise InvalidBudget(
+            f"no pure guarantee is computed from a Gaussian one above mu = {LARGEST_MU:g}; "
+            f"received {described(privacy)}. Pass privacy=dpfast.PureDP(epsilon)."
+        )
     epsilon = math.log(float(ndtr(0.5 * mu)) / float(ndtr(-0.5 * mu)))
     less = 1e-12
     while PureDP(epsilon).as_gdp().mu > mu:  # by rounding, coarse for a small mu

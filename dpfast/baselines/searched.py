@@ -46,9 +46,12 @@ class Searched(NamedTuple):
 def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:
     """Public ends of the losses, the lower one first."""
     ends = real_array(loss_range, "loss_range")
-    if ends.shape != (2,) or not 0.0 < ends[1] - ends[0] < np.inf:
+    if ends.shape != (2,) or not (
+        1e-200 <= ends[1] - ends[0] < np.inf and np.abs(ends).max() <= 1e200
+    ):
         raise InvalidInput(
-            "the range of the losses must be two finite public numbers, the lower one first; "
+            "the range of the losses must be two public numbers within 1e200 of zero and at least "
+            "1e-200 apart, the lower one first; "
             f"received {described(loss_range)}."
         )
     return float(ends[0]), float(ends[1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.arguments import real_number
+from dpfast.arguments import number_in, positive, real_number
 from dpfast.baselines.clipping import clipped_objective, default_step_size
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput, described
@@ -16,12 +16,12 @@ from dpfast.front.request import (
     Request,
     charge_shared,
     checked_start,
-    checked_steps,
 )
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss
+from dpfast.optimize.schedules import checked_steps
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -124,15 +124,10 @@ def dp_sgd(
     objective = clipped_objective(request, loss, clip, scale, ridge)
     n_steps = checked_steps(steps)
     theta = checked_start(start, request.dimension)
-    if not 0.0 <= average < 1.0:
-        raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
+    average = number_in(average, "average", "[0, 1)")
     if step_size is None:
         step_size = default_step_size(objective)
-    step_size = real_number(step_size, "step_size")
-    if not 0.0 < step_size < float("inf"):
-        raise InvalidInput(
-            f"step_size must be positive and finite; received {described(step_size)}."
-        )
+    step_size = positive(step_size, "step_size")
     objective.check_step(step_size)
     curator = request.curator(objective, Ledger(budget))
     plan = plan_sampling(curator, budget, real_number(sampling_rate, "sampling_rate"), n_steps)

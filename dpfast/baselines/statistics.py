@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.arguments import number_in, real_number
 from dpfast.curator.baselines.statistics import (
     smallest_eigenvalue as release_smallest_eigenvalue,
     smallest_eigenvalue_receipt,
@@ -15,7 +16,7 @@ from dpfast.curator.baselines.statistics import (
     sufficient_statistics as release_statistics,
 )
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import Request, charge_shared, in_unit
+from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import newton_direction
 from dpfast.models import Bounded, Huber, Objective
@@ -23,11 +24,9 @@ from dpfast.privacy.baselines.sensitivity import statistics_mu, symmetric_noise_
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_8000
 
 __all__ = ["adassp", "sufficient_statistics"]
-
-#: Relative amount by which charges are shrunk so that their exact sum stays within the total.
-ROUNDING_MARGIN = 2.0**-40
 
 #: ``mu_moment^2 / mu_gram^2``: with responses of the size ``x_bound ||theta||`` the error
 #: ``4 p / b + (p + 1) / a`` at a fixed joint cost is smallest near ``b = 2 a``.
@@ -202,8 +201,11 @@ def adassp(
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = _least_squares(request, x_bound, y_bound, 0.0)
-    share, failure = in_unit(eigenvalue_share, "eigenvalue_share"), in_unit(failure, "failure")
-    mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - ROUNDING_MARGIN)
+    share, failure = (
+        number_in(eigenvalue_share, "eigenvalue_share", "(0, 1)"),
+        number_in(failure, "failure", "(0, 1)"),
+    )
+    mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - MARGIN_8000)
     mu_gram, mu_moment = _split(total.mu * math.sqrt(1.0 - share), moment_ratio)
     curator = request.curator(objective, Ledger(total))
     smallest_eigenvalue_receipt(curator, mu_eigenvalue)
@@ -234,7 +236,7 @@ def adassp(
 def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: float) -> Objective:
     """Huber's loss with corner ``y_bound``: its score at zero is ``-clip(y) x``."""
     for name, value in (("x_bound", x_bound), ("y_bound", y_bound)):
-        if not isinstance(value, (int, float, np.integer, np.floating)) or not value > 0.0:
+        if not 0.0 < real_number(value, name) < np.inf:
             raise InvalidInput(
                 f"{name} must be a positive public number; received {described(value)}. It is "
                 "never estimated from the data: pass a bound known from outside them."
@@ -251,11 +253,8 @@ def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: floa
 
 def _split(mu: float, moment_ratio: float) -> tuple[float, float]:
     """``(mu_gram, mu_moment)`` that together cost ``mu``; the joint cost is homogeneous."""
-    if not 1e-6 <= moment_ratio <= 1e6:
-        raise InvalidInput(
-            f"moment_ratio must lie in [1e-6, 1e6]; received {described(moment_ratio)}."
-        )
-    mu_gram = mu * (1.0 - ROUNDING_MARGIN) / statistics_mu(1.0, math.sqrt(moment_ratio))
+    moment_ratio = number_in(moment_ratio, "moment_ratio", "[1e-6, 1e6]")
+    mu_gram = mu * (1.0 - MARGIN_8000) / statistics_mu(1.0, math.sqrt(moment_ratio))
     return mu_gram, mu_gram * math.sqrt(moment_ratio)
 
 

@@ -40,6 +40,10 @@ class Tuning(NamedTuple):
     lost_steps : int
         Steps that were paid for but whose answer was lost in a crash.
 
+    Privacy
+    -------
+    Made of released and public numbers: its methods and properties cost nothing.
+
     Examples
     --------
     >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
@@ -65,7 +69,16 @@ class Tuning(NamedTuple):
         return len(self.points)
 
     def summary(self) -> str:
-        """Settings, cost and path in plain text."""
+        """Settings, cost and path in plain text.
+
+        Examples
+        --------
+        >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+        >>> found = dpfast.tune(losses, [(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
+        >>> print(found.summary())
+        Private black-box optimisation (DP-GIBO)
+        ...
+        """
         steps = len(self.gradients)
         lines = [
             "Private black-box optimisation (DP-GIBO)",
@@ -80,7 +93,15 @@ class Tuning(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-able values."""
+        """Everything as JSON-able values.
+
+        Examples
+        --------
+        >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+        >>> found = dpfast.tune(losses, [(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
+        >>> len(found.to_dict()["iterates"])
+        3
+        """
         found = self._asdict()
         for name, value in found.items():
             if isinstance(value, np.ndarray):

@@ -8,15 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array, real_number
+from dpfast.arguments import number_in, one_of, positive, real_array, real_number
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
 from dpfast.bayesopt.surrogate.weights import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import checked_steps
 from dpfast.optimize.nonconvex.descent import checked_count
-from dpfast.optimize.schedules import Geometric, Schedule, resolve_schedule
+from dpfast.optimize.schedules import Geometric, Schedule, checked_steps, resolve_schedule
 
 __all__ = ["SearchSettings", "Settings", "resolve_settings"]
 
@@ -72,7 +71,7 @@ class SearchSettings:
 
     Examples
     --------
-    >>> SearchSettings(mean="zero", batch=3).batch
+    >>> dpfast.bayesopt.SearchSettings(mean="zero", batch=3).batch
     3
     """
 
@@ -147,23 +146,18 @@ def resolve_settings(
     covariance = checked_covariance(covariance, d)
     if noise_variance is None:
         noise_variance = DEFAULT_NOISE * covariance.output_scale**2
-    if not 0.0 <= noise_variance < np.inf:
-        raise InvalidInput(
-            f"noise_variance must be at least 0 and finite; received {described(noise_variance)}."
-        )
-    if mean not in MEANS:
-        raise InvalidInput(f"mean must be one of {MEANS}; received {described(mean, text=True)}.")
+    noise_variance = positive(noise_variance, "noise_variance", or_zero=True)
+    mean = one_of(mean, MEANS, "mean")
     if threshold is None:
         batch = checked_count(default_batch(d) if batch is None else batch, "batch")
     elif batch is not None:
         raise InvalidInput("pass a batch or a threshold, not both.")
-    elif not 0.0 < threshold <= 1.0:
+    elif not 0.0 < real_number(threshold, "threshold") <= 1.0:
         raise InvalidInput(
             "threshold is the part of the prior gradient variance that may remain, in (0, 1]; "
             f"received {described(threshold)}."
         )
-    if not 0.0 <= average < 1.0:
-        raise InvalidInput(f"average must lie in [0, 1); received {described(average)}.")
+    average = number_in(average, "average", "[0, 1)")
     return Settings(
         box,
         _start(search.start, box),
@@ -177,7 +171,7 @@ def resolve_settings(
         d + 1 if search.max_batch is None else checked_count(search.max_batch, "max_batch"),
         resolve_update(search.update, Smoothed(DEFAULT_STEP * _narrowest(box))),
         resolve_schedule(search.schedule, Geometric(ratio=1.1, uniform_share=0.3)),
-        float(average),
+        average,
     )
 
 

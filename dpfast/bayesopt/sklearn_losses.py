@@ -53,8 +53,14 @@ class SklearnLosses:
     bounds : list of (float, float)
         Of theta: logarithms for parameters searched on a log scale.
     names : tuple of str
+        Of the parameters, in the order of theta.
     n_records : int
         Number of validation records.
+
+    Privacy
+    -------
+    Holds training and validation records, and what a call returns is private: only
+    :func:`dpfast.tune` is to see it.
     """
 
     def __init__(
@@ -105,7 +111,33 @@ class SklearnLosses:
         self._metric = metric
 
     def parameters(self, theta: Any) -> dict[str, float]:
-        """Parameters of the estimator at theta; the argument of ``set_params``."""
+        """Parameters of the estimator at theta; the argument of ``set_params``.
+
+        Parameters
+        ----------
+        theta : array-like of shape (d,)
+            In the units of ``bounds``.
+
+        Returns
+        -------
+        dict of str to float
+            In the estimator's units: no logarithms.
+
+        Raises
+        ------
+        ValueError
+            If theta has another number of coordinates, or holds no numbers.
+
+        Examples
+        --------
+        >>> from sklearn.linear_model import Ridge
+        >>> X, y = np.linspace(-1.0, 1.0, 40)[:, None], np.linspace(-0.5, 0.5, 40)
+        >>> losses = dpfast.bayesopt.sklearn_losses(
+        ...     Ridge(), X[::2], y[::2], X[1::2], y[1::2], {"alpha": (1e-3, 10.0, "log")}
+        ... )
+        >>> losses.parameters([0.0])
+        {'alpha': 1.0}
+        """
         values = np.array(theta, dtype=np.float64)
         values[self._logarithmic] = np.exp(values[self._logarithmic])
         return dict(zip(self.names, values.tolist(), strict=True))

@@ -30,7 +30,7 @@ class TrainingCost:
 
     Examples
     --------
-    >>> cost = TrainingCost(dpfast.Ledger(2.0), dpfast.GDP(0.1))
+    >>> cost = dpfast.bayesopt.TrainingCost(dpfast.Ledger(2.0), dpfast.GDP(0.1))
     >>> cost.charge(3)
     >>> len(cost.ledger.entries)
     3
@@ -49,6 +49,22 @@ class TrainingCost:
         ----------
         n_points : int
             Points that are about to be evaluated.
+
+        Raises
+        ------
+        BudgetExceeded
+            If not all of them can be paid for; those before the first that cannot stay charged.
+
+        Privacy
+        -------
+        Spends the cost of a training run for each point, of the training records' budget.
+
+        Examples
+        --------
+        >>> cost = dpfast.bayesopt.TrainingCost(dpfast.Ledger(dpfast.ZCDP(0.5)), dpfast.ZCDP(0.125))
+        >>> cost.charge(3)
+        >>> cost.ledger.remaining
+        ZCDP(rho=0.125)
         """
         for _ in range(n_points):
             self.ledger.charge(self.cost, "training run")

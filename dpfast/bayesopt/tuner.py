@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import flag
+from dpfast.arguments import file_path, flag
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, resolve_settings
@@ -71,6 +71,9 @@ class Tuner:
         Charged for every point handed out; see its Privacy section.
     path : path, optional
         File for the public state; the budget is kept beside it in ``path + ".ledger"``.
+        The two belong together: where only the state was deleted, the search starts anew on what is
+        left of that budget, and a shared ledger that has paid for it is not charged again as long
+        as the ledger beside it is the one it paid for.
     keep_values : bool
         Also keep the told values, in ``path + ".values"``.  **They are sensitive**: one loss per
         record and point, unprotected but for the file's mode.  Without them a resumed search asks
@@ -117,7 +120,7 @@ class Tuner:
         if flag(keep_values, "keep_values") and path is None:
             raise InvalidInput("keep_values needs a path to keep them at.")
         self._total = GDP.within(privacy)
-        self._path = None if path is None else os.fspath(path)
+        self._path = None if path is None else file_path(path, "path")
         self._training = training
         self._mus = self._settings.schedule.step_mus(self._total.mu, self._settings.steps)
         # refuses what is impossible before anything is charged or written
@@ -190,7 +193,7 @@ class Tuner:
 
     @property
     def theta(self) -> Array:
-        """The current iterate, in the caller's units."""
+        """The current iterate, in the caller's units, shape (d,)."""
         return self._settings.box.outside(self._search.theta)
 
     def ask(self) -> Array:
@@ -203,6 +206,17 @@ class Tuner:
         ------
         BudgetExceeded
             If all steps were taken, or the budget for training is exhausted.
+
+        Privacy
+        -------
+        Points follow from released numbers and cost the validation records nothing; with a
+        :class:`TrainingCost` each is charged to the training records' budget here.
+
+        Examples
+        --------
+        >>> tuner = dpfast.bayesopt.Tuner([(0.0, 1.0)], n_records=100, privacy=1.0, steps=2)
+        >>> bool((tuner.ask() == tuner.ask()).all()), tuner.steps_paid
+        (True, 0)
         """
         if self._pending is None:
             if self.done:
@@ -226,10 +240,24 @@ class Tuner:
             Only shape and dtype can raise; a record with a value that is not finite contributes
             nothing.
 
+        Raises
+        ------
+        InvalidInput
+            If no points were asked for, or the shape is not theirs.
+        BudgetExceeded
+            If all steps were paid for by another process.
+
         Privacy
         -------
         Spends the budget of one step, before the noise is drawn.  If anything goes wrong after
         that, the step is lost, and never repeated (claim G3).
+
+        Examples
+        --------
+        >>> tuner = dpfast.bayesopt.Tuner([(0.0, 1.0)], n_records=100, privacy=1.0, steps=2)
+        >>> tuner.tell((tuner.ask() - 0.3) ** 2 * np.ones(100))
+        >>> tuner.steps_paid, tuner.done
+        (1, False)
         """
         if self._pending is None:
             raise InvalidInput("there are no points to tell about. Call ask() first.")
@@ -246,7 +274,15 @@ class Tuner:
         self._save()
 
     def result(self) -> Tuning:
-        """What was found so far; costs nothing."""
+        """What was found so far; costs nothing.
+
+        Examples
+        --------
+        >>> tuner = dpfast.bayesopt.Tuner([(0.0, 1.0)], n_records=100, privacy=1.0, steps=2)
+        >>> tuner.tell((tuner.ask() - 0.3) ** 2 * np.ones(100))
+        >>> tuner.result().iterates.shape
+        (2, 1)
+        """
         search, box = self._search, self._settings.box
         d = box.dimension
         return Tuning(

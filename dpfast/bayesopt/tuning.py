@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast.arguments import function
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.settings import SearchSettings
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
 from dpfast.curator.blackbox.vectors import checked_values
-from dpfast.errors import InvalidInput
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
-from dpfast.front.request import checked_steps
+from dpfast.optimize.schedules import checked_steps
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -74,6 +75,9 @@ def tune(
     BudgetExceeded
         If a shared ledger or the budget for training does not suffice.
 
+    What ``losses`` raises later comes out as it is.  It has the search so far, a :class:`Tuning`,
+    in its attribute ``partial_result``, and so has the ``KeyboardInterrupt`` of Ctrl-C.
+
     Privacy
     -------
     The validation records are protected with ``privacy`` in total, under replacement of one record,
@@ -111,10 +115,11 @@ def tune(
         path=path,
         keep_values=keep_values,
     )
-    while not tuner.done:
-        tuner.evaluate()
-        if report is not None:
-            report(tuner.steps_paid, steps)
+    with KeepingPaid(lambda _: tuner.result()):
+        while not tuner.done:
+            tuner.evaluate()
+            if report is not None:
+                report(tuner.steps_paid, steps)
     return tuner.result()
 
 
@@ -124,12 +129,7 @@ class _TunedLosses(Tuner):
     def __init__(
         self, losses: Callable[[Array], ArrayLike], bounds: ArrayLike, **options: Any
     ) -> None:
-        if not callable(losses):
-            raise InvalidInput(
-                "losses must be a function of the parameters; received an object of type "
-                f"{type(losses).__name__}."
-            )
-        self._losses = losses
+        self._losses = function(losses, "losses", "the parameters")
         self._first: list[Array] = []  # what the rehearsal was told, until it is used
         super().__init__(bounds, **options)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import flag, number_in, positive
 from dpfast.errors import InvalidInput, described
 
 __all__ = ["AdaGrad", "History", "Plain", "Smoothed", "Update", "resolve_update"]
@@ -43,17 +44,26 @@ class History(NamedTuple):
 
 
 class Update:
-    """Base of the update rules."""
+    """Base of the update rules.
+
+    Privacy
+    -------
+    Sees released and public numbers only: what it makes of them is post-processing.
+    """
 
     def step(self, history: History) -> Array:
-        """Displacement after the last gradient, shape (d,)."""
+        """Displacement after the last gradient, in the coordinates of the search.
+
+        Parameters
+        ----------
+        history : History
+            Released numbers of the steps so far.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+        """
         raise NotImplementedError
-
-
-def _positive(value: float, name: str) -> float:
-    if isinstance(value, bool) or not 0.0 < value < float("inf"):
-        raise InvalidInput(f"{name} must be positive and finite; received {described(value)}.")
-    return float(value)
 
 
 class Plain(Update):
@@ -66,12 +76,12 @@ class Plain(Update):
 
     Examples
     --------
-    >>> dpfast.bayesopt.SearchSettings(update=Plain(0.1)).update
+    >>> dpfast.bayesopt.SearchSettings(update=dpfast.bayesopt.Plain(0.1)).update
     Plain(0.1)
     """
 
     def __init__(self, step_size: float) -> None:
-        self.step_size = _positive(step_size, "step_size")
+        self.step_size = positive(step_size, "step_size")
 
     def step(self, history: History) -> Array:
         return -self.step_size * history.gradients[-1]
@@ -94,13 +104,13 @@ class AdaGrad(Update):
 
     Examples
     --------
-    >>> dpfast.bayesopt.SearchSettings(update=AdaGrad()).update
+    >>> dpfast.bayesopt.SearchSettings(update=dpfast.bayesopt.AdaGrad()).update
     AdaGrad(0.3, subtract_noise=True)
     """
 
     def __init__(self, step_size: float = 0.3, *, subtract_noise: bool = True) -> None:
-        self.step_size = _positive(step_size, "step_size")
-        self.subtract_noise = bool(subtract_noise)
+        self.step_size = positive(step_size, "step_size")
+        self.subtract_noise = flag(subtract_noise, "subtract_noise")
 
     def step(self, history: History) -> Array:
         total = np.sum(np.square(history.gradients), axis=0)
@@ -132,17 +142,14 @@ class Smoothed(Update):
 
     Examples
     --------
-    >>> dpfast.bayesopt.SearchSettings(update=Smoothed()).update
+    >>> dpfast.bayesopt.SearchSettings(update=dpfast.bayesopt.Smoothed()).update
     Smoothed(0.1, decay=0.8, final=0.2)
     """
 
     def __init__(self, step_size: float = 0.1, *, decay: float = 0.8, final: float = 0.2) -> None:
-        self.step_size = _positive(step_size, "step_size")
-        if not 0.0 <= decay < 1.0:
-            raise InvalidInput(f"decay must lie in [0, 1); received {described(decay)}.")
-        if not 0.0 < final <= 1.0:
-            raise InvalidInput(f"final must lie in (0, 1]; received {described(final)}.")
-        self.decay, self.final = float(decay), float(final)
+        self.step_size = positive(step_size, "step_size")
+        self.decay = number_in(decay, "decay", "[0, 1)")
+        self.final = number_in(final, "final", "(0, 1]")
 
     def step(self, history: History) -> Array:
         gradients, variances = np.array(history.gradients), np.array(history.variances)
@@ -168,7 +175,7 @@ def resolve_update(update: str | Update | None, default: Update) -> Update:
         return default
     if isinstance(update, Update):
         return update
-    if update == "adagrad":
+    if isinstance(update, str) and update == "adagrad":
         return AdaGrad()
     raise InvalidInput(
         'update must be "adagrad", dpfast.bayesopt.Plain(step_size), AdaGrad(...), Smoothed(...) '

@@ -7,13 +7,15 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 import dpfast
 from dpfast.cli.output import PaidResult
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, plain
-from dpfast.data.columns import column
+from dpfast.data.columns import column, numbers
 from dpfast.errors import InvalidInput
 from dpfast.inference.hypotheses import half_width
 
@@ -24,12 +26,16 @@ def fit(arguments: argparse.Namespace) -> int:
     from dpfast.inference.summary import summary_text
 
     half_width(arguments.level)
-    privacy, schema, options = _common(arguments)
+    privacy, options = _common(arguments)
+    schema = None if arguments.schema is None else _schema(arguments)
     options |= _descent(arguments, "private fit")
-    options |= {"steps": arguments.steps, "inference": not arguments.no_inference}
+    options["inference"] = not arguments.no_inference
+    if arguments.steps is not None:
+        options["method"] = _stepwise(arguments.method, arguments.steps)
     if (arguments.formula is None) == (arguments.response is None):
         raise InvalidInput("give either --formula or --response (with --covariates).")
-    table = _table(arguments, schema)
+    raw = None if schema is not None else _raw(arguments)
+    table = _table(arguments, schema) if raw is None else raw.table
 
     def report(result: Any) -> dict[str, Any]:
         found = result.to_dict() | _source(schema, formula=arguments.formula)
@@ -43,6 +49,13 @@ def fit(arguments: argparse.Namespace) -> int:
             return dpfast.fit_formula(
                 arguments.formula, table, arguments.loss, schema=schema, privacy=privacy, **options
             )
+        if raw is not None:
+            X, y = raw.columns()
+            if arguments.scale is None:
+                options["standardize"] = True
+            return dpfast.fit(
+                X, y, arguments.loss, privacy=privacy, names=raw.covariates, **options
+            )
         design = _design(arguments, schema, table)
         return dpfast.fit(design, None, arguments.loss, privacy=privacy, **options)
 
@@ -50,7 +63,8 @@ def fit(arguments: argparse.Namespace) -> int:
 
 
 def minimize(arguments: argparse.Namespace) -> int:
-    privacy, schema, options = _common(arguments)
+    privacy, options = _common(arguments)
+    schema = _schema(arguments)
     options |= _descent(arguments, "private search") | {"select": arguments.select}
     design = _design(arguments, schema, _table(arguments, schema))
     return _deliver(
@@ -63,7 +77,8 @@ def minimize(arguments: argparse.Namespace) -> int:
 
 def release(arguments: argparse.Namespace) -> int:
     half_width(arguments.level)
-    privacy, schema, options = _common(arguments)
+    privacy, options = _common(arguments)
+    schema = _schema(arguments)
     options |= {
         "scale": arguments.scale,
         "ridge": arguments.ridge,
@@ -89,7 +104,8 @@ def release(arguments: argparse.Namespace) -> int:
 
 
 def quantiles(arguments: argparse.Namespace) -> int:
-    privacy, schema, options = _common(arguments)
+    privacy, options = _common(arguments)
+    schema = _schema(arguments)
     declared = schema[arguments.column]
     if not isinstance(declared, dpfast.Numeric):
         raise InvalidInput(f"--column is declared {declared.kind}; quantiles are of numbers.")
@@ -124,10 +140,49 @@ def quantiles(arguments: argparse.Namespace) -> int:
 # ---- what they share -----------------------------------------------------------------------------
 
 
-def _common(arguments: argparse.Namespace) -> tuple[Any, dpfast.Schema, dict[str, Any]]:
-    """Budget, schema, and the options that every one of them has."""
+def _schema(arguments: argparse.Namespace) -> dpfast.Schema:
+    return dpfast.Schema.from_toml(Path(arguments.schema))
+
+
+class _Raw(NamedTuple):
+    """Columns of a file about which nothing is declared."""
+
+    response: str
+    covariates: list[str]
+    table: dict[str, Any]
+
+    def columns(self) -> tuple[Any, Any]:
+        """Covariates and response; what has a type other than a number's is refused."""
+        X = [numbers(self.table[name], name) for name in self.covariates]
+        return np.column_stack(X), numbers(self.table[self.response], self.response)
+
+
+def _raw(arguments: argparse.Namespace) -> _Raw:
+    """Read what the options name, as numbers."""
+    from dpfast.data.files import read_numbers
+    from dpfast.data.formula import columns_of_formula
+
+    if arguments.formula is not None:
+        response, covariates, _ = columns_of_formula(arguments.formula)
+    elif arguments.covariates is None:
+        raise InvalidInput(
+            "without a schema the columns are named one by one: give --covariates age,education "
+            "and so on."
+        )
+    else:
+        response, covariates = arguments.response, _listed(arguments.covariates)
+    table = read_numbers(
+        arguments.data,
+        [response, *covariates],
+        typed_delimiter(arguments.delimiter),
+        ProgressBar("reading"),
+    )
+    return _Raw(response, covariates, table)
+
+
+def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """Budget, and the options that every one of them has."""
     privacy = budget_of(arguments)
-    schema = dpfast.Schema.from_toml(Path(arguments.schema))
     options: dict[str, Any] = {}
     if arguments.seed is not None:
         options["noise"] = dpfast.SeededNoise(arguments.seed)
@@ -138,7 +193,7 @@ def _common(arguments: argparse.Namespace) -> tuple[Any, dpfast.Schema, dict[str
                 f"ledger create {arguments.ledger} --mu ..."
             )
         options["ledger"] = dpfast.Ledger.open(arguments.ledger)
-    return privacy, schema, options
+    return privacy, options
 
 
 def _descent(arguments: argparse.Namespace, doing: str) -> dict[str, Any]:
@@ -154,7 +209,24 @@ def _descent(arguments: argparse.Namespace, doing: str) -> dict[str, Any]:
     return options
 
 
-def _table(arguments: argparse.Namespace, schema: dpfast.Schema) -> Any:
+#: Optimisers whose number of steps is a setting.
+STEPWISE = {
+    "newton": "Newton",
+    "gradient-descent": "GradientDescent",
+    "double-noise": "DoubleNoise",
+}
+
+
+def _stepwise(method: str, steps: int) -> Any:
+    if method not in STEPWISE:
+        raise InvalidInput(
+            f"--steps is a setting of --method {', '.join(STEPWISE)}; {method!r} decides the "
+            "number of its steps itself."
+        )
+    return getattr(dpfast, STEPWISE[method])(steps=steps)
+
+
+def _table(arguments: argparse.Namespace, schema: Any) -> Any:
     from dpfast.data.files import read_table
 
     return read_table(
@@ -171,7 +243,7 @@ def typed_delimiter(text: str | None) -> str | None:
     return text
 
 
-def _design(arguments: argparse.Namespace, schema: dpfast.Schema, table: Any) -> Any:
+def _design(arguments: argparse.Namespace, schema: Any, table: Any) -> Any:
     names = None if arguments.covariates is None else _listed(arguments.covariates)
     return schema.encode(table, names, arguments.response)
 
@@ -184,8 +256,8 @@ def _listed(text: str) -> list[str]:
         raise InvalidInput("a list of names must be one line, with commas between them.") from None
 
 
-def _source(schema: dpfast.Schema, **more: Any) -> dict[str, Any]:
-    return {"source": more | {"schema": schema.to_toml()}}
+def _source(schema: dpfast.Schema | None, **more: Any) -> dict[str, Any]:
+    return {"source": more | {"schema": None if schema is None else schema.to_toml()}}
 
 
 def _released(result: Any, level: float) -> dict[str, Any]:

@@ -80,14 +80,17 @@ def _fit(commands: Commands) -> None:
         commands,
         "fit",
         "fit a private regression to a file",
-        "Reads the columns a schema declares (dpfast schema draft helps to write one) and prints "
-        "the released coefficients with intervals.",
+        "Prints the released coefficients with intervals. Without --schema the named columns are "
+        "read as numbers, and where they lie and how much they vary is bought inside the total; "
+        "with one, its public facts are used (dpfast schema draft helps to write one).",
     )
-    _source(fit)
+    _source(fit, schema=False)
     fit.add_argument("--formula", help="such as 'log_wage ~ education + I(experience**2)'")
     fit.add_argument("--response", help="instead of a formula: the response column ...")
     fit.add_argument("--covariates", help="... and a comma-separated list of the others")
-    fit.add_argument("--loss", default="log-cosh", help="loss (default: log-cosh)")
+    fit.add_argument(
+        "--loss", default="log-cosh", help="loss, or least-squares (default: log-cosh)"
+    )
     fit.add_argument("--scale", type=float, help="public residual scale, in the response's units")
     fit.add_argument(
         "--radius",
@@ -98,15 +101,16 @@ def _fit(commands: Commands) -> None:
         "--ridge", type=float, default=0.0, help="public ridge penalty, of coded coefficients"
     )
     fit.add_argument("--method", default="auto", help="optimiser (default: auto)")
-    fit.add_argument("--steps", type=int, help="number of steps (default: from n, p, mu)")
+    fit.add_argument("--steps", type=int, help="number of steps of --method newton and others")
     fit.add_argument("--no-inference", action="store_true", help="estimates only, no intervals")
     fit.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
     _spending(fit)
 
 
-def _source(parser: argparse.ArgumentParser) -> None:
+def _source(parser: argparse.ArgumentParser, *, schema: bool = True) -> None:
     parser.add_argument("data", help=".csv, .csv.gz, .parquet, .feather or .npz")
-    parser.add_argument("--schema", required=True, help="TOML file of public facts")
+    optional = "" if schema else " (default: buy what is not declared)"
+    parser.add_argument("--schema", required=schema, help=f"TOML file of public facts{optional}")
     parser.add_argument(
         "--delimiter", help="of a CSV file, 'tab' for a tab (default: found in its first row)"
     )

@@ -95,6 +95,30 @@ class PrivateEstimator(BaseEstimator):
         X : array-like of shape (n, q)
             Any values: a record with a NaN or an infinity contributes exactly zero.
         y : array-like of shape (n,)
+            Responses, or labels of the declared classes.
+
+        Returns
+        -------
+        PrivateEstimator
+            Itself, fitted.
+
+        Raises
+        ------
+        InvalidInput
+            If a shape, a type or a setting is refused; nothing is spent.
+        BudgetExceeded
+            If a shared ledger cannot pay.
+
+        Privacy
+        -------
+        Spends ``privacy``, charged to the ledger before X and y are used.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0)
+        >>> model.fit(X, 0.5 * X[:, 0]).coef_.shape
+        (1,)
         """
         return self._fit_records(*self._read(X, y, reset=True))
 
@@ -122,7 +146,9 @@ class PrivateEstimator(BaseEstimator):
         result.privacy = result.privacy._replace(relation=relation)
         self.result_ = result
         self.intercept_: Any = float(result.params[0]) if self.fit_intercept else 0.0
-        self.coef_ = result.params[1:] if self.fit_intercept else result.params
+        first = int(self.fit_intercept)
+        # without the scale, which comes last where it was estimated
+        self.coef_ = result.params[first : first + self.n_features_in_]
         return self
 
     def _linear(self, X: Any) -> Array:

@@ -32,6 +32,9 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         Public: the negative class, then the positive one.  They are never taken from y; a record
         with any other label contributes exactly zero.  Text labels against numeric classes, or
         the reverse, are refused by dtype.
+    standardize : bool, optional
+        As for :func:`dpfast.fit`: True buys locations and units of the columns inside the total,
+        which columns as they come from a table need.
     weights, fit_intercept, ridge, inference, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
 
@@ -45,7 +48,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = np.where(X[:, 0] > 0.0, "yes", "no")
-    >>> model = DPLogisticRegression(privacy=1.0, classes=("no", "yes")).fit(X, y)
+    >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0, classes=("no", "yes")).fit(X, y)
     >>> model.predict_proba(X).shape, model.predict(X).shape
     ((200, 2), (200,))
     """
@@ -55,6 +58,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         privacy: Budget | float = 1.0,
         *,
         classes: Sequence[Any] = (0, 1),
+        standardize: bool | None = None,
         weights: Any = None,
         fit_intercept: bool = True,
         ridge: float = 0.0,
@@ -65,6 +69,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     ) -> None:
         self.privacy = privacy
         self.classes = classes
+        self.standardize = standardize
         self.weights = weights
         self.fit_intercept = fit_intercept
         self.ridge = ridge
@@ -78,6 +83,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
             X,
             y,
             "logistic",
+            standardize=self.standardize,
             weights=self.weights,
             ridge=self.ridge,
             inference=self.inference,
@@ -116,6 +122,29 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         ----------
         X : array-like of shape (m, q)
             Values may be anything.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            NaN for a row with a value that is not finite.
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        InvalidInput, ValueError
+            If X has other columns than the fit.
+
+        Privacy
+        -------
+        Costs nothing for public rows.  What is computed for a private row tells of that row.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0).fit(X, X[:, 0] > 0.0)
+        >>> bool(model.decision_function([[0.0]])[0] == model.intercept_[0])
+        True
         """
         return self._linear(X)
 
@@ -126,6 +155,29 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         ----------
         X : array-like of shape (m, q)
             Values may be anything.
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+            In the order of ``classes_``; rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        InvalidInput, ValueError
+            If X has other columns than the fit.
+
+        Privacy
+        -------
+        As for :meth:`decision_function`.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0).fit(X, X[:, 0] > 0.0)
+        >>> model.predict_proba([[0.0], [1.0]]).sum(axis=1)
+        array([1., 1.])
         """
         from scipy.special import expit
 
@@ -139,6 +191,29 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         ----------
         X : array-like of shape (m, q)
             Values may be anything.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels of ``classes_``; the negative one for a row with a value that is not finite.
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        InvalidInput, ValueError
+            If X has other columns than the fit.
+
+        Privacy
+        -------
+        As for :meth:`decision_function`.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPLogisticRegression(privacy=5.0).fit(X, X[:, 0] > 0.0)
+        >>> model.predict([[-1.0], [1.0]])
+        array([0, 1])
         """
         positive = self._linear(X) > 0.0
         return np.asarray(self.classes_[positive.astype(int)])
@@ -150,10 +225,32 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         ----------
         X : array-like of shape (m, q)
         y : array-like of shape (m,)
+            A label that was not declared counts as half a mistake.
+
+        Returns
+        -------
+        float
+            Share of correct predictions plus noise, so it may lie outside [0, 1].
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        InvalidInput
+            If there is no ``score_privacy``, or a shape or type is refused.
+        BudgetExceeded
+            If a shared ledger cannot pay.
 
         Privacy
         -------
         Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0, score_privacy=1.0)
+        >>> type(model.fit(X, X[:, 0] > 0.0).score(X, X[:, 0] > 0.0))
+        <class 'float'>
         """
         return self._score(X, y)
 
@@ -164,6 +261,29 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         ----------
         X : array-like of shape (m, q)
         y : array-like of shape (m,)
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        InvalidInput
+            If a shape or type is refused.
+
+        Privacy
+        -------
+        None: must not be published, or acted upon, where the data are private.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPLogisticRegression(privacy=1.0).fit(X, X[:, 0] > 0.0)
+        >>> 0.0 <= model.nonprivate_score(X, X[:, 0] > 0.0) <= 1.0
+        True
         """
         return float(np.mean(self._exact(X, y) == (self._linear(X) > 0.0)))
 

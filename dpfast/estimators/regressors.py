@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 
 from dpfast.baselines import adassp
 from dpfast.data.records import Covariates
+from dpfast.errors import InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator
 from dpfast.models import Loss
 from dpfast.privacy.budget import Budget
@@ -30,22 +31,67 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         ----------
         X : array-like of shape (m, q)
             Values may be anything.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            NaN for a row with a value that is not finite.
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        InvalidInput, ValueError
+            If X has other columns than the fit.
+
+        Privacy
+        -------
+        Costs nothing for public rows.  The prediction for a private row tells of that row.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0).fit(X, 0.5 * X[:, 0])
+        >>> bool(model.predict([[0.0]])[0] == model.intercept_)
+        True
         """
         return self._linear(X)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Noisy ``1 - mean(min(|y - prediction|, bound)) / bound``; higher is better.
 
-        The bound is ``5 scale``, or ``2 y_bound``.
+        The bound is ``5 scale``, of the declared or the released scale of residuals; five
+        released units of the response for least squares; or ``2 y_bound``.
 
         Parameters
         ----------
         X : array-like of shape (m, q)
         y : array-like of shape (m,)
 
+        Returns
+        -------
+        float
+            With noise, so it may lie outside [0, 1].
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        InvalidInput
+            If there is no ``score_privacy``, or a shape or type is refused.
+        BudgetExceeded
+            If a shared ledger cannot pay.
+
         Privacy
         -------
         Costs ``score_privacy``, charged to the ledger (claim G4 of PROOFS-bayesopt.md).
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0)
+        >>> type(model.fit(X, 0.5 * X[:, 0]).score(X, 0.5 * X[:, 0]))
+        <class 'float'>
         """
         return self._score(X, y)
 
@@ -56,8 +102,47 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         ----------
         X : array-like of shape (m, q)
         y : array-like of shape (m,)
+
+        Returns
+        -------
+        float
+            At most 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before :meth:`fit`.
+        InvalidInput
+            If a shape or type is refused.
+
+        Privacy
+        -------
+        None: must not be published, or acted upon, where the data are private.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0).fit(X, 0.5 * X[:, 0])
+        >>> model.nonprivate_score(X, 0.5 * X[:, 0]) <= 1.0
+        True
         """
         return float(RegressorMixin.score(self, X, self._exact(X, y)))
+
+    def _released_bound(self) -> float:
+        """Five scales of residuals, or units of the response, as the fit released them."""
+        if not hasattr(self, "result_"):
+            return 1.0  # to see whether a score can be paid at all
+        result = self.result_
+        if result._free_scale:
+            return 5.0 * float(result.scale)
+        coded = result.coded.coding
+        return 5.0 * float(coded.response_units()[1]) if coded is not None else 1.0
+
+    def _linear_of(self, X: Covariates) -> Array:
+        """As the fit predicts: in bought units, columns are held to what was seen of them."""
+        if getattr(self.result_, "coded", self.result_) is self.result_:
+            return super()._linear_of(X)
+        return np.asarray(self.result_.predict(X), dtype=np.float64)
 
     def _losses(self, X: Covariates, y: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -79,8 +164,13 @@ class DPHuberRegressor(PrivateRegressor):
         Total of one ``fit``, intervals included; a float is mu of Gaussian DP.
     loss : str or Loss
         "log-cosh" (default), "huber", "pseudo-huber", or a dpfast loss.
-    scale : float
-        Public: typical size of a residual in the units of y.
+    scale : float, optional
+        Public: typical size of a residual in the units of y.  By default it is bought inside the
+        total, as are locations and units of the columns (see ``standardize``); that needs some
+        hundred records at mu = 1.
+    standardize : bool, optional
+        As for :func:`dpfast.fit`: buy locations and units of the columns (True), take the columns
+        as they are (False), or buy them if no scale and no weights are declared (None).
     weights : Mallows, Bounded or None
         How a record's covariates are bounded; default Mallows weights.
     fit_intercept : bool
@@ -119,7 +209,8 @@ class DPHuberRegressor(PrivateRegressor):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> model = DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0).fit(X, y)
+    >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0)
+    >>> model = model.fit(X, y)
     >>> model.predict(X).shape, isinstance(model.score(X, y), float)
     ((200,), True)
     """
@@ -129,7 +220,8 @@ class DPHuberRegressor(PrivateRegressor):
         privacy: Budget | float = 1.0,
         *,
         loss: str | Loss = "log-cosh",
-        scale: float = 1.0,
+        scale: float | None = None,
+        standardize: bool | None = None,
         weights: Any = None,
         fit_intercept: bool = True,
         ridge: float = 0.0,
@@ -141,6 +233,7 @@ class DPHuberRegressor(PrivateRegressor):
         self.privacy = privacy
         self.loss = loss
         self.scale = scale
+        self.standardize = standardize
         self.weights = weights
         self.fit_intercept = fit_intercept
         self.ridge = ridge
@@ -155,6 +248,7 @@ class DPHuberRegressor(PrivateRegressor):
             y,
             self.loss,
             scale=self.scale,
+            standardize=self.standardize,
             weights=self.weights,
             ridge=self.ridge,
             inference=self.inference,
@@ -164,33 +258,38 @@ class DPHuberRegressor(PrivateRegressor):
         return self
 
     def _loss_bound(self) -> float:
-        return 5.0 * self.scale
+        return 5.0 * self.scale if self.scale is not None else self._released_bound()
 
 
 class DPLinearRegression(PrivateRegressor):
-    """Least squares under differential privacy from noisy statistics (AdaSSP, Wang 2018).
+    """Least squares under differential privacy.
+
+    By default the coefficients of ordinary least squares with nothing declared
+    (``dpfast.fit(X, y, "least-squares")``, with standard errors in ``result_``); with public bounds
+    from noisy statistics (AdaSSP, Wang 2018).
 
     Parameters
     ----------
     privacy : float or Budget
         Total of one ``fit``.
-    x_bound, y_bound : float
-        Public bounds on the norm of a row (intercept included) and on ``|y|``; records outside
-        are projected.
+    x_bound, y_bound : float, optional
+        Both or neither.  Public bounds on the norm of a row (intercept included) and on ``|y|``;
+        records outside are projected.
     fit_intercept, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
 
     Privacy
     -------
-    As :func:`dpfast.baselines.adassp`, for the records of one ``fit``.  What tools of scikit-learn
-    around it may leak (stratified folds, bootstraps, other scorers, scalers and imputers in a
-    pipeline) stands in :class:`DPHuberRegressor`.
+    As :func:`dpfast.fit` or :func:`dpfast.baselines.adassp`, for the records of one ``fit``.  What
+    tools of scikit-learn around it may leak (stratified folds, bootstraps, other scorers, scalers
+    and imputers in a pipeline) stands in :class:`DPHuberRegressor`.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> DPLinearRegression(privacy=1.0, x_bound=1.5, y_bound=1.0).fit(X, y).coef_.shape
+    >>> model = dpfast.estimators.DPLinearRegression(privacy=1.0, x_bound=1.5, y_bound=1.0)
+    >>> model.fit(X, y).coef_.shape
     (1,)
     """
 
@@ -198,8 +297,8 @@ class DPLinearRegression(PrivateRegressor):
         self,
         privacy: Budget | float = 1.0,
         *,
-        x_bound: float = 2.0,
-        y_bound: float = 1.0,
+        x_bound: float | None = None,
+        y_bound: float | None = None,
         fit_intercept: bool = True,
         score_privacy: Budget | float | None = None,
         ledger: Ledger | None = None,
@@ -215,8 +314,16 @@ class DPLinearRegression(PrivateRegressor):
 
     def _fit_records(self, X: Covariates, y: Array) -> DPLinearRegression:
         options = self._shared_options()
-        self._keep(adassp(X, y, x_bound=self.x_bound, y_bound=self.y_bound, **options))
+        if (self.x_bound is None) != (self.y_bound is None):
+            raise InvalidInput(
+                "x_bound and y_bound are bounds of the same records: give both, or neither to have "
+                "locations and units bought."
+            )
+        if self.x_bound is None or self.y_bound is None:
+            self._keep(fit(X, y, "least-squares", **options))
+        else:
+            self._keep(adassp(X, y, x_bound=self.x_bound, y_bound=self.y_bound, **options))
         return self
 
     def _loss_bound(self) -> float:
-        return 2.0 * self.y_bound
+        return 2.0 * self.y_bound if self.y_bound is not None else self._released_bound()

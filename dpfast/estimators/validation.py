@@ -41,6 +41,10 @@ class CrossValidation(NamedTuple):
     privacy : Guarantee
         Of everything here together.
 
+    Privacy
+    -------
+    Made of released and public numbers: its properties cost nothing.
+
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import Terms
-from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.request import in_unit
-from dpfast.models import Domain, Loss
+from dpfast.errors import InvalidBudget, described
+from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -25,7 +25,7 @@ WHICH = ("smallest", "both")
 def certify(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     *,
     privacy: Budget,
     domain: Domain,
@@ -53,7 +53,7 @@ def certify(
     X : array-like of shape (n, q)
         Covariates, without a column of ones; rows outside of the domain are projected onto it.
     y : array-like of shape (n,)
-    loss : {"log-cosh", "pseudo-huber", "logistic"} or Loss
+    loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
         Self-concordant losses; with ``certificate="smooth"`` any convex one with a bounded third
         derivative, such as ``dpfast.SmoothedHuber``.
     privacy : PureDP, or ApproxDP for both eigenvalues
@@ -105,9 +105,8 @@ def certify(
     >>> type(answer).__name__
     'Certificate'
     """
-    if which not in WHICH:
-        raise InvalidInput(f"which must be one of {WHICH}; received {described(which, text=True)}.")
-    both, share = which == "both", in_unit(failure, "failure")
+    which = one_of(which, WHICH, "which")
+    both, share = which == "both", number_in(failure, "failure", "(0, 1)")
     kind = kind_of(certificate, *["largest eigenvalue"] * both)
     if not both and not isinstance(privacy, PureDP):
         raise InvalidBudget(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import kind_of
-from dpfast.curator.release.terms import functional_multiplier
-from dpfast.errors import InvalidInput, described
-from dpfast.front.request import in_unit
-from dpfast.models import Domain, Loss
+from dpfast.curator.release.terms import functional_multipliers
+from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -31,7 +31,7 @@ PROCEDURES = ("direct", "paper")
 def release_functional(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     direction: Any,
     *,
     privacy: Budget,
@@ -39,10 +39,11 @@ def release_functional(
     scale: float | None = None,
     ridge: float = 0.0,
     procedure: str = "direct",
-    noise_law: str = "laplace",
-    certificate: str = "global",
+    noise_law: str = "auto",
+    certificate: str = "auto",
     certificate_share: float = 0.25,
     fallback: str | None = None,
+    max_noise: float | None = None,
     inference: float | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -61,7 +62,7 @@ def release_functional(
         Covariates, without a column of ones; rows outside of the domain are projected onto it.
     y : array-like of shape (n,)
         Response; in {0, 1} for the logistic loss.
-    loss : {"log-cosh", "pseudo-huber", "logistic"} or Loss
+    loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
         Self-concordant losses.
     direction : str, sequence of str, or array-like of shape (p,) or (k, p)
         Names of coefficients, or weights (the intercept first, if the domain has one).  Several
@@ -82,12 +83,14 @@ def release_functional(
         largest eigenvalue, and noise in proportion to the fit itself, if the condition number
         bounds its change tightly enough.  It certifies with about four times as many records;
         with more than that its noise is smaller (``docs/releases.md``).
-    noise_law : {"laplace", "student", "gaussian"}
-        Law of the noise.  Laplace is best for one number in most settings; "student" (three
-        degrees of freedom) tolerates the most change of scale, "gaussian" (the paper's) the
-        least, and is often best from about ten numbers on.
-    certificate : {"global", "leverage", "recursive"}
-        What is certified: the smallest eigenvalue of the Hessian, by one release whose step is the
+    noise_law : {"auto", "laplace", "student", "gaussian"}
+        Law of the noise.  "auto" takes the one with the least standard deviation after the
+        certificate is seen (claim R34), which costs less than half a percent: "laplace" far above
+        the records that certify, "student" (three degrees of freedom), which tolerates the most
+        change of scale, near them, "gaussian" (the paper's) for many numbers.
+    certificate : {"auto", "leverage", "global", "recursive"}
+        What is certified; "auto" is "leverage", and "global" for the paper's procedure.  The
+        smallest eigenvalue of the Hessian, by one release whose step is the
         same everywhere (theorem A), or by the paper's recursion with its corrected constants,
         which certifies later; or the largest leverage ``x'H^-1 x`` of the declared rows, which
         depends on neither units nor origins of the columns (the public penalty does: keep them of
@@ -100,7 +103,11 @@ def release_functional(
     fallback : {None, "objective-perturbation"}
         What to do if the curvature cannot be certified: return :class:`NotCertified`, or release
         the parameter of a ridge-penalised problem by objective perturbation, for which a tenth of
-        delta is kept.
+        delta is kept.  It also takes the place of a release that is certified so barely that, by
+        the released curvature, its noise would be larger.
+    max_noise : float, optional
+        Largest standard deviation of the noise that is of use, by its public bound: a release
+        above it is answered as one that is not certified.
     inference : float, optional
         Share of the budget for a private sandwich covariance, which :meth:`~dpfast.release.
         FunctionalRelease.conf_int` needs.
@@ -127,7 +134,7 @@ def release_functional(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R9, R20 to R24 and
-    R28 to R33 of ``PROOFS-release.md``).  The scale of the noise is a secret: only a
+    R28 to R34 of ``PROOFS-release.md``).  The scale of the noise is a secret: only a
     public bound of it is returned.  The public penalty of claim R20 is part of the objective; its
     force is that of a fraction of one record.  Running time is not protected.
 
@@ -150,21 +157,18 @@ def release_functional(
         names=names,
     )  # fmt: skip
     rows, single, labels = request.direction(direction)
-    if noise_law not in LAWS:
-        raise InvalidInput(
-            f"noise_law must be one of {LAWS}; received {described(noise_law, text=True)}."
-        )
-    if procedure not in PROCEDURES:
-        raise InvalidInput(
-            f"procedure must be one of {PROCEDURES}; received {described(procedure, text=True)}."
-        )
+    noise_law = one_of(noise_law, ("auto", *LAWS), "noise_law")
+    procedure = one_of(procedure, PROCEDURES, "procedure")
     twice = procedure == "paper"
+    limit = math.inf if max_noise is None else number_in(max_noise, "max_noise", "(0, inf)")
+    if certificate == "auto":
+        certificate = "global" if twice else "leverage"
     kind = kind_of(certificate, "functional", *["largest eigenvalue"] * twice)
     main, sandwich = total, None
     extra: tuple[str, ...] = ()
     aside: tuple[ApproxDP, Ledger] | None = None
     if inference is not None:
-        part = in_unit(inference, "inference")
+        part = number_in(inference, "inference", "(0, 1)")
         main, rest = divided(total, part)
         sandwich = plan_sandwich(request, rest)
         aside = rest, sandwich.curator.ledger
@@ -173,13 +177,15 @@ def release_functional(
         "functional", main, certificate_share, fallback, noise=noise_law, count=len(rows),
         certificates=1 + twice,
     )  # fmt: skip
-    functional_multiplier(terms, 0.1)  # refuses an impossible budget while nothing is spent
-    session = Session(request, terms, kind, "release_functional", total, ledger, extra, rows, aside)
+    functional_multipliers(terms)  # refuses an impossible budget while nothing is spent
+    session = Session(
+        request, terms, kind, "release_functional", total, ledger, extra, rows, aside, limit
+    )  # fmt: skip
 
     found = session.certificate()
     if twice:
         found = session.with_largest(found)
-    choices = session.kind.functionals(terms, found.lower_bound, found.largest_bound)
+    choices = session.choices(found)
     if choices is None:
         return session.refusal(found)
     value = session.query.functionals(rows, choices)
@@ -189,7 +195,7 @@ def release_functional(
         directions=rows,
         names=labels,
         scale_bounds=np.array([choice.scale_bound for choice in choices]),
-        noise_law=noise_law,
+        noise_law=choices[0].law,
         certificate=found,
         method=f"{certificate} certificate" + ", the paper's procedure" * twice,
         privacy=session.guarantee(session.tests, f"{len(rows)} functional(s)"),

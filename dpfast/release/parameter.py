@@ -7,7 +7,7 @@ from typing import Any
 
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import parameter_multiplier
-from dpfast.models import Domain, Loss
+from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -21,7 +21,7 @@ __all__ = ["release_parameter"]
 def release_parameter(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     *,
     privacy: Budget,
     domain: Domain,

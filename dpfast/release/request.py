@@ -15,6 +15,7 @@ from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.parts import parts_of
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.composition import Composition
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
@@ -61,7 +62,7 @@ class ReleaseRequest:
         self,
         X: Any,
         y: Any,
-        loss: str | Loss,
+        loss: str | Loss | Objective,
         *,
         domain: Domain,
         scale: float | None,
@@ -76,15 +77,21 @@ class ReleaseRequest:
                 f"dpfast.Box(1.0); received {described(domain)}. Rows outside are projected onto "
                 "it."
             )
+        given = parts_of(loss, scale, None, ridge, domain.intercept)
+        if given.weights is not None:
+            raise InvalidInput(
+                f"the domain bounds the rows, and {described(loss)} has weights. Pass an objective "
+                "without weights."
+            )
         self._request = Request(
             X, y, fit_intercept=domain.intercept, noise=noise, threads=threads, names=names
         )
         self.n, self.dimension = self._request.n, self._request.dimension
         self.domain = domain.bind(self._request.n_covariates)
-        self.loss = resolve_loss(loss)
-        self.scale = self._request.coded_scale(scale)
+        self.loss = resolve_loss(given.loss)
+        self.scale = self._request.coded_scale(given.scale)
         self._request.check_response(self.loss)
-        self.ridge = ridge
+        self.ridge = given.ridge
         self.names = self._request._coefficient_names()
         records = self._request.records
         self._records = (

@@ -26,6 +26,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+#: A ridge that takes more than this off the coefficients is no advice.
+MOST_SHRINKAGE = 0.1
+
 
 class ReleaseGuarantee(NamedTuple):
     """What was spent in total, certificate and fallback included.
@@ -35,12 +38,17 @@ class ReleaseGuarantee(NamedTuple):
     guarantee : str
         ``"(epsilon, delta)-DP"``; ``"none (simulation)"`` for seeded noise.
     epsilon, delta : float
+        What is promised of everything published together.
     n : int
         Number of records, public.
     entries : tuple of str
         What it was spent on.
     composition : Composition or None
         How the charges add up to epsilon and delta.
+
+    Privacy
+    -------
+    A statement of what was paid: costs nothing.
     """
 
     guarantee: str
@@ -58,7 +66,16 @@ class ReleaseGuarantee(NamedTuple):
         return ApproxDP(self.epsilon, self.delta)
 
     def spent_share(self) -> tuple[Fraction, ...]:
-        """Exact share that was spent of epsilon, and of delta where there is one."""
+        """Exact share that was spent of epsilon, and of delta where there is one.
+
+        One fraction each, at most 1; none where the composition is not known.
+
+        Examples
+        --------
+        >>> from dpfast.release.results import ReleaseGuarantee
+        >>> ReleaseGuarantee("(epsilon, delta)-DP", 1.0, 1e-6, 500, ()).spent_share()
+        ()
+        """
         return () if self.composition is None else shares_of(self.total, self.composition)
 
     def explain(self, delta: float = 1e-6) -> str:
@@ -68,6 +85,24 @@ class ReleaseGuarantee(NamedTuple):
         ----------
         delta : float
             For the (epsilon, delta) reading of pure DP; far below ``1/n``.
+
+        Returns
+        -------
+        str
+            Some lines of text.
+
+        Raises
+        ------
+        InvalidBudget
+            If delta is not in (0, 1).
+
+        Examples
+        --------
+        >>> from dpfast.release.results import ReleaseGuarantee
+        >>> spent = ReleaseGuarantee("(epsilon, delta)-DP", 1.0, 1e-6, 500, ("a certificate",))
+        >>> print(spent.explain())
+        ApproxDP(epsilon=1.0, delta=1e-06) in plain words
+        ...
         """
         text = self.total.explain(delta)
         if self.guarantee.startswith("none"):
@@ -76,7 +111,15 @@ class ReleaseGuarantee(NamedTuple):
         return "\n".join([text, *spent])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values (for JSON)."""
+        """Everything as plain Python values (for JSON).
+
+        Examples
+        --------
+        >>> from dpfast.release.results import ReleaseGuarantee
+        >>> spent = ReleaseGuarantee("(epsilon, delta)-DP", 1.0, 1e-6, 500, ("a certificate",))
+        >>> spent.to_dict()["entries"]
+        ['a certificate']
+        """
         return self._asdict() | {
             "entries": list(self.entries),
             "composition": None if self.composition is None else plain(self.composition),
@@ -119,6 +162,10 @@ class Certificate:
         At least the largest eigenvalue; None if it was not asked for, or could not be counted
         because nothing was certified about the smallest.
     privacy : ReleaseGuarantee
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods and properties cost nothing.
     """
 
     def __init__(
@@ -143,7 +190,28 @@ class Certificate:
         self.privacy = privacy
 
     def with_largest(self, bound: float) -> Certificate:
-        """The same, with an upper bound of the largest eigenvalue."""
+        """The same, with an upper bound of the largest eigenvalue.
+
+        Parameters
+        ----------
+        bound : float
+            Released, or public; paid for by the caller.
+
+        Returns
+        -------
+        Certificate
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> X = rng.uniform(-1.0, 1.0, (5000, 1))
+        >>> found = dpfast.certify(
+        ...     X, X[:, 0], "pseudo-huber", privacy=dpfast.PureDP(1.0), domain=dpfast.Box([1.0]),
+        ...     scale=1.0,
+        ... )
+        >>> found.with_largest(2.0).condition_number == 2.0 / found.lower_bound
+        True
+        """
         return Certificate(**(vars(self) | {"largest_bound": bound}))
 
     @property
@@ -188,9 +256,18 @@ class NotCertified:
     records_needed : float
         About how many records like these would be enough; ``inf`` where nothing is known about
         the curvature.  From public and released numbers only.
+    records_range : tuple of float
+        From and to how many, as far as the noise of the certificate leaves it open: holds the
+        number in nine of ten cases.
     ridge_needed : float
         A public ridge penalty with which any records could be released.
+    shrinkage : float
+        Share of a coefficient that this ridge would take away, by the released curvature.
     privacy : ReleaseGuarantee
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods and properties cost nothing.
     """
 
     certified = False
@@ -201,32 +278,47 @@ class NotCertified:
         certificate: Certificate,
         lower_bound_needed: float,
         records_needed: float,
+        records_range: tuple[float, float],
         ridge_needed: float,
+        shrinkage: float,
         privacy: ReleaseGuarantee,
     ) -> None:
         self.certificate = certificate
         self.lower_bound_needed = lower_bound_needed
         self.records_needed = records_needed
+        self.records_range = records_range
+        self.shrinkage = shrinkage
         self.ridge_needed = ridge_needed
         self.privacy = privacy
 
     def __str__(self) -> str:
+        low, high = self.records_range
+        span = f"{low:,.0f} to {high:,.0f}" if high < math.inf else f"{low:,.0f} or more"
         if self.lower_bound_needed == math.inf:
             wanted = "no number of records would be enough with this budget, noise and domain"
         elif self.records_needed < math.inf:
             wanted = (
-                f"about {self.records_needed:,.0f} records like these would be enough "
-                f"(now {self.privacy.n:,})"
+                f"about {self.records_needed:,.0f} records like these would be enough, "
+                f"{span} by the noise of the certificate (now {self.privacy.n:,})"
             )
         else:
             wanted = "too few records to see the curvature at all, or covariates that determine y"
-        ridge = ""
-        if self.ridge_needed < math.inf:
-            ridge = f"; ridge={self.ridge_needed:.3g} would do for any records"
+            if low < math.inf:
+                wanted += f"; at least {low:,.0f} would be needed (now {self.privacy.n:,})"
+        advice = [
+            wanted,
+            "dpfast.fit, or fallback='objective-perturbation', answers with the same budget now",
+        ]
+        if self.shrinkage <= MOST_SHRINKAGE:
+            advice.append(
+                f"ridge={self.ridge_needed:.3g} would do for any records; it takes about "
+                f"{self.shrinkage:.0%} off the coefficients"
+            )
+        lines = "\n".join(f"  {line}" for line in advice)
         return (
             f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
             f"{self.lower_bound_needed:.5g}\n"
-            f"  {wanted}{ridge}\n"
+            f"{lines}\n"
             f"  released estimate of the {self.certificate.quantity}: "
             f"{self.certificate.estimate:.5g}\n"
             f"{self.privacy}"
@@ -252,6 +344,10 @@ class FunctionalRelease:
     certificate : Certificate
     method : str
     privacy : ReleaseGuarantee
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods and properties cost nothing.
     """
 
     certified = True
@@ -296,8 +392,36 @@ class FunctionalRelease:
     def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Intervals for the value *in these data* (privacy noise only), shape (k, 2).
 
-        They hold with probability at least ``level`` (or ``1 - alpha``): the public bound of the
-        noise scale is used.
+        They hold with probability at least ``level``: the public bound of the noise scale is used.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Least coverage.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        ndarray of shape (k, 2)
+            Lower and upper ends, in the units of the value.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
+        >>> released = dpfast.release_functional(
+        ...     X, X[:, 0], "pseudo-huber", [1.0], privacy=dpfast.ApproxDP(1.0, 1e-6),
+        ...     domain=dpfast.Box([1.0]), scale=1.0,
+        ... )
+        >>> low, high = released.noise_interval()[0]
+        >>> bool(low < released.value < high)
+        True
         """
         half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - coverage(level, alpha))
         return np.column_stack([self._values - half, self._values + half])
@@ -306,7 +430,37 @@ class FunctionalRelease:
         """Intervals for the population's value: sampling and privacy noise, shape (k, 2).
 
         The error probability is divided between the two so that the interval is shortest, which
-        is conservative.  Needs ``inference=``.
+        is conservative.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Least coverage, up to the normal approximation of the sampling error.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        ndarray of shape (k, 2)
+            Lower and upper ends, in the units of the value.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+        InferenceUnavailable
+            If the release was made without ``inference=``.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
+        >>> released = dpfast.release_functional(
+        ...     X, X[:, 0], "pseudo-huber", [1.0], privacy=dpfast.ApproxDP(1.0, 1e-6),
+        ...     domain=dpfast.Box([1.0]), scale=1.0, inference=0.25,
+        ... )
+        >>> released.conf_int(level=0.9).shape
+        (1, 2)
         """
         tail = 1.0 - coverage(level, alpha)
         normal = self.sampling_error
@@ -352,6 +506,10 @@ class ParameterRelease:
         None after a fallback that was chosen without one.
     method : str
     privacy : ReleaseGuarantee
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods and properties cost nothing.
     """
 
     certified = True
@@ -374,7 +532,36 @@ class ParameterRelease:
         self.privacy = privacy
 
     def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
-        """Intervals for the minimiser of these data, one per coordinate, shape (p, 2)."""
+        """Intervals for the minimiser of these data, one per coordinate, shape (p, 2).
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Coverage of each.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        ndarray of shape (p, 2)
+            Lower and upper ends, in the units of the parameter.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
+        >>> released = dpfast.release_parameter(
+        ...     X, X[:, 0], "pseudo-huber", privacy=dpfast.ApproxDP(1.0, 1e-6),
+        ...     domain=dpfast.Box([1.0]), scale=1.0,
+        ... )
+        >>> released.noise_interval().shape
+        (1, 2)
+        """
         half = self.noise_scale * law_quantile("gaussian", 1.0 - coverage(level, alpha))
         return np.column_stack([self.params - half, self.params + half])
 

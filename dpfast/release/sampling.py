@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Curator, StepBudget
+from dpfast.curator import Curator
 from dpfast.kernels.linalg import sandwich as sandwich_covariance
 from dpfast.optimize import Newton
-from dpfast.optimize.planning import plan_steps
-from dpfast.optimize.schedules import resolve_schedule
+from dpfast.optimize.budgets import Budgets
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.conversions import ratio_to_float
 from dpfast.privacy.ledger import Ledger
@@ -28,7 +27,7 @@ class Sandwich(NamedTuple):
 
     curator: Curator
     optimiser: Newton
-    budgets: list[StepBudget]
+    budgets: Budgets
 
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
@@ -51,11 +50,8 @@ def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> Sandwich:
     total = GDP.within(budget)
     curator = request.curator(Ledger(total))
     objective = curator.objective
-    optimiser = Newton().settled(objective, request.n, total.mu)
-    n_steps, schedule = optimiser.defaults(objective, request.n, total.mu)
-    budgets = plan_steps(
-        optimiser, objective, total.mu, resolve_schedule(schedule, schedule), n_steps, True
-    )
+    optimiser = Newton()
+    budgets = optimiser.plan(objective, request.n, total.mu, True)
     for step in budgets:
         curator.plan(step)
     return Sandwich(curator, optimiser, budgets)
@@ -80,7 +76,7 @@ def sampling_errors(sandwich: Sandwich, directions: Array) -> Array:
     """
     curator, optimiser, budgets = sandwich
     p = curator.objective.dimension
-    trajectory = optimiser.run(curator, np.zeros(p), budgets, None, 0.0)
+    trajectory = optimiser.run(curator, np.zeros(p), budgets)
     hessian, meat = trajectory.final.hessian, trajectory.final.meat
     floor = 2.0 * hessian.noise_scale * p**0.5
     ridged = hessian.value + curator.objective.ridge * np.eye(p)

@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.release.kinds import Kind
+from dpfast.arguments import number_in, one_of
+from dpfast.curator.release.kinds import GlobalKind, Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, perturbation_terms
-from dpfast.curator.release.terms import Terms, largest_scale
-from dpfast.errors import InvalidInput, described
-from dpfast.front.request import in_unit
+from dpfast.curator.release.terms import FunctionalTerms, Terms, largest_scale
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import release_constants
 from dpfast.privacy.budget import ApproxDP, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
+from dpfast.privacy.release.sensitivity import tail_count
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.results import Certificate, NotCertified, ParameterRelease, ReleaseGuarantee
 
@@ -44,11 +44,8 @@ def make_terms(
     certificates: int = 1,
 ) -> Terms:
     """Divide the total between certificate, release and fallback."""
-    share = in_unit(certificate_share, "certificate_share")
-    if fallback not in FALLBACKS:
-        raise InvalidInput(
-            f"fallback must be one of {FALLBACKS}; received {described(fallback, text=True)}."
-        )
+    share = number_in(certificate_share, "certificate_share", "(0, 1)")
+    fallback = one_of(fallback, FALLBACKS, "fallback")
     reserve = total.delta * RESERVE_SHARE if fallback else 0.0
     failure = (total.delta - reserve) * FAILURE_SHARE
     return Terms(
@@ -90,6 +87,8 @@ class Session:
         Whose functionals will be released.
     aside : (ApproxDP, Ledger), optional
         What is set aside for ``extra``, and the ledger it is charged to.
+    max_noise : float
+        Largest standard deviation of a functional's noise that is wanted, by its public bound.
 
     Attributes
     ----------
@@ -110,9 +109,12 @@ class Session:
         extra: tuple[str, ...] = (),
         directions: Array | None = None,
         aside: tuple[ApproxDP, Ledger] | None = None,
+        max_noise: float = math.inf,
     ) -> None:
+        self.max_noise = max_noise
         self.request = request
         self.terms = terms
+        self.directions = directions
         self.privacy = privacy
         self.extra = extra
         self.aside = aside
@@ -130,7 +132,7 @@ class Session:
     def certificate(self) -> Certificate:
         """Release the lower bound."""
         kind, terms = self.kind, self.terms
-        count = self.query.certificate().value
+        self._count = count = self.query.certificate().value
         return Certificate(
             quantity=kind.quantity,
             lower_bound=kind.lower_bound(count, terms.tail()),
@@ -159,6 +161,53 @@ class Session:
             spent = Sum((spent, Prepaid(self.extra[0], part, composition_of(ledger))))
         return self.request.guarantee(total.epsilon, delta, (*entries, *self.extra), spent)
 
+    def choices(self, found: Certificate) -> tuple[FunctionalTerms, ...] | None:
+        """How functionals are released, or None for what :meth:`refusal` returns."""
+        choices = self._functionals(found.lower_bound, found.largest_bound)
+        if choices is None or self._fallback_is_quieter(found, choices):
+            return None
+        return choices
+
+    def _functionals(
+        self, l0: float, largest: float | None = None
+    ) -> tuple[FunctionalTerms, ...] | None:
+        choices = self.kind.functionals(self.terms, l0, largest)
+        if choices is None or max(choice.deviation for choice in choices) > self.max_noise:
+            return None
+        return choices
+
+    def _allows(self, l0: float, largest: float | None = None) -> bool:
+        if self.terms.what == "functional":
+            return self._functionals(l0, largest) is not None
+        return self.kind.allows(self.terms, l0, largest)
+
+    def _fallback_is_quieter(
+        self, found: Certificate, choices: tuple[FunctionalTerms, ...]
+    ) -> bool:
+        """Whether the fallback has less noise and bias, as far as released numbers tell.
+
+        Both are guessed at the released curvature, which is not a bound: with the bound, a release
+        that is barely certified would be taken for worse than it is.  A function of counts and
+        constants (claim R24).
+        """
+        if self.instead is None:
+            return False
+        kind = self.kind
+        assert isinstance(kind, GlobalKind) and self.directions is not None
+        curvature = max(found.estimate, found.lower_bound)
+        eigenvalue = curvature / kind.measure.spread
+        ridge, tilt = self.instead.ridge, self.instead.terms.tilt_scale
+        for direction, choice, size in zip(self.directions, choices, kind.sizes, strict=True):
+            release = choice.deviation * found.lower_bound / curvature
+            length = float(np.linalg.norm(direction))
+            spread = min(size.norm**2 / curvature, length**2 / (eigenvalue + ridge))
+            noise = tilt * math.sqrt(spread / (eigenvalue + ridge))
+            # of coefficients of about the size that columns of this radius call for
+            bias = ridge / (eigenvalue + ridge) * length / kind.plan.radius
+            if math.hypot(noise, bias) > release:
+                return False
+        return True
+
     def refusal(self, found: Certificate) -> ParameterRelease | NotCertified:
         """The fallback, or what would have been enough."""
         if self.instead is not None:
@@ -166,21 +215,30 @@ class Session:
         kind, terms = self.kind, self.terms
         plan, measure = kind.plan, kind.measure
         if terms.certificates == 1:
-            needed = self._smallest(lambda bound: kind.allows(terms, bound))
+            needed = self._smallest(self._allows)
             ridge = needed * (plan.radius / measure.radius) ** 2  # an eigenvalue of the Hessian
         else:
             assert isinstance(plan, MinimiserPlan)
             largest = plan.largest
             # records like these keep the condition number; the public one is not exceeded
             condition = found.condition_number or largest / max(found.estimate, plan.step)
-            needed = self._smallest(lambda bound: kind.allows(terms, bound, condition * bound))
-            ridge = self._smallest(lambda bound: kind.allows(terms, bound, largest + bound))
-        records = kind.records_needed(needed, found.estimate, terms.tail())
+            needed = self._smallest(lambda bound: self._allows(bound, condition * bound))
+            ridge = self._smallest(lambda bound: self._allows(bound, largest + bound))
+        tail = terms.tail()
+        # the released count is within this of the exact one in nine of ten cases
+        off = tail_count(terms.count_epsilon, 0.05)
+        records, fewest, most = (
+            kind.records_needed(needed, kind.estimate(count), tail)
+            for count in (self._count, self._count + off, self._count - off)
+        )
+        eigenvalue = found.estimate / getattr(measure, "spread", 1.0)
         return NotCertified(
             certificate=found,
             lower_bound_needed=needed,
             records_needed=math.ceil(records) if records < math.inf else records,
+            records_range=(max(fewest, float(self.request.n)), most),
             ridge_needed=ridge,
+            shrinkage=ridge / (ridge + eigenvalue) if ridge < math.inf else 1.0,
             privacy=self.guarantee(self.tests),
         )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dpfast.audit.calls.competitors import baseline_fits, minimizations
+from dpfast.audit.calls.effects import effects
 from dpfast.audit.calls.example import Example
-from dpfast.audit.calls.fits import fits, formulas, quantiles, stored
+from dpfast.audit.calls.fits import fits, formulas, quantiles, standardised, stored
 from dpfast.audit.calls.queries import gradient_queries, joint_releases, steering_queries
 from dpfast.audit.calls.releases import releases
 from dpfast.audit.calls.searches import searches
@@ -27,8 +28,10 @@ MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     formulas,
     searches,
     quantiles,
+    standardised,
     releases,
     stored,
+    effects,
 )
 
 

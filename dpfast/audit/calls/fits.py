@@ -26,7 +26,15 @@ from dpfast.models import (
     MallowsLinear,
     Schweppe,
 )
-from dpfast.optimize import DoubleNoise, Geometric, GradientDescent, Newton, Uniform
+from dpfast.optimize import (
+    AdaptiveNewton,
+    DoubleNoise,
+    Geometric,
+    GradientDescent,
+    JointNewton,
+    Newton,
+    Uniform,
+)
 from dpfast.optimize.damping import (
     AveragingTail,
     Backtracking,
@@ -38,9 +46,9 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.regression.fit import fit
 
-__all__ = ["fits", "formulas", "quantiles", "stored"]
+__all__ = ["fits", "formulas", "quantiles", "standardised", "stored"]
 
-METHODS = ("newton", "gradient-descent")
+METHODS: tuple[type[Newton | GradientDescent], ...] = (Newton, GradientDescent)
 
 
 def _fit(label: str, loss: str, **options: Any) -> Example:
@@ -62,59 +70,79 @@ def _fit(label: str, loss: str, **options: Any) -> Example:
 
 def fits() -> Iterator[Example]:
     for loss, weights, method, inference in product(LOSSES, WEIGHTS, METHODS, (True, False)):
-        if isinstance(weights, Clip) and (method == "newton" or inference):
+        if isinstance(weights, Clip) and (method is Newton or inference):
             continue  # clipped scores have no Hessian
-        label = f"{weights}, {method}, inference={inference}"
-        yield _fit(label, loss, weights=weights, method=method, inference=inference, steps=4)
+        label = f"{weights}, {method.name}, inference={inference}"
+        yield _fit(label, loss, weights=weights, method=method(steps=4), inference=inference)
     for loss in LOSSES:
         yield _fit("defaults", loss)
         yield _fit("no intercept, ridge", loss, fit_intercept=False, ridge=0.1)
-        yield _fit("uniform schedule, start", loss, schedule=Uniform(), start=[0.3, -0.1, 2.0])
-        yield _fit("far start", loss, start=[1e3, -1e6, 1e3], steps=3)
-    yield _fit("averaged", "huber", method=GradientDescent(average=0.5), steps=6)
-    yield _fit("long steps", "huber", method=GradientDescent(step_size=1e6), steps=6)
+        near, far = [0.3, -0.1, 2.0], [1e3, -1e6, 1e3]
+        even = Newton(schedule=Uniform(), start=near)
+        yield _fit("uniform schedule, start", loss, method=even)
+        yield _fit("far start", loss, method=Newton(start=far, steps=3))
+    yield _fit("start", "log-cosh", method=AdaptiveNewton(start=[0.3, -0.1, 2.0]))
+    for inference in (True, False):
+        coded = {"scale": None, "standardize": False, "inference": inference}
+        yield _fit(f"inference={inference}", "least-squares", **coded)
+    no_intercept = {"scale": None, "fit_intercept": False, "privacy": GDP(40.0)}
+    yield _fit("no intercept, units bought", "least-squares", **no_intercept)
+    yield _fit("averaged", "huber", method=GradientDescent(average=0.5, steps=6))
+    yield _fit("long steps", "huber", method=GradientDescent(step_size=1e6, steps=6))
     for loss in LOSSES:
         yield _fit("no inference", loss, inference=False)
-    yield _fit("one Newton step", "log-cosh", method=Newton(newton_steps=1), steps=2)
-    yield _fit("steep schedule", "log-cosh", schedule=Geometric(10.0, 0.05), steps=5)
+    yield _fit("one Newton step", "log-cosh", method=Newton(newton_steps=1, steps=2))
+    steep = Newton(schedule=Geometric(10.0, 0.05), steps=5)
+    yield _fit("steep schedule", "log-cosh", method=steep)
     for loss in CURVED:
         for kept in (None, Schweppe(1.5), Bounded(1.5)):
-            yield _fit(repr(kept), loss, weights=kept, steps=4)
-        yield _fit("first power", loss, weights=MallowsLinear(1.5), inference=False, steps=4)
+            yield _fit(repr(kept), loss, weights=kept, method=Newton(steps=4))
+        first = MallowsLinear(1.5)
+        plain = GradientDescent(steps=4)
+        yield _fit("first power", loss, weights=first, inference=False, method=plain)
     schweppe = Schweppe(1.5)
-    yield _fit("Schweppe", "huber", weights=schweppe, method="gradient-descent", steps=4)
+    yield _fit("Schweppe", "huber", weights=schweppe, method=GradientDescent(steps=4))
     yield _fit("Schweppe", "log-cosh", weights=schweppe, method=Newton(step=SelfConcordant()))
     for loss in REDESCENDING:
-        yield _fit("redescending", loss, inference=False, steps=4)
+        yield _fit("redescending", loss, inference=False, method=GradientDescent(steps=4))
     yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)
     yield _fit("shared ledger", "log-cosh", ledger=GDP(2.0))
     yield _fit("shared ledger too small", "log-cosh", ledger=GDP(0.5))
-    for loss, weights, method in product(SCALED, WEIGHTS[:3], METHODS):
-        free = FreeScale(0.05, 20.0)
-        yield _fit(f"free scale, {weights}, {method}", loss, scale=free, weights=weights,
-                   method=method, steps=4)  # fmt: skip
-    yield _fit("free scale, far start", "huber", scale=FreeScale(1e-6, 1e6, 1e-6), steps=3)
+    free = FreeScale(0.05, 20.0)
+    for joint, (loss, weights) in product((True, False), product(SCALED, WEIGHTS[:3])):
+        walk = JointNewton(steps=4) if joint else GradientDescent(steps=4)
+        label = f"free scale, {weights}, {walk.name}"
+        yield _fit(label, loss, scale=free, weights=weights, method=walk)
+    for loss in SCALED:
+        yield _fit("free scale, adaptive", loss, scale=free, method=AdaptiveNewton())
+    slots = AdaptiveNewton(blocks=True)
+    yield _fit("free scale, blocks", "log-cosh", scale=free, method=slots)
+    low = FreeScale(1e-6, 1e6, 1e-6)
+    yield _fit("free scale, far start", "huber", scale=low, method=JointNewton(steps=3))
     bounded = Bounded(1.5)
     for newton in (
-        Newton(gradient_steps=2),
-        Newton(early_ridge=0.3),
-        Newton(max_step=0.01, floor=0.2),
-        Newton(step=Damped(0.5)),
-        Newton(step=AveragingTail(0.5, 2)),
-        Newton(step=SelfConcordant()),
-        Newton(step=DecrementSwitch()),
-        Newton(step=Backtracking(3)),
+        Newton(gradient_steps=2, steps=5),
+        Newton(early_ridge=0.3, steps=5),
+        Newton(max_step=0.01, floor=0.2, steps=5),
+        Newton(step=Damped(0.5), steps=5),
+        Newton(step=AveragingTail(0.5, 2), steps=5),
+        Newton(step=SelfConcordant(), steps=5),
+        Newton(step=DecrementSwitch(), steps=5),
+        Newton(step=Backtracking(3), steps=5),
     ):
-        yield _fit(repr(newton), "log-cosh", method=newton, weights=bounded, steps=5)
+        label = f"Newton({', '.join(newton.settings())})"
+        yield _fit(label, "log-cosh", method=newton, weights=bounded)
     for double in (
-        DoubleNoise(),
-        DoubleNoise(damping=1e-3, max_step=0.5),
-        DoubleNoise(newton_steps=5),
+        DoubleNoise(steps=5),
+        DoubleNoise(damping=1e-3, max_step=0.5, steps=5),
+        DoubleNoise(newton_steps=5, steps=5),
     ):
-        yield _fit(repr(double), "log-cosh", method=double, steps=5)
+        label = f"DoubleNoise({', '.join(double.settings())})"
+        yield _fit(label, "log-cosh", method=double)
     for loss in LOSSES:
-        yield _fit("double noise", loss, method="double-noise", steps=3, ridge=0.1)
-        yield _fit("estimated step", loss, method=GradientDescent(step_size="estimated"), steps=3)
+        yield _fit("double noise", loss, method=DoubleNoise(steps=3), ridge=0.1)
+        estimated = GradientDescent(step_size="estimated", steps=3)
+        yield _fit("estimated step", loss, method=estimated)
     for budget in (GDP(0.1), ZCDP(0.5), ApproxDP(1.0, 1e-6), GDP(50.0)):
         yield _fit(repr(budget), "log-cosh", privacy=budget)
 
@@ -134,7 +162,9 @@ def formulas() -> Iterator[Example]:
             X, y = data
             table = {"a": X[:, 0], "b": X[:, 1], "y": y}
             formula = "y ~ a*b + I(a**2) + exp(b)"
-            own = {"schema": options[0], "privacy": GDP(1.0), "steps": 3} | options[1]
+            own = {"schema": options[0], "privacy": GDP(1.0), "method": Newton(steps=3)} | options[
+                1
+            ]
             return fit_formula(formula, table, loss, **own)
 
         name = "dpfast.regression.formula.fit_formula"
@@ -157,20 +187,50 @@ def quantiles() -> Iterator[Example]:
     yield Example("dpfast.quantiles.with_private_scaling", "", scaling, False, GDP(1.0))
 
 
+def standardised() -> Iterator[Example]:
+    from dpfast.regression.standardise import standardize
+
+    def bought(data: Any, loss: str = "log-cosh", **options: Any) -> Any:
+        X, y = data
+        units = standardize(X, y, privacy=GDP(30.0), **options)
+        scale = None if loss in BINARY else 0.8
+        found = fit(units.encode(X, y), None, loss, privacy=GDP(40.0), scale=scale)
+        return repr(units), units.centres, units.spreads, found, found.natural.summary()
+
+    def binary(data: Any) -> Any:
+        return bought(data, "logistic", response=False)
+
+    name = "dpfast.regression.fit.fit"
+    for loss in ("log-cosh", "huber", "least-squares", "logistic"):
+
+        def raw(data: Any, loss: str = loss) -> Any:
+            return fit(data[0], data[1], loss, privacy=GDP(40.0), standardize=True).summary()
+
+        yield Example(name, f"{loss}, standardised", raw, loss in BINARY, GDP(40.0))
+    name = "dpfast.regression.standardise.standardize"
+    yield Example(name, "", bought, False, GDP(50.01))
+    yield Example(name, "logistic", binary, True, GDP(50.01))
+
+
 def stored() -> Iterator[Example]:
     """Records that are converted block by block."""
     from scipy import sparse
 
     from dpfast.data.files.parquet import open_parquet
 
-    def compressed(data: Any) -> Any:
-        return fit(sparse.csr_matrix(data[0]), data[1], "huber", scale=0.8, privacy=1.0, steps=3)
+    def compressed(data: Any, method: Any = None) -> Any:
+        method = Newton(steps=3) if method is None else method
+        X = sparse.csr_matrix(data[0])
+        return fit(X, data[1], "huber", method=method, scale=0.8, privacy=1.0)
+
+    def in_blocks(data: Any) -> Any:
+        return compressed(data, AdaptiveNewton(blocks=True))
 
     def mapped(data: Any) -> Any:
         with tempfile.TemporaryFile() as file, np.errstate(all="ignore"):
             data[0].astype("f4").tofile(file)
             X = np.memmap(file, dtype="f4", mode="r", shape=data[0].shape)
-            return fit(X, data[1], "huber", scale=0.8, privacy=1.0, steps=3)
+            return fit(X, data[1], "huber", method=Newton(steps=3), scale=0.8, privacy=1.0)
 
     def parquet(data: Any) -> Any:
         from pyarrow import parquet, table
@@ -180,10 +240,11 @@ def stored() -> Iterator[Example]:
             path = f"{folder}/data.parquet"
             parquet.write_table(table(columns), path, row_group_size=5)
             records = open_parquet(path, covariates=["a", "b"], response="y")
-            return fit(records, None, "huber", scale=0.8, privacy=1.0, steps=3)
+            return fit(records, None, "huber", method=Newton(steps=3), scale=0.8, privacy=1.0)
 
     name = "dpfast.regression.fit.fit"
     yield Example(name, "compressed rows", compressed, False, GDP(1.0))
+    yield Example(name, "compressed rows, blocks", in_blocks, False, GDP(1.0))
     yield Example(name, "memmap of float32", mapped, False, GDP(1.0))
     if find_spec("pyarrow") is not None:
         yield Example(name, "Parquet", parquet, False, GDP(1.0))

@@ -97,7 +97,27 @@ class Covariance:
         return 0.0
 
     def length_scales(self, dimension: int) -> Array:
-        """Length-scales as an array of shape (dimension,)."""
+        """Length-scales as an array of shape (dimension,).
+
+        Parameters
+        ----------
+        dimension : int
+            Number of coordinates d.
+
+        Returns
+        -------
+        ndarray of shape (dimension,)
+
+        Raises
+        ------
+        InvalidInput
+            If they were given for another number of coordinates.
+
+        Examples
+        --------
+        >>> dpfast.bayesopt.RBF(0.5).length_scales(2)
+        array([0.5, 0.5])
+        """
         dimension = whole_number(dimension, "dimension", least=1)
         if self._length_scales.ndim and len(self._length_scales) != dimension:
             raise InvalidInput(
@@ -117,6 +137,20 @@ class Covariance:
         Returns
         -------
         ndarray of shape (m, k)
+
+        Raises
+        ------
+        InvalidInput
+            If the shapes do not agree, or a coordinate is not finite.
+
+        Privacy
+        -------
+        Points are public: reads no record.
+
+        Examples
+        --------
+        >>> dpfast.bayesopt.RBF(1.0).values([[0.0]], [[0.0], [2.0]]).round(3)
+        array([[1.   , 0.135]])
         """
         raise NotImplementedError
 
@@ -133,6 +167,19 @@ class Covariance:
         -------
         ndarray of shape (m, m)
             A new array.
+
+        Raises
+        ------
+        InvalidInput
+            If a coordinate is not finite, or the points have another number of coordinates than the
+            length-scales.
+
+        Examples
+        --------
+        >>> covariance, points = dpfast.bayesopt.RBF(0.5), np.array([[0.0], [0.2], [0.9]])
+        >>> known = covariance.values(points[:2], points[:2])
+        >>> bool((covariance.extended(known, points) == covariance.values(points, points)).all())
+        True
         """
         return self.values(points, points)
 
@@ -150,15 +197,39 @@ class Covariance:
         Returns
         -------
         ndarray of shape (d, m)
+
+        Raises
+        ------
+        InvalidInput
+            If the shapes do not agree, or a coordinate is not finite.
+
+        Examples
+        --------
+        >>> dpfast.bayesopt.RBF(1.0).gradient([0.0], [[0.0], [2.0]]).round(3)
+        array([[0.   , 0.271]])
         """
         raise NotImplementedError
 
     def prior_gradient_covariance(self, theta: ArrayLike) -> Array:
         """Prior covariance of the gradient at `theta`: the mixed second derivative there.
 
+        Parameters
+        ----------
+        theta : array_like of shape (d,)
+
         Returns
         -------
         ndarray of shape (d, d)
+
+        Raises
+        ------
+        InvalidInput
+            If theta is no vector of as many finite numbers as there are length-scales.
+
+        Examples
+        --------
+        >>> dpfast.bayesopt.RBF(0.5).prior_gradient_covariance([0.0])
+        array([[4.]])
         """
         raise NotImplementedError
 
@@ -168,6 +239,20 @@ class Covariance:
         Parameters
         ----------
         theta : array_like of shape (d,)
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInput
+            As for the covariance.
+
+        Examples
+        --------
+        >>> dpfast.bayesopt.RBF(0.5).prior_trace([0.0, 0.0])
+        8.0
         """
         return float(np.trace(self.prior_gradient_covariance(theta)))
 
@@ -253,7 +338,7 @@ class RBF(Stationary):
 
     Examples
     --------
-    >>> RBF(0.5).values([[0.0]], [[0.5]]).round(3)
+    >>> dpfast.bayesopt.RBF(0.5).values([[0.0]], [[0.5]]).round(3)
     array([[0.607]])
     """
 
@@ -282,7 +367,7 @@ class Matern52(Stationary):
 
     Examples
     --------
-    >>> Matern52(0.5).values([[0.0]], [[0.5]]).round(3)
+    >>> dpfast.bayesopt.Matern52(0.5).values([[0.0]], [[0.5]]).round(3)
     array([[0.524]])
     """
 
@@ -313,7 +398,7 @@ class Matern72(Stationary):
 
     Examples
     --------
-    >>> Matern72(0.5).values([[0.0]], [[0.5]]).round(3)
+    >>> dpfast.bayesopt.Matern72(0.5).values([[0.0]], [[0.5]]).round(3)
     array([[0.545]])
     """
 
@@ -345,7 +430,7 @@ class Polynomial2(Covariance):
 
     Examples
     --------
-    >>> Polynomial2(1.0).values([[0.0]], [[0.5]]).shape
+    >>> dpfast.bayesopt.Polynomial2(1.0).values([[0.0]], [[0.5]]).shape
     (1, 1)
     """
 

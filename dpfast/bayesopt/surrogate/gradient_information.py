@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array, real_number, whole_number
-from dpfast.bayesopt.surrogate.covariance import Covariance, as_points
+from dpfast.arguments import number_in, real_array, real_number, whole_number
+from dpfast.bayesopt.surrogate.covariance import Covariance, as_points, checked_covariance
 from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.acquisition import AcquisitionKernel
@@ -69,12 +69,8 @@ class GradientInformation:
                 f"bounds must hold a lower and an upper end for each dimension, in this order; "
                 f"received {described(bounds)}."
             )
-        if not 0.0 <= noise_variance <= 1e60:
-            raise InvalidInput(
-                f"noise_variance must lie in [0, 1e60]; received {described(noise_variance)}."
-            )
-        self._covariance = covariance
-        self._noise_variance = float(noise_variance)
+        self._covariance = covariance = checked_covariance(covariance, len(box))
+        self._noise_variance = number_in(noise_variance, "noise_variance", "[0, 1e60]")
         self._lower, self._upper = box.T.copy()
         self._length_scales = covariance.length_scales(len(box))
         self._kernel = AcquisitionKernel(
@@ -95,7 +91,7 @@ class GradientInformation:
 
     @property
     def points(self) -> Array:
-        """The evaluated points D, (m, d); a copy."""
+        """The evaluated points D, shape (m, d); a copy."""
         return self._points.copy()
 
     def condition(self, D: ArrayLike) -> GradientInformation:
@@ -112,6 +108,18 @@ class GradientInformation:
         -------
         GradientInformation
             This object.
+
+        Raises
+        ------
+        InvalidInput
+            If D has another number of coordinates, or one that is not finite.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> information.condition([[0.2], [0.7]]).points.shape
+        (2, 1)
         """
         points = as_points(D, "D", self.dimension).copy()
         self._kernel.condition(points)
@@ -119,20 +127,83 @@ class GradientInformation:
         return self
 
     def prior_trace(self, theta: ArrayLike) -> float:
-        """Trace of the prior covariance of the gradient at theta."""
+        """Trace of the prior covariance of the gradient at theta.
+
+        Parameters
+        ----------
+        theta : array_like of shape (d,)
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInput
+            If theta is no vector of d finite numbers.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> information.prior_trace([0.5])
+        4.0
+        """
         return self._covariance.prior_trace(theta)
 
     def gradient_covariance(self, theta: ArrayLike) -> Array:
-        """Posterior covariance of the gradient at theta given D, (d, d)."""
+        """Posterior covariance of the gradient at theta given D.
+
+        Parameters
+        ----------
+        theta : array_like of shape (d,)
+
+        Returns
+        -------
+        ndarray of shape (d, d)
+
+        Raises
+        ------
+        InvalidInput
+            If theta is no vector of d finite numbers.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> bool(information.condition([[0.3], [0.7]]).gradient_covariance([0.5]) < 0.5)
+        True
+        """
         at = self._at(theta)
         B = self._kernel.whitened(at)
         return self._covariance.prior_gradient_covariance(at) - B.T @ B
 
     def gradient_weights(self, theta: ArrayLike) -> Array:
-        """Weights W, (m, d), with which values at D become surrogate gradients at theta.
+        """Weights W with which values at D become surrogate gradients at theta.
 
         Values Y of shape (n, m), one row per user, have the surrogate gradients ``Y @ W``
         (Algorithm 1, line 7, with ``W = (K + noise)^-1 dk(D, theta)``).
+
+        Parameters
+        ----------
+        theta : array_like of shape (d,)
+
+        Returns
+        -------
+        ndarray of shape (m, d)
+
+        Raises
+        ------
+        InvalidInput
+            If theta is no vector of d finite numbers.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> weights = information.condition([[0.3], [0.7]]).gradient_weights([0.5])
+        >>> (np.array([[-0.3, 0.3]]) @ weights).round(2)
+        array([[1.56]])
         """
         return self._kernel.weights(self._at(theta))
 
@@ -148,17 +219,46 @@ class GradientInformation:
         -------
         float
             ``T0 + alpha`` in the notation of the paper, with the prior trace T0 included.
+
+        Raises
+        ------
+        InvalidInput
+            If a shape is wrong, or a coordinate not finite.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> round(information.trace([[0.3], [0.7]], [0.5]), 2)
+        0.16
         """
         new = as_points(Z, "Z", self.dimension)
         return self._kernel.value(new, self._at(theta))
 
     def trace_and_gradient(self, Z: ArrayLike, theta: ArrayLike) -> tuple[float, Array]:
-        """:meth:`trace`, and its derivative with respect to every coordinate of Z, (b, d).
+        """:meth:`trace`, and its derivative with respect to every coordinate of Z.
 
         Parameters
         ----------
         Z : array_like of shape (b, d)
         theta : array_like of shape (d,)
+
+        Returns
+        -------
+        trace : float
+        gradient : ndarray of shape (b, d)
+
+        Raises
+        ------
+        InvalidInput
+            If a shape is wrong, or a coordinate not finite.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> information.trace_and_gradient([[0.3], [0.7]], [0.5])[1].shape
+        (2, 1)
         """
         new = as_points(Z, "Z", self.dimension)
         return self._kernel.value_and_gradient(new, self._at(theta))
@@ -195,6 +295,19 @@ class GradientInformation:
         -------
         points : ndarray of shape (b, d)
         trace : float
+
+        Raises
+        ------
+        InvalidInput
+            If a shape or a number is out of range, or there is nothing to start from.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> points, trace = information.acquire([0.5], 2)
+        >>> points.shape, trace < information.trace([[0.3], [0.7]], [0.5])
+        ((2, 1), True)
         """
         at = self._at(theta)
         max_evaluations = whole_number(max_evaluations, "max_evaluations")
@@ -254,6 +367,18 @@ class GradientInformation:
         Returns
         -------
         ndarray of shape (b, d)
+
+        Raises
+        ------
+        InvalidInput
+            If a shape or a number is out of range.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> len(information.choose_batch([0.5], 0.4, 8)) < 8
+        True
         """
         at = self._at(theta)
         if not threshold >= 0.0:
@@ -305,6 +430,24 @@ class GradientInformation:
         ----------
         theta : array_like of shape (d,)
         threshold : float
+            Largest acceptable trace.
+
+        Returns
+        -------
+        int
+            From 0 to d.
+
+        Raises
+        ------
+        InvalidInput
+            If theta is no vector of d finite numbers.
+
+        Examples
+        --------
+        >>> box = [(0.0, 1.0), (0.0, 1.0)]
+        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
+        >>> information.fewest_points([0.5, 0.5], 4.0)
+        1
         """
         at = self._at(theta)
         eigenvalues = np.linalg.eigvalsh(self.gradient_covariance(at))

@@ -1,0 +1,39 @@
+"""Calls of treatment effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dpfast.audit.calls.example import Example
+from dpfast.effects.treatment import METHODS, treatment_effect
+from dpfast.privacy.budget import GDP, ZCDP
+from dpfast.privacy.ledger import Ledger
+
+__all__ = ["effects"]
+
+
+def _effect(label: str, **options: Any) -> Example:
+    budget = options.setdefault("privacy", GDP(1.0))
+
+    def call(data: Any) -> Any:
+        own = dict(options)
+        if "ledger" in own:  # state belongs inside the call
+            own["ledger"] = Ledger(own["ledger"])
+        X, y = data
+        with np.errstate(all="ignore"):
+            treated = np.where(np.abs(X[:, 1]) < 1e300, X[:, 1] > 0.0, X[:, 1])
+        found = treatment_effect(X, treated, y, **own)
+        return found, found.summary(), found.to_dict(), repr(found)
+
+    return Example("dpfast.effects.treatment.treatment_effect", label, call, False, budget)
+
+
+def effects() -> Iterator[Example]:
+    for method in METHODS:
+        yield _effect(method, method=method, standardize=False)
+    yield _effect("a public clip", clip=8.0, standardize=False, overlap=0.2)
+    yield _effect("units bought", privacy=GDP(40.0))
+    yield _effect("zCDP, shared ledger", privacy=ZCDP(0.5), ledger=ZCDP(1.0), standardize=False)
