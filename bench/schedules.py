@@ -69,20 +69,19 @@ def run(design: str, seeds: range) -> np.ndarray:
         reference = 2.0 * objective.score_bound / n * np.linalg.norm(inverse)
         row = []
         for setting in SETTINGS:
-            arguments = {}
+            method = dpfast.Newton()
             if setting is not None:
                 steps, ratio, share = setting
-                arguments = {"steps": steps, "schedule": dpfast.Geometric(ratio, share)}
+                method = dpfast.Newton(steps=steps, schedule=dpfast.Geometric(ratio, share))
             fit = dpfast.fit(
                 X,
                 y,
                 loss,
                 privacy=1.0,
-                method="newton",
+                method=method,
                 noise=dpfast.SeededNoise(seed),
                 threads=1,
                 **options,
-                **arguments,
             )
             row.append(float(((fit.params - plain.params) ** 2).sum()) / reference**2)
         rows.append(row)

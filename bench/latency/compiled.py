@@ -16,9 +16,11 @@ from dpfast.curator.joint import Layout, Plan, make_plan
 from dpfast.data import Records
 from dpfast.models import LogCosh, Mallows, Objective
 from dpfast.optimize import Newton
-from dpfast.optimize.planning import plan_steps
 
 HERE = Path(__file__).resolve().parent
+
+#: Standard errors to either side; a fit has more where the noise leaves few degrees of freedom.
+NORMAL = 1.959963984540054
 
 SETUP = """
 import numpy
@@ -60,7 +62,7 @@ def arithmetic() -> Any:
 
 
 class CompiledFit:
-    """The arithmetic of ``dpfast.fit(X, y, "log-cosh", scale=scale, privacy=mu, threads=1)``.
+    """The arithmetic of ``dpfast.fit(X, y, "log-cosh", ..., method="newton", threads=1)``.
 
     Everything that depends on public numbers alone is worked out here; a call does the rest.
     """
@@ -70,9 +72,9 @@ class CompiledFit:
         n, q = X.shape
         p = q + 1
         objective = Objective(LogCosh(), Mallows(p**0.5), q, scale=scale)
-        method = Newton().settled(objective, n, mu)
-        n_steps, schedule = method.defaults(objective, n, mu)
-        budgets = plan_steps(method, objective, mu, schedule, n_steps, inference=True)
+        method = Newton()
+        budgets = method.plan(objective, n, mu, inference=True)
+        n_steps = len(budgets)
         layout = Layout.of(Records(X, y, None), p)
         plan = np.zeros(n_steps, module.STEP)
         for k, (budget, size) in enumerate(zip(budgets, method.step.planned(n_steps), strict=True)):
@@ -80,7 +82,7 @@ class CompiledFit:
         self._fit = module.fit
         self._arguments = (
             X, y, objective.weighting.radius, objective.loss.c, scale, 1e3 * scale,
-            1.959963984540054, plan,
+            NORMAL, plan,
         )  # fmt: skip
 
     def __call__(self, bit_generator: Any = None) -> tuple[np.ndarray, np.ndarray]:

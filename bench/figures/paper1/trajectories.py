@@ -161,7 +161,9 @@ def figure_3(run: Run) -> Outcome:
         ).path,
     }
     noise = dpfast.SeededNoise(run.seed())
-    fit = dpfast.fit(X, y, "huber", privacy=2.0, noise=noise, start=start, **KNOWN)
+    fit = dpfast.fit(
+        X, y, "huber", privacy=2.0, noise=noise, method=dpfast.AdaptiveNewton(start=start), **KNOWN
+    )
     distance = {label: norms(path, exact) for label, path in paths.items()}
     settled = {k: float(np.median(v[-10:])) for k, v in distance.items()}
     first = {k: int(np.argmax(v <= 2.0 * settled[k])) for k, v in distance.items()}
@@ -239,7 +241,7 @@ def figure_4(run: Run) -> Outcome:
 def figure_10(run: Run) -> Outcome:
     X, y = linear(run.rng(), 2000, spread=1.0, sigma=1.0)
     steps, start = 12, [4.0, -2.0, 0.0, 4.0]
-    options = {"scale": 1.0, "weights": dpfast.Mallows(RADIUS), "start": start, "inference": False}
+    options = {"scale": 1.0, "weights": dpfast.Mallows(RADIUS), "inference": False}
     exact = dpfast.nonprivate_fit(X, y, "huber", scale=1.0, weights=dpfast.Mallows(RADIUS)).params
     rules = {
         "pure": FullSteps(),
@@ -255,11 +257,12 @@ def figure_10(run: Run) -> Outcome:
                 "huber",
                 privacy=mu,
                 noise=dpfast.SeededNoise(run.seed(label)),
-                **newton(steps, rule),
+                method=newton(steps, rule, start),
                 **options,
             )
             distance[f"{tag}, {label}"] = norms(fit.iterates, exact)
-    fit = dpfast.fit(X, y, "huber", privacy=2.0, noise=dpfast.SeededNoise(run.seed()), **options)
+    noise, method = dpfast.SeededNoise(run.seed()), dpfast.AdaptiveNewton(start=start)
+    fit = dpfast.fit(X, y, "huber", privacy=2.0, noise=noise, method=method, **options)
     own = norms(fit.iterates, exact)
     ends = {label: float(values[-1]) for label, values in distance.items()}
     diverged = min(ends["private, pure"], ends["non-private, pure"]) > distance["private, pure"][0]
@@ -301,10 +304,9 @@ def figure_11(run: Run) -> Outcome:
                 "logistic",
                 privacy=1.0,
                 weights=dpfast.Mallows(RADIUS),
-                start=start,
+                method=newton(12, Backtracking(10, share=0.5, slope=slope), start.tolist()),
                 inference=False,
                 noise=dpfast.SeededNoise(run.seed(i)),
-                **newton(12, Backtracking(10, share=0.5, slope=slope)),
             )
             distance = np.linalg.norm(fit.params - truth)
             used = sum(label == "loss difference" for label, _ in fit.privacy.entries)

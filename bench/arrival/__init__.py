@@ -1,0 +1,1 @@
+"""Where fits arrive, where they do not, and whether those say so: ``python -m bench.arrival``."""

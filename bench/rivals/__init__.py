@@ -1,0 +1,1 @@
+"""Least squares beside its rivals, on public tables in their own units."""
