@@ -10,7 +10,30 @@ from typing import Any
 import dpfast
 
 #: Rooms of public functions.  `errors` holds exceptions only.
-ROOMS = ("audit", "baselines", "bayesopt", "datasets", "estimators", "plots")
+ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots")
+
+#: What users are handed, or derive from, without calling it by name.
+HANDED = (
+    "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
+    "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
+    "effects.results.TreatmentEffect",
+    "inference.after.methods.MarginalEffects", "inference.after.methods.Ratios",
+    "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "nonconvex.kl.KLEstimate",
+    "optimize.answers.Answers",
+    "optimize.answers.Blocks", "optimize.budgets.Budgets", "optimize.propagation.Curvature",
+    "optimize.propagation.PrivacyNoise", "optimize.protocol.Method",
+    "optimize.schedules.Schedule", "optimize.trajectory.Trajectory",
+    "privacy.ledger.Entry", "regression.standardise.Standardized",
+    "release.results.Certificate", "release.results.FunctionalRelease",
+    "release.results.NotCertified", "release.results.ParameterRelease",
+    "release.results.ReleaseGuarantee",
+)  # fmt: skip
+
+
+def without_paths(message: object, folder: object) -> str:
+    """A message without a public path, in which a search for secrets would find letters."""
+    return str(message).replace(str(folder), "folder")
+
 
 #: Methods of Python itself that users call by a sign: `schema[name]`, `loss(theta)`.
 SIGNS = ("__call__", "__getitem__")
@@ -56,14 +79,40 @@ def classes() -> dict[str, type]:
     }
 
 
+def handed() -> dict[str, type]:
+    """Classes of what is handed out, by the place where they are defined."""
+    return {
+        name: getattr(room(name.rpartition(".")[0]), name.rpartition(".")[2]) for name in HANDED
+    }
+
+
+def members() -> Iterator[tuple[type, str, Any]]:
+    """Class, name and function of each method or property users meet; each where it is defined."""
+    seen = set()
+    for kind in (*classes().values(), *handed().values()):
+        for key in dir(kind):
+            home = next((base for base in kind.__mro__ if key in vars(base)), object)
+            if key.startswith("_") or (home, key) in seen:
+                continue
+            seen.add((home, key))
+            function = function_of(home, key)
+            if inspect.isfunction(function) and function.__module__.startswith("dpfast."):
+                yield home, key, function
+
+
+def function_of(kind: type, key: str) -> Any:
+    """What is behind a method, static or not, or a property."""
+    member = inspect.getattr_static(kind, key)
+    return getattr(member, "__func__", getattr(member, "fget", member))
+
+
 def methods() -> Iterator[tuple[str, str, Any]]:
     """Class, name and function of every public method or property, its inherited ones included."""
     for owner, kind in classes().items():
         for key in sorted(dir(kind)):
             if key.startswith("_") and key not in SIGNS:
                 continue
-            member = inspect.getattr_static(kind, key)
-            function = getattr(member, "__func__", getattr(member, "fget", member))
+            function = function_of(kind, key)
             if inspect.isfunction(function) and function.__module__.startswith("dpfast."):
                 yield owner, key, function
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
@@ -14,12 +15,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "dpfast"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-RECORD_KERNELS = ("dpfast.kernels.records",)
+RECORD_KERNELS = ("dpfast.kernels.records", "dpfast.kernels.keys")
 ADAPTERS = {"estimators", "plots", "cli", "__main__"}
 #: Behind the door of answers: they see no record.
 BEHIND_THE_DOOR = {"optimize", "inference"}
 #: Whole analyses, each from its arguments to its result.
-ANALYSES = {"regression", "nonconvex", "release", "bayesopt", "baselines"}
+ANALYSES = {"regression", "nonconvex", "release", "effects", "bayesopt", "baselines"}
 BASE = {"errors", "arguments", "kernels", "models", "data", "privacy", "curator"}
 
 # What each room may import from dpfast besides itself.  A room or top-level module that is not
@@ -180,7 +181,9 @@ def test_only_the_noise_module_draws_random_numbers(path):
 
 
 #: What of `dpfast.privacy` draws from a noise source and releases nothing by it.
-SECRET_RANDOMNESS = {"deal", "normal_vector", "number_of_trials", "scatter", "trial_point"}
+SECRET_RANDOMNESS = {
+    "chunk_keys", "deal", "normal_vector", "number_of_trials", "scatter", "trial_point"
+}  # fmt: skip
 DOOR = "dpfast.curator.door"
 #: Who draws noise beside the mechanisms: a Poisson sample, an observed source, public simulations.
 DRAWING = {
@@ -274,6 +277,33 @@ def test_modules_are_nouns_of_readable_length(path):
 LANGUAGES = {".c", ".h", ".md", ".pxd", ".pxi", ".py", ".pyi", ".pyx", ".toml"}
 
 
+#: Refusals of `dpfast.arguments`.
+CHECKED = re.compile(
+    r"must (lie in [\[(][^{;]*[\])]; |be positive and finite; |be at least 0 and finite; "
+    r"|be a whole number )"
+)
+#: Who words them anew: the room of privacy stands alone; two look at more than one number at once.
+OWN_CHECKS = {"arguments", "kernels", "privacy"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_arguments_are_checked_in_one_place(path):
+    """`number_in`, `positive` and `whole_number` say what these messages say."""
+    if room_of(name_of(path)) in OWN_CHECKS:
+        return
+    own = [text for text in strings_in(path) if CHECKED.search(text)]
+    assert not own, f"{name_of(path)} checks by itself: {own}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_margins_for_rounding_are_proved_in_one_place(path):
+    """`dpfast.privacy.rounding` names them; models, which know nothing of it, keep their own."""
+    if room_of(name_of(path)) == "models" or name_of(path).endswith("privacy.rounding"):
+        return
+    own = re.findall(r"1\.0 [+-] 2\.0\*\*-(?!53)\d+|[A-Z_]*MARGIN = .*", path.read_text("utf-8"))
+    assert set(own) <= {"JOINT_MARGIN = 3.0", "DELTA_MARGIN = 2e-11"}, f"{name_of(path)}: {own}"
+
+
 def sources_in(*rooms: str) -> list[Path]:
     """Files that people write; what Cython generates is as long as it likes."""
     found = [path for room in rooms for path in (ROOT / room).rglob("*")]
@@ -290,6 +320,17 @@ def test_files_are_of_readable_length():
         and not path.name.startswith("PROOFS")
     }
     assert not long, f"files that need a split: {long}"
+
+
+def test_folders_hold_no_more_than_a_reader_keeps_in_mind():
+    """Modules by name: one with its header or its types is one, `__init__` is none."""
+    rooms: dict[Path, set[str]] = {}
+    for path in sources_in("dpfast", "csrc"):
+        if path.suffix not in {".md", ".toml"}:
+            rooms.setdefault(path.parent, set()).add(path.stem)
+    long = {str(room.relative_to(ROOT)): len(names - {"__init__"}) for room, names in rooms.items()}
+    long = {room: count for room, count in long.items() if count > 12}
+    assert not long, f"folders that need a split: {long}"
 
 
 def code_lines(path: Path) -> int:
@@ -311,8 +352,11 @@ def code_lines(path: Path) -> int:
 
 def test_the_auditable_core_can_be_read_in_an_afternoon():
     """Budgets, ledgers, noise, mechanisms, sensitivities, margins."""
-    core = {path.name: code_lines(path) for path in (PACKAGE / "privacy").glob("*.py")}
-    assert {"budget.py", "ledger.py", "noise.py", "mechanisms.py", "sensitivity.py"} <= set(core)
+    room = PACKAGE / "privacy"
+    files = [*room.glob("*.py"), *(room / "ledger").glob("*.py")]
+    core = {str(path.relative_to(room)): code_lines(path) for path in files}
+    known = {"budget.py", "ledger/book.py", "noise.py", "mechanisms.py", "sensitivity.py"}
+    assert known <= set(core)
     assert 1000 < sum(core.values()) < 2000, core
 
 

@@ -11,7 +11,7 @@ import dpfast
 from dpfast import baselines, bayesopt
 from dpfast.errors import described, dtype_name
 from dpfast.models import Objective
-from tests.surface import parameters_of, public
+from tests.surface import parameters_of, public, without_paths
 
 NUMBER, WORD = 4711.0815, "patient 4711"
 MARK = "4711"
@@ -117,6 +117,7 @@ CALLS = {
     "PureDP": {"epsilon": 1.0}, "Ledger": {"total": 1.0},
     "Ball": {"radius": 1.0}, "Box": {"bound": 1.0}, "LpBall": {"p": 3.0, "radius": 1.0},
     "Interval": {"low": 0.0, "high": 1.0}, "OneHot": {"levels": 3},
+    "Objective": {"loss": "huber", "scale": 1.0, "n_covariates": 2},
     "Product": {"parts": [dpfast.Interval(0.0, 1.0)]},
     "Bounded": {"radius": 1.0}, "Clip": {"radius": 1.0}, "Mallows": {"radius": 1.0},
     "MallowsLinear": {"radius": 1.0}, "Schweppe": {"radius": 1.0},
@@ -145,8 +146,10 @@ CALLS = {
     "plan": {"p": 2, "n": 1000, "mu": 1.0, "scale": 1.0},
     "private_quantiles": {"x": Y, "probabilities": [0.5], "low": -3.0, "high": 3.0,
                           "privacy": 1.0, **SEEDED},
+    "standardize": {"X": X, "y": Y, "privacy": 9.0, **SEEDED},
     "with_private_scaling": {"schema": SCHEMA, "table": TABLE, "columns": ["a"], "privacy": 1.0,
                              **SEEDED},
+    "effects.treatment_effect": {"X": X, "treatment": LABELS, "y": Y, "privacy": 9.0, **SEEDED},
     "certify": {**RELEASE, "privacy": dpfast.PureDP(1.0)},
     "release_functional": {**RELEASE, "direction": [0.0, 1.0],
                            "privacy": dpfast.ApproxDP(1.0, 1e-6)},
@@ -333,7 +336,7 @@ def test_an_argument_of_open_parquet_that_is_data(tmp_path, parameter):
             continue  # that is a path
         options = right | {parameter: make()}
         found = messages(lambda o=options: dpfast.open_parquet(tmp_path / "t.parquet", **o))
-        assert not any(MARK in message for message in found), kind
+        assert not any(MARK in without_paths(message, tmp_path) for message in found), kind
 
 
 @pytest.mark.parametrize(("kind", "make"), tables(), ids=[kind for kind, _ in tables()])

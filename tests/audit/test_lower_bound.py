@@ -141,8 +141,8 @@ def fit_mechanism(noise, n_steps=3):
     def mechanism(data):
         return dpfast.fit(
             *data, "huber", privacy=MU, scale=1.0, fit_intercept=False,
-            weights=dpfast.Mallows(1.0), method=dpfast.GradientDescent(step_size=1.0),
-            steps=n_steps, schedule="uniform", inference=False, noise=noise,
+            weights=dpfast.Mallows(1.0), inference=False, noise=noise,
+            method=dpfast.GradientDescent(step_size=1.0, steps=n_steps, schedule="uniform"),
         )  # fmt: skip
 
     return mechanism
@@ -174,7 +174,7 @@ def test_a_whole_newton_fit_with_inference_stays_below_its_claim():
     def mechanism(data):
         result = dpfast.fit(
             *data, "log-cosh", privacy=MU, scale=1.0, fit_intercept=False,
-            weights=dpfast.Mallows(1.0), steps=3, method="newton", noise=noise,
+            weights=dpfast.Mallows(1.0), method=dpfast.Newton(steps=3), noise=noise,
         )  # fmt: skip
         return np.concatenate([result.iterates.ravel(), result.cov_params().ravel()])
 

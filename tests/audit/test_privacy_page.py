@@ -34,9 +34,12 @@ def test_the_success_probabilities(page):
 
 
 def test_what_the_page_names_exists(page, repository):
-    for option in ("scale", "weights", "ridge", "start", "steps", "schedule", "names", "ledger"):
+    for option in ("scale", "weights", "ridge", "names", "ledger"):
         assert option in dpfast.fit.__kwdefaults__
         assert option in page
+    for setting in ("start", "steps", "schedule"):
+        assert setting in dpfast.Newton.__init__.__kwdefaults__
+        assert setting in page
     for claim in re.findall(r"\bC\d+\b", page):
         proofs = (repository / "dpfast" / "privacy" / "PROOFS.md").read_text(encoding="utf-8")
         assert f"### {claim}." in proofs

@@ -131,7 +131,7 @@ CHILD = textwrap.dedent("""
     sys.path.insert(0, {root!r})
     import dpfast
     from dpfast.bayesopt import tuner as module
-    from dpfast.privacy.ledger_file import FileLedger
+    from dpfast.privacy.ledger.file import FileLedger
     moment, path = sys.argv[1], sys.argv[2]
     def die(): os.kill(os.getpid(), signal.SIGKILL)
     def before(function):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -65,7 +66,8 @@ def assert_same(records, sizes=SIZES):
 
 
 def fit(x, y, **options):
-    options = {"privacy": 1.0, "scale": 1.0, "steps": 3, "noise": dpfast.SeededNoise(1)} | options
+    own = {"method": dpfast.Newton(steps=3), "noise": dpfast.SeededNoise(1)}
+    options = {"privacy": 1.0, "scale": 1.0} | own | options
     return dpfast.fit(x, y, "log-cosh", **options)
 
 
@@ -266,6 +268,36 @@ def test_what_travels_is_sums(cluster):
     p = 4
     assert max(sizes) < 2 * p * p * 8 + p * 8 + 400  # a chunk has 500 * 4 * 8 = 16000
     assert not any(cluster.has_what().values())  # nothing is left on the cluster
+
+
+def in_blocks(x, y, **options):
+    method = dpfast.AdaptiveNewton(blocks=True)
+    return fit(x, y, method=method, noise=dpfast.SeededNoise(1), **options)
+
+
+def test_random_blocks_stay_on_the_workers_and_go_with_the_fit(cluster):
+    """The same bits as in one process, and no piece that is left behind."""
+    import dask
+
+    found = in_blocks(*arrays())
+    with dask.config.set(scheduler="synchronous"):
+        assert found.params.tobytes() == in_blocks(*arrays()).params.tobytes()
+    assert "random blocks" in found.method
+    for _ in range(100):
+        if not any(cluster.has_what().values()):
+            break
+        time.sleep(0.1)  # the scheduler hears of it a moment later
+    else:
+        raise AssertionError("records of random blocks are left on the cluster")
+
+
+def test_a_worker_killed_while_records_are_collected_changes_nothing(cluster, tmp_path):
+    """Its chunks are dealt again from the same keys."""
+    marker = tmp_path / "died"
+    x, y = arrays()
+    found = in_blocks(x.map_blocks(dies_once, str(marker), dtype=float, meta=np.empty((0, 0))), y)
+    assert marker.exists()
+    assert found.params.tobytes() == in_blocks(x, y).params.tobytes()
 
 
 def dies_once(block, marker):

@@ -15,6 +15,7 @@ from dpfast.data.files import read_table
 from dpfast.data.files.sample import drafted, read_sample
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
+from tests.surface import without_paths
 
 SCHEMA = Schema(
     {"age": Numeric(18, 90), "state": Categorical(["CA", "NY"]), "sick": Binary("yes", "no")}
@@ -107,8 +108,8 @@ def test_a_fit_hears_nothing_of_the_line_that_was_changed(tmp_path):
         lines[CHANGED] = line
         table = read_table(csv_file(tmp_path / "x.csv", lines), SCHEMA)
         fit = dpfast.fit(
-            SCHEMA.encode(table, response="sick"), None, "logistic", privacy=1.0, steps=1,
-            noise=dpfast.SeededNoise(0),
+            SCHEMA.encode(table, response="sick"), None, "logistic", privacy=1.0,
+            method=dpfast.Newton(steps=1), noise=dpfast.SeededNoise(0),
         )  # fmt: skip
         said.add((fit.n_records, fit.names, fit.privacy.guarantee))
     assert len(said) == 1
@@ -143,14 +144,15 @@ def test_delimiters_are_found_in_the_first_row_or_asked_for(tmp_path, delimiter,
 def test_a_first_row_that_names_no_columns_is_refused_without_being_quoted(tmp_path, header, named):
     with pytest.raises(InvalidInput, match=named) as refusal:
         read_table(csv_file(tmp_path / "x.csv", LINES, header), SCHEMA)
-    assert "54" not in str(refusal.value) and refusal.value.__cause__ is None
+    assert "54" not in without_paths(refusal.value, tmp_path) and refusal.value.__cause__ is None
 
 
 def test_a_file_without_a_header_shows_no_record(tmp_path):
     path = csv_file(tmp_path / "x.csv", LINES[1:], b"4711,Secret,yes")
     with pytest.raises(InvalidInput) as refusal:
         SCHEMA.encode(read_table(path, SCHEMA), ["age"], response="sick")
-    assert "4711" not in str(refusal.value) and "Secret" not in str(refusal.value)
+    said = without_paths(refusal.value, tmp_path)
+    assert "4711" not in said and "Secret" not in said
 
 
 @pytest.mark.parametrize("suffix", ["csv.gz", "npz", "parquet", "feather", "arrow"])
@@ -162,7 +164,7 @@ def test_damaged_files_are_refused_by_name(tmp_path, suffix, content):
     path.write_bytes(content)
     with pytest.raises(InvalidInput, match=f"x.{suffix}") as refusal:
         read_table(path, SCHEMA)
-    assert "4711" not in str(refusal.value)
+    assert "4711" not in without_paths(refusal.value, tmp_path)
     with pytest.raises(InvalidInput, match=f"x.{suffix}"):
         read_sample(path)
 

@@ -27,6 +27,7 @@ from dpfast.estimators import (
     DPLogisticRegression,
 )
 from dpfast.privacy.noise import NoiseSource
+from tests.estimators.declared import declared
 
 #: Checks of scikit-learn that contradict a promise of this library, and which.
 VALUES = "values never raise: a record that is not finite contributes zero and is still counted"
@@ -64,7 +65,7 @@ class Repeating(NoiseSource):
 
 def failures(kind, **options):
     """Checks of scikit-learn that failed, and how many there were."""
-    estimator = kind(score_privacy=1.0, noise=Repeating())
+    estimator = declared(kind, score_privacy=1.0, noise=Repeating())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)  # optional parts of scikit-learn itself
         results = check_estimator(estimator, on_fail=None, **options)
@@ -139,7 +140,7 @@ def test_scores_are_noisy_and_close(estimator, y):
 
 
 def test_a_score_without_a_price_is_refused():
-    estimator = DPHuberRegressor(noise=SeededNoise(0)).fit(X, Y)
+    estimator = DPHuberRegressor(scale=1.0, noise=SeededNoise(0)).fit(X, Y)
     with pytest.raises(InvalidInput, match="score_privacy"):
         estimator.score(X, Y)
 
@@ -193,7 +194,7 @@ def test_a_fit_and_a_score_pass_record_and_replay(kind):
     y = (small[:, 0] > 0).astype(float) if binary else small[:, 0] + rng.normal(size=20)
 
     def call(data):
-        estimator = kind(1.0, score_privacy=0.5).fit(*data)
+        estimator = declared(kind, 1.0, score_privacy=0.5).fit(*data)
         rows = [[0.1, 0.2], [1e3, -1e3]]
         return estimator.coef_, estimator.predict(rows), estimator.score(*data)
 

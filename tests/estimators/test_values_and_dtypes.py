@@ -21,6 +21,7 @@ from dpfast.estimators import (
     DPLogisticRegression,
     cross_validate,
 )
+from tests.estimators.declared import declared
 
 ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression)
 RNG = np.random.default_rng(3)
@@ -49,7 +50,7 @@ def test_a_signalling_nan_does_not_warn(kind, target):
     quiet = np.where(np.isnan(noisy), np.float32(np.nan), noisy)
     found = []
     for features in (noisy, quiet):
-        model = kind(1.0, score_privacy=1.0, noise=SeededNoise(0)).fit(features, target)
+        model = declared(kind, 1.0, score_privacy=1.0, noise=SeededNoise(0)).fit(features, target)
         scores = cross_validate(model, features, target, folds=3).scores
         found.append([*np.ravel(model.coef_), *model.predict(features)[:3], *scores])
         assert np.isfinite(model.score(features, target))
@@ -82,7 +83,7 @@ def assert_unquoted(call):
 )
 def test_refusals_quote_no_value(kind, features, target):
     book = Ledger(1.0)
-    assert assert_unquoted(lambda: kind(ledger=book).fit(features, target))
+    assert assert_unquoted(lambda: declared(kind, ledger=book).fit(features, target))
     assert not book.entries
 
 
@@ -98,14 +99,14 @@ def test_refusals_quote_no_value(kind, features, target):
     ],
 )
 def test_cells_that_hold_text_are_never_quoted(kind, features, target):
-    assert_unquoted(lambda: kind().fit(features, target))
+    assert_unquoted(lambda: declared(kind).fit(features, target))
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_refusals_of_tables_quote_no_value(kind):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": X[:, 0], "b": [SECRET, *["1.5"] * 49]})
-    model = kind(score_privacy=1.0).fit(pandas.DataFrame(X, columns=["a", "b"]), Y)
+    model = declared(kind, score_privacy=1.0).fit(pandas.DataFrame(X, columns=["a", "b"]), Y)
     for call in (clone(model).fit, model.score):
         assert_unquoted(lambda call=call: call(table, Y))
     assert_unquoted(lambda: clone(model).fit(X, table["b"]))
@@ -279,8 +280,8 @@ def test_rows_and_responses_are_read_cell_by_cell(kind, container, cell):
     features, response = X.copy(), Y.copy()
     features[3, 1] = response[0] = np.nan
     rows = container(map(container, rows))
-    model = kind(noise=SeededNoise(0)).fit(rows, container(target))
-    plain = kind(noise=SeededNoise(0)).fit(features, response)
+    model = declared(kind, noise=SeededNoise(0)).fit(rows, container(target))
+    plain = declared(kind, noise=SeededNoise(0)).fit(features, response)
     assert np.array_equal(model.coef_, plain.coef_)
     np.testing.assert_array_equal(model.predict(rows), plain.predict(features))
 
@@ -290,7 +291,7 @@ def test_dealing_that_fails_is_not_paid_for():
 
     book, folds = Ledger(10.0), DealtFolds(3)
     folds.parts = lambda n: 1 / 0
-    model = DPHuberRegressor(score_privacy=1.0, ledger=book)
+    model = DPHuberRegressor(scale=1.0, score_privacy=1.0, ledger=book)
     with pytest.raises(ZeroDivisionError):
         cross_validate(model, X, Y, folds=folds)
     assert not book.entries
@@ -298,7 +299,7 @@ def test_dealing_that_fails_is_not_paid_for():
 
 def test_a_ledger_that_is_none_is_refused():
     with pytest.raises(InvalidInput, match="ledger must be"):
-        cross_validate(DPHuberRegressor(score_privacy=1.0, ledger="x"), X, Y, folds=3)
+        cross_validate(DPHuberRegressor(scale=1.0, score_privacy=1.0, ledger="x"), X, Y, folds=3)
 
 
 @pytest.mark.parametrize("metric", ["squared_error", "absolute_error", "zero_one", "log_loss"])

@@ -36,6 +36,7 @@ from dpfast.estimators import (
     DPLogisticRegression,
 )
 from tests.estimators.attacks import attained
+from tests.estimators.declared import declared
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(200, 2))
@@ -147,7 +148,9 @@ def test_nothing_that_scikit_learn_sets_voids_the_guarantee(kind):
     """Meta-estimators set every parameter that is called, or ends in, random_state."""
     assert not [name for name in kind().get_params() if name.endswith("random_state")]
     y = LABELS if kind is DPLogisticRegression else Y
-    bags = [BaggingRegressor(kind(), n_estimators=3, random_state=0).fit(X, y) for _ in range(2)]
+    bags = [
+        BaggingRegressor(declared(kind), n_estimators=3, random_state=0).fit(X, y) for _ in range(2)
+    ]
     for bag in bags:
         assert {model.result_.privacy.guarantee for model in bag.estimators_} == {"GDP"}
     first, second = (np.ravel([model.coef_ for model in bag.estimators_]) for bag in bags)

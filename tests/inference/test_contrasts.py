@@ -24,6 +24,19 @@ WRITTEN = {
     "net - tax": {"net - tax": 1},
     "net - net - tax": {"net": 1, "net - tax": -1},
     "intercept + 12educ": {"intercept": 1, "educ": 12},
+    "2*(educ - exper)/4": {"educ": 0.5, "exper": -0.5},
+    "educ * (1 + 2) - (exper)": {"educ": 3, "exper": -1},
+}
+
+#: Equations, their weights and their values.
+EQUATIONS = {
+    "educ = exper": [({"educ": 1, "exper": -1}, 0)],
+    "educ=1": [({"educ": 1}, 1)],
+    "2*educ + exper = 1": [({"educ": 2, "exper": 1}, 1)],
+    "educ - 3 = 2*(exper + 1)": [({"educ": 1, "exper": -2}, 5)],
+    "1 = -educ": [({"educ": 1}, -1)],
+    "educ = exper, sex[T.M] = 2": [({"educ": 1, "exper": -1}, 0), ({"sex[T.M]": 1}, 2)],
+    "net - tax = net, educ": [({"net - tax": 1, "net": -1}, 0), ({"educ": 1}, 0)],
 }
 
 
@@ -36,25 +49,55 @@ def weights(named):
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_what_is_written_is_a_row_of_weights(text):
-    np.testing.assert_array_equal(by_name(text, NAMES), weights(WRITTEN[text]))
-    np.testing.assert_array_equal(by_name(WRITTEN[text], NAMES), weights(WRITTEN[text]))
+    for asked in (text, WRITTEN[text]):
+        rows, value = by_name(asked, NAMES)
+        np.testing.assert_array_equal(rows, [weights(WRITTEN[text])])
+        assert value == 0.0
+
+
+@pytest.mark.parametrize("text", EQUATIONS)
+def test_an_equation_is_a_row_of_weights_and_a_value(text):
+    rows, values = by_name(text, NAMES)
+    np.testing.assert_array_equal(rows, [weights(named) for named, _ in EQUATIONS[text]])
+    np.testing.assert_array_equal(values, [value for _, value in EQUATIONS[text]])
+    rows, values = by_name([text, "net"], NAMES)
+    np.testing.assert_array_equal(rows[-1], weights({"net": 1}))
+    assert values == [*[value for _, value in EQUATIONS[text]], 0.0]
+
+
+@pytest.mark.parametrize("text", ["educ = exper", "2*(educ + exper) - net = 3, net/2 = educ - 1"])
+def test_equations_mean_what_they_do_in_formulaic(text):
+    constraints = pytest.importorskip("formulaic.utils.constraints")
+    names = ["educ", "exper", "net"]
+    theirs = constraints.LinearConstraints.from_spec(text, variable_names=names)
+    rows, values = by_name(text, tuple(names))
+    np.testing.assert_array_equal(rows, theirs.constraint_matrix)
+    np.testing.assert_array_equal(values, theirs.constraint_values)
+
+
+def test_a_value_is_said_once():
+    with pytest.raises(dpfast.InvalidInput, match="not both"):
+        by_name("educ = exper", NAMES, 1.0)
 
 
 def test_several_are_rows():
-    found = by_name(["educ - exper", {"net": 2.0}], NAMES)
+    found, _ = by_name(["educ - exper", {"net": 2.0}], NAMES)
     np.testing.assert_array_equal(found, [weights({"educ": 1, "exper": -1}), weights({"net": 2})])
 
 
 def test_weights_by_position_are_left_alone():
     for given in (np.eye(8), [0, 1, 0], [[1.0, 2.0]], 3.0):
-        assert by_name(given, NAMES) is given
+        rows, value = by_name(given, NAMES, 2.0)
+        assert rows is given and value == 2.0
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
         "", "wage", "educ exper", "educ -", "educ * exper", "education", "educ + + exper", "2",
-        "educ = exper", "educ *", "educ ** 2", "educ - 3", "+", {"wage": 1.0}, {"educ": "1"},
+        "educ = exper = net", "= 1", "educ =", "educ = 1,", "(educ", "educ)", "educ * exper = 1",
+        "1 / educ", "educ, , net", "(" * 60 + "educ" + ")" * 60, "educ *",
+        "educ ** 2", "educ - 3", "+", {"wage": 1.0}, {"educ": "1"},
         {1: 1.0}, ["educ", 1.0], ["educ", [0, 1]], ["educ", "wage"], {"educ": None},
     ],
     ids=repr,

@@ -205,6 +205,7 @@ def test_every_function_with_a_guarantee_is_swept():
         "global_search": "through guarantee_of, as noisy_descent",
         "with_private_scaling": "returns a schema",
         "private_quantiles": "returns numbers",
+        "standardize": "through Request.guarantee, as clipped_gradient_descent",
         "release_functional": "a ReleaseGuarantee states one pair, in one place",
         "release_parameter": "a ReleaseGuarantee states one pair, in one place",
         "certify": "a ReleaseGuarantee states one pair, in one place",

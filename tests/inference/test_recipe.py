@@ -11,8 +11,8 @@ from dpfast.regression.decisions import recipe_of
 
 ARGUMENTS = {
     "n": 1000, "n_covariates": 4, "mu": 1.0, "fit_intercept": True, "loss": "log-cosh",
-    "scale": 1.0, "weights": None, "ridge": 1.0, "method": "newton", "steps": 14,
-    "schedule": None, "inference": True,
+    "scale": 1.0, "weights": None, "ridge": 1.0, "method": "newton",
+    "inference": True,
 }  # fmt: skip
 
 
@@ -29,8 +29,8 @@ def test_equal_arguments_share_a_recipe():
     [
         {"n": 20, "method": "auto"}, {"n_covariates": 3}, {"mu": 1.5}, {"fit_intercept": False},
         {"loss": "pseudo-huber"}, {"scale": 2.0}, {"weights": dpfast.Mallows(1.0)}, {"ridge": 0.5},
-        {"method": "gradient-descent"}, {"steps": 15}, {"schedule": "uniform"},
-        {"inference": False},
+        {"method": "gradient-descent"}, {"inference": False},
+        {"method": dpfast.Newton(steps=15)}, {"method": dpfast.Newton(schedule="uniform")},
     ],
 )  # fmt: skip
 def test_every_argument_counts(changed):
@@ -44,7 +44,7 @@ def test_every_argument_counts(changed):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"ridge": True}, {"scale": True}, {"steps": 14.0}, {"steps": True}, {"scale": [1.0]},
+    [{"ridge": True}, {"scale": True}, {"scale": [1.0]},
      {"loss": ["log-cosh"]}, {"method": {}}],
 )  # fmt: skip
 def test_what_is_refused_is_refused_after_an_equal_value_was_accepted(wrong):

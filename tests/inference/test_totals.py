@@ -44,7 +44,7 @@ from dpfast.release.sampling import divided
 from tests.privacy.test_paid_before import calls as spending_calls
 
 #: Records; searches of the registry are over the first few.
-N, FEW = 60, 12
+N, FEW = 300, 12  # blocks take at least 256 records
 SEARCHES = ("bayesopt", "blackbox", "search", "noisy_descent")
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(N, 2))
@@ -59,6 +59,7 @@ CHOICES = (
     "random blocks",
     "selection",
     "random trials",
+    "random folds",
 )
 
 

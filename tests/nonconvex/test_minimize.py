@@ -158,7 +158,7 @@ def test_a_per_record_objective_has_names_and_no_prediction():
         result.predict(X)
     with pytest.raises(dpfast.InvalidInput, match="names"):
         dpfast.minimize(X, Y, target, privacy=2.0, names=["a"])
-    with pytest.raises(dpfast.InvalidInput, match="belong to a loss"):
+    with pytest.raises(dpfast.InvalidInput, match="scale is a part of the objective"):
         dpfast.minimize(X, Y, target, privacy=2.0, scale=1.0)
 
 

@@ -90,7 +90,8 @@ def test_decrement_switch_stays_switched_and_takes_out_the_noise():
 )
 def test_every_rule_spends_at_most_the_total_and_fits(step):
     X, y = data()
-    method = dpfast.Newton(newton_steps=25, step=step)
+    start = [0.7] * 4  # pure Newton diverges from zero
+    method = dpfast.Newton(newton_steps=25, step=step, steps=25, start=start)
     fit = dpfast.fit(
         X,
         y,
@@ -99,8 +100,6 @@ def test_every_rule_spends_at_most_the_total_and_fits(step):
         scale=1.0,
         weights=dpfast.Bounded(6.0),
         method=method,
-        steps=25,
-        start=[0.7] * 4,  # pure Newton diverges from zero
         noise=dpfast.SeededNoise(0),
     )
     plain = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0, weights=dpfast.Bounded(6.0))
@@ -124,9 +123,7 @@ def test_backtracking_rescues_a_start_from_which_pure_newton_diverges():
             privacy=50.0,
             scale=1.0,
             weights=dpfast.Mallows(2**0.5),
-            method=dpfast.Newton(newton_steps=10, step=step),
-            steps=10,
-            start=start,
+            method=dpfast.Newton(newton_steps=10, step=step, steps=10, start=start),
             noise=dpfast.SeededNoise(3),
         )
         ends[name] = float(np.linalg.norm(fit.params - 1.0))
@@ -142,7 +139,7 @@ def test_majorising_steps_need_no_search_at_all():
         privacy=2.0,
         scale=1.0,
         weights=dpfast.Mallows(2**0.5),
-        start=[4.0, -2.0, 0.0, 4.0],
+        method=dpfast.AdaptiveNewton(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(3),
     )
     assert np.linalg.norm(fit.params - 1.0) < 0.5

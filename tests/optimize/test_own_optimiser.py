@@ -13,7 +13,7 @@ import dpfast
 from dpfast.curator import Answer, Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Clip, LogCosh, Mallows, Objective
-from dpfast.optimize import GradientDescent, Method, PrivacyNoise, Trajectory, Uniform
+from dpfast.optimize import Budgets, GradientDescent, Method, Trajectory, Uniform
 from dpfast.optimize.damping import Backtracking
 from dpfast.optimize.protocol import answers_only, public_copy
 from dpfast.privacy.ledger import Ledger
@@ -31,9 +31,9 @@ def data(n=1500, seed=0):
     return X, 0.5 + X @ np.array([1.0, -0.5, 0.5]) + rng.normal(size=n)
 
 
-def fit(method, *, mu=0.5, seed=0, steps=None, **options):
+def fit(method, *, mu=0.5, seed=0, **options):
     X, y = data()
-    options = {"scale": 1.0, "noise": dpfast.SeededNoise(seed), "steps": steps, **options}
+    options = {"scale": 1.0, "noise": dpfast.SeededNoise(seed), **options}
     return dpfast.fit(X, y, "log-cosh", privacy=mu, method=method, **options)
 
 
@@ -67,7 +67,7 @@ def test_the_example_of_contributing_has_valid_intervals():
 def test_a_large_budget_recovers_the_exact_fit_and_its_errors():
     X, y = data()
     exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
-    found = fit(HeavyBall(), mu=1e5, steps=300)
+    found = fit(Own(steps=300), mu=1e5)
     np.testing.assert_allclose(found.params, exact.params, atol=1e-3)
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-2)
 
@@ -94,7 +94,7 @@ def test_one_that_asks_for_more_than_the_total_is_refused_before_the_draw():
 
     noise, shared = Counting(0), dpfast.Ledger(1.0)
     with pytest.raises(dpfast.BudgetExceeded):
-        fit(Own(run=run), mu=0.5, steps=5, noise=noise, ledger=shared)
+        fit(Own(run=run, steps=5), mu=0.5, noise=noise, ledger=shared)
     assert noise.draws == seen["draws"] == 5
     assert [spend.mu for _, spend, _ in shared.entries] == [0.5]
 
@@ -110,15 +110,20 @@ def test_one_that_asks_for_more_than_the_total_is_refused_before_the_draw():
                 start[:1], [start], answers.joint(start, budgets[-1])
             )
         },
-        {  # not the answer that has the Hessian
+        {
             "run": lambda answers, start, budgets, *_: Trajectory(
-                start, [start], answers.joint(start, budgets[0])
+                start, None, answers.joint(start, budgets[-1])
             )
         },
-        {"noise_covariance": lambda *_: None},
-        {"noise_covariance": lambda *_: PrivacyNoise(np.eye(2), np.zeros(2))},
-        {"curvatures": lambda n_steps: ("none",)},
-        {"curvatures": lambda n_steps: ("curvature",) * n_steps},
+        {"curvatures": lambda *_: ("none",)},
+        {"curvatures": lambda *public: ("curvature",) * public[-1]},
+        {"plan": lambda *_: [StepBudget(0.5)]},
+        {"plan": lambda *_: Budgets([StepBudget("much")], 1.0, inference=True)},
+        {"steps": 0},
+        {"steps": 2.5},
+        {"schedule": "late"},
+        {"start": [0.0]},
+        {"start": [math.nan] * 4},
         {"defaults": lambda *_: (0, Uniform())},
         {"defaults": lambda *_: (5, "most of it last, please")},
     ],
@@ -126,6 +131,37 @@ def test_one_that_asks_for_more_than_the_total_is_refused_before_the_draw():
 def test_nonsense_is_refused_by_name(change):
     with pytest.raises(dpfast.InvalidInput):
         fit(Own(**change))
+
+
+STEPWISE = [dpfast.Newton, dpfast.JointNewton, GradientDescent, dpfast.DoubleNoise]
+
+
+@pytest.mark.parametrize("optimiser", [*STEPWISE, Method])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"steps": 0}, {"steps": 2.5}, {"steps": True}, {"steps": "x"}, {"schedule": "late"},
+        {"schedule": 3}, {"start": "x"}, {"start": 0.0}, {"start": [[0.0]]}, {"start": [math.nan]},
+    ],
+)  # fmt: skip
+def test_a_setting_that_every_optimiser_has_is_checked_where_it_is_made(optimiser, setting):
+    with pytest.raises(dpfast.InvalidInput, match=next(iter(setting))):
+        optimiser(**setting)
+    if "start" in setting:
+        with pytest.raises(dpfast.InvalidInput, match="start"):
+            dpfast.AdaptiveNewton(**setting)
+
+
+@pytest.mark.parametrize("optimiser", STEPWISE)
+def test_settings_are_followed_and_are_not_changed_by_a_fit(optimiser):
+    start = [0.5, 0.5, 0.5, 0.5]
+    method = optimiser(steps=3, schedule="uniform", start=start)
+    said, known = repr(method), "steps=3, schedule='uniform', start=<4 numbers>)"
+    free = dpfast.FreeScale(0.5, 2.0) if optimiser is dpfast.JointNewton else 1.0
+    found = fit(method, scale=free, inference=False)
+    assert found.iterates.shape[0] == 4 and "3 steps, Uniform()" in found.method
+    np.testing.assert_array_equal(found.iterates[0, :4], start)
+    assert repr(method) == said and said.endswith(known)
 
 
 @pytest.mark.parametrize("share", [-0.5, 1.0, math.nan, "half"])
@@ -257,6 +293,45 @@ def test_numbers_of_a_callers_own_kind_do_not_reach_the_ledger():
     honest = answers.joint(theta, StepBudget(0.5))
     assert honest.gradient.receipt == asked()[0].joint(theta, StepBudget(0.5)).gradient.receipt
     assert type(honest.gradient.receipt.mu) is float
+
+
+class Greedy(HeavyBall):
+    """Plans to spend numbers of a kind of its own."""
+
+    def plan(self, objective, n, mu, inference):
+        return Budgets([StepBudget(Liar(40.0))], mu, inference=inference)
+
+
+def test_numbers_that_were_planned_are_plain_before_they_are_recognised():
+    noise = Counting(0)
+    with pytest.raises((dpfast.BudgetExceeded, dpfast.InvalidBudget)):
+        fit(Greedy(), inference=False, noise=noise)
+    assert noise.draws == 0
+
+
+class AsItGoes(HeavyBall):
+    """Decides on each answer what to ask for next; of its plan there is the total alone."""
+
+    def plan(self, objective, n, mu, inference):
+        return Budgets((), mu, inference=inference, most_steps=9, description="as it goes")
+
+    def run(self, answers, start, budgets, progress=None):
+        assert not len(budgets) and not budgets.inference and budgets.steering_mu == 0.0
+        theta, iterates, left = start, [start], budgets.mu**2
+        while left > 1e-3 * budgets.mu**2:
+            share = left / (3.0 if np.linalg.norm(theta) < 0.5 else 2.0)
+            left -= share
+            answer = answers.joint(theta, StepBudget(share**0.5))
+            theta = theta - answer.gradient.value / answers.objective.smoothness
+            iterates.append(theta)
+        return Trajectory(theta, iterates, answer)
+
+
+def test_an_own_plan_may_be_the_total_alone():
+    said = []
+    found = fit(AsItGoes(), inference=False, progress=lambda *told: said.append(told))
+    assert found.method.startswith("as it goes") and said == [(0, 9)]
+    assert 0.24 < math.fsum(mu**2 for _, mu in found.privacy.entries) <= 0.25
 
 
 @pytest.mark.parametrize(

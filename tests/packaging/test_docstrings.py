@@ -1,12 +1,13 @@
 """Docstrings of the public surface: complete, and their examples run.
 
-Each public function and class has parameters, returns, raises, privacy where it spends or reads
-records, and an example; each public method is described, its parameters named.
+Each public function, class and method has parameters, returns, raises, privacy where it spends or
+reads records, and an example.  CONTRIBUTING.md has the rules for methods and properties.
 """
 
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import inspect
 import re
@@ -18,7 +19,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from tests.surface import classes, methods, parameters_of, public
+from dpfast.optimize import Method
+from tests.surface import function_of, handed, members, parameters_of, public
 
 PACKAGE = Path(dpfast.__file__).parent
 NAMES = [
@@ -37,12 +39,29 @@ RESULTS = {
 #: Parameters that hold records or a budget: what uses them says what that costs.
 SENSITIVE = {"ledger", "privacy", "X", "y", "data", "table", "losses"}
 
-#: Arguments that only a fit makes: methods that take them are of the protocol of optimisers, which
-#: `dpfast.optimize.protocol` describes once for all of them.
-PROTOCOL = {"answers", "trajectory", "curator", "objective", "n_steps"}
+#: Arguments that only the library makes: methods that take them are of a protocol, which a class of
+#: one's own overrides; the example may be the class's.
+PROTOCOL = {"answers", "trajectory", "curator", "objective", "history"}
 
-#: What Python, scikit-learn or a base class describes.
-SIGNS = {"__call__", "__getitem__"}
+#: Arguments of methods that are private, or pay: what takes them says what that costs.
+PRIVATE = {"X", "y", "values", "table", "answers", "curator"}
+
+#: Methods that pay by arguments of other names.
+PAYS = {"charge", "child"}
+
+#: Methods that take whatever NumPy reads as numbers, or what the library made itself.
+NEVER_REFUSE = {
+    "AdaptiveNewton.expected", "Certificate.with_largest", "DealtFolds.get_n_splits",
+    "DoubleNoise.resolve_damping", "GradientDescent.resolve_step_size", "Guarantee.of",
+    "Guarantee.of_filter", "Interval.gauge_at", "Interval.gauge_bound", "Interval.project",
+    "KL.norm", "Loss.loss", "Loss.majorizer", "Loss.psi", "Loss.psi_prime", "Method.curvatures",
+    "Newton.hessian_steps", "Numeric.scaled", "OneHot.gauge_at", "OneHot.gauge_bound",
+    "OneHot.project", "PerRecordObjective.ridge_gradient", "Schedule.shares", "Schedule.step_mus",
+    "Update.step",
+}  # fmt: skip
+
+#: An array's shape, as in "shape (p,)" or "(m, d)".
+SHAPE = re.compile(r"shape|\(\w+,( \w+)?\)")
 
 
 def sections(thing):
@@ -77,24 +96,82 @@ def test_the_example_of_a_public_name_is_run(name):
     assert any(doctest.SKIP not in example.options for example in examples)
 
 
-@pytest.mark.parametrize("owner", sorted(classes()))
-def test_public_methods_are_described(owner):
-    kind = classes()[owner]
-    whole = "\n".join(inspect.getdoc(base) or "" for base in kind.__mro__)
-    for other, key, function in methods():
-        if other != owner or key in SIGNS:
-            continue
-        text = inspect.getdoc(inspect.getattr_static(kind, key)) or ""
-        text = text or inspect.getdoc(getattr(kind, key)) or ""
-        assert text or described(key, whole), key  # an attribute may be described by its class
-        names = parameters_of(function)
-        if PROTOCOL.isdisjoint(names):
-            missing = [p for p in names if not re.search(rf"\b{p}\b", text)]
-            assert key in BRIEF or missing == [], (key, missing)
+# ---- methods and properties ----------------------------------------------------------------------
+#
+# What a method says and what the one it overrides says count together: an override says what is its
+# own.  A property may instead be an entry of the Attributes of its class.
+
+MEMBERS = {f"{home.__module__}.{home.__qualname__}.{key}": (home, key, function)
+           for home, key, function in members()}  # fmt: skip
 
 
-#: Methods of one obvious argument, whose sentence says what it is.
-BRIEF = {"bind", "encode", "quadratic_maximum", "ridge_gradient", "shares", "step"}
+def word(home, key):
+    """What is said of a member, by the class that has it and those it is derived from."""
+    own = [function_of(base, key).__doc__ for base in home.__mro__ if key in vars(base)]
+    return "\n\n".join(inspect.cleandoc(text) for text in own if text)
+
+
+def headings(text):
+    return set(re.findall(r"^(\w+)\n-+$", text, re.M))
+
+
+def is_property(home, key):
+    return isinstance(inspect.getattr_static(home, key), (property, functools.cached_property))
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_method_or_property_is_described(name):
+    home, key, function = MEMBERS[name]
+    text, found, names = word(home, key), headings(word(home, key)), parameters_of(function)
+    returned = str(function.__annotations__.get("return", ""))
+    if is_property(home, key):
+        classes_text = "\n".join(inspect.cleandoc(base.__doc__ or "") for base in home.__mro__)
+        entry = re.search(rf"^(?:\w+, )*{key}(?:, \w+)* : .*$(?:\n    .*)*", classes_text, re.M)
+        assert text or entry, "say what is returned, here or among the Attributes of the class"
+        text = text or entry.group()
+    else:
+        assert text.partition("\n")[0].endswith((".", ":")), "begin with one sentence"
+    if "Array" in returned and not names:
+        assert SHAPE.search(text), "give the shape"
+    if names:
+        assert [p for p in names if not described(p, text)] == []
+        assert "Returns" in found or returned in ("None", "NoReturn")
+        assert "Raises" in found or not NEVER_REFUSE.isdisjoint(
+            f"{base.__name__}.{key}" for base in home.__mro__
+        )
+    if key in PAYS or key.startswith("nonprivate_") or not PRIVATE.isdisjoint(names):
+        assert "Privacy" in found
+    protocol = issubclass(home, Method) or getattr(home, "_is_protocol", False)
+    if not is_property(home, key) and PROTOCOL.isdisjoint(names) and not protocol:
+        assert examples_of(text), "give an example that runs"
+
+
+def examples_of(text):
+    found = doctest.DocTestParser().get_examples(text)
+    return [example for example in found if doctest.SKIP not in example.options]
+
+
+@pytest.mark.parametrize("name", sorted(RESULTS | set(handed())))
+def test_a_result_says_once_that_it_costs_nothing(name):
+    kind = (public() | handed())[name]
+    assert any("Privacy" in sections(base) for base in kind.__mro__)
+
+
+def test_what_is_handed_out_is_in_the_reference():
+    page = (PACKAGE.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"autoclass:: dpfast\.(?:\w+\.)*(\w+)$", page, re.M))
+    listed |= {"SklearnLosses"}  # in a module of the name of the function that makes it
+    assert [kind.__name__ for kind in handed().values() if kind.__name__ not in listed] == []
+
+
+@pytest.mark.parametrize("name", sorted(handed()))
+def test_what_is_handed_out_is_described(name):
+    kind = handed()[name]
+    text = inspect.cleandoc(kind.__doc__ or "")
+    assert text.partition("\n")[0].endswith((".", ":")), "begin with one sentence"
+    fields = getattr(kind, "_fields", ())
+    assert [field for field in fields if not described(field, text)] == []
+
 
 # ---- examples ------------------------------------------------------------------------------------
 
@@ -116,7 +193,7 @@ def test_the_examples_run(name, tmp_path, monkeypatch):
             pytest.skip(f"needs {EXTRAS[part]}")
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)
-    seen = {**vars(module), "np": np, "dpfast": dpfast}
+    seen = {"np": np, "dpfast": dpfast}
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     said: list[str] = []
     with warnings.catch_warnings():

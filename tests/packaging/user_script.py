@@ -42,6 +42,7 @@ NAMES: list[object] = [
     dpfast.Newton,
     dpfast.NoisyDescent,
     dpfast.Numeric,
+    dpfast.Objective,
     dpfast.OneHot,
     dpfast.OstrovskiiBach,
     dpfast.PerRecordObjective,
@@ -66,6 +67,7 @@ NAMES: list[object] = [
     dpfast.bayesopt,
     dpfast.certify,
     dpfast.datasets,
+    dpfast.effects,
     dpfast.errors,
     dpfast.estimate_kl,
     dpfast.estimators,
@@ -82,6 +84,7 @@ NAMES: list[object] = [
     dpfast.private_quantiles,
     dpfast.release_functional,
     dpfast.release_parameter,
+    dpfast.standardize,
     dpfast.tune,
     dpfast.with_private_scaling,
 ]

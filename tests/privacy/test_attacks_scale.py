@@ -166,6 +166,31 @@ def test_c37_joint_release(loss, majorize):
     assert best >= (0.93 if majorize else 0.99)
 
 
+@pytest.mark.parametrize("majorize", [False, True])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_c34_to_c37_of_a_constant_and_its_scale(loss, majorize):
+    """No covariates and R = 1: all pairs of 2,001 residuals, and records that are missing."""
+    model = Objective(loss, Mallows(1.0), 0, free_scale=FreeScale(1e-3, 1e3))
+    theta = np.array([0.0, Z])
+    v = np.append(np.sinh(np.linspace(-12.0, 12.0, 2_001)), np.nan)
+    y = v * loss.c * model.scale_at(theta)
+    want = GRADIENT | (MAJORIZER if majorize else HESSIAN) | MEAT
+    parts = nonprivate_contributions(model, np.empty((len(y), 0)), y, theta, want)
+    distances = [squared_distances(part.reshape(len(y), -1)) for part in parts]
+    queries = ("gradient", "majorizer" if majorize else "hessian", "meat")
+    bounds = [record_bounds(model, query, theta)[0] for query in queries]
+    scales = [model.score_diameter, 2**0.5 * bounds[1], 2**0.5 * bounds[2]]
+    for distance, scale in zip(distances, scales, strict=True):
+        assert distance.max() <= scale**2 * (1 + 1e-10)
+    for g, h, q in [(1, 0.4, 0), (1, 0.25, 0), (1, 0.4, 0.1), (0, 1, 0.5), (0.3, 1, 1)]:
+        cost = joint_cost(model, StepBudget(g**0.5, h**0.5, q**0.5, majorize=majorize))
+        together = sum(
+            part / scale**2 * distance
+            for part, scale, distance in zip((g, h, q), scales, distances, strict=True)
+        )
+        assert together.max() <= cost**2 * (1 + 1e-10)
+
+
 @pytest.mark.parametrize("loss", [LogCosh, PseudoHuber])
 @pytest.mark.parametrize("majorize", [False, True])
 def test_c37_the_grid_does_not_miss_the_supremum(loss, majorize):

@@ -12,9 +12,9 @@ from scipy import stats
 import dpfast
 from dpfast.audit import neighbours, replay
 from dpfast.curator import Curator, StepBudget, blocks as blocks_module
-from dpfast.data import as_records
+from dpfast.data import as_records, parts
 from dpfast.errors import BudgetExceeded, InvalidInput
-from dpfast.models import Clip, Huber, LogCosh, Logistic, Mallows, Objective
+from dpfast.models import Clip, FreeScale, Huber, LogCosh, Logistic, Mallows, Objective
 from dpfast.privacy.dealing import SLOTS, scatter
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
@@ -284,7 +284,7 @@ def test_about_a_block_there_are_joint_answers_only():
         with pytest.raises(InvalidInput, match="joint answers only"):
             ask()
     assert not block.ledger.entries
-    with pytest.raises(InvalidInput, match="arrays in memory"):
+    with pytest.raises(InvalidInput, match="no blocks of Block"):
         block.deal(0.1)  # of a block there are no blocks
 
 
@@ -297,7 +297,7 @@ def test_a_block_is_its_rows(dtype, layout, monkeypatch):
     stored = {"C": X, "F": np.asfortranarray(X), "strided": np.repeat(X, 2, axis=1)[:, ::2]}[layout]
     found = []
     for size in (1 << 20, 4096):
-        monkeypatch.setattr(blocks_module, "GATHERED_BYTES", size)
+        monkeypatch.setattr(parts, "GATHERED_BYTES", size)
         keeper = curator(stored, y)
         block = keeper.deal(0.5).block(64)
         rows = block._records._rows
@@ -325,6 +325,44 @@ def test_the_constant_term_alone_charges_the_same_ledger():
     assert constant._sums(np.zeros(1), 1)[0] == pytest.approx([-residual.sum() / len(y)], rel=1e-12)
 
 
+def test_the_constant_and_its_scale_charge_the_same_ledger():
+    X, y = table()
+    X[3, 0], y[3] = np.nan, 1e9
+    keeper = curator(X, y)
+    constant = keeper.constant_term(FreeScale(0.5, 8.0))
+    joint, loss = constant.objective.free_scale, constant.objective.loss
+    theta = np.array([0.0, 2.0 / joint.factor])
+    answer = constant.joint(theta, StepBudget(0.3, 0.2))
+    assert answer.gradient.receipt.l2_sensitivity == mean_score(
+        constant.objective.score_diameter, len(y), depth=constant._layout.depth(3)
+    )
+    assert constant.objective.score_diameter == 2 * loss.c
+    (entry,) = keeper.ledger.entries
+    assert entry.spend.mu == answer.mu
+    u = np.delete(y / 2.0, 3)
+    chi = u * loss.psi(u) - loss.loss(u)
+    expected = -loss.psi(u).sum(), joint.factor * (0.5 * joint.kappa - chi).sum()
+    found = constant._sums(theta, 1)[0]
+    assert found == pytest.approx(np.array(expected) / len(y), rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("huge", [1e308, -1e308])
+def test_whether_a_record_counts_for_the_constant_is_its_own_affair(huge):
+    """Finite covariates count however long, whatever the others' are; others do not at all."""
+    X, y = table()
+    for row in ([huge, huge], [huge, -huge]):
+        X[:2, :2] = row  # some sums of both are not finite, some are
+        residual = np.clip(y / 2.0, -1.345, 1.345)
+        for bad in (0.0, np.nan, np.inf):
+            X[3, 0] = bad
+            constant = curator(X, y).constant_term(2.0)
+            counted = residual.sum() - residual[3] * (bad != 0.0)
+            for _ in range(2):
+                found = constant._sums(np.zeros(1), 1)[0]
+                assert found == pytest.approx([-counted / len(y)], rel=1e-12)
+
+
 def test_an_audit_counts_the_dearest_block_once_and_sees_records_in_two(monkeypatch):
     """Three blocks of one charge; where slots are handed out twice, a record is in two of them."""
     X, y = table(512)
@@ -338,7 +376,9 @@ def test_an_audit_counts_the_dearest_block_once_and_sees_records_in_two(monkeypa
     pair = neighbours(X, y)["antipodal"]
     report = replay(call, *pair, budget=0.15).raise_on_leak()
     assert report.mu == pytest.approx(math.hypot(0.1, 0.1), rel=1e-12)
-    monkeypatch.setattr(blocks_module, "scatter", lambda n, source: np.zeros(n, dtype=np.uint8))
+    monkeypatch.setattr(
+        blocks_module, "scatter", lambda n, source, n_slots: np.zeros(n, dtype=np.uint8)
+    )
     monkeypatch.setattr(blocks_module.Dealing, "_take", lambda self, slot, count: SLOTS - count)
     leaks = replay(call, *pair, budget=0.15).leaks
     assert any("blocks of one dealing" in leak for leak in leaks)

@@ -37,7 +37,8 @@ from dpfast.privacy.nonconvex import sensitivity as nonconvex
 from dpfast.privacy.release.leverage import leverage_plan
 from dpfast.privacy.release.scaled import grid_delta, normal_error
 from dpfast.privacy.release.sensitivity import parameter_shift
-from dpfast.privacy.sensitivity import RECORD_ERROR, UNIT_ROUNDOFF, centred_share
+from dpfast.privacy.rounding import UNIT_ROUNDOFF
+from dpfast.privacy.sensitivity import RECORD_ERROR, centred_share
 from dpfast.privacy.tradeoff import attack_advantage, attack_power
 
 RNG = np.random.default_rng(2)

@@ -194,9 +194,9 @@ def test_the_buffer_holds_no_byte_that_was_used():
 # ---- data-dependent behaviour --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["newton", "gradient-descent"])
+@pytest.mark.parametrize("optimiser", [dpfast.Newton, dpfast.GradientDescent])
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
-def test_no_data_set_ends_a_fit_early(loss, method):
+def test_no_data_set_ends_a_fit_early(loss, optimiser):
     n, steps = 60, 5
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(n, 2)), np.zeros((n, 2))
@@ -211,7 +211,7 @@ def test_no_data_set_ends_a_fit_early(loss, method):
     scale = {} if loss == "logistic" else {"scale": 1.0}
     found = set()
     for X, y in everything:
-        fit = dpfast.fit(X, y, loss, privacy=1.0, method=method, steps=steps, **scale)
+        fit = dpfast.fit(X, y, loss, privacy=1.0, method=optimiser(steps=steps), **scale)
         assert len(fit.iterates) == steps + 1
         found.add(fit.privacy.entries)
     assert len(found) == 1
@@ -273,10 +273,10 @@ def test_an_outlier_in_one_data_set_only_changes_no_bound(loss):
     for row in (1e300, 50.0):
         outlier = X.copy()
         outlier[3] = row
-        for method in ("newton", "gradient-descent"):
+        for method in (dpfast.Newton(steps=3), dpfast.GradientDescent(steps=3)):
 
             def call(data, method=method):
-                return dpfast.fit(*data, loss, privacy=1.0, steps=3, method=method, **scale)
+                return dpfast.fit(*data, loss, privacy=1.0, method=method, **scale)
 
             replay(call, (X, y), (outlier, y), budget=1.0).raise_on_leak()
 

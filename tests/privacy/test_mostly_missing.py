@@ -220,14 +220,14 @@ def losses(X: Any, y: Any) -> Callable[[Any], Any]:
 
 ANALYSES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "fit": lambda X, y, noise: dpfast.fit(
-        X, y, "log-cosh", privacy=1.0, scale=0.8, steps=4, noise=noise
+        X, y, "log-cosh", privacy=1.0, scale=0.8, method=dpfast.Newton(steps=4), noise=noise
     ),
     "gradient descent": lambda X, y, noise: dpfast.fit(
-        X, y, "huber", privacy=1.0, scale=0.8, method="gradient-descent", steps=4, noise=noise
+        X, y, "huber", privacy=1.0, scale=0.8, method=dpfast.GradientDescent(steps=4), noise=noise
     ),
     "estimated step": lambda X, y, noise: dpfast.fit(
-        X, y, "huber", privacy=1.0, scale=0.8, method=GradientDescent(step_size="estimated"),
-        steps=3, noise=noise,
+        X, y, "huber", privacy=1.0, scale=0.8,
+        method=GradientDescent(step_size="estimated", steps=3), noise=noise,
     ),
     "clipping": lambda X, y, noise: baselines.clipped_gradient_descent(
         X, y, "huber", clip=1.0, privacy=1.0, scale=0.8, steps=3, noise=noise
@@ -275,7 +275,7 @@ def test_noise_of_directions_follows_released_numbers_alone():
     for data in ((X, Y), (WHOLE_X, WHOLE_Y)):
         seen = noted(
             lambda X, y: dpfast.fit(
-                X, y, "log-cosh", privacy=1.0, scale=0.8, method=DoubleNoise(), steps=2,
+                X, y, "log-cosh", privacy=1.0, scale=0.8, method=DoubleNoise(steps=2),
                 noise=SeededNoise(0),
             ),
             *data,

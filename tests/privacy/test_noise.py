@@ -7,6 +7,8 @@ import copy
 import ctypes
 import os
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -92,6 +94,39 @@ def test_used_bytes_are_erased_and_the_suppliers_copy_too():
     header = bytes.__basicsize__ - 1
     remains = ctypes.string_at(address + header, size)
     assert remains.count(0) > 0.9 * size
+
+
+SPARE = """
+import ctypes, os
+from dpfast.kernels.sampler import ExactSampler
+
+def pages():  # private pages that a fork wipes
+    found, start = [], 0
+    for line in open("/proc/self/smaps"):
+        if "-" in line.split()[0]:
+            start, end = (int(part, 16) for part in line.split()[0].split("-"))
+        elif line.startswith("VmFlags:") and "wf" in line.split():
+            found += range(start, end, 4096)
+    return found
+
+asked = []
+for _ in range(3):
+    sampler = ExactSampler(lambda size: asked.append(size) or os.urandom(size))
+    sampler.normals(20, 20)
+    (page,) = pages()
+    assert ctypes.string_at(page, 4096).count(0) < 2000
+    del sampler
+    assert pages() == [page]  # the next one's, and empty
+    assert not any(ctypes.string_at(page, 4096))
+assert len(asked) == 3  # each has bytes of its own
+print("done")
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="Linux tells of its pages")
+def test_the_page_of_a_source_that_is_gone_is_kept_empty():
+    done = subprocess.run([sys.executable, "-c", SPARE], capture_output=True, text=True)
+    assert done.stdout == "done\n", done.stderr
 
 
 def test_discarding_forgets_the_buffer():

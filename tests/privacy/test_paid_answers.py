@@ -24,7 +24,7 @@ from dpfast.curator.release.terms import Terms
 from dpfast.data import as_records
 from dpfast.errors import LedgerClosed
 from dpfast.models import Bounded, Box, Clip, Huber, LogCosh, Objective
-from dpfast.privacy.paid import PaidAnswers
+from dpfast.privacy.ledger.paid import PaidAnswers
 
 BUDGET = dpfast.ApproxDP(2.0, 1e-6)
 

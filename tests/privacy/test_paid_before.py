@@ -25,6 +25,7 @@ from dpfast.curator.baselines.statistics import smallest_eigenvalue, sufficient_
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.curator.bought.columns import Columns
 from dpfast.curator.door import observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.release.kinds import GlobalKind
@@ -34,7 +35,7 @@ from dpfast.curator.release.terms import Terms
 from dpfast.curator.shares import Shares
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LogCosh, Objective
-from dpfast.optimize import DoubleNoise, GradientDescent, Newton
+from dpfast.optimize import DoubleNoise, GradientDescent, JointNewton, Newton
 from dpfast.optimize.damping import Backtracking
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
 
@@ -68,6 +69,10 @@ class Watched(NoiseSource):
     def discrete_laplace(self, size: int, numerator: int, denominator: int) -> Any:
         self._events.append(Event("draw"))
         return self._noise.discrete_laplace(size, numerator, denominator)
+
+    def words(self, count: int) -> Any:
+        self._events.append(Event("draw"))
+        return self._noise.words(count)
 
 
 class Seen(np.ndarray):
@@ -132,6 +137,9 @@ class Desk(NamedTuple):
         room.append(Y)
         return room
 
+    def columns(self) -> Columns:
+        return Columns(Records(X, Y, None), self.ledger, self.noise)
+
     def shares(self) -> Shares:
         values = Y.view(Seen)
         values.events = self.events
@@ -181,6 +189,9 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),
     "mean loss": (GDP, lambda desk: desk.told().mean_loss(0, 0.0, 1.0, 1.0)),
     "random search": (PureDP, search),
+    "kinds": (GDP, lambda desk: desk.columns().not_binary([0, 2], 1.0)),
+    "below": (GDP, lambda desk: desk.columns().below([(0, 0), (1, 1 << 40)], 1.0)),
+    "moments": (GDP, lambda desk: desk.columns().moments([1], np.zeros(1), np.ones(1), 1.0)),
     "share": (GDP, lambda desk: desk.shares().excess(0.0, 0.5, 1.0)),
 }
 if find_spec("dp_accounting") is not None:
@@ -229,7 +240,8 @@ def squares(theta: Any) -> Any:
 
 
 def fit(**options: Any) -> Callable[..., Any]:
-    return partial(dpfast.fit, X, Y, "log-cosh", scale=0.8, steps=4, **options)
+    options = {"method": Newton(steps=4)} | options
+    return partial(dpfast.fit, X, Y, "log-cosh", scale=0.8, **options)
 
 
 def released(function: Any, *arguments: Any, **options: Any) -> Callable[..., Any]:
@@ -238,13 +250,13 @@ def released(function: Any, *arguments: Any, **options: Any) -> Callable[..., An
 
 GAUSSIAN: dict[str, Callable[..., Any]] = {
     "fit": fit(),
-    "fit, gradient descent": fit(method="gradient-descent"),
-    "fit, estimated step": fit(method=GradientDescent(step_size="estimated")),
-    "fit, double noise": fit(method=DoubleNoise()),
+    "fit, gradient descent": fit(method=GradientDescent(steps=4)),
+    "fit, estimated step": fit(method=GradientDescent(step_size="estimated", steps=4)),
+    "fit, double noise": fit(method=DoubleNoise(steps=4)),
     "fit, no inference": fit(inference=False),
-    "fit, Newton": fit(method=Newton(newton_steps=4)),
+    "fit, Newton": fit(method=Newton(newton_steps=4, steps=4)),
     "fit, free scale": partial(
-        dpfast.fit, X, Y, "huber", scale=dpfast.FreeScale(0.1, 10.0), steps=4
+        dpfast.fit, X, Y, "huber", scale=dpfast.FreeScale(0.1, 10.0), method=JointNewton(steps=4)
     ),
     "statistics": partial(baselines.sufficient_statistics, X, Y, x_bound=1.5, y_bound=2.0),
     "adassp": partial(baselines.adassp, X, Y, x_bound=1.5, y_bound=2.0),
@@ -261,6 +273,7 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     ),
     "tune": partial(tune, squares, BOX, n_records=N, steps=3),
     "quantiles": partial(dpfast.private_quantiles, Y, (0.3, 0.6), low=-2.0, high=2.0, steps=5),
+    "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
     "scaling": partial(dpfast.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
     "minimize": partial(
         dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Adaptive(last_share=0.2)
@@ -280,6 +293,14 @@ FRUGAL: dict[str, Callable[..., Any]] = {
         baselines.random_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), mean_trials=3.0
     ),
 }
+
+#: Those that pay once for answers about disjoint records: test_effects adds them up.
+SIDE_BY_SIDE: dict[str, Callable[..., Any]] = {
+    "effect": partial(
+        dpfast.effects.treatment_effect, np.tile(X, (20, 1)), np.tile(Y > 0.0, 20),
+        np.tile(Y, 20),
+    ),
+}  # fmt: skip
 
 APPROXIMATE: dict[str, Callable[..., Any]] = {
     "functional": released(dpfast.release_functional, "x1", ridge=5.0),
@@ -309,7 +330,7 @@ RELEASES = ApproxDP(6.0, 1e-3)
 
 
 def calls() -> Iterator[Any]:
-    for name, call in (GAUSSIAN | FRUGAL).items():
+    for name, call in (GAUSSIAN | FRUGAL | SIDE_BY_SIDE).items():
         for budget in BUDGETS:
             yield pytest.param(call, budget, id=f"{name}, {budget!r}")
     for name, call in APPROXIMATE.items():

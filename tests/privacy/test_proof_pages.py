@@ -34,6 +34,12 @@ PAGES = {
         "bayesopt",
         ("bayesopt/*.py", "curator/blackbox/*.py", "baselines/*.py", "privacy/blackbox/*.py"),
     ),
+    "bought": Page(
+        "D",
+        "bought",
+        "bought",
+        ("curator/bought/*.py", "privacy/bought/*.py", "regression/*.py", "data/bought/units.py"),
+    ),
     "nonconvex": Page(
         "K",
         "nonconvex",

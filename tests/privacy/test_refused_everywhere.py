@@ -110,7 +110,16 @@ def fit_and_score(name, settings, X=X, y=None, of=None):
 CASES = [
     (name, argument)
     for name, right in ESTIMATORS.items()
-    for argument in [*right, "fit_intercept", "ridge", "loss", "weights", "inference", "noise"]
+    for argument in [
+        *right,
+        "fit_intercept",
+        "ridge",
+        "loss",
+        "weights",
+        "inference",
+        "noise",
+        "standardize",
+    ]
 ]
 
 

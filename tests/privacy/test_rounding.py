@@ -1,4 +1,4 @@
-"""Rounding of sums: claim C11 of PROOFS.md, against exact rational sums.
+"""Rounding of sums and formulas: claims C11 and C65 of PROOFS.md, against exact rational sums.
 
 The summation is modelled as the kernels do it: rows of a block in order, then the partial sums of
 the blocks in order, then one division.  Its depth is rows per block + blocks + 1.
@@ -12,13 +12,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpfast.privacy.sensitivity import (
-    JOINT_MARGIN,
-    RECORD_ERROR,
+from dpfast.optimize.schedules import Geometric, Uniform
+from dpfast.privacy.rounding import (
+    MARGIN_6,
+    MARGIN_30,
+    MARGIN_500,
+    MARGIN_8000,
+    MARGIN_SHARES,
     UNIT_ROUNDOFF,
-    mean_rank_one,
-    mean_score,
 )
+from dpfast.privacy.sensitivity import JOINT_MARGIN, RECORD_ERROR, mean_rank_one, mean_score
 
 
 def block_mean(contributions, rows):
@@ -170,3 +173,38 @@ def test_claim_c19_grid_and_slack_together_stay_within_the_joint_cost():
         for norm in (max, lambda v: Fraction(math.sqrt(float(sum(x * x for x in v))))):
             total = norm(ideal) + Fraction(math.sqrt(float(sum(x * x for x in slack)))) + cost
             assert total <= norm(mus) * (1 + Fraction(1, 10**14))
+
+
+MARGINS = {6: MARGIN_6, 30: MARGIN_30, 500: MARGIN_500, 8000: MARGIN_8000}
+
+
+@pytest.mark.parametrize(("count", "margin"), MARGINS.items())
+def test_a_margin_covers_the_roundings_in_its_name(count, margin):
+    """Every rounding the wrong way, the one of the margin itself included; then real products."""
+    unit, share = Fraction(UNIT_ROUNDOFF), Fraction(margin)
+    assert (1 - unit) ** (count + 1) * (1 + share) >= 1
+    assert (1 + unit) ** (count + 1) * (1 - share) <= 1
+    assert 1.0 - margin < 1.0 < 1.0 + margin
+    rng = np.random.default_rng(count)
+    for factors in np.exp(rng.uniform(-0.1, 0.1, (20, count + 1))).tolist():
+        product, exact = factors[0], Fraction(factors[0])
+        for factor in factors[1:]:
+            product, exact = product * factor, exact * Fraction(factor)
+        assert Fraction(product * (1.0 + margin)) >= exact
+        assert Fraction(product * (1.0 - margin)) <= exact
+
+
+@pytest.mark.parametrize(("count", "margin"), MARGINS.items())
+def test_no_margin_covers_twice_as_many(count, margin):
+    assert (1 - Fraction(UNIT_ROUNDOFF)) ** (2 * count + 2) * (1 + Fraction(margin)) < 1
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 7, 100, 4099, 30_011])
+def test_shares_of_a_budget_add_up_to_no_more_than_the_budget(n_steps):
+    for mu in (1.0, 0.1, math.pi, 1e-5):
+        for schedule in (Uniform(), Geometric(1.0001, 0.3), Geometric(3.0, 1e-3)):
+            if isinstance(schedule, Geometric) and schedule.ratio == 3.0 and n_steps > 100:
+                continue  # too steep for as many steps
+            spent = sum(Fraction(step) ** 2 for step in schedule.step_mus(mu, n_steps))
+            assert spent <= Fraction(mu) ** 2
+            assert spent >= Fraction(mu) ** 2 * (1 - 3 * Fraction(MARGIN_SHARES))

@@ -19,7 +19,7 @@ import dpfast
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.errors import BudgetExceeded
-from dpfast.kernels import acquisition, certificates, linalg, records, sampler
+from dpfast.kernels import acquisition, certificates, keys, linalg, records, sampler
 from dpfast.models import LogCosh, Mallows, Objective
 
 pytestmark = pytest.mark.serial
@@ -140,5 +140,5 @@ def test_fits_in_threads_are_those_of_one_thread():
 
 @pytest.mark.skipif(gil_enabled(), reason="this interpreter has a GIL, and it is on")
 def test_the_extensions_leave_the_gil_off():
-    assert [acquisition, certificates, linalg, records, sampler]
+    assert [acquisition, certificates, keys, linalg, records, sampler]
     assert not gil_enabled()

@@ -304,5 +304,7 @@ def test_not_convex_means_gradients_only():
         dpfast.fit(x, y, loss, privacy=1.0, scale=1.0)
     with pytest.raises(dpfast.InvalidInput, match=r"my loss.*convex=False"):
         dpfast.fit(x, y, loss, privacy=1.0, scale=1.0, inference=False, method="newton")
-    result = dpfast.fit(x, y, loss, privacy=1.0, scale=1.0, inference=False, steps=5)
+    result = dpfast.fit(
+        x, y, loss, privacy=1.0, scale=1.0, inference=False, method=dpfast.GradientDescent(steps=5)
+    )
     assert np.isfinite(result.params).all()

@@ -3,12 +3,14 @@
 Seeds are fixed; the probabilities are those of the same test with others.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 import dpfast
-from dpfast.models import Mallows, Objective, resolve_loss
+from dpfast.models import LogCosh, Mallows, Objective, resolve_loss
 from dpfast.optimize.newton import _settled
 
 SLOPES = np.array([0.5, -0.5, 0.5])
@@ -94,14 +96,15 @@ def test_hessian_steps_follow_from_public_numbers():
     def steps(loss, n, p, mu):
         scale = None if loss == "logistic" else 1.0
         objective = Objective(resolve_loss(loss), Mallows(p**0.5), p - 1, scale=scale)
-        return dpfast.Newton().settled(objective, n, mu).curvatures(13).count("hessian")
+        return dpfast.Newton().curvatures(objective, n, mu, 13).count("hessian")
 
     assert [steps("logistic", n, 4, 1.0) for n in (1_000, 5_000, 20_000)] == [2, 4, 8]
     assert steps("logistic", 20_000, 4, 0.1) == 2
     assert steps("logistic", 1_000, 9, 1.0) == steps("huber", 1_000, 4, 1.0) == 4
-    few = dpfast.Newton().curvatures
-    assert [few(k).count("hessian") for k in (1, 2, 3)] == [1, 2, 2]
-    assert dpfast.Newton(newton_steps=5).curvatures(13).count("hessian") == 5
+    few = partial(dpfast.Newton().curvatures, Objective(LogCosh(), Mallows(2.0), 3, scale=1.0))
+    assert [few(1_000, 1.0, k).count("hessian") for k in (1, 2, 3, 5, 6)] == [1, 2, 2, 3, 4]
+    five = dpfast.Newton(newton_steps=5).curvatures(few.args[0], 1_000, 1.0, 13)
+    assert five.count("hessian") == 5
 
 
 def test_only_hessians_of_the_settled_path_are_pooled():

@@ -1,0 +1,190 @@
+"""What a fit buys of what was not declared, and what it makes of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.audit import replay
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.regression.purchase import likely_radius, units_share
+
+N = 20_000
+RNG = np.random.default_rng(11)
+AGE, YEAR = RNG.integers(18, 90, N) * 1.0, RNG.integers(2000, 2009, N) * 1.0
+X = np.column_stack([AGE, YEAR])
+Y = 1e4 + 300.0 * AGE + 50.0 * (YEAR - 2000) + 2e3 * RNG.standard_t(6, size=N)
+DESIGN = dpfast.Schema(
+    {"age": dpfast.Numeric(18, 90), "year": dpfast.Numeric(2000, 2009),
+     "pay": dpfast.Numeric(0, 1e5)}
+).encode({"age": AGE, "year": YEAR, "pay": Y}, response="pay")  # fmt: skip
+
+
+def private(loss="log-cosh", X=X, y=Y, seed=0, privacy=1.0, **options):
+    return dpfast.fit(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
+
+
+CALLS = {
+    "a robust loss and nothing else": {},
+    "`standardize=True`": {"standardize": True},
+    "`standardize=True`, `scale`": {"standardize": True, "scale": 2e3},
+    "`standardize=True`, `weights`": {"standardize": True, "weights": dpfast.Mallows(2.0)},
+    "`scale`": {"scale": 2e3},
+    "`scale`, `weights`": {"scale": 2e3, "weights": dpfast.Mallows(2.0)},
+    "`weights`": {"weights": dpfast.Mallows(2.0)},
+    "`standardize=False`": {"standardize": False},
+    "an `Objective`, which has a scale": {"loss": dpfast.Objective("huber", scale=2e3)},
+    "a schema's design, `scale`": {"X": DESIGN, "y": None, "scale": 2e3},
+    "a schema's design": {"X": DESIGN, "y": None},
+    '`"logistic"`': {"loss": "logistic", "y": (Y > 3e4) * 1.0},
+    '`"logistic"`, `standardize=True`': {
+        "loss": "logistic", "y": (Y > 3e4) * 1.0, "standardize": True
+    },
+    '`"least-squares"`': {"loss": "least-squares"},
+    '`"least-squares"`, `standardize=False`': {"loss": "least-squares", "standardize": False},
+    '`"least-squares"`, a schema\'s design': {"loss": "least-squares", "X": DESIGN, "y": None},
+}  # fmt: skip
+
+
+def table_of_the_page():
+    page = Path(__file__).parents[2] / "docs" / "methods.md"
+    text = page.read_text(encoding="utf-8").split("| given | bought |")[1].split("\n\n")[0]
+    return dict(re.findall(r"^\| (.+?) \| (.+?) \|$", text, re.M))
+
+
+TABLE = table_of_the_page()
+
+
+def test_the_page_and_the_calls_have_the_same_rows():
+    assert list(TABLE) == list(CALLS)
+
+
+@pytest.mark.parametrize("given", CALLS)
+def test_what_is_given_decides_what_is_bought(given):
+    """Of columns (and the response) the receipts tell, of the scale the last coefficient."""
+    ledger = dpfast.Ledger(2.0)
+    if "refused" in TABLE[given]:
+        with pytest.raises(InvalidInput, match="scale"):
+            private(ledger=ledger, **CALLS[given])
+        assert not ledger.entries
+        return
+    fit = private(ledger=ledger, **CALLS[given])
+    bought = [label for label, _ in fit.privacy.entries if label == "clipped moments"]
+    found = ["columns"] if bought else []
+    found += ["response"] if bought and fit.coded.coding.response_units() != (0.0, 1.0) else []
+    found += ["scale"] if fit.names[-1] == "scale" else []
+    assert (", ".join(found) or "nothing") == TABLE[given]
+    assert [entry.spend.mu for entry in ledger.entries] == [1.0]
+    assert sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
+    assert (fit.coded is fit) == (not bought)
+
+
+@pytest.mark.parametrize("loss", ["log-cosh", "huber", "least-squares"])
+def test_raw_columns_give_their_own_coefficients(loss):
+    """Seeded; the errors of raw columns are within four of their own standard errors, and those
+    near the standard errors of least squares."""
+    fit = private(loss, standardize=True)
+    Z = np.column_stack([np.ones(N), X])
+    raw = np.linalg.lstsq(Z, Y, rcond=None)[0]
+    errors = np.sqrt(np.diag(np.linalg.inv(Z.T @ Z)) * np.mean((Y - Z @ raw) ** 2))
+    assert (np.abs(fit.params[:3] - raw) < 4.0 * fit.bse[:3]).all()
+    assert (fit.bse[:3] < 1.3 * errors).all()
+    assert fit.predict(X[:3]) == pytest.approx(Z[:3] @ fit.params[:3])
+    assert "own units" in fit.model and "clipped moments" in fit.summary()
+    assert not fit.warnings
+
+
+def test_coefficients_follow_the_units_of_the_columns():
+    """A fit of other units of the same columns: the same answer, but for noise."""
+    fit = private()
+    other = private(X=(X - [0.0, 1970.0]) * [365.25, 3.15e7], y=Y / 1000.0)
+    back = other.params[1:3] * np.array([365.25, 3.15e7]) * 1000.0
+    assert back == pytest.approx(fit.params[1:3], abs=float(fit.bse[1:3].max()))
+    assert other.scale * 1000.0 == pytest.approx(fit.scale, rel=0.05)
+
+
+def test_not_declaring_costs_little():
+    """Seeded, 12 runs: median error of coefficients against true means, deviations and scale."""
+    c, s, scale = X.mean(axis=0), X.std(axis=0), 2e3
+    exact = dpfast.nonprivate_fit((X - c) / s, (Y - Y.mean()) / Y.std(), "log-cosh",
+                                  scale=scale / Y.std())  # fmt: skip
+
+    def distance(fit):
+        return np.abs(fit.params[1:3] - exact.params[1:3])
+
+    declared, bought = [], []
+    for seed in range(12):
+        Z, v = (X - c) / s, (Y - Y.mean()) / Y.std()
+        declared.append(distance(private(X=Z, y=v, seed=seed, scale=scale / Y.std())))
+        found = private(seed=seed).params[1:3] * s / Y.std()
+        bought.append(np.abs(found - exact.params[1:3]))
+    assert np.sqrt(np.mean(np.square(bought))) < 1.5 * np.sqrt(np.mean(np.square(declared)))
+
+
+def test_too_few_records_and_other_losses_are_refused_before_anything_is_spent():
+    ledger = dpfast.Ledger(2.0)
+    with pytest.raises(InvalidBudget, match="too few"):
+        private(X=X[:40], y=Y[:40], ledger=ledger)
+    with pytest.raises(InvalidInput, match="scale"):
+        private("smooth-absolute", standardize=True, ledger=ledger)
+    with pytest.raises(InvalidInput, match="coded"):
+        private(X=DESIGN, y=None, scale=2e3, standardize=True, ledger=ledger)
+    with pytest.raises(InvalidInput, match="standardize"):
+        private(standardize="yes", ledger=ledger)
+    assert not ledger.entries
+
+
+def test_persons_and_no_intercept():
+    person = np.arange(N) // 2
+    fit = private(group=person, group_size=2)
+    assert fit.params[1] == pytest.approx(300.0, abs=5.0 * fit.bse[1])
+    assert sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
+    through = private(y=Y - 1e4, fit_intercept=False)
+    assert through.names == ("x1", "x2", "scale")
+    assert through.params[0] == pytest.approx(300.0, abs=5.0 * through.bse[0])
+
+
+@pytest.mark.parametrize("row", [[1e300, 0.0, 0.0], [np.nan, 1.0, 1.0], [0.0, 0.0, -np.inf]])
+def test_a_fit_that_buys_passes_record_and_replay(row):
+    rows = np.column_stack([X, Y])[:400]
+
+    def call(rows):
+        return dpfast.fit(rows[:, :2], rows[:, 2], "log-cosh", privacy=3.0).params
+
+    other = rows.copy()
+    other[7] = row
+    replay(call, rows, other, budget=3.0).raise_on_leak()
+
+
+def test_the_share_of_units_is_public_and_small():
+    assert units_share(50_000, 8, 1.0) == pytest.approx(0.023)
+    assert units_share(3000, 8, 1.0) == pytest.approx(0.07)
+    assert units_share(600, 8, 1.0) == 0.25
+
+
+def test_the_radius_of_logistic_weights_grows_in_bought_units():
+    """Seeded: its target tends to the maximum of the likelihood, whatever the rows' lengths."""
+    radii = [likely_radius(n, 4, 1.0) for n in (100, 5000, 10**6, 10**9)]
+    assert radii[0] == 2.0 and radii[1] == pytest.approx(3.4) and radii[-1] > 10.0
+    assert radii == sorted(radii)
+    rng = np.random.default_rng(2)
+    Z = np.column_stack([rng.standard_t(4, N), rng.exponential(size=N)])
+    log_odds = 0.4 * Z[:, 0] - np.minimum(Z[:, 1], 1.0)  # wrong beyond: the weights' target moves
+    y = (rng.random(N) < 1.0 / (1.0 + np.exp(-log_odds))) * 1.0
+    likeliest = dpfast.nonprivate_fit(Z, y, "logistic", weights=dpfast.Mallows(1e6)).params
+    grown, fixed = [], []
+    for seed in range(6):
+        grown.append(private("logistic", Z, y, seed, standardize=True))
+        weights = dpfast.Mallows(3.0**0.5)
+        fixed.append(private("logistic", Z, y, seed, standardize=True, weights=weights))
+    off = [np.abs(np.mean([f.params for f in fits], axis=0) - likeliest) for fits in (grown, fixed)]
+    assert off[0].max() < 0.6 * off[1].max()
+    assert "radius=3.7" in grown[0].model
+    units = dpfast.standardize(Z, y, privacy=0.3, response=False)
+    coded = dpfast.fit(units.encode(Z, y), None, "logistic", privacy=1.0)
+    declared = dpfast.fit(Z, y, "logistic", privacy=1.0)
+    assert "radius=3.7" in coded.model and "radius=1.73" in declared.model

@@ -1,0 +1,135 @@
+"""Too few records for p: the private mean, shrunk slopes, predictions within what was seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.audit import replay
+from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput
+from dpfast.regression.scarce import kept_part
+
+UNITS, PLACES = np.array([12.0, 1e5, 1e-3, 40.0, 2.0]), np.array([40.0, 2e5, 0.0, -900.0, 3.0])
+
+
+def records(n, seed, slope=0.35, q=5):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, q))
+    y = Z @ np.full(q, slope) + rng.standard_t(5, size=n)
+    return PLACES[:q] + UNITS[:q] * Z, 700.0 + 250.0 * y
+
+
+def private(X, y, loss="least-squares", privacy=1.0, seed=0, **options):
+    return dpfast.fit(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "huber", "logistic"])
+def test_few_records_are_answered_with_the_mean_of_the_response(loss):
+    X, y = records(150, 1)
+    if loss == "logistic":
+        y = (y > 500.0) * 1.0
+    ledger = dpfast.Ledger(1.0)
+    fit = private(X, y, loss, ledger=ledger, standardize=True)
+    assert not fit.params[1:6].any() and "mean of the response alone" in fit.model
+    assert fit.predict(X) == pytest.approx(np.full(150, y.mean()), abs=0.4 * y.std())
+    assert "not estimated" in fit.warnings[0] and "not estimated" in fit.summary()
+    with pytest.raises(InferenceUnavailable, match="standard errors"):
+        fit.conf_int()
+    assert fit.natural is fit and fit.coding is None and np.isfinite(fit.params).all()
+    if loss in ("log-cosh", "huber"):
+        assert 0.3 * y.std() < fit.scale < 2.0 * y.std()
+    assert [entry.spend.mu for entry in ledger.entries] == [1.0]
+    assert 0.8 < sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
+
+
+def test_what_is_refused_is_refused_before_the_charge():
+    X, y = records(150, 1)
+    ledger = dpfast.Ledger(1.0)
+    for options in ({"progress": 3}, {"scale": 1.0}, {"names": ["a"]}):
+        with pytest.raises(InvalidInput):
+            private(X, y, ledger=ledger, **options)
+    with pytest.raises(InvalidInput, match="method"):
+        private(X, y, "log-cosh", ledger=ledger, method="newtonian")
+    with pytest.raises(InvalidBudget, match="response alone"):
+        private(X[:45], y[:45], ledger=ledger)
+    with pytest.raises(InvalidBudget, match="too few to find where"):
+        private(X[:45], y[:45], ledger=ledger, fit_intercept=False)
+    assert not ledger.entries
+
+
+def test_a_scale_that_was_given_holds_the_one_of_the_mean():
+    X, y = records(150, 1)
+    narrow = dpfast.FreeScale(1e-3, 2.0)
+    assert private(X, y, "log-cosh", scale=narrow, standardize=True).scale == pytest.approx(2.0)
+    known = private(X, y, "log-cosh", scale=250.0, standardize=True)
+    assert known.names[-1] == "x5" and not known.params[1:].any()
+
+
+def test_persons_are_protected_with_all_their_rows():
+    X, y = records(390, 2)
+    fit = private(X, y, group=np.arange(390) // 3, group_size=3)
+    assert not fit.params[1:].any()
+    assert 0.8 < sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("row", [[1e300] * 6, [np.nan] * 6, [0.0, -np.inf, 0.0, 0.0, 0.0, 1.0]])
+def test_the_mean_passes_record_and_replay(row):
+    rows = np.column_stack(records(150, 3))
+
+    def call(rows):
+        return dpfast.fit(rows[:, :5], rows[:, 5], "least-squares", privacy=1.0).params
+
+    other = rows.copy()
+    other[7] = row
+    replay(call, rows, other, budget=1.0).raise_on_leak()
+
+
+def test_slopes_are_shrunk_where_noise_is_a_large_part_of_them():
+    assert kept_part(0.5, 0.01) == 1.0 and kept_part(0.5, 0.4) == 0.0
+    assert kept_part(0.1, 0.05) == 0.0 and 0.0 < kept_part(0.2, 0.05) < 0.6
+    assert kept_part(100.0, 0.01) == pytest.approx(0.1, rel=0.01)  # nothing explains so much
+    X, y = records(600, 4, slope=0.0)
+    shrunk = [fit for fit in (private(X, y, seed=seed) for seed in range(8)) if fit.warnings]
+    told = [fit for fit in shrunk if any("keep" in line for line in fit.warnings)]
+    assert len(told) >= 6
+    fit = told[0]
+    line = fit.params[0] + X @ fit.params[1:]
+    assert np.var(fit.predict(X)) < 0.5 * np.var(line)
+    assert np.isfinite(fit.bse).all() and fit.coded.predict(X) == pytest.approx(fit.predict(X))
+
+
+def test_predictions_stay_within_what_was_seen():
+    X, y = records(20_000, 5, q=2)
+    for loss in ("least-squares", "log-cosh"):
+        fit = private(X, y, loss)
+        inside = fit.params[0] + X @ fit.params[1:3]
+        assert fit.predict(X) == pytest.approx(inside, rel=1e-9)
+        beyond = np.array([[1e9, 1e12], [PLACES[0] + 200.0 * UNITS[0], PLACES[1]]])
+        found = fit.predict(beyond)
+        assert abs(found[0] - y.mean()) < 6.0 * y.std()
+        assert abs(found[1] - fit.predict([[PLACES[0] + 5.0 * UNITS[0], PLACES[1]]])[0]) < y.std()
+        assert np.isnan(fit.predict([[np.nan, 0.0]])).all()
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh"])
+@pytest.mark.parametrize("strength", [100, 200, 400, 800])
+@pytest.mark.parametrize("slope", [0.0, 0.35])
+def test_predictions_are_hardly_worse_than_the_private_mean(loss, strength, slope):
+    """Seeded, 12 runs; one covariate is zero but for a mass far out (adult's capital gains)."""
+    Z, v = records(5000, 6, slope)
+    Z[:, 2] = np.where(np.arange(5000) % 20 == 0, 99_999.0, 0.0) * UNITS[2]
+    v = v + np.where(Z[:, 2] > 0.0, 250.0 * slope, 0.0)
+    losses, alone = [], []
+    for seed in range(12):
+        some = np.random.default_rng(seed).integers(0, len(Z), strength)
+        fit = private(Z[some], v[some], loss, seed=seed)
+        mean = dpfast.standardize(
+            v[some][:, None], v[some], response=False, privacy=1.0,
+            noise=dpfast.SeededNoise(seed + 100),
+        ).centres[0]  # fmt: skip
+        losses.append(np.mean((v - fit.predict(Z)) ** 2) / v.var())
+        alone.append(np.mean((v - mean) ** 2) / v.var())
+    assert np.mean(losses) - np.mean(alone) < 0.05
+    if loss == "least-squares" and slope and strength == 800:
+        assert np.median(losses) < 0.8  # ordinary least squares: about .73

@@ -1,0 +1,195 @@
+"""D4: the search for locations: what it costs, what it finds, and that it sees answers only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.audit import replay
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.bought.columns import Columns
+from dpfast.data import as_records
+from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
+from dpfast.privacy.bought.sensitivity import complete_weight
+from dpfast.regression.locations import COUNTS, Search, _mass_below, _threshold, value_of
+
+COLUMNS = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "age": lambda rng, n: rng.integers(18, 90, n),
+    "year": lambda rng, n: rng.integers(1998, 2005, n),
+    "longitude": lambda rng, n: -122.2 + 0.14 * rng.normal(size=n),
+    "epoch": lambda rng, n: 1.4e9 + 1e7 * rng.normal(size=n),
+    "day": lambda rng, n: 1.7e9 + 86400 * rng.random(n),
+    "tiny": lambda rng, n: 1e-9 * rng.normal(size=n),
+    "huge": lambda rng, n: 1e100 * rng.normal(size=n),
+    "dummy": lambda rng, n: rng.random(n) < 0.3,
+}
+
+
+def table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([np.asarray(make(rng, n), dtype=float) for make in COLUMNS.values()])
+
+
+def located(X, y, mu, seed):
+    columns = Columns(as_records(X, y), dpfast.Ledger(mu), dpfast.SeededNoise(seed))
+    found = Search(columns, range(columns.n_columns), mu * (1 - 1e-12)).run()
+    return found, columns
+
+
+@pytest.mark.parametrize(
+    ("n", "mu", "low", "high", "off"),
+    [(50_000, 0.26, 0.97, 1.03, 0.03), (10_000, 0.26, 0.9, 1.1, 0.1), (2_500, 0.4, 0.8, 1.2, 0.2)],
+)
+def test_light_tails_have_their_scale_whatever_their_units(n, mu, low, high, off):
+    """Seeded, three runs each; n mu of 13,000, 2,600 and 1,000."""
+    X = table(n)
+    y = X[:, 0] + 5.0
+    for seed in range(3):
+        found, _ = located(X, y, mu, seed)
+        for column, location in zip(np.column_stack([X, y]).T, found, strict=True):
+            sd = column.std()
+            assert low < location.spread / sd < high
+            assert abs(location.centre - column.mean()) < off * sd
+        kinds = {name: location.kind for name, location in zip(COLUMNS, found, strict=False)}
+        assert {name for name, kind in kinds.items() if kind != "number"} == {"dummy"}
+        assert kinds["dummy"] == "binary"
+
+
+def test_a_constant_column_is_a_spike_and_a_heavy_one_has_the_scale_of_its_bulk():
+    rng = np.random.default_rng(2)
+    n = 20_000
+    X = np.column_stack([np.full(n, 7.25), np.zeros(n), rng.standard_cauchy(n)])
+    found, _ = located(X, rng.normal(size=n), 0.5, 0)
+    assert [location.kind for location in found] == ["spike", "binary", "number", "number"]
+    assert found[0].centre == pytest.approx(7.25, rel=1e-2)
+    assert 0.5 < found[2].spread < 10.0
+
+
+def test_missing_records_count_in_nothing():
+    """A third of the records is incomplete; the others are found where they are."""
+    rng = np.random.default_rng(3)
+    n = 30_000
+    X, y = 100.0 + rng.normal(size=(n, 2)), rng.normal(size=n)
+    X[rng.random(n) < 0.2, 0] = np.nan
+    y[rng.random(n) < 0.17] = np.inf
+    X[np.isnan(X[:, 0]), 1] = 1e6  # of records that are left out
+    found, _ = located(X, y, 0.5, 1)
+    for location, centre in zip(found, (100.0, 100.0, 0.0), strict=True):
+        assert abs(location.centre - centre) < 0.05
+        assert 0.9 < location.spread < 1.1
+
+
+class Scripted:
+    """Answers of an adversary: any counts at all."""
+
+    def __init__(self, n, seed, kind):
+        self.n = n
+        self.ledger = dpfast.Ledger(1.0)
+        self._rng, self._kind = np.random.default_rng(seed), kind
+        self.asked = 0
+
+    def _answer(self, m, mu):
+        self.ledger.charge(dpfast.GDP(mu), "counts")
+        self.asked += m
+        counts = {
+            "uniform": self._rng.uniform(-0.5, 0.5, m) * self.n,
+            "low": np.full(m, -0.5 * self.n),
+            "high": np.full(m, 0.5 * self.n),
+            "middle": np.zeros(m),
+            "wild": self._rng.standard_cauchy(m) * self.n,
+        }[self._kind]
+        value = np.append(counts, complete_weight(m) * self.n)
+        return Answer(value, 1.0, Receipt("counts", "D2", mu, 1.0, 1.0))
+
+    def not_binary(self, columns, mu):
+        return self._answer(len(columns), mu)
+
+    def below(self, asked, mu):
+        assert all(key % (1 << 16) == 0 for _, key in asked)
+        return self._answer(len(asked), mu)
+
+    def moments(self, columns, middles, halves, mu):
+        self.ledger.charge(dpfast.GDP(mu), "moments")
+        assert np.isfinite(middles).all() and (halves > 0).all() and np.isfinite(halves).all()
+        value = self._rng.standard_cauchy(2 * len(columns))
+        return Answer(value, 0.1, Receipt("moments", "D3", mu, 1.0, 0.1))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "low", "high", "middle", "wild"])
+@pytest.mark.parametrize("q", [1, 2, 7])
+def test_every_path_stays_within_its_budget(kind, q):
+    """Whatever is answered: no more counts than planned, all of the total and not more, and the
+    numbers that come out can be used."""
+    for seed in range(20):
+        answers = Scripted(1000, seed, kind)
+        found = Search(answers, range(q), 1.0 - 2.0**-40).run()
+        assert answers.asked <= COUNTS * q
+        assert 0.999 < answers.ledger.spent.mu <= 1.0
+        for location in found:
+            assert np.isfinite(location.centre) and 0.0 < location.spread < np.inf
+            assert location.low < location.high
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ([0.0, 1.0, -1.0], [1e300, np.nan, 0.0]),
+        ([1.0, 1.0, 1.0], [np.nan, np.nan, np.nan]),
+        ([np.inf, -1e308, 5e-324], [-1e308, 1e308, 1e308]),
+    ],
+    ids=str,
+)
+def test_a_search_passes_record_and_replay(pair):
+    rng = np.random.default_rng(4)
+    rest = rng.normal(size=(300, 3)) * [1.0, 1e-3, 1e3]
+    a, b = (np.vstack([rest, side]) for side in pair)
+
+    def call(rows):
+        return dpfast.standardize(rows[:, :2], rows[:, 2], privacy=3.0)
+
+    report = replay(call, a, b, budget=3.0).raise_on_leak()
+    assert {name: found.ratio <= 1.0 for name, found in report.worst.items()} == {
+        "counts": True, "clipped moments": True
+    }  # fmt: skip
+
+
+def test_thresholds_halve_the_prior_and_then_the_keys():
+    assert _threshold(-2047 << 52, 2047 << 52) in (0, 1 << 52)
+    masses = [_mass_below(k) for k in range(-2047, 2048)]
+    assert masses == sorted(masses) and 0.0 <= masses[0] < 0.01 and 0.99 < masses[-1] <= 1.0
+    assert _threshold(1023 << 52, 1024 << 52) == (1023 << 52) + (1 << 51)
+    assert value_of((1023 << 52) + (1 << 51)) == 1.5
+    assert value_of(-(1023 << 52)) == -1.0
+    assert value_of(2047 << 52) == 1e300
+
+
+def test_too_few_records_are_refused_before_anything_is_spent():
+    ledger = dpfast.Ledger(1.0)
+    X, y = np.zeros((200, 4)), np.zeros(200)
+    with pytest.raises(InvalidBudget, match="too few") as refused:
+        dpfast.standardize(X, y, privacy=0.2, ledger=ledger)
+    assert not ledger.entries
+    needed = float(
+        str(refused.value).split("mu of at least ")[1].split(".  ")[0].split(" ")[0][:-1]
+    )
+    dpfast.standardize(X, y, privacy=needed * 1.01)
+    with pytest.raises(BudgetExceeded):
+        dpfast.standardize(X, y, privacy=3.0, ledger=ledger)
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"X": np.zeros((500, 0))}, "column"),
+        ({"names": ["a", "a"]}, "differ"),
+        ({"response": "yes"}, "response"),
+        ({"X": np.array([["a", "b"]] * 500)}, "X"),
+    ],
+)
+def test_refusals(options, named):
+    given = {"X": np.zeros((500, 2)), "y": np.zeros(500), "privacy": 3.0, **options}
+    with pytest.raises(InvalidInput, match=named):
+        dpfast.standardize(**given)

@@ -1,0 +1,232 @@
+"""Tests, ratios, effects and joint intervals, beside statsmodels' on the same coefficients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.errors import InferenceUnavailable
+from dpfast.inference.after.simultaneous import adjusted, joint_half_width
+
+sm = pytest.importorskip("statsmodels.api")
+
+N = 4000
+NAMES = ["educ", "exper", "sex"]
+POINTS = np.array([[0.0, 0.0, 0.0], [0.5, -0.3, 1.0], [-1.0, 0.9, 0.0]])
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, (N, 2)), rng.random(N) < 0.4])
+    return X, 0.3 + X @ [0.8, 0.6, -0.5], rng
+
+
+def logistic():
+    """A fit at a budget that leaves no noise worth the name, and statsmodels' of the same data."""
+    X, t, rng = data()
+    y = (rng.random(N) < 1 / (1 + np.exp(-t))).astype(float)
+    ours = dpfast.fit(
+        X, y, "logistic", privacy=1e5, weights=dpfast.Bounded(9.0), names=NAMES,
+        noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    theirs = sm.Logit(y, sm.add_constant(X)).fit(disp=0, cov_type="HC0")
+    return ours, theirs
+
+
+def linear():
+    X, t, rng = data()
+    y = t + 0.5 * rng.normal(size=N)
+    ours = dpfast.fit(
+        X, y, "huber", scale=5.0, privacy=1e5, weights=dpfast.Bounded(2.1), names=NAMES,
+        noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    return ours, sm.OLS(y, sm.add_constant(X)).fit(cov_type="HC0")
+
+
+FITS = {"logistic": logistic(), "linear": linear()}
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_tests_by_name_are_those_of_statsmodels(kind):
+    ours, theirs = FITS[kind]
+    for text, other in {
+        "educ = exper": "x1 = x2",
+        "2*educ + exper = 1": "2*x1 + x2 = 1",
+        "educ - 0.5 = sex": "x1 - 0.5 = x3",
+    }.items():
+        mine, their = ours.t_test(text), theirs.t_test(other)
+        np.testing.assert_allclose(mine.bse, np.ravel(their.sd), rtol=5e-3)
+        np.testing.assert_allclose(mine.zvalues, np.ravel(their.tvalue), rtol=5e-3, atol=5e-3)
+        np.testing.assert_allclose(mine.pvalues, np.ravel(their.pvalue), rtol=0.02, atol=1e-4)
+    joint = ours.wald_test("educ = exper, 2*educ + exper = 1")
+    other = theirs.wald_test("x1 = x2, 2*x1 + x2 = 1", use_f=False, scalar=True)
+    assert joint.df == 2
+    assert joint.statistic == pytest.approx(other.statistic, rel=5e-3)
+    assert joint.pvalue == pytest.approx(other.pvalue, rel=0.05, abs=1e-6)
+    listed = ours.wald_test(["educ = exper", {"educ": 2.0, "exper": 1.0}], [0.0, 0.0])
+    assert listed.df == 2
+
+
+def test_odds_ratios_are_exponentials():
+    ours, theirs = FITS["logistic"]
+    odds = ours.ratios(level=0.9)
+    np.testing.assert_allclose(odds.estimate, np.exp(theirs.params), rtol=2e-3)
+    np.testing.assert_allclose(odds.interval, np.exp(theirs.conf_int(alpha=0.1)), rtol=2e-3)
+    np.testing.assert_array_equal(odds.pvalues, ours.pvalues)
+    one = ours.ratios("educ - exper")
+    assert one.estimate == pytest.approx(np.exp(ours.params[1] - ours.params[2]))
+    with pytest.raises(dpfast.InvalidInput, match="equation"):
+        ours.ratios("educ = 1")
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_marginal_effects_are_those_of_statsmodels(kind):
+    ours, theirs = FITS[kind]
+    found = ours.marginal_effects(POINTS, level=0.9)
+    assert found.names == tuple(NAMES)
+    for row, point in enumerate(POINTS):
+        if kind == "linear":
+            estimate, errors = theirs.params[1:], theirs.bse[1:]
+            ends = theirs.conf_int(alpha=0.1)[1:]
+        else:
+            at = dict(enumerate([1.0, *point]))
+            margin = theirs.get_margeff(atexog=at)
+            estimate, errors = margin.margeff, margin.margeff_se
+            ends = margin.conf_int(alpha=0.1)
+        np.testing.assert_allclose(found.estimate[row], estimate, rtol=5e-3)
+        np.testing.assert_allclose(found.bse[row], errors, rtol=5e-3)
+        np.testing.assert_allclose(found.interval[row], ends, atol=2e-3)
+    p = np.abs(found.estimate / found.bse)
+    assert ((found.pvalues < 0.01) == (p > 2.576)).all()
+
+
+@pytest.mark.parametrize("kind", FITS)
+@pytest.mark.parametrize("asked", ["overall", "mean", None])
+def test_averages_over_the_records_are_refused_with_the_reason(kind, asked):
+    with pytest.raises(InferenceUnavailable, match="query about them"):
+        FITS[kind][0].marginal_effects(asked)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_predictions_have_the_intervals_of_statsmodels(kind):
+    ours, theirs = FITS[kind]
+    other = theirs.get_prediction(sm.add_constant(POINTS, has_constant="add"))
+    ends = other.conf_int(alpha=0.05)
+    np.testing.assert_allclose(ours.predict_interval(POINTS), ends, atol=2e-3)
+    alone = np.diff(ours.predict_interval(POINTS))
+    joint = {how: np.diff(ours.predict_interval(POINTS, simultaneous=how))
+             for how in ("max-t", "bonferroni", "scheffe")}  # fmt: skip
+    assert (alone < joint["max-t"]).all()
+    assert (joint["max-t"] < joint["bonferroni"]).all()
+    assert (joint["bonferroni"] < joint["scheffe"]).all()
+    with pytest.raises(dpfast.InvalidInput, match="simultaneous"):
+        ours.predict_interval(POINTS, simultaneous="sidak")
+
+
+def test_simultaneous_intervals_are_of_their_names():
+    ours, _ = FITS["linear"]
+    pairs = ["educ - exper", "exper - sex", "sex - educ"]
+    found = ours.simultaneous_int(pairs)
+    np.testing.assert_allclose(found.mean(axis=1), ours.t_test(pairs).estimate)
+    assert np.all(ours.simultaneous_int(method="bonferroni") == ours.simultaneous_int(
+        np.eye(4), method="bonferroni"))  # fmt: skip
+    for wrong in ({"method": "tukey"}, {"method": None}, {"contrast": "educ = 1"}):
+        with pytest.raises(dpfast.InvalidInput):
+            ours.simultaneous_int(**wrong)
+
+
+def drawn(correlation, degrees, level, n=400_000):
+    """The quantile of the largest statistic, by drawing."""
+    rng = np.random.default_rng(1)
+    z = rng.multivariate_normal(np.zeros(len(correlation)), correlation, n)
+    if np.isfinite(degrees):
+        z /= np.sqrt(rng.chisquare(degrees, n) / degrees)[:, None]
+    return np.quantile(np.abs(z).max(axis=1), level)
+
+
+@pytest.mark.parametrize("degrees", [np.inf, 7.0])
+@pytest.mark.parametrize("k", [2, 3, 8])
+def test_the_largest_statistic_has_its_quantile(k, degrees):
+    rng = np.random.default_rng(k)
+    rows = rng.normal(size=(k, max(2, k - 2)))  # of lower rank where k > 2
+    covariance = np.eye(rows.shape[1])
+    joint = rows @ rows.T
+    errors = np.sqrt(joint.diagonal())
+    known = np.full(k, degrees)
+    found = joint_half_width(rows, covariance, known, 0.95, "max-t")
+    assert found == pytest.approx(drawn(joint / np.outer(errors, errors), degrees, 0.95), rel=0.01)
+
+
+def test_half_widths_of_known_laws():
+    stats = pytest.importorskip("scipy.stats")
+    eye = np.eye(3)
+    for degrees, t, f in (
+        (np.inf, stats.norm.ppf, lambda p, d: stats.chi2.ppf(p, d) / d),
+        (9.0, lambda p: stats.t.ppf(p, 9.0), lambda p, d: stats.f.ppf(p, d, 9.0)),
+    ):
+        known = np.full(3, degrees)
+        one = joint_half_width(eye[:1], eye, known[:1], 0.9, "max-t")
+        assert one == pytest.approx(t(0.95), rel=1e-9)
+        scheffe = joint_half_width(eye, eye, known, 0.9, "scheffe")
+        assert scheffe == pytest.approx(np.sqrt(3 * f(0.9, 3)), rel=1e-9)
+        bonferroni = joint_half_width(eye, eye, known, 0.9, "bonferroni")
+        assert bonferroni == pytest.approx(t(1 - 0.1 / 6), rel=1e-9)
+    independent = joint_half_width(eye, eye, np.full(3, np.inf), 0.9, "max-t")
+    assert independent == pytest.approx(stats.norm.ppf(0.5 + 0.5 * 0.9 ** (1 / 3)), rel=1e-3)
+    twice = joint_half_width(np.array([[1.0, 0, 0], [2.0, 0, 0]]), eye, known[:2], 0.9, "max-t")
+    assert twice == pytest.approx(stats.t.ppf(0.95, 9.0), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["holm", "bonferroni", "benjamini-hochberg"])
+def test_corrections_are_those_of_statsmodels(method):
+    from statsmodels.stats.multitest import multipletests
+
+    known = {"benjamini-hochberg": "fdr_bh"}.get(method, method)
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 5, 20):
+        p = rng.random(k) ** 3
+        p[: k // 2] = p[-1]  # ties
+        np.testing.assert_allclose(adjusted(p, method), multipletests(p, method=known)[1])
+
+
+def test_corrections_of_contrasts():
+    ours, _ = FITS["linear"]
+    tests = ours.t_test(["educ = 0.8", "exper = 0.6", "sex = -0.5"])
+    assert (tests.adjusted_pvalues("bonferroni") >= tests.adjusted_pvalues()).all()
+    assert (tests.adjusted_pvalues() >= tests.adjusted_pvalues("benjamini-hochberg")).all()
+    with pytest.raises(dpfast.InvalidInput):
+        tests.adjusted_pvalues("sidak")
+
+
+def test_questions_are_asked_in_coded_and_in_natural_units():
+    schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 100)})
+    rng = np.random.default_rng(0)
+    ages = rng.uniform(20, 80, N)
+    table = {"age": ages, "pay": 10.0 + ages + rng.normal(size=N)}
+    fit = dpfast.fit(
+        schema.encode(table, response="pay"), None, "log-cosh", privacy=50.0, scale=1.0,
+        noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
+    natural, at = fit.natural, {"age": np.array([30.0, 70.0])}
+    assert natural.t_test("age = 1").pvalues[0] > 1e-3
+    np.testing.assert_allclose(fit.t_test("age").zvalues, natural.t_test("age").zvalues, rtol=1e-9)
+    per_year = natural.marginal_effects(at)
+    np.testing.assert_allclose(per_year.estimate, natural.params[1])
+    per_unit = fit.marginal_effects(at)  # pay for one coded unit of age, 30 years
+    np.testing.assert_allclose(per_unit.estimate, 30.0 * per_year.estimate)
+    np.testing.assert_allclose(per_unit.bse, 30.0 * per_year.bse)
+    both = [f.predict_interval(at, simultaneous="max-t") for f in (fit, natural)]
+    np.testing.assert_allclose(both[0], both[1], rtol=1e-6)
+
+
+def test_a_free_scale_is_no_column():
+    X, t, rng = data()
+    fit = dpfast.fit(
+        X, t + rng.normal(size=N), "log-cosh", privacy=5.0, scale=dpfast.FreeScale(0.1, 10.0),
+        noise=dpfast.SeededNoise(0), names=NAMES,
+    )  # fmt: skip
+    assert fit.marginal_effects(POINTS).estimate.shape == (3, 3)
+    assert fit.predict_interval(POINTS, simultaneous="scheffe").shape == (3, 2)
+    assert fit.simultaneous_int().shape == (5, 2)
+    assert fit.t_test("scale = 1").estimate[0] == fit.params[-1]

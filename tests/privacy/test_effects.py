@@ -1,0 +1,197 @@
+"""C78 and C79: cross-fitting over dealt folds, and the square that is free beside the location."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator.door import observed
+from dpfast.curator.effects import Nuisance, PseudoOutcomes, Trial
+from dpfast.data.records import Records, as_records
+from dpfast.effects.treatment import treatment_effect
+from dpfast.inference.composition import Maximum, Prepaid, cost
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
+
+HOSTILE = [-np.inf, -1e308, -3.0, -1e-300, 0.0, 1.0, 1e160, 1e308, np.nan]
+NUISANCES = [
+    Nuisance(np.array([0.2, 0.5]), np.array([[0.1, 1.0], [0.7, -1.0]])),
+    Nuisance(np.array([-0.1, 0.4]), np.array([[0.0, 0.9], [1.2, -0.8]])),
+]
+
+
+class Watch:
+    """The exact values behind the answers, in their order."""
+
+    def __init__(self):
+        self.seen = []
+
+    def release(self, question, release, draw):
+        self.seen.append(release)
+        return draw()
+
+
+def watched(ask):
+    watch = Watch()
+    with observed(watch):
+        ask()
+    return watch.seen
+
+
+def table(n=40, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 1))
+    return X, (rng.random(n) < 0.5).astype(float), X[:, 0] + rng.normal(size=n)
+
+
+def trial(X, T, y, folds):
+    return Trial.of(as_records(X, y), T, folds, dpfast.SeededNoise(0), 1, (True, True))
+
+
+def pseudo(X, T, y, folds):
+    return trial(X, T, y, folds).pseudo_outcomes(NUISANCES, 0.1, Ledger(GDP(1e9)))
+
+
+def hostile_records():
+    """One record of whatever kind: covariate, treatment, outcome."""
+    return itertools.product(HOSTILE, [0.0, 1.0, 0.5, -1e300, np.nan], [-1e308, 0.3, 1e308, np.inf])
+
+
+@pytest.mark.parametrize("i", [0, 1])
+def test_c78_a_record_moves_one_fold_and_the_pooled_queries(i):
+    X, T, y = table()
+    folds = np.arange(40) % 2
+
+    def asked():
+        found = trial(X, T, y, folds)
+        ledger = Ledger(GDP(1e9))
+        for fold in (0, 1):
+            rows = found.outcomes(fold, ledger)
+            rows.gram(1.0, 0.5)
+            rows.moment(1.0, 2.0, 0.5)
+            rows.moment(1.0, 2.0, 0.5, np.array([0.1, 1.0, 0.5, -1.0]))
+        outcomes = found.pseudo_outcomes(NUISANCES, 0.1, ledger)
+        outcomes.overlap(np.array([0.1, 0.9]), 0.5)
+        outcomes.location(0.4, 3.0, 0.5, square=True)
+
+    before = watched(asked)
+    largest = np.zeros(len(before))
+    for X[i, 0], T[i], y[i] in hostile_records():
+        after = watched(asked)
+        for k, (a, b) in enumerate(zip(before, after, strict=True)):
+            largest[k] = max(largest[k], np.linalg.norm(a.value - b.value) / a.l2_sensitivity)
+    other = slice(3, 6) if i == 0 else slice(0, 3)
+    assert (largest[other] == 0.0).all()
+    largest[other] = 0.5
+    assert (largest > 0.05).all()
+    assert (largest <= 1.0).all()
+
+
+def test_c78_the_location_attains_its_sensitivity_and_no_more():
+    X, T, y = table()
+    folds, n, clip = np.arange(40) % 2, 40, 3.0
+    means, squares = [], []
+    for X[0, 0], T[0], y[0] in hostile_records():
+        outcomes = pseudo(X, T, y, folds)
+        location, square = watched(lambda o=outcomes: o.location(0.4, clip, 0.5, square=True))
+        assert location.l2_sensitivity >= mean_score(2.0 * clip, n)
+        means.append(location.value[0])
+        squares.append(square.value[0])
+        assert location.noise_scale * 0.5 >= location.l2_sensitivity
+    move = np.ptp(means)
+    assert 0.999 * 2.0 * clip / n <= move <= location.l2_sensitivity
+    assert location.l2_sensitivity < 2.0 * clip / n * (1.0 + 1e-6)
+    assert 0.99 * clip**2 / n <= np.ptp(squares) <= square.l2_sensitivity
+
+
+def test_c79_the_square_is_free_up_to_the_constant_and_no_further():
+    """Squared distances in units of noise, on a grid that holds the worst pairs."""
+    u = np.linspace(0.0, 2.0, 200_001)
+
+    def worst(share):
+        return np.max(u**2 * (0.25 + share**2 * (2.0 - u) ** 2))
+
+    golden = (1.0 + 5.0**0.5) / 2.0
+    assert golden**5 / 16.0 == pytest.approx(0.8325476691963903**2)
+    assert worst(SQUARE_MU) <= 1.0 + 1e-12
+    assert worst(SQUARE_MU + 1e-4) > 1.0 + 1e-7
+    rng = np.random.default_rng(0)
+    s, t = rng.uniform(-1.0, 1.0, (2, 1_000_000))
+    s[:500_000] = 1.0
+    moves = (s - t) ** 2 / 4.0 + SQUARE_MU**2 * (s**2 - t**2) ** 2
+    assert 0.999 < moves.max() <= 1.0 + 1e-12
+
+
+def test_c79_computed_squares_attain_their_sensitivity():
+    """The released pair, whatever the record: its distance in units of noise is at most mu."""
+    X, T, y = table()
+    folds, mu = np.arange(40) % 2, 0.5
+    found = []
+    for y[0] in np.concatenate([np.linspace(-40.0, 40.0, 300), [np.nan, 1e308, -1e308]]):
+        outcomes = pseudo(X, T, y, folds)
+        both = watched(lambda o=outcomes: o.location(0.4, 3.0, mu, square=True))
+        found.append([r.value[0] / r.noise_scale for r in both])
+    found = np.array(found)
+    distances = np.linalg.norm(found[:, None] - found[None], axis=2)
+    assert 0.999 * mu <= distances.max() <= mu
+    assert both[1].l2_sensitivity >= mean_square(3.0, 40)
+
+
+def test_c78_receipts_add_up_to_the_total():
+    X, T, y = table(400)
+    ledger = dpfast.Ledger(2.0)
+    effect = treatment_effect(
+        X, T, y, privacy=1.0, standardize=False, ledger=ledger, noise=dpfast.SeededNoise(0)
+    )
+    assert [entry.spend for entry in ledger.entries] == [GDP(1.0)]
+    composition = effect.privacy.expression
+    spent = float(cost(composition, GDP)[0])
+    assert 1.0 - 1e-6 <= spent <= 1.0
+    assert spent == pytest.approx(sum(mu**2 for _, mu in effect.privacy.entries), rel=1e-12)
+    (nuisances,) = [part for part in composition.parts if isinstance(part, Prepaid)]
+    assert isinstance(nuisances.part, Maximum)
+    assert len(nuisances.part.parts) == 2
+    each = [float(cost(fold, GDP)[0]) for fold in nuisances.part.parts]
+    assert max(each) <= nuisances.spend.mu**2
+    assert min(each) >= 0.999 * nuisances.spend.mu**2
+    pooled = [part for part in composition.parts if part is not nuisances]
+    assert len(pooled) == 4  # propensities, deviations, two locations: of all records, added
+    outside = sum(float(cost(part, GDP)[0]) for part in pooled)
+    assert outside + nuisances.spend.mu**2 == pytest.approx(spent, rel=1e-12)
+
+
+def test_c78_each_record_is_given_the_nuisances_of_the_other_fold():
+    X, T, y = table()
+    folds = (np.arange(40) < 20).astype(int)
+    outcomes = pseudo(X, T, y, folds)._outcomes._records.y
+    for i in range(40):
+        other = NUISANCES[1 - folds[i]]
+        row = np.array([1.0, X[i, 0]])
+        e = np.clip(1.0 / (1.0 + np.exp(-row @ other.propensity)), 0.1, 0.9)
+        m0, m1 = other.arms @ row
+        weighted = (y[i] - m1) / e if T[i] else -(y[i] - m0) / (1.0 - e)
+        assert outcomes[i] == pytest.approx(m1 - m0 + weighted, rel=1e-12)
+
+
+def test_c78_folds_do_not_depend_on_the_records():
+    folds = Trial.dealt(41, dpfast.SeededNoise(3))
+    assert sorted(np.bincount(folds)) == [20, 21]
+    assert (folds == Trial.dealt(41, dpfast.SeededNoise(3))).all()
+    assert (folds != Trial.dealt(41, dpfast.SeededNoise(4))).any()
+
+
+def test_what_is_missing_contributes_zero():
+    X, T, y = table()
+    folds = np.arange(40) % 2
+    y[3], X[4], T[5] = np.nan, np.inf, 2.0
+    found = pseudo(X, T, y, folds)
+    assert isinstance(found, PseudoOutcomes)
+    values = found._outcomes._records
+    assert isinstance(values, Records)
+    assert np.flatnonzero(~np.isfinite(values.y)).tolist() == [3, 4, 5]
+    (shares,) = watched(lambda: found.overlap(np.array([0.1, 0.9]), 0.5))
+    assert shares.value.sum() == pytest.approx(37 / 40)

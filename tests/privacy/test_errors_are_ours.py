@@ -1,0 +1,119 @@
+"""Whatever a public class or helper is refused for, the error is the library's own.
+
+The functions that spend are swept by `test_refused_first`, which asks the same of them.  An error
+of NumPy's or Python's own would say nothing about the argument, and may quote what it holds.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+
+import dpfast
+from tests.privacy.test_refused_first import (
+    BOX,
+    CALLS,
+    NUMBER,
+    OWN_FUNCTIONS,
+    WRONG,
+    X,
+    Y,
+    per_record,
+)
+from tests.surface import public
+
+#: Right values of arguments that have no default, by their names.
+RIGHT = {
+    "low": 0.0, "high": 1.0, "levels": ["a", "b"], "columns": {"a": NUMBER}, "positive": "a",
+    "negative": "b", "bounds": BOX, "epsilon": 1.0, "delta": 1e-6, "loss": "log-cosh", "X": X,
+    "y": Y, "total": 1.0, "n": 100, "n_records": 100, "p": 3, "privacy": 1.0, "scale": 1.0,
+    "gradients": per_record, "dimension": 2, "seed": 0, "path": "absent", "n_covariates": 2,
+    "hidden": 2, "parts": [dpfast.Interval(-1.0, 1.0)], "clip": 1.0, "length_scales": 1.0,
+    "covariance": dpfast.bayesopt.RBF(0.3),
+}  # fmt: skip
+
+#: Made by the library only, or not about arguments.
+OTHERS = ("audit.", "plots.", "datasets.", "Plan", "Fit", "Minimum", "bayesopt.Tuning")
+LONG = {"steps", "evaluations", "simulations", "max_batch", "batch", "n_starts"}
+
+PUBLIC = {
+    name: thing
+    for name, thing in public().items()
+    if thing not in {function for function, _ in CALLS.values()}
+    and not name.startswith(OTHERS)
+    and not (inspect.isclass(thing) and issubclass(thing, BaseException))
+}
+
+
+def arguments(thing):
+    found = inspect.signature(thing).parameters.values()
+    return [p for p in found if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_wrong_argument_is_refused_by_the_library(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    thing = PUBLIC[name]
+    taken = arguments(thing)
+    right = {p.name: RIGHT.get(p.name, 1.0) for p in taken if p.default is p.empty}
+    for parameter in taken:
+        for value in WRONG:
+            if parameter.name in LONG and isinstance(value, (int, float)):
+                continue
+            if parameter.name in OWN_FUNCTIONS and callable(value):
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    thing(**right | {parameter.name: value})
+                except (dpfast.DpfastError, OSError, ImportError):
+                    pass
+                except Exception as error:
+                    pytest.fail(f"{name}({parameter.name}={value!r:.60}): {error!r}")
+
+
+@pytest.mark.parametrize("value", [*WRONG, "", "\0", "\ud800", b"\0", b"x", 7, None], ids=type)
+def test_a_ledger_is_opened_at_a_path_or_refused(value, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for total in (None, 1.0):
+        try:
+            dpfast.Ledger.open(value, total)
+        except (dpfast.DpfastError, OSError):
+            continue
+        assert isinstance(value, (str, bytes))
+    with pytest.raises(dpfast.InvalidBudget):
+        dpfast.Ledger(10**400)
+
+
+def test_a_long_number_is_not_quoted():
+    for value in (10**400, -(10**5000)):
+        with pytest.raises(dpfast.InvalidInput) as refused:
+            dpfast.Huber(value)
+        assert len(str(refused.value)) < 300
+    assert np.isfinite(dpfast.Huber(2**40).psi_bound)
+
+
+@pytest.mark.parametrize("name", [*PUBLIC, *(name for name in CALLS if name != "dp_sgd")])
+def test_numbers_of_numpy_are_numbers_and_never_warn(name):
+    """Short floats overflow where they are compared with the ends of a range."""
+    thing, right = (PUBLIC[name], {}) if name in PUBLIC else CALLS[name]
+    taken = arguments(thing)
+    needed = [p.name for p in taken if p.default is p.empty and p.name not in right]
+    right = right | {key: RIGHT.get(key, 1.0) for key in needed}
+    for parameter in taken:
+        for value in (np.float32(0.5), np.float16(2.5), np.int8(3)):
+            if parameter.name in LONG:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                warnings.simplefilter("ignore", UserWarning)
+                try:
+                    thing(**right | {parameter.name: value})
+                except (dpfast.DpfastError, OSError, ImportError):
+                    pass
+                except Exception as error:
+                    if parameter.name not in OWN_FUNCTIONS:
+                        pytest.fail(f"{name}({parameter.name}={value!r}): {error!r}")

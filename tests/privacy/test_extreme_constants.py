@@ -1,0 +1,237 @@
+"""Public constants of extreme ratios: refused before the charge, or a result of finite numbers.
+
+Each option is in its own range; what leaves floating point is products, squares and quotients.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import warnings
+
+import numpy as np
+import pytest
+
+import dpfast
+from tests.privacy.test_refused_first import CALLS, Y, rich_ledger
+
+EXTREMES = [1e-300, 1e-100, 1e-70, 1e-35, 1e-12, 1e12, 1e35, 1e70, 1e100, 1e150, 1e300]
+OPTIONS = {
+    "fit": {
+        "scale": EXTREMES,
+        "ridge": [0.0, *EXTREMES],
+        "weights": [dpfast.Mallows(v) for v in (1e-100, 1e-70, 1e-35, 1e35, 1e70, 1e100)]
+        + [dpfast.Bounded(v) for v in (1e-100, 1e-70, 1e35, 1e70, 1e100)]
+        + [dpfast.Schweppe(1e-70), dpfast.Schweppe(1e70)],
+        "privacy": [1e-9, 1e-4, 1e4, 1e9],
+        "method": [
+            "newton",
+            "gradient-descent",
+            "double-noise",
+            dpfast.Newton(start=[1e150] * 3),
+            dpfast.Newton(start=[1e300] * 3),
+            dpfast.GradientDescent(step_size=1e-300),
+            dpfast.GradientDescent(step_size=1e300),
+            dpfast.Newton(floor=1e300),
+            dpfast.Newton(floor=1e-300, max_step=1e-300),
+            dpfast.AdaptiveNewton(start=[1e300] * 3),
+        ],
+        "loss": [
+            "huber",
+            "pseudo-huber",
+            dpfast.Huber(1e-100),
+            dpfast.Huber(1e100),
+            dpfast.Huber(1e-70),
+            dpfast.Huber(1e70),
+            "smoothed-huber",
+            "logistic",
+        ],
+    },
+    "fit, free scale": {
+        "scale": [
+            dpfast.FreeScale(a, b)
+            for a, b in [(1e-70, 1e70), (1e-100, 1e-99), (1e99, 1e100), (1e-9, 1e9), (1e-3, 1e3)]
+        ],
+        "ridge": [0.0, *EXTREMES],
+        "privacy": [1e-4, 1e4, 1e9],
+        "weights": [dpfast.Mallows(1e-70), dpfast.Mallows(1e70)],
+    },
+    "minimize": {
+        "scale": EXTREMES,
+        "ridge": [0.0, *EXTREMES],
+        "weights": [
+            dpfast.Mallows(1e-70),
+            dpfast.Mallows(1e70),
+            dpfast.Mallows(1e100),
+            dpfast.Bounded(1e-100),
+        ],
+        "privacy": [1e-9, 1e-4, 1e4, 1e9],
+        "start": [[1e150] * 3, [1e300] * 3],
+        "method": ["adaptive", "proximal"],
+        "objective": [
+            "welsch",
+            "cauchy",
+            "geman-mcclure",
+            dpfast.Welsch(1e-70),
+            dpfast.Welsch(1e70),
+        ],
+    },
+    "minimize, spider": {
+        "scale": EXTREMES,
+        "kl": [(a, b) for a in (1e-70, 1e-12, 1e12, 1e70) for b in (1.0, 2.0, 50.0, 1e70)],
+        "privacy": [1e-4, 1e4],
+    },
+    "minimize, exponential": {
+        "scale": EXTREMES,
+        "privacy": [dpfast.ZCDP(1e-9), dpfast.ZCDP(1e9)],
+        "start": [[1e300] * 3, [1e150] * 3],
+    },
+    "certify": {
+        "scale": EXTREMES,
+        "ridge": [0.0, *EXTREMES],
+        "domain": [dpfast.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
+        "privacy": [dpfast.PureDP(1e-6), dpfast.PureDP(1e3)],
+    },
+    "release_functional": {
+        "scale": EXTREMES,
+        "ridge": [0.0, *EXTREMES],
+        "domain": [dpfast.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
+        "direction": [[1e-150, 0, 0], [1e150, 1e-150, 0], [1e70, 0, 0]],
+    },
+    "release_parameter": {
+        "scale": EXTREMES,
+        "ridge": [0.0, *EXTREMES],
+        "domain": [dpfast.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
+    },
+    "treatment_effect": {
+        "clip": EXTREMES,
+        "overlap": [1e-300, 1e-9, 0.5 - 1e-12],
+        "privacy": [1e-9, 1e-4, 1e4, 1e9],
+        "standardize": [False],
+    },
+    "private_quantiles": {
+        "low": [-1e307, -1e100, -1e-300, 0.0],
+        "high": [1e-300, 1e-100, 1e100, 1e307],
+        "privacy": [1e-9, 1e9],
+    },
+    "with_private_scaling": {
+        "schema": [
+            dpfast.Schema({"a": dpfast.Numeric(a, b)})
+            for a, b in [(-1e307, 1e307), (0, 1e-300), (1e-300, 1e300), (1e15, 1e15 + 1)]
+        ],
+        "privacy": [1e-4, 1e9],
+    },
+    "adassp": {"x_bound": EXTREMES, "y_bound": EXTREMES, "privacy": [1e-9, 1e-4, 1e4, 1e9]},
+    "sufficient_statistics": {
+        "x_bound": EXTREMES,
+        "y_bound": EXTREMES,
+        "privacy": [1e-9, 1e-4, 1e4, 1e9],
+        "ridge": [0.0, *EXTREMES],
+    },
+    "clipped_gradient_descent": {
+        "clip": EXTREMES,
+        "privacy": [1e-9, 1e9],
+        "ridge": [0.0, *EXTREMES],
+        "step_size": EXTREMES,
+    },
+    "objective_perturbation": {"ridge": EXTREMES, "radius": EXTREMES, "scale": EXTREMES},
+    "output_perturbation": {"ridge": EXTREMES, "scale": EXTREMES, "privacy": [1e-9, 1e9]},
+    "tune": {
+        "clip": EXTREMES,
+        "bounds": [
+            [(0, 1e-300)] * 2,
+            [(-1e307, 1e307)] * 2,
+            [(0, 1e-70), (0, 1e70)],
+            [(1e15, 1e15 + 2)] * 2,
+        ],
+        "privacy": [1e-4, 1e9],
+    },
+    "global_search": {
+        "loss_range": [(-1e307, 1e307), (0, 1e-300), (0, 1e100), (0, 1e-100)],
+        "exploration": [0.0, 1e300],
+        "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2],
+        "privacy": [1e-4, 1e9],
+    },
+    "random_search": {
+        "loss_range": [(-1e307, 1e307), (0, 1e-300), (0, 1e100), (0, 1e-100)],
+        "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2],
+        "privacy": [1e-4, 69.0],
+    },
+    "noisy_descent": {
+        "clip": EXTREMES,
+        "bounds": [[(0, 1e-300)] * 2, [(-1e307, 1e307)] * 2, [(0, 1e-70), (0, 1e70)]],
+        "privacy": [1e-4, 1e9],
+    },
+}
+
+
+#: Of a result, what has to be finite.  Standard errors may be infinite, which their warnings say.
+NUMBERS = ("params", "theta", "values", "estimate", "bound", "lower", "scores", "iterates")
+
+LABELS = (np.asarray(Y) > 0).astype(float)
+
+
+def singles_and_pairs(name):
+    options = OPTIONS[name]
+    singles = [{key: value} for key, values in options.items() for value in values]
+    pairs = [
+        {first: one, second: other}
+        for (first, ones), (second, others) in itertools.combinations(options.items(), 2)
+        for one in ones
+        for other in others
+    ]
+    random.Random(0).shuffle(pairs)
+    return singles, pairs
+
+
+def tried(name, wrong):
+    function, right = CALLS[name]
+    given = right | wrong
+    if given.get("loss") == "logistic":
+        given |= {"scale": None, "y": LABELS}
+    ledger = rich_ledger(given["privacy"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = function(**given, ledger=ledger)
+        except dpfast.DpfastError as error:
+            refusal = error
+        else:
+            refusal = None
+    if refusal is not None:
+        assert not ledger.entries, (name, wrong, refusal)
+        return
+    for key in NUMBERS:
+        found = getattr(result, key, 0.0)
+        if isinstance(found, (float, np.ndarray)):
+            assert np.isfinite(found).all(), (name, wrong, key, found)
+    if getattr(result, "_covariance", None) is not None:
+        assert np.isfinite(result.bse).all() or result.warnings, (name, wrong)
+    for report in ("summary", "to_dict", "__repr__"):
+        getattr(result, report, lambda: None)()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_extreme_constants_are_refused_first_or_give_numbers(name):
+    singles, pairs = singles_and_pairs(name)
+    for wrong in (*singles, *pairs[:60]):
+        tried(name, wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPTIONS)
+def test_pairs_of_extreme_constants(name):
+    for wrong in singles_and_pairs(name)[1][60:]:
+        tried(name, wrong)
+
+
+def test_every_function_that_spends_is_here():
+    variants = {"fit, groups", "fit, double noise", "minimize, own objective", "certify, both"}
+    same = {
+        "Tuner": "tune",
+        "standardize": "with_private_scaling",
+        "fit_formula": "fit",
+        "dp_sgd": "clipped_gradient_descent",
+    }
+    missing = {*CALLS} - {*OPTIONS} - variants - {*same}
+    assert not missing and {*same.values()} <= {*OPTIONS}
