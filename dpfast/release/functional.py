@@ -161,7 +161,7 @@ def release_functional(
     procedure = one_of(procedure, PROCEDURES, "procedure")
     twice = procedure == "paper"
     limit = math.inf if max_noise is None else number_in(max_noise, "max_noise", "(0, inf)")
-    if certificate == "auto":
+    if isinstance(certificate, str) and certificate == "auto":
         certificate = "global" if twice else "leverage"
     kind = kind_of(certificate, "functional", *["largest eigenvalue"] * twice)
     main, sandwich = total, None

@@ -155,7 +155,8 @@ class ReleaseRequest:
         rows = real_array(direction, "direction")
         single = rows.ndim == 1
         rows = np.atleast_2d(rows)
-        if rows.ndim != 2 or rows.shape[1] != self.dimension or not np.isfinite(rows).all():
+        fits = rows.ndim == 2 and len(rows) and rows.shape[1] == self.dimension
+        if not (fits and np.isfinite(rows).all()):
             raise InvalidInput(
                 f"direction must be the name of a coefficient, {self.dimension} finite numbers "
                 "(the intercept first, if there is one), or rows of them; received shape "

@@ -93,6 +93,7 @@ def test_several_fits_on_one_budget(folder, capsys):
         ([*FIT, "--mu", "-1"], "mu must be positive"),
         (["fit", "absent.csv", *FIT[2:], "--mu", "1"], "no data file"),
         (["fit", "data.csv", "--schema", "no.toml", *FIT[4:], "--mu", "1"], "no schema file"),
+        (["fit", "data.csv", "--mu", "1"], "either --formula or --response"),
         (["ledger", "show", "absent.json"], "no ledger"),
         (["plan", "--p", "3", "--mu", "1"], "two of n, mu and width"),
         (["schema", "draft", "absent.csv"], "no sample file"),
@@ -108,7 +109,7 @@ def test_a_refusal_is_a_sentence_and_a_code(folder, capsys, arguments, named):
 
 def test_wrong_usage_has_its_own_code(folder, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["fit", "data.csv", "--mu", "1"])  # no schema
+        main(["minimize", "data.csv", "--mu", "1"])  # no schema
     assert end.value.code == 2
     assert "--schema" in capsys.readouterr().err
 
