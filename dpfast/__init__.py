@@ -80,6 +80,7 @@ _HOMES = {
     "open_parquet": "dpfast.data.files.parquet",
     "phase_retrieval": "dpfast.models",
     "plan": "dpfast.regression.forecast",
+    "plan_release": "dpfast.release",
     "private_quantiles": "dpfast.quantiles",
     "release_functional": "dpfast.release",
     "release_parameter": "dpfast.release",
@@ -161,6 +162,7 @@ __all__ = [
     "open_parquet",
     "phase_retrieval",
     "plan",
+    "plan_release",
     "private_quantiles",
     "release_functional",
     "release_parameter",
@@ -242,7 +244,7 @@ if TYPE_CHECKING:
     from dpfast.regression.formula import fit_formula
     from dpfast.regression.nonprivate import nonprivate_fit, nonprivate_minimize
     from dpfast.regression.standardise import standardize
-    from dpfast.release import certify, release_functional, release_parameter
+    from dpfast.release import certify, plan_release, release_functional, release_parameter
 
 
 def __getattr__(name: str) -> object:

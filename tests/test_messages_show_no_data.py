@@ -144,6 +144,8 @@ CALLS = {
                     "n_rays": 2},
     "open_parquet": {"path": "absent.parquet", "response": "b"},
     "plan": {"p": 2, "n": 1000, "mu": 1.0, "scale": 1.0},
+    "plan_release": {"n": 50, "p": 2, **RELEASE, "runs": 1,
+                     "privacy": dpfast.ApproxDP(1.0, 1e-6)},
     "private_quantiles": {"x": Y, "probabilities": [0.5], "low": -3.0, "high": 3.0,
                           "privacy": 1.0, **SEEDED},
     "standardize": {"X": X, "y": Y, "privacy": 9.0, **SEEDED},

@@ -126,6 +126,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.estimators": "adapters of fit and adassp; audited in tests/estimators",
     "dpfast.datasets": "public example data",
     "dpfast.regression.forecast": "takes a public pilot only, and says so",
+    "dpfast.release.forecast": "takes a public pilot only, and says so",
     "dpfast.cli.demo": "prints a fit of public example data",
     "dpfast.nonconvex.kl": "for public data, as its parameters' names say",
     "dpfast.models.nonconvex": (

@@ -2,6 +2,7 @@
 
 from dpfast.release.certificate import certify
 from dpfast.release.combinator import TestAndRelease
+from dpfast.release.forecast import ReleasePlan, plan_release
 from dpfast.release.functional import release_functional
 from dpfast.release.parameter import release_parameter
 from dpfast.release.results import (
@@ -18,8 +19,10 @@ __all__ = [
     "NotCertified",
     "ParameterRelease",
     "ReleaseGuarantee",
+    "ReleasePlan",
     "TestAndRelease",
     "certify",
+    "plan_release",
     "release_functional",
     "release_parameter",
 ]

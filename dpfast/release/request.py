@@ -19,7 +19,7 @@ from dpfast.front.parts import parts_of
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.composition import Composition
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
-from dpfast.privacy.budget import ApproxDP, Budget
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 from dpfast.release.results import ReleaseGuarantee
@@ -27,6 +27,9 @@ from dpfast.release.results import ReleaseGuarantee
 __all__ = ["ReleaseRequest", "approximate"]
 
 Array = NDArray[np.float64]
+
+#: At which a budget of another kind is translated in a message.
+USUAL_DELTA = 1e-6
 
 #: Range of a direction's length, whose square then neither overflows nor underflows.
 DIRECTION_LENGTHS = (1e-100, 1e100)
@@ -38,10 +41,15 @@ ROW_SLACK = 1.0 + 1e-12
 def approximate(privacy: Budget) -> ApproxDP:
     """The total as (epsilon, delta); these releases have no Gaussian-DP guarantee."""
     if not isinstance(privacy, ApproxDP):
+        pair = (
+            f"{privacy.as_approx(USUAL_DELTA)!r}, which {privacy!r} implies"
+            if isinstance(privacy, (GDP, ZCDP))
+            else "dpfast.ApproxDP(epsilon, delta)"
+        )
         raise InvalidBudget(
             "a release by test and release has an (epsilon, delta) guarantee: the test may fail "
-            f"with a small probability. Pass privacy=dpfast.ApproxDP(epsilon, delta); received "
-            f"{described(privacy)}."
+            "with a small probability, beyond which nothing is promised, as GDP, zCDP and pure DP "
+            f"would. Pass privacy={pair}; received {described(privacy)}."
         )
     return privacy
 

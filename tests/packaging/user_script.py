@@ -80,6 +80,7 @@ NAMES: list[object] = [
     dpfast.open_parquet,
     dpfast.phase_retrieval,
     dpfast.plan,
+    dpfast.plan_release,
     dpfast.plots,
     dpfast.private_quantiles,
     dpfast.release_functional,

@@ -1,0 +1,85 @@
+"""``plan_release``: a forecast from public rows, which agrees with what releases then do."""
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.errors import InvalidBudget, InvalidInput
+
+PAIR = dpfast.ApproxDP(1.0, 1e-6)
+BOX = dpfast.Box(1.0, intercept=True)
+
+
+def planned(n, **options):
+    given = {"scale": 1.0, "privacy": PAIR, "domain": BOX, "runs": 8} | options
+    return dpfast.plan_release(n, given.pop("p", 2), given.pop("loss", "log-cosh"), **given)
+
+
+def test_more_records_certify_and_pay():
+    few, many = planned(300), planned(20_000)
+    assert few.certified == 0.0 and few.advice == "fit" and np.isnan(few.error)
+    assert many.certified == 1.0 and many.advice == "release_functional"
+    assert many.error < many.announced and many.error < many.fit_error
+    assert "better: release_functional" in str(many) and "certified in 0%" in str(few)
+
+
+def test_beyond_the_rows_that_are_simulated_noise_falls_with_n(monkeypatch):
+    monkeypatch.setattr("dpfast.release.forecast.MOST_ROWS", 20_000)
+    small, large = planned(20_000), planned(200_000)
+    assert large.error == pytest.approx(small.error / 10.0)
+    assert large.fit_error == pytest.approx(small.fit_error / 10.0)
+    assert large.sampling_error == pytest.approx(small.sampling_error / np.sqrt(10.0))
+
+
+def test_a_forecast_agrees_with_releases_of_other_rows_like_it():
+    """The median bound is within a tenth: rows of the same law, another draw."""
+    rng = np.random.default_rng(5)
+    X = rng.choice([-1.0, 1.0], (20_000, 2))
+    y = rng.normal(size=20_000)
+    found = dpfast.release_functional(X, y, "log-cosh", "x1", scale=1.0, privacy=PAIR, domain=BOX)
+    assert planned(20_000).announced == pytest.approx(found.noise_scale_bound[0], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        dpfast.Ball(1.5, intercept=True),
+        dpfast.LpBall(1.0, 2.0),
+        dpfast.Product([dpfast.Interval(0.0, 1.0), dpfast.OneHot(3, reference=True)]),
+    ],
+    ids=lambda domain: type(domain).__name__,
+)
+def test_every_domain_has_rows(domain):
+    found = planned(5_000, p=domain.n_covariates or 3, domain=domain, loss="logistic", scale=None)
+    assert 0.0 <= found.certified <= 1.0 and found.sampling_error > 0.0
+
+
+def test_a_public_pilot_takes_the_place_of_synthetic_rows():
+    rng = np.random.default_rng(6)
+    X = 0.3 * rng.uniform(-1, 1, (500, 2))  # fill little of the domain
+    thin = planned(5_000, pilot=(X, rng.normal(size=500)))
+    assert "pilot of 500" in thin.source
+    assert thin.certified < 1.0 and thin.sampling_error > 2.0 * planned(5_000).sampling_error
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"p": None}, "p must"),
+        ({"domain": "box"}, "domain must be"),
+        ({"pilot": (np.ones(3), np.ones(3))}, "pilot must be"),
+        ({"pilot": np.ones((3, 2))}, "pilot must be"),
+        ({"runs": 0}, "runs"),
+    ],
+)
+def test_refusals_say_what_to_do(wrong, named):
+    with pytest.raises(InvalidInput, match=named):
+        planned(1_000, **wrong)
+
+
+@pytest.mark.parametrize("budget", [dpfast.GDP(1.0), dpfast.ZCDP(0.5)], ids=["GDP", "zCDP"])
+def test_other_budgets_are_refused_with_the_pair_to_pass(budget):
+    with pytest.raises(InvalidBudget) as refused:
+        planned(1_000, privacy=budget)
+    assert repr(budget.as_approx(1e-6)) in str(refused.value)
+    assert "may fail" in str(refused.value)
