@@ -144,7 +144,7 @@ def clipped_objective(
     """The objective whose records' gradients are clipped to norm ``clip``."""
     resolved, scale = loss_and_scale(loss, request.coded_scale(scale))
     return Objective(
-        resolved,
+        request.loss(resolved),
         Clip(clip),
         request.n_covariates,
         fit_intercept=request.fit_intercept,

@@ -104,7 +104,7 @@ def output_perturbation(
             "data, or sufficient_statistics with x_bound and y_bound."
         )
     objective = Objective(
-        resolved,
+        request.loss(resolved),
         resolve_weighting(weights, request.dimension),
         request.n_covariates,
         fit_intercept=fit_intercept,

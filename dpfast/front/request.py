@@ -23,7 +23,7 @@ from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
-from dpfast.models import FreeScale, Loss, Objective, Weighting
+from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.models.losses import check_constant
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -36,6 +36,7 @@ __all__ = [
     "charge_shared",
     "checked_free_scale",
     "checked_start",
+    "described_model",
     "objective_of",
     "refuse_unpayable",
 ]
@@ -141,7 +142,11 @@ class Request:
     ) -> Objective:
         """The objective these arguments describe; the scales are of the coded response."""
         shape = self.n_covariates, self.fit_intercept
-        return objective_of(*shape, loss, scale, weights, ridge, free_scale)
+        return objective_of(*shape, self.loss(loss), scale, weights, ridge, free_scale)
+
+    def loss(self, loss: str | Loss, mu: float | None = None) -> Loss:
+        """A loss by name, with the constants that depend on the number of records."""
+        return resolve_loss(loss).for_records(self.n, self.dimension, mu)
 
     def coded_scale(self, scale: float | FreeScale | None) -> Any:
         """A scale in the response's own units as one of the coded response."""
@@ -233,7 +238,7 @@ class Request:
             params=theta,
             names=names,
             n_records=self.n,
-            model=repr(objective) if model is None else model,
+            model=described_model(objective) if model is None else model,
             method=method,
             privacy=privacy,
             covariance=covariance,
@@ -261,6 +266,11 @@ def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
         return None
     names = tuple([name for name in column_names(X) if not (isinstance(y, str) and name == y)])
     return names if len(names) == records.n_covariates else None
+
+
+def described_model(objective: Objective) -> str:
+    """What a result says was estimated."""
+    return f"{objective!r}{objective.loss.target(objective.scale)}"
 
 
 def objective_of(

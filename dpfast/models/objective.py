@@ -153,6 +153,7 @@ class Objective:
             return
         n_covariates = whole_number(n_covariates, "n_covariates", 0, 2**53)
         fit_intercept = flag(fit_intercept, "fit_intercept")
+        self.loss = loss = loss.for_records(None, n_covariates + int(fit_intercept))
         weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))
         self.weighting = weighting
         self.n_covariates = n_covariates
@@ -565,7 +566,7 @@ def _resolve_scale(loss: Loss, scale: float | FreeScale | None) -> float:
             f"the {loss.name} loss needs scale=..., a public number: the typical size of a "
             "residual in the units of y. It was not given, and no bound is estimated unpaid. Pass "
             "a value known from outside these data, or scale=dpfast.FreeScale(low, high); where "
-            'nothing is declared dpfast.fit buys one for "log-cosh" and "huber".'
+            'nothing is declared dpfast.fit buys one for "log-cosh", "huber" and "quantile".'
         )
     return check_constant(scale, "scale", "public residual scale, in the units of y")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,8 @@ __all__ = ["OstrovskiiBach", "Quantile", "SmoothAbsolute", "SmoothedHuber"]
 
 #: Beyond this argument, in units of c, psi has reached its bound to the last bit.
 SATURATED = 1e120
+
+NORMAL = NormalDist()
 
 
 class SmoothedHuber(Loss):
@@ -183,8 +186,43 @@ class SmoothAbsolute(Loss):
         return "SmoothAbsolute()"
 
 
-#: Bandwidth of the median if none is given, in units of the scale.
+#: Bandwidth of the median where the number of records is not known, in units of the scale.
 MEDIAN_BANDWIDTH = 0.2
+
+#: From the bandwidth of a Gaussian kernel (He, Pan, Tan and Zhou 2023) to that of a logistic one of
+#: the same variance.
+LOGISTIC_KERNEL = math.sqrt(3.0) / math.pi
+
+#: Where the Hessian's noise calls for more: the share of mu that a Hessian gets, how much smaller
+#: its weakest direction is taken to be than the mean, and most that noise alone may ask for.
+HESSIAN_MU, WEAKEST, MOST_FOR_NOISE = 0.55, 3.0, 0.3
+
+
+def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> float:
+    """Bandwidth of a smoothed quantile in units of the residual scale, from public numbers.
+
+    ``(sqrt 3/pi) ((p + log n)/n)^(2/5)`` keeps the bias of smoothing below the sampling error; the
+    Hessian's noise, ``sqrt(2 p) R^2/(4 b n mu_H)`` times a constant, must stay below the smallest
+    eigenvalue of ``f(q) E w xx'``, with the normal density f at its quantile.
+
+    Parameters
+    ----------
+    tau : float
+    n, p : int
+    mu : float, optional
+        Budget of the fit; without one the second rule is left out.
+    """
+    smooth: float = LOGISTIC_KERNEL * ((p + math.log(n)) / n) ** 0.4
+    if mu is None:
+        return smooth
+    seen = HESSIAN_MU * mu * n * _density(tau) / WEAKEST
+    noise = math.sqrt(2.0 * p) * p / max(seen, 1e-100)
+    return max(smooth, min(noise, MOST_FOR_NOISE))
+
+
+def _density(tau: float) -> float:
+    """Of a standard normal at its tau-quantile, as far out as it makes sense to guess."""
+    return max(NORMAL.pdf(NORMAL.inv_cdf(tau)), 0.01)
 
 
 class Quantile(Loss):
@@ -200,9 +238,12 @@ class Quantile(Loss):
     tau : float
         Level of the quantile, between 0 and 1; default the median.
     bandwidth : float, optional
-        Width of the kernel in **units of the public scale**, not computed from these data.  It may
-        be left out for the median only (0.2): smoothing moves every other quantile, so its size
-        is your choice.  A wide one needs less noise, a narrow one has less bias (below).
+        Width of the kernel in **units of the scale**, not computed from these data.  A wide one
+        needs less noise, a narrow one has less bias (below).  By default it is chosen from the
+        level and the numbers of records and coefficients, in :func:`dpfast.fit` from its budget,
+        too (:meth:`for_records`); where the number of records is not known (an
+        :class:`dpfast.Objective` for given columns) it is 0.2 for the median, and other levels are
+        refused.
 
     Notes
     -----
@@ -212,17 +253,20 @@ class Quantile(Loss):
     true quantile by about ``-(pi^2/6) (b scale)^2 f'(q)/f(q)``, and the slopes not at all.  At the
     median of symmetric errors the difference is zero for any bandwidth.  For normal errors with
     tau = 0.9 and b = 0.1 it is 0.021 standard deviations; with 0.3 it is 0.17, more than a
-    standard error in most data sets.  A rule that keeps it below the sampling error (He, Pan, Tan
-    and Zhou 2023, for this kernel) is ``b = 0.55 ((p + log n)/n)**0.4``.
+    standard error in most data sets.  The rule (He, Pan, Tan and Zhou 2023, for this kernel) is
+    ``b = 0.55 ((p + log n)/n)**0.4``, which keeps it below the sampling error, and wider where the
+    noise of a private Hessian would hide the curvature: far out in the tails, and with few records.
+    bench/results/quantile.md has the coverage of both targets.
 
     The score is not symmetric: its bound is ``max(tau, 1 - tau)`` times the radius of the weights.
-    There is no free scale: it would be the bandwidth in disguise.
+    There is no free scale: it would be the bandwidth in disguise.  Where nothing is declared
+    :func:`dpfast.fit` buys units, and a scale and a start from a short log-cosh fit.
 
     Privacy
     -------
     Charged like any loss; for the median the Hessian comes free with the gradient, for other
     levels at the rate of the logistic loss, whose coupling covers every level (claim C56).
-    tau and bandwidth are public.
+    tau and bandwidth are public, and so is everything a bandwidth is chosen from.
 
     Examples
     --------
@@ -230,7 +274,7 @@ class Quantile(Loss):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (5000, 1))
     >>> y = 1 + 2 * X[:, 0] + rng.normal(size=5000)
-    >>> loss = dpfast.Quantile(0.75, 0.1)
+    >>> loss = dpfast.Quantile(0.75)
     >>> result = dpfast.fit(X, y, loss, privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
     >>> bool(abs(result.params[1] - 2) < 0.3)
     True
@@ -239,6 +283,7 @@ class Quantile(Loss):
     name = "quantile"
     code = 8
     lowest_slope = 0.0
+    scale_by_pilot = True
     scale_refusal = (
         "its bandwidth is in units of the scale, so that a scale that is estimated would only "
         "choose how much to smooth"
@@ -251,12 +296,7 @@ class Quantile(Loss):
                 "tau must lie between 0 and 1 (the level of the quantile, 0.5 for the median); "
                 f"received {described(tau)}. Pass dpfast.Quantile(0.9, bandwidth=0.1), for one."
             )
-        if bandwidth is None and self.h != 0.5:
-            raise InvalidInput(
-                f"bandwidth must be given for tau={self.h:g}: smoothing moves every quantile but "
-                "the median of symmetric errors, so there is no safe default. Pass a public number "
-                "in units of scale, such as 0.55 * ((p + log(n)) / n)**0.4."
-            )
+        self.automatic = bandwidth is None
         self.c = check_constant(
             MEDIAN_BANDWIDTH if bandwidth is None else bandwidth,
             "bandwidth",
@@ -266,6 +306,8 @@ class Quantile(Loss):
             self.coupling, self.majorizer_coupling = "one-minus-square", "log-cosh-majorizer"
         else:
             self.coupling, self.majorizer_coupling = "logistic", "logistic-majorizer"
+        self.mean_curvature, self.level_shift = _density(self.h), NORMAL.inv_cdf(self.h)
+        self.peakedness = max(1.0, 0.25 / self.c / self.mean_curvature)
 
     @property
     def tau(self) -> float:
@@ -273,9 +315,28 @@ class Quantile(Loss):
         return self.h
 
     @property
-    def bandwidth(self) -> float:
-        """Width of the kernel, in units of the scale."""
-        return self.c
+    def bandwidth(self) -> float | None:
+        """Width of the kernel, in units of the scale; None until it is chosen."""
+        return None if self.automatic else self.c
+
+    def for_records(self, n: int | None, p: int, mu: float | None = None) -> Quantile:
+        """With the bandwidth chosen from public numbers, unless it was given."""
+        if not self.automatic:
+            return self
+        if n is not None:
+            return Quantile(self.h, rule_of_bandwidth(self.h, n, p, mu))
+        if self.h == 0.5:
+            return Quantile(self.h, MEDIAN_BANDWIDTH)
+        raise InvalidInput(
+            f"bandwidth must be given for tau={self.h:g} where the number of records is not "
+            "known: it is chosen from that, and smoothing moves every quantile but the median of "
+            "symmetric errors. Pass a public number in units of scale, such as "
+            "0.55 * ((p + log(n)) / n)**0.4."
+        )
+
+    def target(self, scale: float) -> str:
+        """That it is smoothed, and by how much."""
+        return f"; smoothed target, bandwidth {self.c:.4g} scales = {self.c * scale:.4g}"
 
     @property
     def psi_bound(self) -> float:
@@ -314,10 +375,10 @@ class Quantile(Loss):
         return np.where(np.abs(r) < NEAR, self.psi_prime_bound, ratio)
 
     def _key(self) -> tuple[object, ...]:
-        return (type(self), self.c, self.h)
+        return (type(self), self.automatic, self.c, self.h)
 
     def __repr__(self) -> str:
-        return f"Quantile({self.h:g}, {self.c:g})"
+        return f"Quantile({self.h:g})" if self.automatic else f"Quantile({self.h:g}, {self.c:.4g})"
 
 
 LOSSES.update({cls.name: cls for cls in (SmoothedHuber, OstrovskiiBach, SmoothAbsolute, Quantile)})

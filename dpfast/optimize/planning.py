@@ -23,6 +23,11 @@ NAMED: dict[str, Callable[[Objective], Method]] = {
     "adaptive-newton": lambda objective: AdaptiveNewton(),
 }
 
+#: Noise of a curvature, relative to the density it estimates, up to which the adaptive method's
+#: answers see it one by one: above, a fixed schedule covers as well and is narrower, and far above
+#: the adaptive method does not arrive (bench/results/quantile.md).
+SEEN = 0.05
+
 
 def choose_method(
     method: str | Method, objective: Objective, n: int, mu: float
@@ -49,6 +54,11 @@ def _automatic(objective: Objective, n: int, mu: float) -> tuple[Method, str]:
     if not objective.has_curvature:
         return GradientDescent(), f"auto: {objective.curvature_refusal()}"
     noise_level = curvature_noise(objective, n, mu)
+    hidden = noise_level * objective.loss.peakedness
+    if objective.loss.peakedness > 1.0 and hidden > SEEN:
+        return Newton(), (
+            f"auto: curvature noise relative to a density {hidden:.2g} exceeds {SEEN:g}"
+        )
     if noise_level <= 0.5 or objective.ridge >= noise_level * objective.curvature_bound:
         return AdaptiveNewton(), (
             f"auto: curvature noise 2 p^1.5/(n mu) = {noise_level:.2g} is at most 0.5"

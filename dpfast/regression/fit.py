@@ -240,6 +240,8 @@ def fit(
         with np.errstate(all="ignore"):  # of released numbers
             recipe = planned(bought.run())
         objective = recipe.objective
+        if optimiser.start is None:
+            start = bought.start_of(objective, start)
         answers = answers_only(request.curator(objective, own), budgets, answered)
     theta = start
     if objective.free_scale is not None:

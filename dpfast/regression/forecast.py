@@ -20,9 +20,9 @@ from dpfast.front.parts import Parts, parts_of
 from dpfast.front.request import Request
 from dpfast.inference.hypotheses import coverage, half_width
 from dpfast.models import Loss, Objective, Weighting, resolve_loss
-from dpfast.optimize import AdaptiveNewton, GradientDescent
+from dpfast.optimize import AdaptiveNewton, GradientDescent, Newton
 from dpfast.optimize.planning import choose_method
-from dpfast.optimize.propagation import gradient_descent_noise
+from dpfast.optimize.propagation import gradient_descent_noise, newton_noise
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import gaussian_scale
@@ -195,12 +195,12 @@ def plan(
             f"n={described(n)}, mu={described(mu)}, width={described(width)}."
         )
     asked = parts_of(loss, scale, weights, 0.0, fit_intercept)
-    forecast = _Forecast(p, level, asked, rate, pilot)
     if n is not None:
         n = whole_number(n, "n", 1)
+    total = None if mu is None else GDP.within(mu).mu
+    forecast = _Forecast(p, level, asked, rate, pilot, n, total)
     if width is not None:
         width = positive(width, "width")
-    total = None if mu is None else GDP.within(mu).mu
     if width is None:
         assert n is not None and total is not None
         return Plan(forecast, int(n), total)
@@ -252,6 +252,8 @@ class _Forecast:
         asked: Parts,
         rate: float,
         pilot: tuple[Any, Any] | None,
+        n: int | None,
+        mu: float | None,
     ) -> None:
         loss, scale, weights, ridge, fit_intercept, columns = asked
         if ridge:
@@ -285,6 +287,8 @@ class _Forecast:
             bound_to=columns,
         )
         self.fit_intercept = fit_intercept
+        # what depends on n where that is searched for, is that of the pilot
+        resolved = resolved.for_records(request.n if n is None else n, request.dimension, mu)
         self.objective = request.objective(resolved, scale=scale, weights=weights, ridge=0.0)
         if not self.objective.has_curvature:
             raise InvalidInput(
@@ -329,6 +333,10 @@ class _Forecast:
             budgets = optimiser.expected(objective, n, mu)
             precision = sum(self._gradient_scale(budget, n) ** -2.0 for budget in budgets)
             noise, text = inverse / precision, planned.description
+        elif isinstance(optimiser, Newton):
+            scales = [self._gradient_scale(budget, n) for budget in budgets]
+            noise = newton_noise(scales, optimiser.step.planned(len(budgets)), inverse)
+            text = planned.description
         else:
             assert isinstance(optimiser, GradientDescent)  # all that "auto" chooses from
             scales = [self._gradient_scale(budget, n) for budget in budgets]

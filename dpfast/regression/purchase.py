@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpfast.arguments import flag
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.front.request import Request
-from dpfast.models import FreeScale, Loss, Mallows, Weighting, resolve_loss
+from dpfast.models import FreeScale, Loss, Mallows, Objective, Weighting, resolve_loss
 from dpfast.models.losses import check_constant
+from dpfast.optimize import AdaptiveNewton
+from dpfast.optimize.answers import Answers
 from dpfast.optimize.least_squares.run import few
+from dpfast.optimize.protocol import answers_only
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
@@ -45,6 +51,52 @@ MOST, ENOUGH = 0.25, 0.05
 RADIUS, ENOUGH_FOR_RADIUS, RADIUS_POWER = 1.7, 5000.0, 0.17
 
 
+#: Share of mu^2 for the pilot of a loss whose scale has to be known roughly: least, most, and
+#: ``n mu`` in ``p^1.5`` that it should have to itself.
+PILOT_LEAST, PILOT_MOST, PILOT_NEEDS = 0.02, 0.2, 60.0
+
+Array = NDArray[np.float64]
+
+
+class Pilot:
+    """A short fit of another loss in bought units: a scale and where to begin.
+
+    Parameters
+    ----------
+    request : Request
+    mu : float
+        What it may spend.
+    ledger : Ledger
+        That pays.
+
+    Privacy
+    -------
+    A fit with a free scale (claims C34 to C37) that composes with what follows (C9).
+    """
+
+    def __init__(self, request: Request, mu: float, ledger: Ledger) -> None:
+        self._request, self._ledger = request, ledger
+        self._objective = request.objective(
+            "log-cosh", scale=None, weights=None, ridge=0.0, free_scale=SCALES
+        )
+        self._method = AdaptiveNewton()
+        self._budgets = self._method.plan(self._objective, request.n, mu, False)
+        self._method.check(self._answers(), self._budgets)  # refuses an impossible budget
+
+    def _answers(self) -> Answers:
+        return answers_only(self._request.curator(self._objective, self._ledger), self._budgets, [])
+
+    def run(self) -> tuple[Array, float]:
+        """Pay; the coefficients and the residual scale, within ``SCALES``."""
+        free = self._objective.free_scale
+        assert free is not None
+        start = np.zeros(self._objective.dimension)
+        start[-1] = free.start / free.factor
+        with np.errstate(all="ignore"):  # of released numbers
+            theta = self._method.run(self._answers(), start, self._budgets).theta
+        return theta[:-1], self._objective.scale_at(theta)
+
+
 class BoughtUnits:
     """Standardisation inside a fit, within its total.
 
@@ -62,23 +114,41 @@ class BoughtUnits:
 
     remarks: tuple[str, ...] = ()
 
-    def __init__(self, request: Request, unit: GDP, scale: Any, response: bool) -> None:
+    def __init__(self, request: Request, unit: GDP, scale: Any, loss: Loss) -> None:
+        response = not loss.binary_response
         columns = request.n_covariates + int(response)
         share = units_share(request.n, columns, unit.mu)
-        self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)
+        pilot = 0.0
+        if loss.scale_by_pilot and scale is None:
+            pilot = pilot_share(request.n, request.dimension, unit.mu)
+        self.rest = unit.mu * math.sqrt(1.0 - share - pilot) * (1.0 - MARGIN_8000)
         self.ledger = Ledger(unit)
         self._request, self._scale, self._response = request, scale, response
         mu = unit.mu * math.sqrt(share)
         self.only_mean = only_the_mean(request, share, columns, unit.mu)
+        if self.only_mean and loss.scale_by_pilot:
+            raise InvalidBudget(
+                f"n mu = {request.n * unit.mu:.3g} is too little for the {loss.name} loss with "
+                f"{request.n_covariates} columns whose units nobody declared. Use more records, a "
+                "larger budget or fewer columns, or declare their ranges in a schema and pass "
+                "scale=<public residual scale>."
+            )
         if self.only_mean:
             return
         self._purchase = Purchase(request, mu, self.ledger, response=response, whole=unit.mu)
+        self._pilot: Pilot | None = None
+        self._released: Array | None = None  # the pilot's coefficients
+        if pilot:
+            own = unit.mu * math.sqrt(pilot) * (1.0 - MARGIN_8000)
+            self._pilot = Pilot(request, own, self.ledger)
 
     @property
     def planned_scales(self) -> list[Any]:
         """Scales to check everything with before anything is known: if the outer ones pass, so does
         whatever is bought; the last one is planned with.
         """
+        if self._scale is None and self._pilot is not None:
+            return [SCALES.low, SCALES.high, SCALES.start]
         if self._scale is None:
             return [SCALES if self._response else None]
         start = _start(self._scale)
@@ -97,11 +167,26 @@ class BoughtUnits:
     def run(self) -> Any:
         """Buy the units, put the request's records into them; the scale in these."""
         self.remarks = self._purchase.in_place()
+        if self._pilot is not None:
+            self._released, scale = self._pilot.run()
+            return scale
         if self._scale is None:
             return self.planned_scales[-1]
         coding = self._request.coding
         assert coding is not None
         return self._in_spreads(coding.response_units()[1])
+
+    def start_of(self, objective: Objective, start: Array) -> Array:
+        """Where the fit begins: at the pilot's coefficients, if there was one, else at ``start``.
+
+        The constant of a quantile is that of the pilot's centre and a normal residual's quantile.
+        """
+        if self._pilot is None or self._released is None:
+            return start
+        begin = self._released.copy()
+        if objective.fit_intercept:
+            begin[0] += objective.loss.level_shift * objective.scale
+        return begin
 
 
 def _start(scale: Any) -> float:
@@ -125,6 +210,19 @@ def units_share(n: int, columns: int, mu: float) -> float:
         return MOST if told < 1.0 else least_share(n, columns, mu)
     needed = COUNTS * columns / (COUNT_SHARE * told**2)
     return min(MOST, max(least_share(n, columns, mu), needed))
+
+
+def pilot_share(n: int, p: int, mu: float) -> float:
+    """Part of mu^2 that a rough scale and a start are worth.
+
+    Parameters
+    ----------
+    n, p : int
+    mu : float
+        Public.
+    """
+    needed = PILOT_NEEDS * p**1.5 / max(n * mu, 1e-100)
+    return min(PILOT_MOST, max(PILOT_LEAST, needed * needed))
 
 
 def likely_radius(n: int, p: int, mu: float) -> float:
@@ -166,7 +264,7 @@ def bought_units(
     if standardize is None and declared:
         return None
     kind = resolve_loss(loss)
-    estimable = kind.scale_part is not None and not kind.binary_response
+    estimable = kind.scale_part is not None or kind.scale_by_pilot
     if standardize is None:
         standardize = estimable and request.n_covariates > 0
     if not flag(standardize, "standardize"):
@@ -181,4 +279,4 @@ def bought_units(
             "the scale of this loss cannot be estimated: pass scale=<public residual scale>, or "
             "take log-cosh, huber or pseudo-huber."
         )
-    return BoughtUnits(request, unit, scale, response=not kind.binary_response)
+    return BoughtUnits(request, unit, scale, kind)

@@ -159,8 +159,11 @@ def shrunk(
         Of standardised columns and response, or of log odds.
     covariance : Covariance
     objective : Objective
-        Without an intercept there is nothing to lean to.
+        Without an intercept there is nothing to lean to; nor is the mean of the response what a
+        quantile of it would lean to.
     """
+    if objective.loss.scale_by_pilot:
+        return 1.0, None
     p = objective.dimension - int(objective.free_scale is not None)
     if not objective.fit_intercept or p == 1:
         return 1.0, None

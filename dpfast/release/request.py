@@ -18,7 +18,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.parts import parts_of
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.composition import Composition
-from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
+from dpfast.models import Bounded, Domain, Loss, Objective
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
@@ -96,7 +96,7 @@ class ReleaseRequest:
         )
         self.n, self.dimension = self._request.n, self._request.dimension
         self.domain = domain.bind(self._request.n_covariates)
-        self.loss = resolve_loss(given.loss)
+        self.loss = self._request.loss(given.loss)
         self.scale = self._request.coded_scale(given.scale)
         self._request.check_response(self.loss)
         self.ridge = given.ridge

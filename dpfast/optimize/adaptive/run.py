@@ -135,7 +135,7 @@ class Run:
         self.cuts: list[bool] = []
         self.yardstick: Answer | None = None
         self._measure: Array | None = None
-        self.mean_weight = self.objective.scale
+        self.mean_weight = self.objective.scale * self.objective.loss.mean_curvature
         self.unit = 1.0 if self.binary else self.objective.scale  # scores' variance per curvature
         self.dealing: Blocks | None = None
         self.block_curvature: Answer | None = None
