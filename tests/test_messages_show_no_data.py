@@ -192,6 +192,10 @@ CALLS = {
     "audit.to_dp_accounting": {"ledger": dpfast.Ledger(1.0)},
     "datasets.load_census2000": {},
     "estimators.DPHuberRegressor": {"privacy": 1.0, "scale": 1.0, "score_privacy": 1.0, **SEEDED},
+    "estimators.DPQuantileRegressor": {
+        "privacy": 1.0, "quantile": 0.9, "bandwidth": 0.1, "scale": 1.0, "score_privacy": 1.0,
+        **SEEDED,
+    },
     "estimators.DPLinearRegression": {"privacy": 1.0, "x_bound": 3.0, "y_bound": 3.0, **SEEDED},
     "estimators.DPLogisticRegression": {"privacy": 1.0, "classes": (0.0, 1.0),
                                         "score_privacy": 1.0, **SEEDED},

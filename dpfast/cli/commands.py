@@ -11,7 +11,7 @@ from pathlib import Path
 import dpfast
 from dpfast.cli.paid import fit, minimize, quantiles, release, typed_delimiter
 from dpfast.cli.progress import ProgressBar
-from dpfast.cli.values import budget_of, budget_values, plain
+from dpfast.cli.values import budget_of, budget_values, loss_of, plain
 from dpfast.errors import InvalidInput
 from dpfast.privacy.budget import Budget
 
@@ -33,7 +33,7 @@ def plan(arguments: argparse.Namespace) -> int:
     found = dpfast.plan(
         arguments.n,
         arguments.p,
-        arguments.loss,
+        loss_of(arguments),
         mu=arguments.mu,
         width=arguments.width,
         level=arguments.level,

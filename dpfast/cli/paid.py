@@ -14,7 +14,7 @@ import numpy as np
 import dpfast
 from dpfast.cli.output import PaidResult
 from dpfast.cli.progress import ProgressBar
-from dpfast.cli.values import budget_of, budget_values, plain
+from dpfast.cli.values import budget_of, budget_values, loss_of, plain
 from dpfast.data.columns import column, numbers
 from dpfast.errors import InvalidInput
 from dpfast.inference.hypotheses import half_width
@@ -27,6 +27,7 @@ def fit(arguments: argparse.Namespace) -> int:
 
     half_width(arguments.level)
     privacy, options = _common(arguments)
+    loss = loss_of(arguments)
     schema = None if arguments.schema is None else _schema(arguments)
     options |= _descent(arguments, "private fit")
     options["inference"] = not arguments.no_inference
@@ -47,29 +48,28 @@ def fit(arguments: argparse.Namespace) -> int:
     def run() -> Any:
         if arguments.formula is not None:
             return dpfast.fit_formula(
-                arguments.formula, table, arguments.loss, schema=schema, privacy=privacy, **options
+                arguments.formula, table, loss, schema=schema, privacy=privacy, **options
             )
         if raw is not None:
             X, y = raw.columns()
             if arguments.scale is None:
                 options["standardize"] = True
-            return dpfast.fit(
-                X, y, arguments.loss, privacy=privacy, names=raw.covariates, **options
-            )
+            return dpfast.fit(X, y, loss, privacy=privacy, names=raw.covariates, **options)
         design = _design(arguments, schema, table)
-        return dpfast.fit(design, None, arguments.loss, privacy=privacy, **options)
+        return dpfast.fit(design, None, loss, privacy=privacy, **options)
 
     return _deliver(arguments, run, report, lambda result: summary_text(result, arguments.level))
 
 
 def minimize(arguments: argparse.Namespace) -> int:
     privacy, options = _common(arguments)
+    loss = loss_of(arguments)
     schema = _schema(arguments)
     options |= _descent(arguments, "private search") | {"select": arguments.select}
     design = _design(arguments, schema, _table(arguments, schema))
     return _deliver(
         arguments,
-        lambda: dpfast.minimize(design, None, arguments.loss, privacy=privacy, **options),
+        lambda: dpfast.minimize(design, None, loss, privacy=privacy, **options),
         lambda result: result.to_dict() | _source(schema),
         lambda result: str(result.summary()),
     )
@@ -78,6 +78,7 @@ def minimize(arguments: argparse.Namespace) -> int:
 def release(arguments: argparse.Namespace) -> int:
     half_width(arguments.level)
     privacy, options = _common(arguments)
+    loss = loss_of(arguments)
     schema = _schema(arguments)
     options |= {
         "scale": arguments.scale,
@@ -90,13 +91,9 @@ def release(arguments: argparse.Namespace) -> int:
 
     def run() -> Any:
         if arguments.directions is None:
-            return dpfast.release_parameter(
-                design, None, arguments.loss, privacy=privacy, **options
-            )
+            return dpfast.release_parameter(design, None, loss, privacy=privacy, **options)
         names = _listed(arguments.directions)
-        return dpfast.release_functional(
-            design, None, arguments.loss, names, privacy=privacy, **options
-        )
+        return dpfast.release_functional(design, None, loss, names, privacy=privacy, **options)
 
     return _deliver(
         arguments, run, lambda result: _released(result, arguments.level) | _source(schema), str

@@ -89,8 +89,11 @@ def _fit(commands: Commands) -> None:
     fit.add_argument("--response", help="instead of a formula: the response column ...")
     fit.add_argument("--covariates", help="... and a comma-separated list of the others")
     fit.add_argument(
-        "--loss", default="log-cosh", help="loss, or least-squares (default: log-cosh)"
+        "--loss",
+        default="log-cosh",
+        help="loss, least-squares or quantile (default: log-cosh)",
     )
+    _quantile(fit)
     fit.add_argument("--scale", type=float, help="public residual scale, in the response's units")
     fit.add_argument(
         "--radius",
@@ -107,6 +110,15 @@ def _fit(commands: Commands) -> None:
     _spending(fit)
 
 
+def _quantile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tau", type=float, help="level of --loss quantile (default .5)")
+    parser.add_argument(
+        "--bandwidth",
+        type=float,
+        help="of --loss quantile, in residual scales (default: from n, p and the budget)",
+    )
+
+
 def _source(parser: argparse.ArgumentParser, *, schema: bool = True) -> None:
     parser.add_argument("data", help=".csv, .csv.gz, .parquet, .feather or .npz")
     optional = "" if schema else " (default: buy what is not declared)"
@@ -121,6 +133,7 @@ def _design(parser: argparse.ArgumentParser, loss: str) -> None:
     parser.add_argument("--response", required=True, help="the response column")
     parser.add_argument("--covariates", help="comma-separated columns (default: the others)")
     parser.add_argument("--loss", default=loss, help=f"loss (default: {loss})")
+    _quantile(parser)
     parser.add_argument(
         "--scale", type=float, help="public residual scale, in the response's units"
     )
@@ -196,6 +209,7 @@ def _plan(commands: Commands) -> None:
     plan.add_argument("--width", type=float, help="width of the widest slope's interval")
     plan.add_argument("--mu", type=float, help="total budget, mu of Gaussian DP")
     plan.add_argument("--loss", default="log-cosh", help="loss (default: log-cosh)")
+    _quantile(plan)
     plan.add_argument("--scale", type=float, help="public residual scale")
     plan.add_argument("--radius", type=float, help="radius of the Mallows weights")
     plan.add_argument("--rate", type=float, default=0.5, help="share of ones (logistic)")

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 import dpfast
-from dpfast.errors import InvalidBudget
+from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.models import Loss
 from dpfast.privacy.budget import Budget
 
-__all__ = ["budget_of", "budget_values", "plain"]
+__all__ = ["budget_of", "budget_values", "loss_of", "plain"]
 
 
 def budget_of(arguments: argparse.Namespace) -> Budget:
@@ -31,6 +32,16 @@ def budget_of(arguments: argparse.Namespace) -> Budget:
     if arguments.rho is not None:
         return dpfast.ZCDP(arguments.rho)
     return dpfast.ApproxDP(arguments.epsilon, arguments.delta)
+
+
+def loss_of(arguments: argparse.Namespace) -> str | Loss:
+    """The loss by its name, or a quantile of this level and bandwidth."""
+    tau, bandwidth = arguments.tau, arguments.bandwidth
+    if arguments.loss != "quantile":
+        if tau is not None or bandwidth is not None:
+            raise InvalidInput("--tau and --bandwidth are settings of --loss quantile.")
+        return str(arguments.loss)
+    return dpfast.Quantile(0.5 if tau is None else tau, bandwidth)
 
 
 def budget_values(budget: Budget) -> dict[str, Any]:

@@ -8,7 +8,7 @@ stratified folds, bootstraps, exact scorers, scalers and imputers see records wi
 
 from dpfast.estimators.classifier import DPLogisticRegression
 from dpfast.estimators.folds import DealtFolds
-from dpfast.estimators.regressors import DPHuberRegressor, DPLinearRegression
+from dpfast.estimators.regressors import DPHuberRegressor, DPLinearRegression, DPQuantileRegressor
 from dpfast.estimators.validation import CrossValidation, cross_validate
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "DPHuberRegressor",
     "DPLinearRegression",
     "DPLogisticRegression",
+    "DPQuantileRegressor",
     "DealtFolds",
     "cross_validate",
 ]

@@ -85,7 +85,7 @@ def cross_validate(
 
     Parameters
     ----------
-    estimator : DPHuberRegressor, DPLinearRegression or DPLogisticRegression
+    estimator : one of this module's estimators
         Not changed.  Its ``privacy`` is the price of one fit, its ``score_privacy`` that of one
         score, and its ``ledger``, if any, pays the total below at once or refuses.
     X : array-like of shape (n, q)

@@ -25,6 +25,7 @@ from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.models.losses import check_constant
+from dpfast.models.smooth_losses import for_records, target_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -146,7 +147,7 @@ class Request:
 
     def loss(self, loss: str | Loss, mu: float | None = None) -> Loss:
         """A loss by name, with the constants that depend on the number of records."""
-        return resolve_loss(loss).for_records(self.n, self.dimension, mu)
+        return for_records(resolve_loss(loss), self.n, self.dimension, mu)
 
     def coded_scale(self, scale: float | FreeScale | None) -> Any:
         """A scale in the response's own units as one of the coded response."""
@@ -270,7 +271,7 @@ def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
 
 def described_model(objective: Objective) -> str:
     """What a result says was estimated."""
-    return f"{objective!r}{objective.loss.target(objective.scale)}"
+    return f"{objective!r}{target_of(objective.loss, objective.scale)}"
 
 
 def objective_of(

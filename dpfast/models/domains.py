@@ -274,7 +274,7 @@ class Domain:
         [0.707107, 0.707107]
         """
         p = real_array(direction, "direction")
-        mean, covariance = self.even_moments(len(p) - int(self.intercept))
+        mean, covariance = self._moments(len(p) - int(self.intercept))
         if self.intercept:
             mean = np.concatenate([[1.0], mean])
             covariance = np.pad(covariance, ((1, 0), (1, 0)))
@@ -401,24 +401,8 @@ class Domain:
     def _monotone(self, M: Array) -> float:
         raise NotImplementedError
 
-    def even_moments(self, q: int) -> tuple[Array, Array]:
-        """Mean and covariance of the free coordinates of rows that are spread evenly.
-
-        Parameters
-        ----------
-        q : int
-            Free coordinates of a row.
-
-        Returns
-        -------
-        mean : ndarray of shape (q,)
-        covariance : ndarray of shape (q, q)
-
-        Examples
-        --------
-        >>> dpfast.Ball(1.0).even_moments(2)[1].tolist()
-        [[0.5, 0.0], [0.0, 0.5]]
-        """
+    def _moments(self, q: int) -> tuple[Array, Array]:
+        """Mean and covariance of the free coordinates of rows that are spread evenly."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -499,7 +483,7 @@ class Ball(Domain):
     def _monotone(self, M: Array) -> float:
         return monotone_ball(M, self.covariate_radius, self.intercept)
 
-    def even_moments(self, q: int) -> tuple[Array, Array]:
+    def _moments(self, q: int) -> tuple[Array, Array]:
         return np.zeros(q), np.eye(q) * (self.covariate_radius**2 / q)
 
     def gauge_bound(self) -> float:
@@ -599,7 +583,7 @@ class LpBall(Domain):
         half = np.array([[-self.lp_radius], [self.lp_radius]])
         return min(ball, monotone_vertices(M, [half] * q, self.intercept))
 
-    def even_moments(self, q: int) -> tuple[Array, Array]:
+    def _moments(self, q: int) -> tuple[Array, Array]:
         return np.zeros(q), np.eye(q) * (self._free_radius(q) ** 2 / q)
 
     def _corners(self, q: int) -> Array:

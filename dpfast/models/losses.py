@@ -169,14 +169,9 @@ class Loss:
         ``sup |psi''|``; never above ``self_concordance * psi_prime_bound``.
     psi_second_stretch : float
         Bound of ``|r psi''(r)|``.
-    mean_curvature : float
-        Public guess of the mean of ``psi'`` where the residuals are standard normal, which lengths
-        of steps are judged by; no constant of privacy.
-    level_shift : float
-        Constant term of a model of standard normal residuals: their quantile, of a quantile loss.
-    peakedness : float
-        Public guess of ``sup psi'`` relative to that mean, where it is far above 1: how much
-        more a private Hessian's noise hides than that of a loss that is curved everywhere.
+    mean_curvature, level_shift, peakedness : float
+        Public guesses for standard normal residuals, none a constant of privacy: the mean of
+        ``psi'``, the constant term, and where it is far above 1 ``sup psi'`` over that mean.
     """
 
     name: str
@@ -191,9 +186,7 @@ class Loss:
     scale_part: ClassVar[ScalePart | None] = None
     h: float = 1.0
     scale_by_pilot: ClassVar[bool] = False
-    mean_curvature: float = 1.0
-    peakedness: float = 1.0
-    level_shift: float = 0.0
+    mean_curvature, level_shift, peakedness = 1.0, 0.0, 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
@@ -246,57 +239,6 @@ class Loss:
     @property
     def psi_second_stretch(self) -> float:
         return 4.0 * self.psi_prime_bound
-
-    def for_records(self, n: int | None, p: int, mu: float | None = None) -> Loss:
-        """This loss with its constants chosen: of most losses none is left open.
-
-        Parameters
-        ----------
-        n : int or None
-            Number of records; None where it is not known.
-        p : int
-            Number of coefficients.
-        mu : float, optional
-            Budget of the fit.
-
-        Returns
-        -------
-        Loss
-
-        Raises
-        ------
-        InvalidInput
-            If a constant was left open that cannot be chosen without n.
-
-        Privacy
-        -------
-        From public numbers alone.
-
-        Examples
-        --------
-        >>> dpfast.Quantile(0.75).for_records(1000, 2, 1.0)
-        Quantile(0.75, 0.08343)
-        """
-        return self
-
-    def target(self, scale: float) -> str:
-        """What a summary says of the target beside the loss's name; nothing of most losses.
-
-        Parameters
-        ----------
-        scale : float
-            Public or released.
-
-        Returns
-        -------
-        str
-
-        Examples
-        --------
-        >>> dpfast.Quantile(0.5, 0.1).target(2.0)
-        '; smoothed target, bandwidth 0.1 scales = 0.2'
-        """
-        return ""
 
     def loss(self, r: ArrayLike) -> NDArray[np.float64]:
         """``rho(r)``, elementwise; ``r`` in units of the scale.

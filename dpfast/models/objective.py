@@ -13,6 +13,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.free_scale import FreeScale, joint_scale
 from dpfast.models.losses import Loss, check_constant, resolve_loss
+from dpfast.models.smooth_losses import for_records
 from dpfast.models.weighting import Bounded, Clip, Schweppe, Weighting, resolve_weighting
 
 __all__ = ["Constants", "Objective", "Terms"]
@@ -153,7 +154,7 @@ class Objective:
             return
         n_covariates = whole_number(n_covariates, "n_covariates", 0, 2**53)
         fit_intercept = flag(fit_intercept, "fit_intercept")
-        self.loss = loss = loss.for_records(None, n_covariates + int(fit_intercept))
+        self.loss = loss = for_records(loss, None, n_covariates + int(fit_intercept))
         weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))
         self.weighting = weighting
         self.n_covariates = n_covariates

@@ -116,7 +116,7 @@ class Box(Domain):
     def _monotone(self, M: Array) -> float:
         return monotone_vertices(M, self._ends(M), self.intercept)
 
-    def even_moments(self, q: int) -> tuple[Array, Array]:
+    def _moments(self, q: int) -> tuple[Array, Array]:
         lows, highs = np.broadcast_to(self._lows, q), np.broadcast_to(self._highs, q)
         return 0.5 * (lows + highs), np.diag(0.25 * (highs - lows) ** 2)
 
@@ -427,7 +427,7 @@ class Product(Domain):
         excess = 1.0 if self.intercept else 0.0
         return max(excess, *(part.gauge_bound(excess) for part in self.parts)) * _UP
 
-    def even_moments(self, q: int) -> tuple[Array, Array]:
+    def _moments(self, q: int) -> tuple[Array, Array]:
         points = [part.points for part in self.parts]
         covariance = block_diag(*(np.cov(p, rowvar=False, ddof=0) for p in points))
         return np.concatenate([p.mean(axis=0) for p in points]), covariance

@@ -12,7 +12,14 @@ from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import DEFAULT_CORNER, FAR, LOSSES, NEAR, Loss, check_constant
 
-__all__ = ["OstrovskiiBach", "Quantile", "SmoothAbsolute", "SmoothedHuber"]
+__all__ = [
+    "OstrovskiiBach",
+    "Quantile",
+    "SmoothAbsolute",
+    "SmoothedHuber",
+    "for_records",
+    "target_of",
+]
 
 #: Beyond this argument, in units of c, psi has reached its bound to the last bit.
 SATURATED = 1e120
@@ -320,7 +327,31 @@ class Quantile(Loss):
         return None if self.automatic else self.c
 
     def for_records(self, n: int | None, p: int, mu: float | None = None) -> Quantile:
-        """With the bandwidth chosen from public numbers, unless it was given."""
+        """With the bandwidth chosen from public numbers, unless it was given.
+
+        Parameters
+        ----------
+        n : int or None
+            Number of records; None where it is not known.
+        p : int
+            Number of coefficients.
+        mu : float, optional
+            Budget of the fit.
+
+        Returns
+        -------
+        Quantile
+
+        Raises
+        ------
+        InvalidInput
+            If n is not known and the level is not the median.
+
+        Examples
+        --------
+        >>> dpfast.Quantile(0.75).for_records(1000, 2, 1.0)
+        Quantile(0.75, 0.08343)
+        """
         if not self.automatic:
             return self
         if n is not None:
@@ -333,10 +364,6 @@ class Quantile(Loss):
             "symmetric errors. Pass a public number in units of scale, such as "
             "0.55 * ((p + log(n)) / n)**0.4."
         )
-
-    def target(self, scale: float) -> str:
-        """That it is smoothed, and by how much."""
-        return f"; smoothed target, bandwidth {self.c:.4g} scales = {self.c * scale:.4g}"
 
     @property
     def psi_bound(self) -> float:
@@ -382,3 +409,15 @@ class Quantile(Loss):
 
 
 LOSSES.update({cls.name: cls for cls in (SmoothedHuber, OstrovskiiBach, SmoothAbsolute, Quantile)})
+
+
+def for_records(loss: Loss, n: int | None, p: int, mu: float | None = None) -> Loss:
+    """A loss with its constants chosen: of all but quantiles none is left open."""
+    return loss.for_records(n, p, mu) if isinstance(loss, Quantile) else loss
+
+
+def target_of(loss: Loss, scale: float) -> str:
+    """What a summary says of the target beside the loss's name; nothing of most losses."""
+    if not isinstance(loss, Quantile):
+        return ""
+    return f"; smoothed target, bandwidth {loss.c:.4g} scales = {loss.c * scale:.4g}"

@@ -9,6 +9,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.front.request import checked_free_scale, described_model, objective_of
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
+from dpfast.models.smooth_losses import for_records
 from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.protocol import Method, planned, public_copy
@@ -93,7 +94,7 @@ def recipe_of(
         )
     p = n_covariates + int(fit_intercept)
     known, free = checked_free_scale(scale)
-    loss = resolve_loss(loss).for_records(n, p, mu)
+    loss = for_records(resolve_loss(loss), n, p, mu)
     objective = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
     if p > n and not ridge:
         raise InvalidInput(

@@ -20,6 +20,7 @@ from dpfast.front.parts import Parts, parts_of
 from dpfast.front.request import Request
 from dpfast.inference.hypotheses import coverage, half_width
 from dpfast.models import Loss, Objective, Weighting, resolve_loss
+from dpfast.models.smooth_losses import for_records
 from dpfast.optimize import AdaptiveNewton, GradientDescent, Newton
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.propagation import gradient_descent_noise, newton_noise
@@ -288,7 +289,7 @@ class _Forecast:
         )
         self.fit_intercept = fit_intercept
         # what depends on n where that is searched for, is that of the pilot
-        resolved = resolved.for_records(request.n if n is None else n, request.dimension, mu)
+        resolved = for_records(resolved, request.n if n is None else n, request.dimension, mu)
         self.objective = request.objective(resolved, scale=scale, weights=weights, ridge=0.0)
         if not self.objective.has_curvature:
             raise InvalidInput(

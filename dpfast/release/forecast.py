@@ -165,7 +165,8 @@ def plan_release(
     else:
         X, y = _public(pilot)
         source = f"a public pilot of {len(y)} records"
-        picked = np.random.default_rng(0).permutation(len(y))[np.arange(rows) % len(y)]
+        mixed = np.argsort(_evenly(len(y), 1)[:, 0], kind="stable")
+        picked = mixed[np.arange(rows) % len(y)]
         X, y = X[picked], y[picked]
     bound = domain.bind(X.shape[1])
     X = bound.project(X)
@@ -218,12 +219,23 @@ def _public(pilot: tuple[Any, Any]) -> tuple[Array, Array]:
 
 def _synthetic(n: int, p: int, asked: Parts, domain: Domain, rate: float) -> tuple[Array, Array]:
     """Corners, or points of the surface, with the moments of evenly spread rows; no slopes."""
-    rng = np.random.default_rng(0)
-    centre, covariance = domain.bind(p).even_moments(p)
+    from scipy.special import ndtri
+
+    points = _evenly(n, p + 1)
+    centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)
-    signs = rng.integers(0, 2, (n, p)) * 2.0 - 1.0
+    signs = np.where(points[:, :p] > 0.5, 1.0, -1.0)
     X = centre + (signs * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T
     if resolve_loss(asked.loss).binary_response:
-        return X, (rng.random(n) < rate).astype(float)
+        return X, (points[:, p] < rate).astype(float)
     size = 1.0 if asked.scale is None else real_number(asked.scale, "scale")
-    return X, size * rng.normal(size=n)
+    return X, size * ndtri(points[:, p])
+
+
+def _evenly(n: int, columns: int) -> Array:
+    """Points that fill the cube, without random numbers: an additive recurrence."""
+    ratio = 1.5
+    for _ in range(64):  # ratio^(columns + 1) = ratio + 1
+        ratio = (1.0 + ratio) ** (1.0 / (columns + 1.0))
+    points = (0.5 + np.arange(1, n + 1)[:, None] * ratio ** -np.arange(1.0, columns + 1.0)) % 1.0
+    return np.asarray(np.clip(points, 1e-9, 1.0 - 1e-9))

@@ -19,7 +19,7 @@ AGE, YEARS = RNG.integers(18, 90, N) * 1.0, RNG.integers(1, 17, N) * 1.0
 HOURS = 20.0 + 0.1 * AGE + 0.8 * YEARS + 8.0 * RNG.standard_t(5, size=N)
 OVER = (HOURS > 38.0) * 1.0
 TABLE = {"age": AGE, "years": YEARS, "hours": HOURS, "over": OVER}
-LOSSES = ["log-cosh", "least-squares", "logistic"]
+LOSSES = ["log-cosh", "least-squares", "logistic", "quantile"]
 
 
 def direct(loss, seed=3):
@@ -96,7 +96,12 @@ def test_a_formula_without_an_intercept_is_scaled_and_not_centred():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_estimators_with_nothing_declared(loss):
     pytest.importorskip("sklearn")
-    from dpfast.estimators import DPHuberRegressor, DPLinearRegression, DPLogisticRegression
+    from dpfast.estimators import (
+        DPHuberRegressor,
+        DPLinearRegression,
+        DPLogisticRegression,
+        DPQuantileRegressor,
+    )
 
     X, expected = np.column_stack([AGE, YEARS]), direct(loss)
     options = {"noise": dpfast.SeededNoise(3), "score_privacy": 2.0}
@@ -104,6 +109,8 @@ def test_estimators_with_nothing_declared(loss):
         model = DPHuberRegressor(1.0, **options)
     elif loss == "least-squares":
         model = DPLinearRegression(1.0, **options)
+    elif loss == "quantile":
+        model = DPQuantileRegressor(1.0, **options)
     else:
         model = DPLogisticRegression(1.0, standardize=True, **options)
     y = OVER if loss == "logistic" else HOURS

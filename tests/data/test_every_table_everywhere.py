@@ -282,11 +282,15 @@ def test_a_cell_of_a_named_table(name, kind):
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-@pytest.mark.parametrize("estimator", ["DPHuberRegressor", "DPLinearRegression"])
+@pytest.mark.parametrize(
+    "estimator", ["DPHuberRegressor", "DPQuantileRegressor", "DPLinearRegression"]
+)
 def test_a_cell_of_an_estimators_table(estimator, kind):
     estimators = pytest.importorskip("dpfast.estimators")
     make, cells = FRAMES[kind]
-    settings = {"scale": 1.0} if estimator == "DPHuberRegressor" else {"x_bound": 2.0, "y_bound": 2}
+    settings: dict[str, float] = {"scale": 1.0}
+    if estimator == "DPLinearRegression":
+        settings = {"x_bound": 2.0, "y_bound": 2}
     found = []
     for changed in (False, True):
         table, response = of_names(make(cells(changed)))

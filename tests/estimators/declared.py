@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpfast.estimators import DPHuberRegressor, DPLinearRegression
+from dpfast.estimators import DPHuberRegressor, DPLinearRegression, DPQuantileRegressor
 
 CONSTANTS: dict[Any, dict[str, float]] = {
     DPHuberRegressor: {"scale": 1.0},
+    DPQuantileRegressor: {"scale": 1.0},
     DPLinearRegression: {"x_bound": 2.0, "y_bound": 1.0},
 }
 

@@ -25,6 +25,7 @@ from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
     DPLogisticRegression,
+    DPQuantileRegressor,
 )
 from dpfast.privacy.noise import NoiseSource
 from tests.estimators.declared import declared
@@ -50,7 +51,7 @@ X = RNG.normal(size=(3000, 3))
 Y = 1.0 + X @ [1.0, -0.5, 0.0] + 0.5 * RNG.normal(size=3000)
 LABELS = np.where(X @ [2.0, -1.0, 0.0] + RNG.logistic(size=3000) > 0.0, "sick", "well")
 
-ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression)
+ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression, DPQuantileRegressor)
 
 
 class Repeating(NoiseSource):
@@ -81,7 +82,7 @@ def test_scikit_learn_finds_nothing_it_did_not_expect(kind):
 
 
 def test_no_expected_failure_is_stale():
-    """A check that passes for all three estimators needs no excuse."""
+    """A check that passes for all estimators needs no excuse."""
     needed = [failures(kind)[0] for kind in ESTIMATORS]
     assert set().union(*needed) == set(EXPECTED)
 
@@ -93,6 +94,27 @@ def test_a_regressor_is_the_fit_it_wraps():
     assert np.array_equal(estimator.coef_, fit.params[1:])
     np.testing.assert_allclose(estimator.predict(X[:5]), fit.predict(X[:5]))
     assert np.array_equal(estimator.result_.conf_int(), fit.conf_int())
+
+
+def test_a_quantile_regressor_is_the_fit_it_wraps():
+    noise = {"noise": SeededNoise(3)}
+    estimator = DPQuantileRegressor(2.0, quantile=0.8, scale=0.5, score_privacy=50.0, **noise)
+    estimator.fit(X, Y)
+    fit = dpfast.fit(
+        X, Y, dpfast.Quantile(0.8), privacy=2.0, scale=0.5, noise=dpfast.SeededNoise(3)
+    )
+    assert np.array_equal(np.r_[estimator.intercept_, estimator.coef_], fit.params)
+    assert 0.76 < np.mean(estimator.predict(X) > Y) < 0.84
+    apart = Y - estimator.predict(X)
+    pinball = np.where(apart > 0.0, 0.8 * apart, -0.2 * apart)
+    assert estimator.score(X, Y) == pytest.approx(1.0 - pinball.mean() / 2.5, abs=1e-4)
+    narrow = DPQuantileRegressor(2.0, quantile=0.8, bandwidth=0.07, scale=0.5, **noise).fit(X, Y)
+    assert "bandwidth 0.07 scales" in narrow.result_.model
+    for wrong in ({"quantile": 1.0}, {"bandwidth": -1.0}, {"scale": None, "weights": object()}):
+        ledger = dpfast.Ledger(5.0)
+        with pytest.raises(InvalidInput):
+            DPQuantileRegressor(**{"scale": 0.5, "ledger": ledger, **wrong}).fit(X, Y)
+        assert not ledger.entries
 
 
 def test_labels_are_declared():
@@ -124,6 +146,7 @@ def test_least_squares_from_statistics():
             DPLogisticRegression(score_privacy=1.0, classes=("well", "sick"), noise=SeededNoise(0)),
             LABELS,
         ),
+        (DPQuantileRegressor(score_privacy=1.0, scale=0.5, noise=SeededNoise(0)), Y),
         (DPLinearRegression(score_privacy=1.0, x_bound=3.0, y_bound=3.0, noise=SeededNoise(0)), Y),
     ],
 )
@@ -134,7 +157,10 @@ def test_scores_are_noisy_and_close(estimator, y):
         exact = estimator.nonprivate_score(X, y)
     else:
         bound = estimator._loss_bound()
-        exact = 1.0 - np.minimum(np.abs(y - estimator.predict(X)), bound).mean() / bound
+        apart = np.abs(y - estimator.predict(X))
+        if isinstance(estimator, DPQuantileRegressor):
+            apart /= 2.0  # the check loss of the median
+        exact = 1.0 - np.minimum(apart, bound).mean() / bound
     found = estimator.score(X, y)
     assert found != exact and abs(found - exact) < 0.002
 

@@ -19,11 +19,12 @@ from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
     DPLogisticRegression,
+    DPQuantileRegressor,
     cross_validate,
 )
 from tests.estimators.declared import declared
 
-ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression)
+ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression, DPQuantileRegressor)
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(50, 2))
 Y = (X[:, 0] > 0).astype(float)

@@ -34,6 +34,7 @@ from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
     DPLogisticRegression,
+    DPQuantileRegressor,
 )
 from tests.estimators.attacks import attained
 from tests.estimators.declared import declared
@@ -42,7 +43,7 @@ RNG = np.random.default_rng(8)
 X = RNG.normal(size=(200, 2))
 Y = X @ [1.0, -0.5] + 0.3 * RNG.normal(size=200)
 LABELS = (X[:, 0] > 0).astype(int)
-ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression)
+ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression, DPQuantileRegressor)
 
 
 def huber(**options):

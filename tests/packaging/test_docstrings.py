@@ -51,7 +51,7 @@ PAYS = {"charge", "child"}
 
 #: Methods that take whatever NumPy reads as numbers, or what the library made itself.
 NEVER_REFUSE = {
-    "AdaptiveNewton.expected", "Certificate.with_largest", "Domain.even_moments", "DealtFolds.get_n_splits",
+    "AdaptiveNewton.expected", "Certificate.with_largest", "DealtFolds.get_n_splits",
     "DoubleNoise.resolve_damping", "GradientDescent.resolve_step_size", "Guarantee.of",
     "Guarantee.of_filter", "Interval.gauge_at", "Interval.gauge_bound", "Interval.project",
     "KL.norm", "Loss.loss", "Loss.majorizer", "Loss.psi", "Loss.psi_prime", "Method.curvatures",

@@ -35,7 +35,9 @@ SPENDING = {
 }
 #: What each may be given that is wrong.
 WRONG = {
-    "fit": [["--level", "2"], ["--covariates", "zz"], ["--formula", "y ~ a"], ["--steps", "-1"]],
+    "fit": [["--level", "2"], ["--covariates", "zz"], ["--formula", "y ~ a"], ["--steps", "-1"],
+            ["--tau", "0.5"], ["--loss", "quantile", "--tau", "2"], ["--bandwidth", "-1"],
+            ["--loss", "quantile", "--bandwidth", "nan"]],
     "minimize": [["--method", "zz"], ["--select", "zz"], ["--loss", "zz"], ["--radius", "-1"]],
     "release": [["--level", "2"], ["--certificate", "zz"], ["--fallback", "zz"], ["--mu", "1"],
                 ["--loss", "tukey"], ["--certificate", "leverage"]],

@@ -40,6 +40,7 @@ ESTIMATORS = {
     "DPLinearRegression": {
         "privacy": 1.0, "x_bound": 2.0, "y_bound": 2.0, "score_privacy": 0.5,
     },
+    "DPQuantileRegressor": {"privacy": 1.0, "scale": 1.0, "score_privacy": 0.5},
     "DPLogisticRegression": {"privacy": 1.0, "classes": (0.0, 1.0), "score_privacy": 0.5},
 }  # fmt: skip
 
