@@ -106,6 +106,62 @@ class KL(NamedTuple):
         """
         return math.exp(math.log(excess) / self.kappa) / self.gamma if excess > 0.0 else 0.0
 
+    def growth(self) -> tuple[float, float]:
+        """The growth that the condition implies (lemma 7 of paper 2).
+
+        Returns
+        -------
+        rate, exponent : float
+            ``F(w) - F* >= (rate * distance)^exponent``, the distance that to the minimisers.
+
+        Raises
+        ------
+        InvalidInput
+            If kappa is 1: no power of the distance bounds the excess risk from below.
+
+        Examples
+        --------
+        >>> dpfast.KL(gamma=0.5, kappa=2.0).growth()
+        (1.0, 2.0)
+        """
+        self.checked()
+        if not self.kappa > 1.0:
+            raise InvalidInput(
+                f"kappa must exceed 1 for a growth condition; received {described(self.kappa)}."
+            )
+        return (self.kappa - 1.0) / (self.gamma * self.kappa), self.kappa / (self.kappa - 1.0)
+
+    @classmethod
+    def from_growth(cls, rate: float, exponent: float) -> KL:
+        """The condition that growth implies for a **convex** F (lemma 6 of paper 2).
+
+        ``F(w) - F* <= <gradient, w - w*> <= norm * distance``, and growth bounds the distance.
+
+        Parameters
+        ----------
+        rate, exponent : float
+            ``F(w) - F* >= (rate * distance)^exponent``; public.
+
+        Returns
+        -------
+        KL
+
+        Raises
+        ------
+        InvalidInput
+            If a constant is not positive, or the exponent does not exceed 1.
+
+        Examples
+        --------
+        >>> dpfast.KL.from_growth(rate=0.5, exponent=2.0)
+        KL(gamma=2.0, kappa=2.0)
+        """
+        rate = check_constant(rate, "rate", "the constant of the growth condition")
+        exponent = check_constant(exponent, "exponent", "the exponent of the growth condition")
+        if not exponent > 1.0:
+            raise InvalidInput(f"exponent must exceed 1; received {described(exponent)}.")
+        return cls(1.0 / rate, exponent / (exponent - 1.0)).checked()
+
 
 class PerRecordObjective:
     """Mean over records of a loss given by its gradients.

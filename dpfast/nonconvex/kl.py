@@ -7,6 +7,7 @@ from the model one has in mind.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -37,6 +38,10 @@ class KLEstimate(NamedTuple):
         Every point satisfies ``excess <= (gamma norm)^kappa``.
     norms, excesses : ndarray of shape (m,)
         Gradient norm and excess risk of each point looked at.
+    kappa_interval : (float, float)
+        Exponents that these points support: slopes of the envelope over parts of the range of
+        norms, and two jackknife standard errors over the rays.  ``kl.kappa`` is one of them, and
+        on which side of 2 it lies says nothing where 2 is inside.
 
     Privacy
     -------
@@ -46,6 +51,7 @@ class KLEstimate(NamedTuple):
     kl: KL
     norms: Array
     excesses: Array
+    kappa_interval: tuple[float, float] = (1.0, math.inf)
 
     def plot(self, axes: Any = None) -> Any:
         """Excess risk against gradient norm on logarithmic axes, with the bound; needs Matplotlib.
@@ -116,7 +122,7 @@ def estimate_kl(
     n_rays : int
         Directions around the minimiser, drawn reproducibly.
     kappa : float, optional
-        Keep this exponent and estimate ``gamma`` only.
+        Keep this exponent and estimate ``gamma`` only; it is its own interval.
 
     Returns
     -------
@@ -136,8 +142,9 @@ def estimate_kl(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> kl = dpfast.estimate_kl(X, y, "cauchy", scale=1.0, n_rays=3)
-    >>> type(kl).__name__
-    'KLEstimate'
+    >>> low, high = kl.kappa_interval
+    >>> low <= kl.kl.kappa <= high
+    True
     """
     n_rays = whole_number(n_rays, "n_rays", 1)
     if kappa is not None:
@@ -154,6 +161,7 @@ def estimate_kl(
     lengths = reach * np.geomspace(1e-4, 1.0, 24)
     points = [best + length * u for u in directions for length in lengths]
     points += [best + share * (origin - best) for share in np.geomspace(1e-4, 1.0, 48)]
+    rays = np.append(np.repeat(np.arange(len(directions)), len(lengths)), [len(directions)] * 48)
     ridge_of = curator.objective.ridge_gradient
 
     def value(theta: Array) -> float:
@@ -168,13 +176,42 @@ def estimate_kl(
         ]
     )
     kept = (excesses > RESOLUTION * excesses.max()) & (norms > 0.0)
-    norms, excesses = norms[kept], excesses[kept]
+    norms, excesses, rays = norms[kept], excesses[kept], rays[kept]
     if len(norms) < 8:
         raise InvalidInput("too few points lie above the minimum; pass another start.")
-    slope = _envelope_slope(np.log(norms), np.log(excesses)) if kappa is None else kappa
+    if kappa is None:
+        slope, (low, high) = _slopes(np.log(norms), np.log(excesses), rays)
+    else:
+        slope = low = high = kappa
     slope = max(1.0, slope)
     gamma = float(np.max(excesses ** (1.0 / slope) / norms))
-    return KLEstimate(KL(gamma, slope).checked(), norms, excesses)
+    interval = (max(1.0, low), max(1.0, high))
+    return KLEstimate(KL(gamma, slope).checked(), norms, excesses, interval)
+
+
+def _slopes(
+    log_norm: Array, log_excess: Array, rays: NDArray[np.int64]
+) -> tuple[float, tuple[float, float]]:
+    """Slope of the envelope, and the interval of those that parts of the points have.
+
+    A sum over records is no power of the distance: far from the minimiser the slope is another
+    than near it, and the thirds of the range show by how much.
+    """
+    slope = _envelope_slope(log_norm, log_excess)
+    found = [slope]
+    edges = np.linspace(log_norm.min(), log_norm.max() + 1e-9, 4)
+    for low, high in itertools.combinations(edges, 2):
+        inside = (log_norm >= low) & (log_norm < high)
+        if np.unique(log_norm[inside]).size >= 8:
+            found.append(_envelope_slope(log_norm[inside], log_excess[inside]))
+    left_out = [
+        _envelope_slope(log_norm[rays != ray], log_excess[rays != ray])
+        for ray in np.unique(rays)
+        if np.count_nonzero(rays != ray) >= 8
+    ]
+    m = max(len(left_out), 1)
+    error = math.sqrt((m - 1) * float(np.var(left_out))) if left_out else 0.0
+    return slope, (min(found) - 2.0 * error, max(found) + 2.0 * error)
 
 
 def _envelope_slope(log_norm: Array, log_excess: Array) -> float:

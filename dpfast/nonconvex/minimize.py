@@ -71,6 +71,11 @@ class Minimum(Fit):
     gradient_norms: NDArray[np.float64]
     rounds: tuple[dict[str, Any], ...]
     _linear: bool
+    _remarks: tuple[str, ...] = ()  # of results that were pickled before there were any
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return super().warnings + self._remarks
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
         if not self._linear:
@@ -113,9 +118,12 @@ def minimize(
     privacy : ZCDP, GDP, ApproxDP or float
         The **total** to spend; a float is ``mu`` of Gaussian DP.
     method : {"auto", "adaptive", "spider", "proximal"} or Adaptive or Spider or Proximal
-        "auto" is adaptive without ``kl``, KL-Spider for ``kappa <= 2``, proximal point above.
+        "auto" is adaptive, whatever ``kl`` says: no class of problems is known on which another is
+        better.  The others guard themselves: where released norms do not shrink as ``kl`` has it,
+        adaptive descent has the rest of the budget, and ``warnings`` says so.
     kl : KL or (gamma, kappa), optional
-        The public constants of the KL condition, which KL-Spider needs.
+        The public constants of the KL condition, which KL-Spider needs; "auto" and "adaptive" do
+        not use them.
     start : sequence of float, optional
         Public starting point, default zero.  It must not be computed from these data.
     select : {"last", "shortest gradient", "exponential"}
@@ -179,7 +187,7 @@ def minimize(
     curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
     reserve = curator.remaining * SELECTION_SHARE if select == "exponential" else 0.0
     curator.check(curator.remaining)
-    if condition is not None:
+    if condition is not None and not isinstance(algorithm, Adaptive):
         _refuse_overflow(condition, curator)
     report = watched(progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1)
     charge_shared(ledger, privacy, total, f"minimize({target!r}, n={request.n})")
@@ -220,6 +228,7 @@ def minimize(
     )
     result.gradient_norms = np.array(path.norms)
     result.rounds = tuple(path.rounds)
+    result._remarks = tuple(path.remarks)
     result._linear = isinstance(target, Objective)
     return result
 
@@ -270,14 +279,8 @@ def _choose(
     elif one_of(method, CHOICES, "method", otherwise=SETTINGS) in METHODS:
         chosen, reason = METHODS[method](), "as requested"
     else:
-        if kl is None:
-            chosen, reason = Adaptive(), "auto: no KL constants were given"
-        elif kl.kappa <= 2.0:
-            chosen, reason = Spider(), f"auto: kappa = {kl.kappa:g} is at most 2"
-        else:
-            # noisy descent inside does not reach the rate above 2 (bench/figures/paper2)
-            chosen = Proximal(inner=Adaptive())
-            reason = f"auto: kappa = {kl.kappa:g} exceeds 2"
+        # told more, it does the same: the plans of the others are worth less than they assume
+        chosen, reason = Adaptive(), "auto: needs no constants of the KL condition"
     if isinstance(chosen, Spider) and kl is None:
         raise InvalidInput(
             "KL-Spider needs kl=(gamma, kappa), public constants of the KL condition. Estimate "

@@ -42,22 +42,28 @@ def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
 
 
 def test_spider_follows_its_plan():
-    """Steps of fixed length leave this loss's basin under a third of 60 seeds: hence a median."""
+    """Steps of fixed length leave this loss's basin under a third of 60 seeds."""
     exact = dpfast.nonprivate_minimize(X, Y, "tukey", scale=1.0)
-    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "kl": KL(1.2, 2.0)}
+    options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "kl": KL(1.2, 2.0), "method": "spider"}
     errors = []
-    for seed in range(5):
+    for seed in range(6):
         result = dpfast.minimize(X, Y, "tukey", noise=dpfast.SeededNoise(seed), **options)
         assert result.method.startswith("Spider")
-        targets = [record["target"] for record in result.rounds]
+        # a round that did not end as planned is the last one; then adaptive descent goes on
+        planned = [record for record in result.rounds if "target" in record]
+        assert len(result.rounds) - len(planned) == len(result.warnings)
+        targets = [record["target"] for record in planned]
         assert all(b <= a for a, b in itertools.pairwise(targets))
-        for record in result.rounds:
+        for record in planned:
             assert record["n_steps"] >= 1
-        steps = np.linalg.norm(np.diff(result.iterates, axis=0), axis=1)
-        allowed = [record["step"] for record in result.rounds]
-        assert np.abs(steps[:, None] - np.array(allowed)[None]).min(axis=1).max() < 1e-12
         errors.append(np.abs(result.params - exact.params).max())
-    assert np.median(errors) < 0.01
+        if result.warnings:
+            continue
+        steps = np.linalg.norm(np.diff(result.iterates, axis=0), axis=1)
+        allowed = [record["step"] for record in planned]
+        assert np.abs(steps[:, None] - np.array(allowed)[None]).min(axis=1).max() < 1e-12
+    assert len(errors) >= 3
+    assert np.max(errors) < 0.02
 
 
 def test_proximal_point_with_an_inner_optimiser_of_ones_own():
@@ -85,9 +91,9 @@ def test_the_method_follows_from_what_is_known():
         return dpfast.minimize(X[:200], Y[:200], "tukey", **options).method
 
     assert chosen().startswith("Adaptive")
-    assert chosen(kl=(1.0, 1.5)).startswith("Spider")
+    assert chosen(kl=(1.0, 1.5), method="spider").startswith("Spider")
     assert chosen(kl=(1.0, 2.0), method="adaptive").startswith("Adaptive")
-    assert chosen(kl=KL(1.0, 3.0)).startswith("Proximal")
+    assert chosen(kl=KL(1.0, 3.0), method="proximal").startswith("Proximal")
 
 
 @pytest.mark.parametrize(
@@ -101,8 +107,8 @@ def test_the_method_follows_from_what_is_known():
         ({"privacy": dpfast.PureDP(1.0)}, "Gaussian noise"),
         ({"start": [1.0]}, "start"),
         ({"weights": dpfast.Clip(1.0)}, "no smoothness"),
-        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 2.0)}, "no smoothness"),
-        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 3.0)}, "no smoothness"),
+        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 2.0), "method": "spider"}, "no smoothness"),
+        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 3.0), "method": "proximal"}, "no smoothness"),
         ({"privacy": dpfast.ZCDP(1e-14)}, "too small"),
     ],
 )
@@ -180,15 +186,22 @@ def test_kl_constants_are_found_on_public_data(tau):
     kappa = tau / (tau - 1.0)
     assert found.kl.kappa == pytest.approx(kappa, rel=0.05)
     assert found.kl.gamma == pytest.approx(tau ** (-1.0 / kappa), rel=0.15)
+    low, high = found.kappa_interval
+    assert low - 1e-3 <= kappa <= high + 1e-3
+    assert high - low < 0.5
     assert (found.excesses <= [found.kl.excess(g) * (1 + 1e-9) for g in found.norms]).all()
     fixed = dpfast.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3], kappa=kappa)
     assert fixed.kl.kappa == kappa
+    assert fixed.kappa_interval == (kappa, kappa)
 
 
 def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
     pytest.importorskip("matplotlib")
     found = dpfast.estimate_kl(X[3000:8000], Y[3000:8000], "tukey", scale=1.0)
-    assert 1.0 <= found.kl.kappa <= 4.0
+    # not degenerate at its minimiser, so kappa is 2: the interval knows, the slope does not
+    low, high = found.kappa_interval
+    assert low <= 2.0 <= high
+    assert low <= found.kl.kappa <= high
     assert len(found.norms) > 100
     axes = found.plot()
     assert axes.get_xscale() == "log"
@@ -216,7 +229,7 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
     options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": quiet()}
     result = dpfast.minimize(X, Y, loss, **options)
     assert np.abs(result.params - TRUTH).max() < 0.3
-    spider = dpfast.minimize(X, Y, loss, kl=(3.0, 2.0), **options)
+    spider = dpfast.minimize(X, Y, loss, kl=(3.0, 2.0), method="spider", **options)
     assert len(spider.rounds) >= 1
     assert loss.lowest_slope is None  # nothing is assumed about the form of its changes
 

@@ -79,6 +79,7 @@ OPTIONS = {
     "minimize, spider": {
         "scale": EXTREMES,
         "kl": [(a, b) for a in (1e-70, 1e-12, 1e12, 1e70) for b in (1.0, 2.0, 50.0, 1e70)],
+        "method": ["spider", "proximal"],
         "privacy": [1e-4, 1e4],
     },
     "minimize, exponential": {

@@ -59,7 +59,7 @@ CALLS = {
     "fit, free scale": (dpfast.fit, REGRESSION | {"scale": dpfast.FreeScale(0.5, 2.0)}),
     "fit, groups": (dpfast.fit, REGRESSION | {"group": np.arange(N) // 2, "group_size": 2}),
     "minimize": (dpfast.minimize, NONCONVEX),
-    "minimize, spider": (dpfast.minimize, NONCONVEX | {"kl": (1.0, 2.0)}),
+    "minimize, spider": (dpfast.minimize, NONCONVEX | {"kl": (1.0, 2.0), "method": "spider"}),
     "minimize, exponential": (
         dpfast.minimize,
         NONCONVEX | {"privacy": dpfast.ZCDP(0.5), "select": "exponential"},

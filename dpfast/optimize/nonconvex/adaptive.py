@@ -146,6 +146,48 @@ class Adaptive:
         """
         return self._descend(curator, start, curator.remaining, None, progress)
 
+    def take_over(
+        self, curator: GradientCurator, path: Path, origin: Array, least: float, reason: str
+    ) -> None:
+        """Spend what is left from ``origin`` on, for a method that did not go as planned.
+
+        Parameters
+        ----------
+        curator : GradientCurator
+            Whose ledger is used up.
+        path : Path
+            Of that method; it is continued, and says why.
+        origin : ndarray of shape (p,)
+            The last point at which everything went as planned; released, or public.
+        least : float
+            With less left than this, steps would be noise: the origin is the answer.
+        reason : str
+            From released and public numbers only.
+
+        Raises
+        ------
+        InvalidInput
+            As :meth:`check`.
+
+        Privacy
+        -------
+        Post-processing of the curator's answers, as :meth:`run`.
+        """
+        left = curator.remaining
+        if left < max(least, LEAST_RHO):
+            path.move(origin)
+            path.remarks.append(
+                f"{reason}, and the budget is spent: the answer is the last point up to which all "
+                "went as planned. The constants do not fit these data; adaptive descent needs none."
+            )
+            return
+        path.append(self._descend(curator, origin, left, None, None))
+        path.rounds[-1]["method"] = self.name
+        path.remarks.append(
+            f"{reason}: adaptive descent had the remaining budget (rho = {left:.3g}), from the "
+            "last point up to which all went as planned. The constants do not fit these data."
+        )
+
     def solve(
         self, curator: GradientCurator, centre: Array, convexity: float, rho: float
     ) -> tuple[Array, float]:

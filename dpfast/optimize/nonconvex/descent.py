@@ -37,6 +37,8 @@ class Path:
         The algorithm's answer.
     rounds : list of dict
         Public record of each round: targets, steps, spends.
+    remarks : list of str
+        What did not go as planned, from released numbers only.
     """
 
     def __init__(self, start: Array) -> None:
@@ -44,6 +46,7 @@ class Path:
         self.norms = [math.nan]
         self.theta = start
         self.rounds: list[dict[str, Any]] = []
+        self.remarks: list[str] = []
 
     def move(self, theta: Array) -> None:
         """Append a point, which becomes the answer."""
@@ -55,10 +58,18 @@ class Path:
         """Note the noisy norm at the last point."""
         self.norms[-1] = norm
 
+    def append(self, other: Path) -> None:
+        """Go on with another path, from its start to its answer."""
+        self.iterates += other.iterates
+        self.norms += other.norms
+        self.rounds += other.rounds
+        self.remarks += other.remarks
+        self.theta = other.theta
+
 
 def noise_for(lipschitz: float, n: int, rho: float) -> float:
     """Noise per coordinate of a mean gradient that costs ``rho`` (up to rounding slack)."""
-    return 2.0 * lipschitz / n / math.sqrt(2.0 * rho)
+    return 2.0 * lipschitz / n / math.sqrt(2.0 * rho) if rho > 0.0 else math.inf
 
 
 def price_of(lipschitz: float, n: int, noise: float) -> float:

@@ -3,6 +3,10 @@
 Every round minimises ``F(w) + L ||w - centre||^2`` around the last answer, which is strongly convex
 for an L-weakly convex F, by an inner optimiser that spends its part of the budget; by default noisy
 gradient descent on the ball of radius ``L0/(2 L)``, which holds the exact solution.
+
+The answer of a round, whichever inner optimiser found it, is held to that ball.  How far a round
+moved is the gradient's norm over 2 L: where the moves do not shrink as planned, the constants are
+not right, and adaptive descent has the rest of the budget.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
+from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import (
     LEAST_RHO,
     Path,
@@ -33,6 +38,12 @@ Array = NDArray[np.float64]
 
 #: Rounds without KL constants, and at most.
 DEFAULT_ROUNDS, MOST_ROUNDS = 8, 30
+
+#: With less than this part of the budget left nothing is handed over.
+LEAST_LEFT = 0.05
+
+#: Expected norms of the noise of a round's gradients that its move may exceed the plan by.
+SLACK = 3.0
 
 
 class InnerOptimiser(Protocol):
@@ -112,7 +123,7 @@ class NoisyDescent:
         if n_steps < 1:
             return centre, 0.0
         each = rho / n_steps * (1.0 - 1e-12)
-        radius = curator.lipschitz / (2.0 * convexity)
+        radius = _radius(curator, centre, convexity)
         ridge = curator.objective.ridge_gradient
         theta, total, weight = centre, np.zeros_like(centre), 0.0
         smoothness = min(curator.smoothness, 1e6 * convexity)
@@ -121,10 +132,7 @@ class NoisyDescent:
             gradient = curator.gradient(theta, each).value + ridge(theta)
             gradient = gradient + 2.0 * convexity * (theta - centre)
             theta = theta - 2.0 / (convexity * (t + head)) * gradient
-            offset = theta - centre
-            length = public_length(offset)
-            if length > radius:
-                theta = centre + offset * (radius / length)
+            theta = _held(theta, centre, radius)
             # the later, the better
             total, weight = total + (t + head) * theta, weight + (t + head)
         return total / weight, each * n_steps
@@ -143,7 +151,8 @@ class Proximal:
         declared smoothness.
     rounds : int, optional
         Default: as many as exact proximal steps would need, by the KL condition, to come from the
-        worst excess risk to the level of the noise; 8 without the condition.
+        worst excess risk to the level of the noise; 8 without the condition.  Rounds that are
+        passed are run as they are: there is no plan they could miss.
     growth : float
         Factor between the budgets of consecutive rounds: later ones need more.
     inner : InnerOptimiser, optional
@@ -208,7 +217,7 @@ class Proximal:
         kl: KL | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Path:
-        """Run all rounds.
+        """Run all rounds, or hand the budget over when moves do not shrink as planned.
 
         Parameters
         ----------
@@ -238,30 +247,56 @@ class Proximal:
         """
         self.check(curator.objective)
         convexity = curator.smoothness if self.convexity is None else self.convexity
-        path = Path(start)
-        n_rounds = self._rounds(curator, convexity, kl)
+        path, total = Path(start), curator.remaining
+        planned = None if self.rounds is not None else self._excesses(curator, convexity, kl)
+        n_rounds = self.rounds or (DEFAULT_ROUNDS if kl is None else max(len(planned or ()), 2))
+        handed = self._fallback(curator.objective)
+        if planned is not None and len(planned) > MOST_ROUNDS and handed is not None:
+            reason = "the KL constants ask for more rounds of the proximal point method than pay"
+            handed.take_over(curator, path, start, 0.0, reason)
+            return path
+        n_rounds = n_rounds if self.rounds else min(n_rounds, MOST_ROUNDS)
         weights = [self.growth**k for k in range(n_rounds)]
+        moves: list[float] = []
         for k in range(n_rounds):
             share = weights[k] / math.fsum(weights[k:])
             rho = curator.remaining * share * (1.0 - 1e-12)
-            theta, cost = self.inner.solve(curator, path.theta, convexity, rho)
-            path.rounds.append({"rho": cost, "moved": public_length(theta - path.theta)})
+            centre = path.theta
+            theta, cost = self.inner.solve(curator, centre, convexity, rho)
+            theta = _held(theta, centre, _radius(curator, centre, convexity))
+            moves.append(public_length(theta - centre))
+            path.rounds.append({"rho": cost, "moved": moves[-1]})
             path.move(theta)
             if progress is not None:
                 progress(k + 1, n_rounds)
+            noise = math.sqrt(curator.dimension) * noise_for(curator.lipschitz, curator.n, rho)
+            bound = math.inf if self.rounds else _longest_move(planned, convexity, moves, n_rounds)
+            if not moves[-1] <= bound + SLACK * noise / (2.0 * convexity) and handed is not None:
+                reason = f"round {k + 1} of the proximal point method moved farther than planned"
+                handed.take_over(curator, path, centre, LEAST_LEFT * total, reason)
+                break
         return path
 
-    def _rounds(self, curator: GradientCurator, convexity: float, kl: KL | None) -> int:
-        if self.rounds is not None:
-            return self.rounds
+    def _fallback(self, objective: Objective | PerRecordObjective) -> Adaptive | None:
+        """Whom the budget is handed to; no one without a step size."""
+        if isinstance(self.inner, Adaptive):
+            return self.inner
+        return Adaptive() if objective.smoothness < math.inf else None
+
+    def _excesses(
+        self, curator: GradientCurator, convexity: float, kl: KL | None
+    ) -> list[float] | None:
+        """Excess risk before each round as the KL condition has it, down to the noise."""
         if kl is None:
-            return DEFAULT_ROUNDS
+            return None
         d, n = curator.dimension, curator.n
         worst = kl.excess(curator.lipschitz)
         final = kl.excess(math.sqrt(d) * noise_for(curator.lipschitz, n, 0.5 * curator.remaining))
         # From excess e an exact step reaches e' with e' + g^2/(4 L) <= e, g = kl.norm(e') or more.
-        count, excess = 0, worst
-        while excess > final and count < MOST_ROUNDS:
+        found: list[float] = []
+        excess = worst
+        while excess > final and len(found) <= MOST_ROUNDS:
+            found.append(excess)
             low, high = 0.0, excess
             for _ in range(60):
                 middle = 0.5 * (low + high)
@@ -269,11 +304,39 @@ class Proximal:
                     high = middle
                 else:
                     low = middle
-            excess, count = high, count + 1
-        return max(count, 2)
+            excess = high
+        return found
 
     def __repr__(self) -> str:
         return (
             f"Proximal(convexity={self.convexity}, rounds={self.rounds}, growth={self.growth:g}, "
             f"inner={self.inner!r})"
         )
+
+
+def _radius(curator: GradientCurator, centre: Array, convexity: float) -> float:
+    """How far the exact solution of a round can lie from its centre."""
+    ridge = curator.objective.ridge
+    pull = ridge * public_length(centre) if ridge else 0.0
+    return (curator.lipschitz + pull) / (2.0 * convexity + ridge)
+
+
+def _held(theta: Array, centre: Array, radius: float) -> Array:
+    """The point of the ball about the centre that is nearest."""
+    offset = theta - centre
+    length = public_length(offset)
+    return centre + offset * (radius / length) if length > radius else theta
+
+
+def _longest_move(
+    planned: list[float] | None, convexity: float, moves: list[float], n_rounds: int
+) -> float:
+    """How far the last round may have moved.
+
+    An exact one from excess risk e moves by at most ``sqrt(e / L)``.  Without KL constants: half
+    of the rounds bring the moves down to half of the longest.
+    """
+    if planned is not None:
+        excess = planned[min(len(moves), len(planned)) - 1] if planned else math.inf
+        return 2.0 * math.sqrt(excess / convexity)
+    return 0.5 * max(moves) if len(moves) == n_rounds // 2 else math.inf

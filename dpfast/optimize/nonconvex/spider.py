@@ -7,6 +7,10 @@ page: sensitivities of replacement, whole numbers of steps, no change is read th
 
 Beyond the paper, rounds are paid in proportion to the accuracy they need, so early ones are cheap
 and the rate has no logarithm; and what a stopped round did not spend goes to the later ones.
+
+The plan holds for constants that are right.  Whether they are, released norms tell: a round that
+ends without a gradient as short as it aimed at, a fresh gradient far longer than the one that was
+followed, or a step out of the ball of lemma 1 ends the plan, and adaptive descent has the rest.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
+from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import (
     LEAST_RHO,
     Path,
@@ -37,6 +42,20 @@ Array = NDArray[np.float64]
 
 #: Rounds end when less than this part of the budget is left.
 LEAST_LEFT = 0.05
+
+#: And after so many.
+MOST_ROUNDS = 200
+
+#: A round gets at most this part of the budget as long as none has gone as planned.
+UNTRIED_SHARE = 0.5
+
+#: Expected norms of the noise that a fresh gradient may be longer than the one that was followed.
+SLACK = 3.0
+
+
+TOO_LONG = "began with a gradient longer than the round before had promised"
+LEFT_BALL = "was about to leave the ball of its plan"
+NOT_SHORT = "ended without a gradient as short as planned"
 
 
 class Round(NamedTuple):
@@ -153,7 +172,12 @@ class Spider:
             )
 
     def plan(
-        self, curator: GradientCurator, kl: KL, excess: float, left: float
+        self,
+        curator: GradientCurator,
+        kl: KL,
+        excess: float,
+        left: float,
+        most: float = math.inf,
     ) -> tuple[Round, int]:
         """The next round and how many rounds are planned from here, from public numbers.
 
@@ -167,6 +191,8 @@ class Spider:
             Bound on the excess risk of the iterate, public.
         left : float
             What is left of rho.
+        most : float
+            What the next round may cost at most.
 
         Returns
         -------
@@ -202,10 +228,12 @@ class Spider:
         else:
             n_rounds, target = 1, min(final, excess)
         rho = left if n_rounds == 1 else min(max(price(target), 10.0 * LEAST_RHO), left)
+        rho = min(rho, most)
         norm = kl.norm(target)
         gain = norm * norm / smoothness * self.step * (self.threshold - 0.5 * self.step)
         drop = max(excess - target, 0.5 * target)
-        n_steps = min(self.max_steps, max(1, math.ceil(drop / gain)))
+        few = drop < self.max_steps * gain  # otherwise the quotient may be beyond floating point
+        n_steps = max(1, math.ceil(drop / gain)) if few else self.max_steps
         n_steps = max(1, min(n_steps, int(rho * (1.0 - self.gradient_share) / (2.0 * LEAST_RHO))))
         share = self.gradient_share if n_steps > 1 else 1.0
         return (
@@ -220,6 +248,44 @@ class Spider:
             n_rounds,
         )
 
+    def ball(self, curator: GradientCurator, kl: KL) -> float:
+        """Radius of the ball about the start that a run as planned does not leave (lemma 1).
+
+        The sum of all steps of the schedule, exactly: whatever the noise, a step has its length.
+
+        Parameters
+        ----------
+        curator : GradientCurator
+            Of which n, dimension, budget and the public constants are read.
+        kl : KL
+            Public constants.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        OverflowError
+            If the constants are so far apart that a norm leaves the range of floating point.
+
+        Privacy
+        -------
+        Asks nothing of the curator's records.
+        """
+        excess = self._first_excess(curator, kl)
+        total = left = curator.remaining
+        radius, done = 0.0, 0
+        while done == 0 or (left > LEAST_LEFT * total and done < MOST_ROUNDS):
+            step, _ = self.plan(curator, kl, excess, left, _most(left, done))
+            radius += step.n_steps * step.step
+            left -= step.gradient_rho + (step.n_steps - 1) * step.change_rho
+            excess, done = min(excess, step.target), done + 1
+        return radius * (1.0 + 1e-9)
+
+    def _first_excess(self, curator: GradientCurator, kl: KL) -> float:
+        return kl.excess(curator.lipschitz) if self.excess is None else self.excess
+
     def run(
         self,
         curator: GradientCurator,
@@ -227,7 +293,7 @@ class Spider:
         kl: KL,
         progress: Callable[[int, int], None] | None = None,
     ) -> Path:
-        """Run rounds until the budget is used up.
+        """Run rounds until the budget is used up, or hand it over when they do not go as planned.
 
         Parameters
         ----------
@@ -256,40 +322,65 @@ class Spider:
         may cost, depends on earlier answers only (claim K4).
         """
         self.check(curator.objective)
-        excess = kl.excess(curator.lipschitz) if self.excess is None else self.excess
-        total = curator.remaining
-        path = Path(start)
-        planned, done = 1, 0
-        while done == 0 or (curator.remaining > LEAST_LEFT * total and done < 200):
-            step, left_rounds = self.plan(curator, kl, excess, curator.remaining)
+        excess = self._first_excess(curator, kl)
+        total, ball = curator.remaining, self.ball(curator, kl)
+        path, good = Path(start), start
+        planned, done, followed = 1, 0, math.inf
+        while done == 0 or (curator.remaining > LEAST_LEFT * total and done < MOST_ROUNDS):
+            left = curator.remaining
+            step, left_rounds = self.plan(curator, kl, excess, left, _most(left, done))
             planned = done + left_rounds
-            norm = self._round(curator, step, path)
-            excess = min(excess, step.target)
+            began = path.theta
+            norm, reason = self._round(curator, step, path, followed, ball)
             path.rounds.append(step._asdict() | {"final_norm": norm})
             done += 1
             if progress is not None:
                 progress(done, max(planned, done))
+            if reason:
+                # what began too long shows that the round before did not do what it seemed to do
+                origin = good if reason == TOO_LONG else began
+                reason = f"round {done} of KL-Spider {reason}"
+                Adaptive().take_over(curator, path, origin, LEAST_LEFT * total, reason)
+                break
+            good, excess = began, min(excess, step.target)
+            followed = (self.threshold + SLACK / self.accuracy) * kl.norm(excess)
         return path
 
-    def _round(self, curator: GradientCurator, plan: Round, path: Path) -> float:
-        theta = path.theta
+    def _round(
+        self, curator: GradientCurator, plan: Round, path: Path, followed: float, ball: float
+    ) -> tuple[float, str]:
+        """The last norm a round saw, and what did not go as planned."""
+        theta, start = path.theta, path.iterates[0]
         ridge = curator.objective.ridge_gradient
+        noise = noise_for(curator.lipschitz, curator.n, plan.gradient_rho)
+        noise *= math.sqrt(curator.dimension)  # its expected norm
         gradient = curator.gradient(theta, plan.gradient_rho).value
         for t in range(plan.n_steps):
             whole = gradient + ridge(theta)
             norm = public_length(whole)
             path.saw(norm)
+            if t == 0 and norm > followed + SLACK * noise:
+                return norm, TOO_LONG
             if norm < plan.threshold or not 0.0 < norm < math.inf:
-                return norm
+                return norm, ""
             new = theta - plan.step * (whole / norm)
+            if not public_length(new - start) <= ball:
+                return norm, LEFT_BALL
             path.move(new)
             if t + 1 < plan.n_steps:
                 gradient = gradient + curator.gradient_change(new, theta, plan.change_rho).value
             theta = new
-        return norm
+        # the last step's gradient is not read: the one before it is what the round is judged by
+        allowed = plan.threshold + plan.step * curator.smoothness + SLACK * noise
+        return norm, "" if norm < allowed else NOT_SHORT
 
     def __repr__(self) -> str:
         return (
             f"Spider(excess={self.excess}, decay={self.decay:g}, accuracy={self.accuracy:g}, "
             f"step={self.step:g}, threshold={self.threshold:g})"
         )
+
+
+def _most(left: float, done: int) -> float:
+    """Before a round has gone as planned, half of the budget stays for a method without a plan."""
+    return left if done else UNTRIED_SHARE * left
