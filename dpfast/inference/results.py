@@ -289,16 +289,17 @@ class Fit(AfterFit):
         if covariance is None:
             return (self._missing,) if self._missing else ()
         found = list(covariance.remarks)
-        if covariance.n_floored:
-            found.append(
-                f"{covariance.n_floored} of {len(self.params)} curvature directions are hidden "
-                "by the privacy noise; intervals along them are not reliable. Use more records, "
-                "a larger budget, or fewer or better scaled covariates."
-            )
         with np.errstate(all="ignore"):
             ratios = covariance.unfinished / (1.96 * self.bse)
+        worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
+        if covariance.n_floored:
+            most = f", most of all that of {self.names[worst]!r}" if ratios[worst] > 0.0 else ""
+            found.append(
+                f"{covariance.n_floored} of {len(self.params)} curvature directions are hidden "
+                f"by the privacy noise{most}; intervals along them are not reliable. Use more "
+                "records, a larger budget, or fewer or better scaled covariates."
+            )
         if covariance.unfinished.any() and not (ratios <= 1.0).all():
-            worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
             found.append(
                 f"the optimiser had not finished: an estimated {ratios[worst]:.2g} half-widths of "
                 f"error may remain in {self.names[worst]!r}. Use more records, a larger budget, or "

@@ -175,9 +175,7 @@ class AdaptiveNewton(Method):
         found: Arrival = trajectory.details
         said = (UNSETTLED,) * found.unsettled + (STUCK,) * found.stuck
         said += (OUTSIDE,) * found.outside
-        # A direction below the floor is no harm in itself: what it leaves undone is known.
-        hidden = found.n_hidden if 2 * found.n_hidden > len(trajectory.theta) else 0
-        return PrivacyNoise(found.noise, found.unfinished, said, hidden)
+        return PrivacyNoise(found.noise, found.unfinished, said, found.n_hidden)
 
     def settings(self) -> list[str]:
         return [] if self.blocks is None else [f"blocks={self.blocks}"]

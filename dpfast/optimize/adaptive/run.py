@@ -24,7 +24,8 @@ from dpfast.kernels.linalg import (
     weighted_mean,
 )
 from dpfast.models import Objective
-from dpfast.optimize.adaptive.start import released_intercept
+from dpfast.optimize.adaptive.hidden import Hidden, Seen, hidden_directions
+from dpfast.optimize.adaptive.start import released_intercept, share_of_location
 from dpfast.optimize.adaptive.steps import Answered, Arrival, Step, step_of
 from dpfast.optimize.budgets import divided, hessian_costs
 from dpfast.optimize.protocol import Answers, Blocks
@@ -94,9 +95,6 @@ FAR_START = 1.5
 #: below the third early steps have done their part; above the fourth a last step comes too late.
 LONGEST, ARRIVED, NEAR, LATE = 2.5, 0.4, 0.3, 0.5
 
-#: Standard deviations by which a gradient stands out of its noise.
-REMAINS = 2.5
-
 
 def expected_shares(blocks: bool) -> tuple[list[float], float]:
     """Shares of ``mu^2`` of the full answers of an easy run, and of the last one."""
@@ -125,6 +123,8 @@ class Run:
         self.objective: Objective = source.objective
         self.constants = self.objective.constants() or self.objective
         self.binary = self.objective.loss.binary_response
+        if not self.binary:
+            self.start_share = share_of_location(source.n * mu)
         self.mu = mu
         self.left = 1.0 - 8.0 * MARGIN_SHARES  # of mu^2
         self.progress = progress
@@ -424,24 +424,18 @@ class Run:
         own = (math.hypot(*scales) / sum(weights)) ** 2
         noise = noise_of_step(inverse, end.theta - theta, own, scale**2)
         total = noise + congruence(inverse, meat) / self.source.n
-        hidden, stuck, unfinished = 0, False, np.zeros(p)
-        if final.hides:
-            hidden, stuck, unfinished = self.hidden(hessian, scale, theta)
+        hidden = self.hidden(hessian, scale, theta, weights)
         late = self.dealing is not None and (
             not self.arrived
             or self.bends(direction)
             or not self.explained(direction, inverse, self.source.n)
         )
         spread_out = math.sqrt(max(0.0, float(np.vdot(self.measure, total)) / self.mean_weight))
-        long = final.length > LATE and (hidden > 0 or final.length > 3.0 * spread_out)
-        found = Arrival(
-            noise=noise,
-            unfinished=unfinished,
-            n_hidden=hidden,
-            unsettled=bool(long or any(self.cuts[-2:]) or late),
-            stuck=stuck,
-            outside=inference and self.outside(),
-        )
+        long = final.length > LATE and (final.hides or final.length > 3.0 * spread_out)
+        found = Arrival(noise, np.zeros(p), bool(long or any(self.cuts[-2:]) or late))
+        if hidden is not None:
+            found = found.beside(hidden, total)
+        found = found._replace(outside=inference and self.outside())
         curvatures = [answer.curvature for answer in near]
         asked_last = JointAnswer(self.last_gradient, end.curvature, self.meat, self.mu)
         return Trajectory(theta, self.iterates, asked_last, curvatures, found)
@@ -476,29 +470,24 @@ class Run:
         """Whether something that is estimated is beyond what is public of it."""
         return False
 
-    def hidden(self, hessian: Array, scale: float, theta: Array) -> tuple[int, bool, Array]:
-        """Directions whose curvature noise hides: how many, and what that leaves undone.
-
-        Along them a step goes only as far as the floor lets it.  The curvature may be as small as
-        the released one less two noise scales; the steps then left at least this part of the way
-        undone, of which only the rest shows in the distance travelled.  And a gradient that still
-        stands out of its noise there says so without any assumption.
-        """
-        values, vectors = eigh(hessian)
-        count = int(np.count_nonzero(~(values > self.floor(scale))))
-        hidden = vectors[:, :count]  # ascending
-        smallest = np.maximum(values[:count] - 2.0 * scale, 1e-9 * scale)
-        left = np.ones(count)
+    def hidden(
+        self, hessian: Array, scale: float, theta: Array, weights: list[float]
+    ) -> Hidden | None:
+        """What noise hides of a curvature with this noise; None where no step felt a floor."""
         floors = [self.floor(answer.hessian_scale) for answer in self.answers]
-        for floor in floors + self.early_floors:
-            left *= np.maximum(0.0, 1.0 - smallest / floor)
-        unseen = left / np.maximum(1.0 - left, 1e-9)
-        travelled = hidden.T @ (theta - self.iterates[0])
-        unfinished = np.abs(hidden) @ np.abs(unseen * travelled)
-        precisions = np.array([answer.gradient_scale**-2.0 for answer in self.answers])
-        gradient = precisions @ np.array([answer.gradient for answer in self.answers])
-        remaining = np.abs(hidden.T @ gradient).max() / precisions.sum() ** 0.5
-        return count, bool(remaining > REMAINS), unfinished
+        ends = [
+            self.floor(0.5 * math.hypot(answer.hessian_scale, scale))
+            for answer in self.answers[:-1]
+        ]
+        smallest = float(eigh(hessian)[0][0]) - 2.0 * scale
+        if smallest >= max(floors + self.early_floors):
+            return None
+        seen = [Seen(*of) for of in zip(floors, [*ends, self.floor(scale)], weights, strict=True)]
+        gradients = [(answer.gradient, answer.gradient_scale) for answer in self.answers]
+        travelled = theta - self.iterates[0]
+        return hidden_directions(
+            (hessian, scale), self.floor(scale), self.early_floors, seen, travelled, gradients
+        )
 
     # ---- steps ----------------------------------------------------------------------------------
 

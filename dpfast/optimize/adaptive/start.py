@@ -14,7 +14,7 @@ import numpy as np
 from dpfast.optimize.budgets import divided
 from dpfast.optimize.protocol import Answers
 
-__all__ = ["released_intercept"]
+__all__ = ["released_intercept", "share_of_location"]
 
 #: Answers about the constant of a loss with a scale, at most.
 MOST_ANSWERS = 4
@@ -22,8 +22,17 @@ MOST_ANSWERS = 4
 #: Of an objective.
 LARGEST_SCALE = 1e100
 
-#: Below this n mu a step on the ladder ends further off than it began.
-LEAST_SIGNAL = 12.0
+#: n mu of an answer about the constant that lands near, least and most it may take of ``mu^2``.
+SIGNAL, LEAST_PART, MOST_PART = 30.0, 0.005, 0.02
+
+#: Below this n mu a step on the ladder may end further off than it began.
+LEAST_SIGNAL = 20.0
+
+
+def share_of_location(n_mu: float) -> float:
+    """Part of ``mu^2`` that the start of a loss with a scale may take, from ``n mu``: public."""
+    needed = SIGNAL / n_mu
+    return MOST_ANSWERS * min(max(needed * needed, LEAST_PART), MOST_PART)
 
 
 def released_intercept(answers: Answers, mu: float) -> tuple[float, float]:
@@ -78,6 +87,6 @@ def _location(answers: Answers, mu: float) -> tuple[float, float]:
     far = step(1.5)
     if far > 10.0:
         step(3.0)
-        step(1.5)
+        step(2.0)  # where the noise of the step before is within reach
     step(0.75 if far > 1.0 else 0.5)
     return float(theta[0]), (4.0 if far > 10.0 else 2.0) / MOST_ANSWERS

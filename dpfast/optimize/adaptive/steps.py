@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
+from dpfast.optimize.adaptive.hidden import Hidden
 
 __all__ = ["Answered", "Arrival", "Step", "step_of"]
 
@@ -48,21 +49,36 @@ class Arrival(NamedTuple):
     Attributes
     ----------
     noise : ndarray of shape (p, p)
-        Covariance of the privacy noise in the estimate.
+        Covariance of the privacy noise in the estimate, and of what may be left undone along
+        directions that noise hides where that is warned of.
     unfinished : ndarray of shape (p,)
         Estimated error left along directions that noise hides, per coefficient.
+    unsettled : bool
+        Whether the last steps say that the path has not arrived.
     n_hidden : int
-        Number of such directions.
-    unsettled, stuck : bool
-        Whether the last steps say that the path has not arrived; whether a gradient remains along
-        directions that steps cannot follow.
+        Number of directions that noise hides, zero where they do no harm.
+    stuck : bool
+        Whether a gradient remains along directions that steps cannot follow.
     outside : bool
         Whether the scale is beyond the end of its public interval.
     """
 
     noise: Array
     unfinished: Array
-    n_hidden: int
     unsettled: bool
-    stuck: bool
+    n_hidden: int = 0
+    stuck: bool = False
     outside: bool = False
+
+    def beside(self, hidden: Hidden, covariance: Array) -> Arrival:
+        """With what noise hides, given the covariance without it.
+
+        Where that may harm the intervals they are as wide as what is plausibly left undone.
+        """
+        harm = self.unsettled or hidden.harms(covariance)
+        return self._replace(
+            noise=self.noise + hidden.plausible,
+            unfinished=np.sqrt(hidden.plausible.diagonal()),
+            n_hidden=max(1, hidden.n_directions) if harm else 0,
+            stuck=hidden.stuck,
+        )
