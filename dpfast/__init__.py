@@ -59,6 +59,7 @@ _HOMES = {
     "PseudoHuber": "dpfast.models",
     "PureDP": "dpfast.privacy.budget",
     "Quantile": "dpfast.models.smooth_losses",
+    "QuantileFits": "dpfast.regression.quantiles.results",
     "Schema": "dpfast.data.schema",
     "Schweppe": "dpfast.models",
     "SeededNoise": "dpfast.privacy.noise",
@@ -73,6 +74,7 @@ _HOMES = {
     "estimate_kl": "dpfast.nonconvex.kl",
     "fit": "dpfast.regression.fit",
     "fit_formula": "dpfast.regression.formula",
+    "fit_quantiles": "dpfast.regression.quantiles.fitting",
     "minimize": "dpfast.nonconvex.minimize",
     "nonprivate_fit": "dpfast.regression.nonprivate",
     "nonprivate_minimize": "dpfast.regression.nonprivate",
@@ -140,6 +142,7 @@ __all__ = [
     "PseudoHuber",
     "PureDP",
     "Quantile",
+    "QuantileFits",
     "Schema",
     "Schweppe",
     "SeededNoise",
@@ -155,6 +158,7 @@ __all__ = [
     "estimate_kl",
     "fit",
     "fit_formula",
+    "fit_quantiles",
     "minimize",
     "nonprivate_fit",
     "nonprivate_minimize",
@@ -243,6 +247,8 @@ if TYPE_CHECKING:
     from dpfast.regression.forecast import Plan, plan
     from dpfast.regression.formula import fit_formula
     from dpfast.regression.nonprivate import nonprivate_fit, nonprivate_minimize
+    from dpfast.regression.quantiles.fitting import fit_quantiles
+    from dpfast.regression.quantiles.results import QuantileFits
     from dpfast.regression.standardise import standardize
     from dpfast.release import certify, plan_release, release_functional, release_parameter
 

@@ -137,6 +137,7 @@ CALLS = {
     "fit": FIT, "nonprivate_fit": {k: FIT[k] for k in ("X", "y", "loss", "scale")},
     "fit_formula": {"formula": "b ~ a", "data": TABLE, "schema": SCHEMA, "privacy": 1.0,
                     "scale": 1.0, **SEEDED},
+    "fit_quantiles": {"X": X, "y": Y, "taus": [0.3, 0.6], "privacy": 1.0, "scale": 1.0, **SEEDED},
     "minimize": {"X": X, "y": Y, "objective": "cauchy", "privacy": dpfast.ZCDP(1.0), "scale": 1.0,
                  **SEEDED},
     "nonprivate_minimize": {"X": X, "y": Y, "objective": "cauchy", "scale": 1.0},
@@ -210,6 +211,7 @@ CALLS = {
 #: Results, exceptions and an abstract class: nobody passes them arguments.
 NOT_CALLED = {
     "BudgetExceeded", "DpfastError", "Fit", "InvalidBudget", "InvalidInput", "Minimum", "Plan",
+    "QuantileFits",
     "audit.Finding", "audit.LeakFound", "audit.LossReport", "audit.LowerBound", "audit.Pair",
     "audit.ReplayReport", "audit.SearchReport", "bayesopt.Covariance", "bayesopt.Tuning",
     "datasets.Table", "estimators.CrossValidation",

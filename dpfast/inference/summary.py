@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from dpfast.inference.hypotheses import DEFAULT_LEVEL
 
 if TYPE_CHECKING:
+    from dpfast.inference.guarantees import Guarantee
     from dpfast.inference.results import Fit
 
-__all__ = ["short_number", "summary_text"]
+__all__ = ["privacy_lines", "short_number", "summary_text", "wrapped"]
 
 WIDTH = 79
 
@@ -22,17 +23,16 @@ def summary_text(fit: Fit, level: float = DEFAULT_LEVEL) -> str:
     private = fit.privacy.total is not None
     title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
     lines = [title.center(WIDTH).rstrip(), "=" * WIDTH]
-    lines += _wrapped("Model:   ", fit.model)
-    lines += _wrapped("Method:  ", fit.method)
+    lines += wrapped("Model:   ", fit.model)
+    lines += wrapped("Method:  ", fit.method)
     lines += _coded(fit)
     lines.append(f"Records: {fit.n_records}")
     lines.append("=" * WIDTH)
     lines += _coefficient_table(fit, level)
     lines.append("=" * WIDTH)
-    for line in str(fit.privacy).splitlines():
-        lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
+    lines += privacy_lines(fit.privacy)
     for warning in fit.warnings:
-        lines += _wrapped("Warning: ", warning)
+        lines += wrapped("Warning: ", warning)
     return "\n".join(lines)
 
 
@@ -40,7 +40,7 @@ def _coded(fit: Fit) -> list[str]:
     """How the response was coded, where coefficients are not in its own units; what was bought."""
     if units := fit.released_units():
         bought = "; ".join(f"{name}: {centre:.4g}, {unit:.4g}" for name, (centre, unit) in units)
-        return _wrapped("Bought:  ", f"where columns lie, and their unit: {bought}")
+        return wrapped("Bought:  ", f"where columns lie, and their unit: {bought}")
     location, spread = (0.0, 1.0) if fit.coding is None else fit.coding.response_units()
     if fit.coding is None or (location, spread) == (0.0, 1.0):
         return []
@@ -49,7 +49,7 @@ def _coded(fit: Fit) -> list[str]:
         f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "
         f"constants are in these units{own}"
     )
-    return _wrapped("Coded:   ", text)
+    return wrapped("Coded:   ", text)
 
 
 def _coefficient_table(fit: Fit, level: float) -> list[str]:
@@ -73,6 +73,15 @@ def _coefficient_table(fit: Fit, level: float) -> list[str]:
     return lines
 
 
+def privacy_lines(privacy: Guarantee) -> list[str]:
+    """What was spent, on what."""
+    return [
+        part
+        for line in str(privacy).splitlines()
+        for part in textwrap.wrap(line, WIDTH, subsequent_indent="    ")
+    ]
+
+
 def short_number(value: float) -> str:
     """At most ten characters: four decimals, or as many digits as there is room for."""
     text = f"{value:.4f}"
@@ -82,7 +91,8 @@ def short_number(value: float) -> str:
     return next((text for text in fitting if len(text) <= 10), f"{value:.0e}")
 
 
-def _wrapped(label: str, text: str) -> list[str]:
+def wrapped(label: str, text: str) -> list[str]:
+    """Text behind a label, on lines of its width."""
     return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label)) or [
         label
     ]

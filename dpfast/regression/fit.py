@@ -6,28 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast.arguments import flag
-from dpfast.front.partial import UNFINISHED, KeepingPaid
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.parts import parts_of
 from dpfast.front.progress import watched
-from dpfast.front.request import Request, charge_shared, checked_start
+from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance, covariance_or_reason
 from dpfast.models import FreeScale, Loss, Objective, Weighting, is_least_squares
-from dpfast.optimize.protocol import Method, answers_only, checked_run
+from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.decisions import Recipe, recipe_of
 from dpfast.regression.least_squares import fit_least_squares
 from dpfast.regression.purchase import bought_units, weights_in_bought_units
-from dpfast.regression.scarce import SHRUNK, fit_mean_alone, shrunk
+from dpfast.regression.scarce import fit_mean_alone
+from dpfast.regression.walk import Found, Walk
 
 __all__ = ["fit"]
-
-Array = NDArray[np.float64]
 
 
 def fit(
@@ -223,62 +220,22 @@ def fit(
         return fit_mean_alone(request, privacy, total, objective, ledger, progress, known)
     n, p = request.n, request.dimension
     own = Ledger(unit) if bought is None else bought.ledger
-    answered: list[Array] = []
-    for known in [request.coded_scale(scale)] if bought is None else bought.planned_scales:
-        recipe = planned(known)
-        objective = recipe.objective
-        optimiser, budgets = recipe.optimiser, recipe.budgets
-        start = checked_start(optimiser.start, p, objective.ridge)
-        curator = request.curator(objective, own)
-        for budget in budgets:
-            curator.plan(budget)  # refuses an impossible budget while nothing is spent
-        answers = answers_only(curator, budgets, answered)
-        optimiser.check(answers, budgets)
-    report = watched(progress, budgets.most_steps)
-    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")
+    scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
+    walk = Walk(request, planned, scales, own)
+    report = watched(progress, walk.budgets.most_steps)
+    charge_shared(ledger, privacy, total, f"fit({walk.objective.loss.name}, n={n}, p={p})")
     if bought is not None:
         with np.errstate(all="ignore"):  # of released numbers
-            recipe = planned(bought.run())
-        objective = recipe.objective
-        if optimiser.start is None:
-            start = bought.start_of(objective, start)
-        answers = answers_only(request.curator(objective, own), budgets, answered)
-    theta = start
-    if objective.free_scale is not None:
-        theta = np.append(start, objective.free_scale.start / objective.free_scale.factor)
+            walk.go_on_with(planned(bought.run()), bought)
 
-    def result(
-        estimate: Array, path: Sequence[Array], covariance: Covariance | None, missing: str
-    ) -> Fit:
-        fitted = request.fit(
-            estimate,
-            objective,
-            model=recipe.model,
-            method=recipe.method,
-            privacy=request.guarantee(total, own),
-            iterates=path,
-            covariance=covariance,
-            missing=missing,
-            predictor=predictor,
-        )
-        return fitted if bought is None else fitted.natural
+    def result(found: Found) -> Fit:
+        return walk.result(found, request.guarantee(total, own))
 
     def so_far(error: str) -> Fit | None:
-        return result(answered[-1], answered, None, UNFINISHED % error) if answered else None
+        found = walk.so_far(error)
+        return None if found is None else result(found)
 
-    covariance, missing, predictor = None, "", None
     # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
     with KeepingPaid(so_far), np.errstate(all="ignore"):
-        found = optimiser.run(answers, theta, budgets, report)
-        trajectory = checked_run(found, objective.dimension)
-        if inference:
-            covariance, missing = covariance_or_reason(
-                optimiser, trajectory, request.n_units, objective.ridge
-            )
-    if bought is not None and covariance is not None:
-        remarks = (*bought.remarks, *covariance.remarks)
-        kept, predictor = shrunk(trajectory.theta, covariance, objective)
-        if kept < 1.0:
-            remarks = (*remarks, SHRUNK.format(kept=kept))
-        covariance = covariance._replace(remarks=remarks)
-    return result(trajectory.theta, trajectory.iterates, covariance, missing)
+        found = walk.run(inference, report)
+    return result(found)

@@ -113,6 +113,8 @@ class BoughtUnits:
     """
 
     remarks: tuple[str, ...] = ()
+    _pilot: Pilot | None = None
+    _released: Array | None = None  # the pilot's coefficients
 
     def __init__(self, request: Request, unit: GDP, scale: Any, loss: Loss) -> None:
         response = not loss.binary_response
@@ -136,8 +138,6 @@ class BoughtUnits:
         if self.only_mean:
             return
         self._purchase = Purchase(request, mu, self.ledger, response=response, whole=unit.mu)
-        self._pilot: Pilot | None = None
-        self._released: Array | None = None  # the pilot's coefficients
         if pilot:
             own = unit.mu * math.sqrt(pilot) * (1.0 - MARGIN_8000)
             self._pilot = Pilot(request, own, self.ledger)

@@ -30,6 +30,7 @@ def private(loss="log-cosh", X=X, y=Y, seed=0, privacy=1.0, **options):
 
 CALLS = {
     "a robust loss and nothing else": {},
+    '`"quantile"` and nothing else': {"loss": "quantile"},
     "`standardize=True`": {"standardize": True},
     "`standardize=True`, `scale`": {"standardize": True, "scale": 2e3},
     "`standardize=True`, `weights`": {"standardize": True, "weights": dpfast.Mallows(2.0)},
@@ -76,7 +77,8 @@ def test_what_is_given_decides_what_is_bought(given):
     bought = [label for label, _ in fit.privacy.entries if label == "clipped moments"]
     found = ["columns"] if bought else []
     found += ["response"] if bought and fit.coded.coding.response_units() != (0.0, 1.0) else []
-    found += ["scale"] if fit.names[-1] == "scale" else []
+    piloted = "Quantile" in fit.model  # its scale is no coefficient, but one of a short fit
+    found += ["scale"] if fit.names[-1] == "scale" or piloted else []
     assert (", ".join(found) or "nothing") == TABLE[given]
     assert [entry.spend.mu for entry in ledger.entries] == [1.0]
     assert sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12

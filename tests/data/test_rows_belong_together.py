@@ -20,6 +20,9 @@ SHUFFLED = Y.sample(frac=1.0, random_state=0)
 
 CALLS = {
     "fit": lambda x, y, **options: dpfast.fit(x, y, "huber", scale=1.0, privacy=1.0, **options),
+    "fit_quantiles": lambda x, y, **options: dpfast.fit_quantiles(
+        x, y, scale=1.0, privacy=1.0, **options
+    ),
     "minimize": lambda x, y, **options: dpfast.minimize(
         x, y, "tukey", scale=1.0, privacy=1.0, method=dpfast.Adaptive(), **options
     ),

@@ -65,6 +65,7 @@ def sampled(privacy, **options):
 #: How each public function is called, for which budgets.
 CALLS = {
     "fit": (least_squares(dpfast.fit, loss="huber", scale=1.0), GAUSSIAN),
+    "fit_quantiles": (least_squares(dpfast.fit_quantiles, taus=(0.3, 0.6), scale=1.0), GAUSSIAN),
     "minimize": (minimise(), GAUSSIAN),
     "minimize, exponential": (minimise(select="exponential"), GAUSSIAN[2:]),
     "tune": (search(bayesopt.tune, steps=2), GAUSSIAN),
@@ -209,6 +210,7 @@ def test_every_function_with_a_guarantee_is_swept():
         "release_functional": "a ReleaseGuarantee states one pair, in one place",
         "release_parameter": "a ReleaseGuarantee states one pair, in one place",
         "certify": "a ReleaseGuarantee states one pair, in one place",
+        "plan_release": "a forecast from public rows",
     }
     for module in (dpfast, baselines, bayesopt):
         for name in module.__all__:

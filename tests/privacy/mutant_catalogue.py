@@ -1132,11 +1132,13 @@ MONEY = (
         "the shared ledger is charged when the analysis is done",
         "dpfast/regression/fit.py",
         ("tests/audit/test_replay.py",),
-        '    charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
+        "    charge_shared(ledger, privacy, total, "
+        'f"fit({walk.objective.loss.name}, n={n}, p={p})")\n',
         "",
-        "        found = optimiser.run(answers, theta, budgets, report)\n",
-        "        found = optimiser.run(answers, theta, budgets, report)\n"
-        '        charge_shared(ledger, privacy, total, f"fit({objective.loss.name}, n={n}, p={p})")\n',
+        "        found = walk.run(inference, report)\n",
+        "        found = walk.run(inference, report)\n"
+        "        charge_shared(ledger, privacy, total, "
+        'f"fit({walk.objective.loss.name}, n={n}, p={p})")\n',
     ),
     plant(
         "optimiser-writes-on-the-objective",
@@ -1295,10 +1297,11 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "exact-loss-in-the-result",
         "the result shows the exact mean loss",
-        "dpfast/regression/fit.py",
+        "dpfast/regression/walk.py",
         REGISTRY,
-        "        model=recipe.model,\n",
-        "        model=f'{recipe.model}, loss {curator.nonprivate_loss(trajectory.theta):.6g}',\n",
+        "            model=self._recipe.model,\n",
+        "            model=f'{self._recipe.model}, loss '\n"
+        "            f'{self._request.curator(self.objective, self._ledger).nonprivate_loss(found.theta):.6g}',\n",
     ),
     plant(
         "result-keeps-the-records",
@@ -1872,9 +1875,9 @@ BLACK_BOX = (
     plant(
         "steering-queries-unchecked",
         "a fit is charged whose steering queries no grid can release",
-        "dpfast/regression/fit.py",
+        "dpfast/regression/walk.py",
         REFUSED_TESTS,
-        "    optimiser.check(answers, budgets)\n",
+        "            self._optimiser.check(self._answers, self.budgets)\n",
         "",
     ),
     plant(
@@ -3796,8 +3799,48 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "a fit that buys units plans to spend the whole budget on itself",
         "dpfast/regression/purchase.py",
         ("tests/bought/test_fit.py",),
+        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot)",
+        "self.rest = unit.mu * math.sqrt(1.0 - pilot)",
+    ),
+    plant(
+        "quantiles-spend-what-their-pilot-costs",
+        "a quantile of raw columns plans to spend on itself what its pilot costs",
+        "dpfast/regression/purchase.py",
+        ("tests/models/test_quantile.py",),
+        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot)",
         "self.rest = unit.mu * math.sqrt(1.0 - share)",
-        "self.rest = unit.mu * math.sqrt(1.0)",
+    ),
+    plant(
+        "pilot-on-the-house",
+        "the scale of a quantile's residuals is found by a fit on a ledger of its own",
+        "dpfast/regression/purchase.py",
+        ("tests/models/test_quantile.py",),
+        "self._pilot = Pilot(request, own, self.ledger)",
+        "self._pilot = Pilot(request, own, Ledger(unit))",
+    ),
+    plant(
+        "bandwidth-by-the-response",
+        "the bandwidth of a quantile follows the number of records that are not missing",
+        "dpfast/front/request.py",
+        ("tests/models/test_quantile.py",),
+        "return for_records(resolve_loss(loss), self.n",
+        "return for_records(resolve_loss(loss), max(1, int(np.isfinite(self.records.y).sum()))",
+    ),
+    plant(
+        "every-level-spends-the-total",
+        "several quantiles in one call each spend what all of them may",
+        "dpfast/regression/quantiles/fitting.py",
+        ("tests/integration/test_fit_quantiles.py",),
+        "mu *= math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)",
+        "mu *= 1.0 - MARGIN_8000",
+    ),
+    plant(
+        "every-level-has-a-ledger-of-its-own",
+        "several quantiles in one call are paid from as many totals",
+        "dpfast/regression/quantiles/fitting.py",
+        ("tests/integration/test_fit_quantiles.py",),
+        "walks = [Walk(request, planned(loss), scales, own) for loss in losses]",
+        "walks = [Walk(request, planned(loss), scales, Ledger(unit)) for loss in losses]",
     ),
     plant(
         "units-on-the-house",

@@ -104,6 +104,12 @@ OPTIONS = {
         "ridge": [0.0, *EXTREMES],
         "domain": [dpfast.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
     },
+    "fit_quantiles": {
+        "scale": EXTREMES,
+        "bandwidth": EXTREMES,
+        "taus": [[1e-300, 0.5], [1e-100, 0.5], [1e-9, 0.5, 1.0 - 1e-16]],
+        "privacy": [1e-9, 1e-4, 1e4, 1e9],
+    },
     "treatment_effect": {
         "clip": EXTREMES,
         "overlap": [1e-300, 1e-9, 0.5 - 1e-12],

@@ -40,7 +40,9 @@ ESTIMATORS = {
     "DPLinearRegression": {
         "privacy": 1.0, "x_bound": 2.0, "y_bound": 2.0, "score_privacy": 0.5,
     },
-    "DPQuantileRegressor": {"privacy": 1.0, "scale": 1.0, "score_privacy": 0.5},
+    "DPQuantileRegressor": {
+        "privacy": 1.0, "quantile": 0.9, "bandwidth": 0.1, "scale": 1.0, "score_privacy": 0.5,
+    },
     "DPLogisticRegression": {"privacy": 1.0, "classes": (0.0, 1.0), "score_privacy": 0.5},
 }  # fmt: skip
 
@@ -48,7 +50,8 @@ ESTIMATORS = {
 FREE = {
     "audit.to_dp_accounting": "reads a ledger",
     "plots.budget_plot": "draws a ledger",
-    "estimators.CrossValidation": "a result",
+    "estimators.CrossValidation": "a result", "QuantileFits": "a result",
+    "plan_release": "reads a budget and public rows",
     "Fit": "a result", "Minimum": "a result", "bayesopt.Tuning": "a result",
     "bayesopt.TrainingCost": "a pair of settings; its own test is in test_refused_first",
 }  # fmt: skip
@@ -220,6 +223,7 @@ CALLBACKS = {
     "fit": lambda f: {"loss": dpfast.CustomLoss(
         loss=f, psi=f, psi_prime=f, psi_bound=1.0, psi_prime_bound=1.0, convex=False)},
     "fit, progress": lambda f: {"progress": f},
+    "fit_quantiles, progress": lambda f: {"progress": f},
     "minimize, progress": lambda f: {"progress": f},
     "tune, progress": lambda f: {"progress": f},
 }  # fmt: skip

@@ -58,6 +58,10 @@ CALLS = {
     "fit, double noise": (dpfast.fit, REGRESSION | {"method": "double-noise"}),
     "fit, free scale": (dpfast.fit, REGRESSION | {"scale": dpfast.FreeScale(0.5, 2.0)}),
     "fit, groups": (dpfast.fit, REGRESSION | {"group": np.arange(N) // 2, "group_size": 2}),
+    "fit_quantiles": (
+        dpfast.fit_quantiles,
+        {k: v for k, v in REGRESSION.items() if k != "loss"} | {"taus": [0.3, 0.6]},
+    ),
     "minimize": (dpfast.minimize, NONCONVEX),
     "minimize, spider": (dpfast.minimize, NONCONVEX | {"kl": (1.0, 2.0), "method": "spider"}),
     "minimize, exponential": (
@@ -266,6 +270,15 @@ MUST_BE_REFUSED = [
     ("fit", {"method": dpfast.Newton(step=Backtracking()), "privacy": 1e9}),
     ("fit", ESTIMATED | {"inference": False, "privacy": 5e-6}),
     ("fit, double noise", {"ridge": 1e9}),
+    ("fit_quantiles", {"taus": []}),
+    ("fit_quantiles", {"taus": [0.5, 0.5]}),
+    ("fit_quantiles", {"taus": [0.6, 0.3]}),
+    ("fit_quantiles", {"taus": [0.3, 1.0]}),
+    ("fit_quantiles", {"taus": [[0.3], [0.6]]}),
+    ("fit_quantiles", {"taus": 0.5}),
+    ("fit_quantiles", {"bandwidth": -1.0}),
+    ("fit_quantiles", {"scale": None}),  # 60 records are too few for what is to be bought
+    ("fit_quantiles", {"progress": one_argument}),
     ("minimize", {"progress": 7}),
     ("minimize", {"method": CLIPPED, "objective": "huber", "weights": dpfast.Clip(1.0)}),
     ("tune", {"progress": True}),

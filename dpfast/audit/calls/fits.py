@@ -26,6 +26,7 @@ from dpfast.models import (
     MallowsLinear,
     Schweppe,
 )
+from dpfast.models.smooth_losses import Quantile
 from dpfast.optimize import (
     AdaptiveNewton,
     DoubleNoise,
@@ -46,7 +47,7 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.regression.fit import fit
 
-__all__ = ["fits", "formulas", "quantiles", "standardised", "stored"]
+__all__ = ["fits", "formulas", "levels", "quantiles", "standardised", "stored"]
 
 METHODS: tuple[type[Newton | GradientDescent], ...] = (Newton, GradientDescent)
 
@@ -145,6 +146,30 @@ def fits() -> Iterator[Example]:
         yield _fit("estimated step", loss, method=estimated)
     for budget in (GDP(0.1), ZCDP(0.5), ApproxDP(1.0, 1e-6), GDP(50.0)):
         yield _fit(repr(budget), "log-cosh", privacy=budget)
+
+
+def levels() -> Iterator[Example]:
+    from dpfast.regression.quantiles.fitting import fit_quantiles
+
+    for scale, taus in ((0.8, (0.25, 0.5, 0.75)), (0.8, (0.9,)), (None, (0.4, 0.6))):
+
+        def call(data: Any, scale: Any = scale, taus: Any = taus) -> Any:
+            X, y = data
+            budget = GDP(1.0 if scale else 4.0)
+            found = fit_quantiles(X, y, taus, privacy=budget, scale=scale, threads=2)
+            return found, found.summary(), found.to_dict(), repr(found), found.predict(X[:2] * 0.0)
+
+        name = "dpfast.regression.quantiles.fitting.fit_quantiles"
+        label = f"{taus}, scale={scale}"
+        yield Example(name, label, call, False, GDP(1.0 if scale else 4.0))
+    for tau in (0.5, 0.9):
+        loss = Quantile(tau)
+
+        def own(data: Any, loss: Quantile = loss) -> Any:
+            result = fit(data[0], data[1], loss, privacy=GDP(4.0))
+            return result, result.summary()
+
+        yield Example("dpfast.regression.fit.fit", f"{loss}, raw columns", own, False, GDP(4.0))
 
 
 def formulas() -> Iterator[Example]:

@@ -1,0 +1,1 @@
+"""Several quantiles of a response under one budget."""

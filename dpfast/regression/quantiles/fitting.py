@@ -1,0 +1,196 @@
+"""``fit_quantiles``: several quantiles of one response, paid for together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpfast.arguments import flag, real_array
+from dpfast.errors import InvalidInput, described
+from dpfast.front.partial import KeepingPaid
+from dpfast.front.progress import Progress, watched
+from dpfast.front.request import Request, charge_shared
+from dpfast.inference.results import Fit
+from dpfast.models import Weighting
+from dpfast.models.smooth_losses import Quantile
+from dpfast.optimize.protocol import Method
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.decisions import Recipe, recipe_of
+from dpfast.regression.purchase import bought_units
+from dpfast.regression.quantiles.results import QuantileFits
+from dpfast.regression.walk import Found, Walk
+
+__all__ = ["fit_quantiles"]
+
+#: Levels that one call takes.
+MOST_LEVELS = 99
+
+
+def fit_quantiles(
+    X: Any,
+    y: Any,
+    taus: Sequence[float] = (0.25, 0.5, 0.75),
+    *,
+    privacy: Budget | float,
+    bandwidth: float | None = None,
+    scale: float | None = None,
+    fit_intercept: bool = True,
+    weights: Weighting | None = None,
+    method: str | Method = "auto",
+    standardize: bool | None = None,
+    inference: bool = True,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+    names: Sequence[str] | None = None,
+    group: Any = None,
+    group_size: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> QuantileFits:
+    """Fit several quantiles of a response under one total, with predictions that do not cross.
+
+    Each level is a fit of :class:`dpfast.Quantile` with the mu of the total over the root of the
+    number of levels.  Where nothing is declared, units, scale and start are bought once for all.
+
+    Parameters
+    ----------
+    X, y : array-like, data frame, Design or Records
+        As for :func:`dpfast.fit`.
+    taus : sequence of float
+        Levels between 0 and 1, ascending; at most 99.
+    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+        The **total** to spend on all levels, inference included; a float is ``mu`` of Gaussian DP.
+    bandwidth : float, optional
+        Of all levels, in units of the scale; by default each level's follows from n, p and its
+        part of the budget.
+    scale, fit_intercept, weights, method, standardize, inference, ledger, noise, threads, names
+        As for :func:`dpfast.fit`.  One ledger entry pays for everything.
+    group : array-like of shape (n,), optional
+    group_size : int, optional
+        As for :func:`dpfast.fit`.
+    progress : callable, optional
+        Called as ``progress(step, n_steps)``, of all levels' steps together.
+
+    Returns
+    -------
+    QuantileFits
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        On a wrong shape, dtype, option or budget, before anything is spent.  Never because of a
+        value in the data.
+    BudgetExceeded
+        If the shared ledger cannot pay, before the data are touched.
+
+    What an optimiser of your own raises comes out as it is, with the levels that were finished in
+    its attribute ``partial_result``.
+
+    Privacy
+    -------
+    The whole result is ``privacy``-DP under replacement of one record with n public: adaptive
+    composition of the fits (claim C9), each as :func:`dpfast.fit` (claims C12 to C19 and C56), and
+    of what is bought (D1 to D5).
+
+    Notes
+    -----
+    What levels share is the purchase and the charge; their scores are released one by one, each
+    with noise ``sqrt(K)`` times that of a single level at the same total.  With a few levels and
+    n mu in the thousands that is still small beside the sampling error.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (5000, 1))
+    >>> y = 1 + (2 + X[:, 0]) * rng.normal(size=5000)
+    >>> found = dpfast.fit_quantiles(X, y, [0.25, 0.5, 0.75], privacy=2.0, scale=2.0)
+    >>> found.predict([[0.0]]).shape, len(found.fits)
+    ((1, 3), 3)
+    """
+    total = GDP.within(privacy)
+    losses = [Quantile(tau, bandwidth) for tau in _levels(taus)]
+    request = Request(
+        X,
+        y,
+        fit_intercept=fit_intercept,
+        noise=noise,
+        threads=threads,
+        names=names,
+        group=group,
+        group_size=group_size,
+    )
+    unit, inference = request.per_record(total), flag(inference, "inference")
+    if standardize is not None:
+        standardize = flag(standardize, "standardize")
+    bought = bought_units(request, unit, losses[0], scale, weights, standardize)
+    own = Ledger(unit) if bought is None else bought.ledger
+    mu = unit.mu if bought is None else bought.rest
+    mu *= math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)
+
+    def planned(loss: Quantile) -> Callable[[Any], Recipe]:
+        def at_scale(scale: Any) -> Recipe:
+            n, q, intercept = request.n, request.n_covariates, request.fit_intercept
+            return recipe_of(
+                n, q, mu, intercept, loss, scale, weights, 0.0, method, inference
+            )  # fmt: skip
+
+        return at_scale
+
+    scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
+    walks = [Walk(request, planned(loss), scales, own) for loss in losses]
+    steps = [walk.budgets.most_steps for walk in walks]
+    report = watched(progress, sum(steps))
+    charge_shared(ledger, privacy, total, request.label("fit_quantiles", f"{len(losses)} levels"))
+    if bought is not None:
+        with np.errstate(all="ignore"):  # of released numbers
+            known = bought.run()
+            for walk, loss in zip(walks, losses, strict=True):
+                walk.go_on_with(planned(loss)(known), bought)
+    found: list[Found] = []
+
+    def results() -> QuantileFits:
+        guarantee = request.guarantee(total, own)
+        fits: list[Fit] = [
+            walk.result(one, guarantee) for walk, one in zip(walks, found, strict=False)
+        ]
+        return QuantileFits(
+            tuple([loss.tau for loss in losses[: len(fits)]]), tuple(fits), guarantee
+        )
+
+    def so_far(error: str) -> QuantileFits | None:
+        return results() if found else None
+
+    with KeepingPaid(so_far), np.errstate(all="ignore"):
+        for k, walk in enumerate(walks):
+            found.append(walk.run(inference, _after(report, sum(steps[:k]), sum(steps))))
+    return results()
+
+
+def _after(report: Progress | None, done: int, planned: int) -> Progress | None:
+    """Progress of one fit as that of all."""
+    if report is None:
+        return None
+    return lambda step, _: report(done + step, planned)
+
+
+def _levels(taus: Any) -> list[float]:
+    """Levels, checked as far as :class:`Quantile` does not."""
+    levels = real_array(taus, "taus")
+    if levels.ndim != 1 or not 1 <= len(levels) <= MOST_LEVELS:
+        raise InvalidInput(
+            f"taus must be a sequence of 1 to {MOST_LEVELS} levels, such as [0.25, 0.5, 0.75]; "
+            f"received shape {levels.shape}."
+        )
+    if not (np.diff(levels) > 0.0).all():
+        raise InvalidInput(
+            f"taus must ascend, and none may come twice; received {described(levels.tolist())}."
+        )
+    found: list[float] = levels.tolist()
+    return found

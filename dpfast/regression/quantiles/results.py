@@ -1,0 +1,286 @@
+"""Several fitted quantiles of one response: together, in order, and each as a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InvalidInput, described
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.hypotheses import coverage
+from dpfast.inference.results import Fit
+from dpfast.inference.summary import privacy_lines, short_number, wrapped
+
+__all__ = ["QuantileFits"]
+
+Array = NDArray[np.float64]
+
+WIDTH = 79
+
+
+class QuantileFits:
+    """Fits of several levels that were paid for together (:func:`dpfast.fit_quantiles`).
+
+    Attributes
+    ----------
+    taus : tuple of float
+        The levels, ascending.
+    fits : tuple of Fit
+        One for each level; ``privacy`` of each is that of all of them together.
+    names : tuple of str
+        Names of the coefficients.
+    params : ndarray of shape (K, p)
+        A row of coefficients for each level.
+    privacy : Guarantee
+        Of all levels together, units included.
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods and properties cost nothing, however often.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1.0, 1.0, (2000, 1))
+    >>> y = X[:, 0] + rng.normal(size=2000)
+    >>> found = dpfast.fit_quantiles(X, y, [0.25, 0.75], privacy=2.0, scale=1.0)
+    >>> found.params.shape, found.predict([[0.0], [0.5]]).shape
+    ((2, 2), (2, 2))
+    """
+
+    def __init__(self, taus: tuple[float, ...], fits: tuple[Fit, ...], privacy: Guarantee) -> None:
+        self.taus, self.fits, self.privacy = taus, fits, privacy
+        self.names = fits[0].names
+        self.params = np.array([fit.params for fit in fits])
+
+    @property
+    def bse(self) -> Array:
+        """Standard errors, shape (K, p); they include the privacy noise."""
+        return np.array([fit.bse for fit in self.fits])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of all levels, each with its level."""
+        return tuple(
+            f"tau = {tau:g}: {said}"
+            for tau, fit in zip(self.taus, self.fits, strict=True)
+            for said in fit.warnings
+        )
+
+    def conf_int(
+        self, level: float = 0.95, *, alpha: float | None = None, simultaneous: bool = False
+    ) -> Array:
+        """Confidence intervals of every coefficient at every level, shape (K, p, 2).
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage.
+        alpha : float, optional
+            ``1 - level``, in its place.
+        simultaneous : bool
+            All intervals hold together (Bonferroni); one at a time by default.
+
+        Returns
+        -------
+        ndarray of shape (K, p, 2)
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+        InferenceUnavailable
+            If no covariance was bought.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found.conf_int(simultaneous=True).shape
+        (2, 2, 2)
+        """
+        each = coverage(level, alpha)
+        if simultaneous:
+            each = 1.0 - (1.0 - each) / self.params.size
+        return np.array([fit.conf_int(each) for fit in self.fits])
+
+    def predict(self, X: Any) -> Array:
+        """Quantiles of the response for new rows, shape (m, K), none above the next.
+
+        The fitted lines may cross; predictions are put in order row by row (Chernozhukov,
+        Fernandez-Val and Galichon 2010), which never takes them further from the true quantiles.
+
+        Parameters
+        ----------
+        X : table, or array-like of shape (m, q)
+            As for :meth:`Fit.predict`.
+
+        Returns
+        -------
+        ndarray of shape (m, K)
+            In the response's own units; NaN for a row without a prediction.
+
+        Raises
+        ------
+        InvalidInput
+            If X has other columns than the fit.
+
+        Privacy
+        -------
+        Costs nothing for public rows.  The prediction for a private row tells of that row.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> bool((np.diff(found.predict([[0.0], [50.0]])) >= 0.0).all())
+        True
+        """
+        return np.sort(np.column_stack([fit.predict(X) for fit in self.fits]), axis=1)
+
+    def predict_interval(self, X: Any, level: float = 0.95, *, alpha: float | None = None) -> Array:
+        """Intervals of all levels' quantiles for new rows, shape (m, K, 2).
+
+        At one row the K intervals hold together (Bonferroni); their ends are in order like the
+        predictions.
+
+        Parameters
+        ----------
+        X : table, or array-like of shape (m, q)
+            As for :meth:`predict`.
+        level : float in [0.5, 1)
+            Nominal coverage of a row's intervals together.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        ndarray of shape (m, K, 2)
+
+        Raises
+        ------
+        InvalidInput
+            If X has other columns than the fit, or the level is out of range.
+        InferenceUnavailable
+            If no covariance was bought.
+
+        Privacy
+        -------
+        As for :meth:`predict`.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found.predict_interval([[0.0]], 0.9).shape
+        (1, 2, 2)
+        """
+        each = 1.0 - (1.0 - coverage(level, alpha)) / len(self.fits)
+        ends = np.stack([fit.predict_interval(X, each) for fit in self.fits], axis=1)
+        return np.sort(ends, axis=1)
+
+    def fit_of(self, tau: float) -> Fit:
+        """The fit of one level.
+
+        Parameters
+        ----------
+        tau : float
+            One of :attr:`taus`.
+
+        Returns
+        -------
+        Fit
+
+        Raises
+        ------
+        InvalidInput
+            For another level.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found.fit_of(0.3).names
+        ('intercept', 'x1')
+        """
+        for own, fit in zip(self.taus, self.fits, strict=True):
+            if own == tau:
+                return fit
+        raise InvalidInput(
+            f"tau must be one of the levels {list(self.taus)}; received {described(tau)}."
+        )
+
+    def summary(self, level: float = 0.95, *, simultaneous: bool = True) -> str:
+        """One table of all levels and their intervals, with the privacy block, as text.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage.
+        simultaneous : bool
+            Whether all intervals hold together (default) or one at a time.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> "hold together" in found.summary()
+        True
+        """
+        coverage(level, None)
+        bought = all(fit._covariance is not None for fit in self.fits)
+        together = "all hold together" if simultaneous else "one at a time"
+        lines = ["dpfast: private quantile regression".center(WIDTH).rstrip(), "=" * WIDTH]
+        for tau, fit in zip(self.taus, self.fits, strict=True):
+            lines += wrapped(f"{tau:<8.4g} ", fit.model)
+        lines.append(f"Records: {self.fits[0].n_records}")
+        lines.append("=" * WIDTH)
+        ends = f"{100 * level:g}%, {together}" if bought else "no standard errors"
+        lines += [f"{'tau':<9}{'':<16}{'coef':>12}{'std err':>12}{'':>3}{ends}", "-" * WIDTH]
+        limits = self.conf_int(level, simultaneous=simultaneous) if bought else None
+        for k, (tau, fit) in enumerate(zip(self.taus, self.fits, strict=True)):
+            for j, name in enumerate(self.names):
+                line = f"{tau:<9.4g}{name[:15]:<16}{short_number(fit.params[j]):>12}"
+                if limits is not None:
+                    line += f"{short_number(fit.bse[j]):>12}   "
+                    line += " ".join(f"{short_number(end):>11}" for end in limits[k, j])
+                lines.append(line)
+        lines.append("=" * WIDTH)
+        lines += privacy_lines(self.privacy)
+        for said in self.warnings:
+            lines += wrapped("Warning: ", said)
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything published, as plain Python values (for JSON).
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
+        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> sorted(found.to_dict())
+        ['fits', 'privacy', 'taus']
+        """
+        fits = [fit.to_dict() for fit in self.fits]
+        for one in fits:
+            del one["privacy"]  # of all of them together
+        return {"taus": list(self.taus), "fits": fits, "privacy": self.privacy.to_dict()}
+
+    def __repr__(self) -> str:
+        levels = ", ".join(f"{tau:g}" for tau in self.taus)
+        return f"<QuantileFits {levels}; {self.privacy.headline}>"
