@@ -15,11 +15,11 @@ cdef extern from "records.h" nogil:
         WANT_MEAT
         WANT_MAJORIZE
         LOSS_USER
-        LABELS
         C_IS_ONE
         USES_H
         FREE_SCALE
         NO_CURVATURE
+        OF_PREDICTOR
 
     ctypedef struct records_loss_row:
         const char *name
@@ -250,7 +250,7 @@ cdef class RecordKernel:
         First constant of the loss (``c`` of its class; ignored by losses without one); the declared
         bound on ``|psi|`` of a user's loss.
     scale : float
-        Public residual scale sigma (ignored by the logistic loss).
+        Public residual scale sigma (ignored by the logistic and the Poisson loss).
     weighting : int
         0 bounded (records are projected onto the declared ball), 1 Mallows, 2 per-record clipping
         (gradient and meat only), 3 Schweppe (row and residual scaled), 4 Mallows with the first

@@ -54,6 +54,7 @@ _HOMES = {
     "OstrovskiiBach": "dpfast.models",
     "PerRecordObjective": "dpfast.models",
     "Plan": "dpfast.regression.forecast",
+    "Poisson": "dpfast.models.special_losses",
     "Product": "dpfast.models",
     "Proximal": "dpfast.optimize",
     "PseudoHuber": "dpfast.models",
@@ -137,6 +138,7 @@ __all__ = [
     "OstrovskiiBach",
     "PerRecordObjective",
     "Plan",
+    "Poisson",
     "Product",
     "Proximal",
     "PseudoHuber",
@@ -224,6 +226,7 @@ if TYPE_CHECKING:
         phase_retrieval,
     )
     from dpfast.models.smooth_losses import Quantile
+    from dpfast.models.special_losses import Poisson
     from dpfast.nonconvex.kl import estimate_kl
     from dpfast.nonconvex.minimize import Minimum, minimize
     from dpfast.optimize import (

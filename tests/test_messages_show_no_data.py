@@ -125,6 +125,7 @@ CALLS = {
     "Numeric": {"low": 0.0, "high": 1.0}, "Schema": {"columns": {"a": dpfast.Numeric(0, 1)}},
     "Cauchy": {}, "GemanMcClure": {}, "Huber": {}, "LogCosh": {}, "Logistic": {},
     "OstrovskiiBach": {}, "PseudoHuber": {}, "Quantile": {"tau": 0.9, "bandwidth": 0.1},
+    "Poisson": {"largest_mean": 2.0},
     "SmoothAbsolute": {}, "SmoothedHuber": {},
     "TukeyBiweight": {}, "Welsch": {}, "FreeScale": {"low": 0.5, "high": 2.0},
     "EntropyNoise": {}, "SeededNoise": {"seed": 0}, "KL": {"gamma": 1.0},

@@ -12,7 +12,9 @@
  *   fraction name_fraction(k, far, r, y)   psi; residuals may be held to `far` times c
  *   vd name_slope(majorize, k, a, psi, inverse, size)   from it, 1/denominator and psi's value
  *
- * or, in STORED_LOSSES, void name_psi_and_slope(majorize, k, r, *psi, *slope).
+ * or, in STORED_LOSSES, void name_psi_and_slope(majorize, k, r, *psi, *slope).  In PREDICTOR_LOSSES
+ * these are name_psi_and_slope(majorize, k, t, y, *psi, *slope) and vd name_rho(k, t, y), and r stands
+ * for the predictor t in what follows.
  *
  * The slope is psi'(r) or, with `majorize`, the chord psi(r)/r, whose parabola lies above the loss.
  */
@@ -20,6 +22,7 @@
 #include "base.h"
 
 #include "logistic.h"
+#include "poisson.h"
 #include "redescending.h"
 #include "robust.h"
 #include "smooth.h"
@@ -94,11 +97,13 @@ static INLINE vi usable(int loss, vd t, vd y)
     return (t == t) & (vabs(y) <= vset(DBL_MAX));
 }
 
-/* The scaled residual r, or the margin (2y - 1) t of a label. */
+/* The scaled residual r, the margin (2y - 1) t of a label, or the predictor. */
 static INLINE vd residual(int loss, const loss_constants *k, vd t, vd y)
 {
     if (has_trait(loss, LABELS))
         return (y + y - vset(1.0)) * t;
+    if (has_trait(loss, OF_PREDICTOR))
+        return t;
     return (y - t) * k->inverse_scale;
 }
 
@@ -138,6 +143,10 @@ static INLINE void psi_and_slope_at(int loss, int majorize, const loss_constants
     case code: name##_psi_and_slope(majorize, k, r, &size, &bend); break;
         STORED_LOSSES(STORED_LOSS)
 #undef STORED_LOSS
+#define PREDICTOR_LOSS(NAME, name, code, falling, rising, traits, scale_part)                   \
+    case code: name##_psi_and_slope(majorize, k, r, y, &size, &bend); break;
+        PREDICTOR_LOSSES(PREDICTOR_LOSS)
+#undef PREDICTOR_LOSS
     default: break;
     }
     *psi = (vd)((vi)size & ok);
@@ -168,13 +177,18 @@ static INLINE void chi_and_reach(int loss, const loss_constants *k, vd t, vd y, 
     *reach = (vd)((vi)vcopysign(size, r) & ok);
 }
 
-static INLINE vd rho(int loss, const loss_constants *k, vd r, vd *complement)
+static INLINE vd rho(int loss, const loss_constants *k, vd r, vd y, vd *complement)
 {
     switch (loss) {
 #define RHO(NAME, name, code, falling, rising, traits, scale_part)                              \
     case code: return name##_rho(k, r, complement);
-        BUILT_IN_LOSSES(RHO)
+        FUSED_LOSSES(RHO)
+        STORED_LOSSES(RHO)
 #undef RHO
+#define RHO_OF_PREDICTOR(NAME, name, code, falling, rising, traits, scale_part)                 \
+    case code: *complement = vset(0.0); return name##_rho(k, r, y);
+        PREDICTOR_LOSSES(RHO_OF_PREDICTOR)
+#undef RHO_OF_PREDICTOR
     default: *complement = vset(0.0); return vset(0.0);
     }
 }

@@ -20,7 +20,7 @@ enum {
     FREE_SCALE = 8,  /* with bounded or Mallows weights */
     NO_ASYMPTOTE = 16, /* rho may be subtracted from rho: name_rho leaves its complement alone */
     NO_CURVATURE = 32, /* psi' can be negative: there is no Hessian */
-    OF_PREDICTOR = 64, /* not a function of y - t: an offset is added to t, not taken from y */
+    OF_PREDICTOR = 64, /* not a function of y - t: no scale, and an offset is added to t, not taken from y */
 };
 
 /* psi is a fraction whose division is shared with the weights, in loops of their own.  Measured
@@ -43,7 +43,11 @@ enum {
     ROW(WELSCH, welsch, 12, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)                      \
     ROW(CAUCHY, cauchy, 13, c, c, NO_ASYMPTOTE | NO_CURVATURE, no_scale_part)
 
-#define BUILT_IN_LOSSES(ROW) FUSED_LOSSES(ROW) STORED_LOSSES(ROW)
+/* Functions of predictor and response, which no residual sums up. */
+#define PREDICTOR_LOSSES(ROW)                                                                   \
+    ROW(POISSON, poisson, 14, h < c ? h : c, c, USES_H | OF_PREDICTOR | NO_ASYMPTOTE, no_scale_part)
+
+#define BUILT_IN_LOSSES(ROW) FUSED_LOSSES(ROW) STORED_LOSSES(ROW) PREDICTOR_LOSSES(ROW)
 
 /* Not in the table: psi, psi' and rho come from functions of the caller, held to declared bounds. */
 enum { LOSS_USER = 7 };

@@ -39,7 +39,7 @@ cdef int settle(records_model *m) noexcept nogil:
         return NO_SUCH_LOSS
     if not BOUNDED <= m.weighting <= MALLOWS_LINEAR:
         return NO_SUCH_WEIGHTING
-    if traits & LABELS:
+    if traits & OF_PREDICTOR:
         m.scale = 1.0
         if m.weighting == SCHWEPPE:
             return NO_RESIDUAL
@@ -91,7 +91,7 @@ cdef str explanation(int fault, const records_model *m, int want):
     if fault == NO_SUCH_WEIGHTING:
         return f"weighting must be one of {WEIGHT_CODES}; got {m.weighting}"
     if fault == NO_RESIDUAL:
-        return "the logistic loss has no residual for Schweppe weights to scale"
+        return "logistic and Poisson losses have no residual for Schweppe weights to scale"
     for code, name, value in ((BAD_C, "c", m.c), (BAD_SCALE, "scale", m.scale),
                               (BAD_RADIUS, "radius", m.radius), (BAD_H, "h", m.h),
                               (BAD_LARGEST_WEIGHT, "largest_weight", m.largest_weight)):

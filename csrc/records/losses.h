@@ -71,7 +71,7 @@ static INLINE void losses_of(int loss, const block *b, double *sums)
             value = vload(b->h + i);
             ok &= (r == r) & (value == value);
         } else {
-            value = rho(loss, &k, r, &unused) + half_kappa;
+            value = rho(loss, &k, r, vload(b->y + i), &unused) + half_kappa;
         }
         weights_of(b, i, &weight, &unused);
         value = value * weight;
@@ -113,8 +113,8 @@ static INLINE void loss_differences_of(int loss, const block *b, double *sums)
             old_rho = vload(b->h + i);
             new_rho = vload(b->m + i);
         } else {
-            old_rho = rho(loss, &k, old_r, &old_rest);
-            new_rho = rho(loss, &k, new_r, &new_rest);
+            old_rho = rho(loss, &k, old_r, y, &old_rest);
+            new_rho = rho(loss, &k, new_r, y, &new_rest);
         }
         vd direct = scale * weight * (new_rho - old_rho);
         vd linear, rest = scale * weight * (old_rest - new_rest);

@@ -26,6 +26,7 @@ from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.models.losses import check_constant
 from dpfast.models.smooth_losses import for_records, target_of
+from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -39,6 +40,7 @@ __all__ = [
     "checked_start",
     "described_model",
     "objective_of",
+    "response_of",
     "refuse_unpayable",
 ]
 
@@ -159,15 +161,18 @@ class Request:
         return check_constant(scale, "scale", "public residual scale, in the units of y") / spread
 
     def check_response(self, loss: Loss) -> None:
-        """Refuse a response that a schema codes otherwise than a loss of labels 0 and 1 needs."""
-        if self.coding is not None and loss.binary_response:
-            name, units = self.coding.response, self.coding.response_units()
-            if units != (0.0, 1.0):
-                raise InvalidInput(
-                    f"the {loss.name} loss needs a response of 0 and 1, and {name!r} is declared "
-                    f"Numeric, coded ({name} - {units[0]:g}) / {units[1]:g}. Declare it "
-                    "Binary(positive=..., negative=...)."
-                )
+        """Refuse a response that a schema codes otherwise than a loss with a link needs."""
+        if self.coding is None or loss.link == "identity":
+            return
+        name, units = self.coding.response, self.coding.response_units()
+        if units != (0.0, 1.0):
+            needed, remedy = "of 0 and 1", "Binary(positive=..., negative=...)"
+            if loss.link == "log":
+                needed, remedy = "in its own units", "Numeric(0, high, centre=0, unit=1)"
+            raise InvalidInput(
+                f"the {loss.name} loss needs a response {needed}, and {name!r} is declared "
+                f"Numeric, coded ({name} - {units[0]:g}) / {units[1]:g}. Declare it {remedy}."
+            )
 
     def curator(self, objective: Objective, ledger: Ledger) -> Curator:
         self.check_response(objective.loss)
@@ -246,7 +251,7 @@ class Request:
             missing=missing,
             predictor=predictor,
             iterates=path,
-            binary_response=objective.loss.binary_response,
+            **response_of(objective),
             fit_intercept=self.fit_intercept,
             free_scale=free_scale,
             rows=self.new_rows,
@@ -272,6 +277,13 @@ def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
 def described_model(objective: Objective) -> str:
     """What a result says was estimated."""
     return f"{objective!r}{target_of(objective.loss, objective.scale)}"
+
+
+def response_of(target: Any) -> dict[str, Any]:
+    """What a result has to know of the response to predict it, from an objective or another."""
+    loss = target.loss if isinstance(target, Objective) else None
+    cap = loss.largest_mean if isinstance(loss, Poisson) else None
+    return {"binary_response": loss is not None and loss.binary_response, "largest_mean": cap}
 
 
 def objective_of(

@@ -58,6 +58,7 @@ class Fit(AfterFit):
     _coded: Fit | None = None
     _missing = ""  # of results that were pickled before there was one
     _predictor: NDArray[np.float64] | None = None
+    _largest_mean: float | None = None
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class Fit(AfterFit):
         rows: RowReader,
         missing: str = "",
         predictor: NDArray[np.float64] | None = None,
+        largest_mean: float | None = None,
     ) -> None:
         self.params = params
         self.names = names
@@ -88,6 +90,7 @@ class Fit(AfterFit):
         self._predictor = predictor  # coefficients of predictions, if they are shrunk
         self._missing = missing  # why there is no covariance although it was asked for
         self._binary_response = binary_response
+        self._largest_mean = largest_mean  # of counts: the link is a logarithm
         self._fit_intercept = fit_intercept
         self._free_scale = free_scale
         self._new_rows = rows
@@ -140,6 +143,7 @@ class Fit(AfterFit):
             covariance=None if covariance is None else to_natural.covariance(covariance),
             iterates=to_natural.params(self.iterates),
             binary_response=self._binary_response,
+            largest_mean=self._largest_mean,
             fit_intercept=self._fit_intercept,
             free_scale=self._free_scale,
             rows=NaturalRows(self._new_rows, *self.coding.natural_units()),
@@ -308,7 +312,7 @@ class Fit(AfterFit):
         return tuple(found)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Mean response (logistic: probability) for new rows, shape (m,).
+        """Mean response (logistic: probability; counts: mean count) for new rows, shape (m,).
 
         Parameters
         ----------
@@ -434,6 +438,8 @@ class Fit(AfterFit):
             from scipy.special import expit
 
             return np.asarray(expit(t))
+        if self._largest_mean is not None:
+            return np.minimum(np.exp(np.minimum(t, 700.0)), self._largest_mean)
         if self.coding is None:
             return t
         location, spread = self.coding.response_units()
@@ -446,6 +452,10 @@ class Fit(AfterFit):
         if self._binary_response:
             p = self._response(t)
             return p * (1.0 - p), p * (1.0 - p) * (1.0 - 2.0 * p)
+        if self._largest_mean is not None:
+            mean = self._response(t)
+            slope = np.where(mean < self._largest_mean, mean, 0.0)
+            return slope, slope
         spread = 1.0 if self.coding is None else self.coding.response_units()[1]
         return np.full(len(t), spread), np.zeros(len(t))
 

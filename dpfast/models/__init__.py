@@ -22,8 +22,8 @@ from dpfast.models.losses import (
 from dpfast.models.nonconvex import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
 from dpfast.models.objective import Constants, Objective
 from dpfast.models.products import Box, Interval, OneHot, Product
-from dpfast.models.redescending import Cauchy, GemanMcClure, TukeyBiweight, Welsch
 from dpfast.models.smooth_losses import OstrovskiiBach, SmoothAbsolute, SmoothedHuber
+from dpfast.models.special_losses import Cauchy, GemanMcClure, TukeyBiweight, Welsch
 from dpfast.models.weighting import (
     Bounded,
     Clip,

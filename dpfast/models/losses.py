@@ -134,6 +134,10 @@ class Loss:
         Corner (tuning constant) in units of the scale; 1 for losses without one.
     needs_scale : bool
         Whether the loss is a function of a residual in units of a public scale.
+    link : str
+        "logit" or "log" where the predictor is that function of the mean; else "identity".
+    start : float
+        Public start of the intercept.
     psi_bound : float
         ``sup |psi|``.
     psi_prime_bound : float
@@ -180,6 +184,8 @@ class Loss:
     coupling: str = "independent"
     majorizer_coupling: str = "independent"
     binary_response: ClassVar[bool] = False
+    link: ClassVar[str] = "identity"
+    start: float = 0.0
     certified: ClassVar[bool] = True
     lowest_slope: ClassVar[float | None] = None
     has_asymptote: ClassVar[bool] = True
@@ -534,6 +540,7 @@ class Logistic(Loss):
     coupling = "logistic"
     majorizer_coupling = "logistic-majorizer"
     binary_response = True
+    link = "logit"
     psi_bound = 1.0
     psi_prime_bound = 0.25
     self_concordance = 1.0
@@ -566,6 +573,7 @@ class Logistic(Loss):
 
 
 LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in (Huber, LogCosh, PseudoHuber, Logistic)}
+DECLARED: dict[str, type[Loss]] = {}  # those that say by name what has to be declared
 
 
 def is_least_squares(loss: object) -> bool:
@@ -583,8 +591,8 @@ def resolve_loss(loss: str | Loss) -> Loss:
             '"least-squares", privacy=...) finds one, and takes neither weights nor ridge; other '
             'functions take "log-cosh" or "huber".'
         )
-    if isinstance(loss, str) and loss in LOSSES:
-        return LOSSES[loss]()
+    if isinstance(loss, str) and (kind := LOSSES.get(loss, DECLARED.get(loss))) is not None:
+        return kind()
     raise InvalidInput(
         f"loss must be one of {sorted(LOSSES)} or a dpfast loss object such as "
         f"dpfast.LogCosh(c=1.345); received {described(loss, text=True)}."

@@ -76,7 +76,7 @@ class Objective:
         Of an objective for so many columns; otherwise the function it is given to says.
     scale : float, FreeScale or None
         Public residual scale ``sigma``, in the units of y; required by the Huber family, refused by
-        the logistic.  ``dpfast.FreeScale(low, high)``: estimate it with the coefficients.
+        logistic and Poisson.  ``dpfast.FreeScale(low, high)``: estimate it with the coefficients.
     ridge : float
         Public penalty; it is added outside the private sums and costs nothing.
     free_scale : FreeScale, optional
@@ -473,6 +473,23 @@ class Objective:
         scale = joint.factor * theta[-1]
         scale = min(max(scale, joint.low), joint.high) if scale == scale else joint.start
         return np.append(theta[:-1], scale / joint.factor)
+
+    def origin(self) -> NDArray[np.float64]:
+        """Public start of the coefficients: zero, but for the intercept of losses that say where.
+
+        Returns
+        -------
+        ndarray of shape (n_coefficients,)
+
+        Examples
+        --------
+        >>> dpfast.Objective(dpfast.Poisson(largest_mean=2.0)).bind(1).origin()
+        array([0., 0.])
+        """
+        start = np.zeros(self.n_coefficients)
+        if self.fit_intercept:
+            start[0] = self.loss.start
+        return start
 
     def units(self) -> NDArray[np.float64]:
         """What each parameter is multiplied by to be a coefficient or a scale, shape (p,).

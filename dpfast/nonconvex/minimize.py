@@ -14,7 +14,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.errors import InvalidInput, described
 from dpfast.front.parts import target_of
 from dpfast.front.progress import watched
-from dpfast.front.request import charge_shared, checked_start
+from dpfast.front.request import charge_shared, checked_start, response_of
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
@@ -222,7 +222,7 @@ def minimize(
         ),
         covariance=None,
         iterates=np.array(path.iterates),
-        binary_response=isinstance(target, Objective) and target.loss.binary_response,
+        **response_of(target),
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
         rows=request.new_rows,
     )

@@ -106,9 +106,9 @@ class Newton(Method):
         below the noise level ``2 * noise_scale * sqrt(p)``.
     max_step : float, optional
         Public cap on the length of a step (trust region).  Default: ``1e3 * scale``, which
-        only keeps iterates finite; for a binary response ``max(1, 0.05/l)/R``, with the radius R
+        only keeps iterates finite; for losses with a link ``max(1, 0.05/l)/R``, with the radius R
         of the weighting and the noise level ``l = 2 p^1.5/(n mu)``: where a noisy Hessian is poor,
-        steps that change the log odds by much more than 1 are noise.
+        steps that change log odds, or logs of means, by much more than 1 are noise.
     early_ridge : float
         Public ridge penalty of the first steps (two-phase method): of all but the Hessian's,
         the tail and the full step before it.
@@ -189,7 +189,7 @@ class Newton(Method):
         if not isinstance(self.step, AveragingTail):
             return 2
         if not objective.loss.binary_response:
-            return 4
+            return 8 if objective.loss.link == "log" else 4  # whose majorising steps are short
         level = curvature_noise(objective, n, mu)
         if level <= 0.001:
             return 8
@@ -317,7 +317,7 @@ class Newton(Method):
 
 
 def _default_max_step(objective: Objective, n: int, budgets: Sequence[StepBudget]) -> float:
-    if not objective.loss.binary_response:
+    if objective.loss.link == "identity":
         return 1e3 * objective.scale
     spent = math.hypot(*[budget.gradient for budget in budgets])
     room = max(1.0, 0.05 / curvature_noise(objective, n, spent))
@@ -328,8 +328,12 @@ def _yardstick(objective: Objective, answers: list[JointAnswer]) -> Array:
     """``E w x x'``, in which the squared length of a step is what it changes the log odds by.
 
     A quarter of it is a logistic loss's first curvature where the start is zero; later ones shrink
-    where events are rare, and would call any step short.  Of robust losses: the change in scales.
+    where events are rare, and would call any step short.  Of robust losses: the change in scales;
+    of counts: in logs of means, as the first, majorising curvature is the largest mean times it.
     """
+    if objective.loss.link == "log":
+        released = (answer.hessian for answer in answers if answer.hessian.noise_scale)
+        return next(released, answers[-1].hessian).value / objective.loss.psi_prime_bound
     if objective.loss.binary_response:
         released = (answer.hessian for answer in answers if answer.hessian.noise_scale)
         return 4.0 * next(released, answers[-1].hessian).value

@@ -62,9 +62,10 @@ def fit(
         or opened records, which hold their response, with ``y=None``.  Any values: a record with a
         NaN or an infinity contributes exactly zero and still counts in n.
     y : array-like of shape (n,)
-        Response; in {0, 1} for the logistic loss.
+        Response; in {0, 1} for the logistic loss, counts for :class:`dpfast.Poisson`.
     loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...}, Loss or Objective
-        Also "smoothed-huber", "ostrovskii-bach", "smooth-absolute", or a loss of your own
+        Also "smoothed-huber", "ostrovskii-bach", "smooth-absolute", counts
+        (``dpfast.Poisson(largest_mean=20)``), or a loss of your own
         (:class:`dpfast.CustomLoss`).  "log-cosh" is the recommended robust
         loss: its Hessian costs nothing beside the gradient.  A :class:`dpfast.Objective` stands
         for loss, scale, weights and ridge.

@@ -21,6 +21,7 @@ from dpfast.front.request import Request
 from dpfast.inference.hypotheses import coverage, half_width
 from dpfast.models import Loss, Objective, Weighting, resolve_loss
 from dpfast.models.smooth_losses import for_records
+from dpfast.models.special_losses import Poisson
 from dpfast.optimize import AdaptiveNewton, GradientDescent, Newton
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.propagation import gradient_descent_noise, newton_noise
@@ -164,7 +165,8 @@ def plan(
     level : float
         Nominal coverage.
     rate : float
-        Share of ones in the response of a synthetic pilot for the logistic loss.
+        Share of ones in the response of a synthetic pilot for the logistic loss; of counts, their
+        mean as a part of the largest mean.
     pilot : (X, y), optional
         **Public** data like the private ones: of an earlier year, another country, or simulated.
         By default covariates are independent standard normal, residuals normal with standard
@@ -372,7 +374,7 @@ def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Ar
     Multiples of the powers of the generalised golden ratio fill the cube evenly; the normal
     quantile function turns them into normal points.
     """
-    from scipy.special import ndtri
+    from scipy.special import ndtri, pdtrik
 
     rate = number_in(rate, "rate", "(0, 1)")
     ratio = 1.5
@@ -384,4 +386,6 @@ def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Ar
     X, last = ndtri(uniform[:, :q]), uniform[:, q]
     if loss.binary_response:
         return X, (last < rate).astype(float)
+    if isinstance(loss, Poisson):
+        return X, np.ceil(np.nan_to_num(pdtrik(last, rate * loss.largest_mean)))
     return X, (1.0 if scale is None else real_number(scale, "scale")) * ndtri(last)

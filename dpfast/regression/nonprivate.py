@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.errors import InvalidInput, NotConverged
 from dpfast.front.parts import parts_of, target_of
-from dpfast.front.request import Request, checked_free_scale, checked_start
+from dpfast.front.request import Request, checked_free_scale, checked_start, response_of
 from dpfast.front.rows import NewRows
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
@@ -116,9 +116,9 @@ def nonprivate_fit(
             "method. Use dpfast.nonprivate_minimize."
         )
     curator = request.curator(objective, Ledger(1.0))
-    start = np.zeros(objective.dimension)
+    start = objective.origin()
     if objective.free_scale is not None:
-        start[-1] = objective.free_scale.start / objective.free_scale.factor
+        start = np.append(start, objective.free_scale.start / objective.free_scale.factor)
     found = nonprivate_minimum(curator, start, tolerance, max_steps)
     if not found.score <= max(tolerance, ROUNDING_SCORE):
         raise NotConverged(
@@ -205,7 +205,7 @@ def nonprivate_minimize(
         privacy=NOT_PRIVATE._replace(n=curator.n),
         covariance=None,
         iterates=path,
-        binary_response=isinstance(target, Objective) and target.loss.binary_response,
+        **response_of(target),
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
         rows=NewRows(getattr(X, "coding", None)),
     )

@@ -274,6 +274,11 @@ def bought_units(
             "these records are coded by a schema, which declares the units of their columns: "
             "there is nothing to standardise. Leave standardize out."
         )
+    if kind.link == "log":
+        raise InvalidInput(
+            "units of columns are not bought for counts. Declare ranges in a schema, or scale the "
+            "columns by public numbers and leave standardize out."
+        )
     if scale is None and not (estimable or kind.binary_response):
         raise InvalidInput(
             "the scale of this loss cannot be estimated: pass scale=<public residual scale>, or "

@@ -69,6 +69,8 @@ class Walk:
             self.budgets, self._optimiser = recipe.budgets, recipe.optimiser
             start = self._optimiser.start
             self._start = checked_start(start, request.dimension, self.objective.ridge)
+            if start is None:
+                self._start = self.objective.origin()
             curator = request.curator(self.objective, ledger)
             for budget in self.budgets:
                 curator.plan(budget)  # refuses an impossible budget while nothing is spent

@@ -13,7 +13,7 @@ from dpfast.errors import InvalidInput
 from dpfast.kernels import records
 from dpfast.models import FreeScale, Mallows
 from dpfast.models.free_scale import joint_scale
-from dpfast.models.losses import LOSSES
+from dpfast.models.losses import DECLARED, LOSSES
 from dpfast.optimize.budgets import CURVATURE_RATIO
 from dpfast.privacy.sensitivity import COUPLINGS
 from tests.twins import losses as twins, scale as scale_twins
@@ -28,8 +28,9 @@ def kernel(name, **options):
 
 
 def test_every_row_has_a_class_and_every_class_a_row():
-    assert {kind.name: kind.code for kind in LOSSES.values()} == records.LOSS_CODES
-    assert {name: kind.name for name, kind in LOSSES.items()} == {name: name for name in LOSSES}
+    kinds = LOSSES | DECLARED
+    assert {kind.name: kind.code for kind in kinds.values()} == records.LOSS_CODES
+    assert {name: kind.name for name, kind in kinds.items()} == {name: name for name in kinds}
     assert USER not in records.LOSS_CODES.values()
     assert len(set(records.LOSS_CODES.values())) == len(records.LOSS_CODES)
 
@@ -87,6 +88,14 @@ def test_every_coupling_is_proved_and_has_a_share():
         for coupling in (loss.coupling, loss.majorizer_coupling):
             assert coupling in COUPLINGS
             assert coupling in CURVATURE_RATIO
+
+
+def test_losses_that_need_a_constant_ask_for_it_by_name():
+    for name, asked in {"poisson": "largest_mean"}.items():
+        assert name in DECLARED
+        with pytest.raises(InvalidInput, match=f"{asked} must be given"):
+            dpfast.models.resolve_loss(name)
+    assert not set(DECLARED) & set(LOSSES)
 
 
 def test_a_scale_part_is_not_inherited():

@@ -47,6 +47,7 @@ NAMES: list[object] = [
     dpfast.OstrovskiiBach,
     dpfast.PerRecordObjective,
     dpfast.Plan,
+    dpfast.Poisson,
     dpfast.Product,
     dpfast.Proximal,
     dpfast.PseudoHuber,

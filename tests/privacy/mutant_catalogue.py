@@ -62,6 +62,9 @@ SCHEDULES = "dpfast/optimize/schedules.py"
 BUDGETS = "dpfast/optimize/budgets.py"
 DESCENT = "dpfast/optimize/gradient_descent.py"
 ROBUST_H = "csrc/losses/robust.h"
+SPECIAL_LOSSES = "dpfast/models/special_losses.py"
+POISSON_H = "csrc/losses/poisson.h"
+COUNT_TESTS = ("tests/privacy/test_count_loss.py", "tests/kernels/test_counts.py")
 DISPATCH_H = "csrc/losses/dispatch.h"
 GUARDS_H = "csrc/records/guards.h"
 WEIGHTS_H = "csrc/records/weights.h"
@@ -530,6 +533,48 @@ RECORDS_UNBOUNDED = (
         RECORD_TESTS,
         "psi.numerator = k->c * -psi.minus_one;",
         "psi.numerator = -psi.minus_one;",
+    ),
+    plant(
+        "residuals-of-counts-not-clipped",
+        "a large count has a score as large as itself",
+        POISSON_H,
+        COUNT_TESTS,
+        "*psi = vmin(vmax(left, -k->c), k->c);",
+        "*psi = left;",
+    ),
+    plant(
+        "means-of-counts-not-capped",
+        "the mean grows beyond the cap, and with it the curvature",
+        POISSON_H,
+        COUNT_TESTS,
+        "vd mean = uncapped_mean(t), capped = vmin(mean, k->h);",
+        "vd mean = uncapped_mean(t), capped = mean;",
+        "vi bends = (mean < k->h) & (vabs(left) <= k->c);",
+        "vi bends = vabs(left) <= k->c;",
+    ),
+    plant(
+        "counts-charged-by-their-means",
+        "the bound on the score is the side of small counts, min(M, a)",
+        SPECIAL_LOSSES,
+        COUNT_TESTS,
+        "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
+        "        return min(self.c, self.h)\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
+    ),
+    plant(
+        "curvature-of-counts-bounded-by-one",
+        "the bound on the curvature leaves out the largest mean",
+        SPECIAL_LOSSES,
+        COUNT_TESTS,
+        "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
+        "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return 1.0",
+    ),
+    plant(
+        "counts-coupled-like-log-cosh",
+        "the Hessian of counts is taken to be free beside the gradient",
+        SPECIAL_LOSSES,
+        COUNT_TESTS,
+        'name = "poisson"\n    code = 14',
+        'name = "poisson"\n    coupling = "one-minus-square"\n    code = 14',
     ),
     plant(
         "hessian-not-divided-by-scale",

@@ -1,7 +1,8 @@
 """The losses as the twins of the record kernels see them: the NumPy formulas of their classes.
 
-Every function takes the scaled residual ``r`` (logistic: the signed margin), the loss's code, its
-constant ``c``, its second constant ``h`` and, for a user's loss, its three scalar functions.
+Every function takes the scaled residual ``r`` (logistic: the signed margin; Poisson: the predictor,
+and the count beside it), the loss's code, its constant ``c``, its second constant ``h`` and, for a
+user's loss, its three scalar functions.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 
 from dpfast.models.custom import CustomLoss
 from dpfast.models.losses import LOSSES, Loss
+from dpfast.models.special_losses import Poisson
 
 Array = NDArray[np.float64]
 Functions = Sequence[Callable[[float], float]]
 
-USER = CustomLoss.code
+USER, POISSON = CustomLoss.code, Poisson.code
 CLASSES = {kind.code: kind for kind in LOSSES.values()}
 HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC = (
     LOSSES[name].code for name in ("huber", "log-cosh", "pseudo-huber", "logistic")
@@ -37,6 +39,8 @@ SLOTS = {"c": "c", "h": "h", "bandwidth": "c", "tau": "h"}
 @lru_cache
 def loss_of(code: int, c: float, h: float) -> Loss:
     """The loss of these constants."""
+    if code == POISSON:
+        return Poisson(largest_mean=h, largest_residual=c)
     kind = CLASSES[code]
     constants = {"c": c, "h": h}
     return kind(**{name: constants[SLOTS[name]] for name in inspect.signature(kind).parameters})
@@ -52,7 +56,7 @@ def typical(code: int, c: float) -> dict[str, float]:
 
 def has_asymptote(loss: int) -> bool:
     """Whether differences are taken of what is left of an asymptote."""
-    return loss != USER and CLASSES[loss].has_asymptote
+    return loss not in (USER, POISSON) and CLASSES[loss].has_asymptote
 
 
 def steepest(loss: int, c: float, h: float) -> float:
@@ -69,7 +73,9 @@ def asymptote_slopes(loss: int, c: float, h: float) -> tuple[float, float]:
 
 
 def scaled_residual(t: Array, y: Array, loss: int, scale: float) -> Array:
-    """Scaled residual; for the logistic loss the signed margin (2y - 1) t."""
+    """Scaled residual; for the logistic loss the signed margin (2y - 1) t, for Poisson t."""
+    if loss == POISSON:
+        return t
     return (2.0 * y - 1.0) * t if loss == LOGISTIC else (y - t) / scale
 
 
@@ -77,8 +83,10 @@ def _each(function: Callable[[float], float], r: Array) -> Array:
     return np.array([function(float(v)) for v in np.ravel(r)], dtype=float).reshape(np.shape(r))
 
 
-def rho(r: Array, loss: int, c: float, h: float, functions: Functions = ()) -> Array:
+def rho(r: Array, y: Array, loss: int, c: float, h: float, functions: Functions = ()) -> Array:
     """Loss of a residual."""
+    if loss == POISSON:
+        return loss_of(loss, c, h).loss(r, y)
     if loss == USER:
         return _each(functions[0], r)
     return loss_of(loss, c, h).loss(-r if loss == LOGISTIC else r)
@@ -91,7 +99,7 @@ def rho_far(r: Array, loss: int, c: float, h: float) -> Array:
 
 def _smoothed_huber_beyond(a: Array, c: float, h: float) -> Array:
     a = np.minimum(a, c + h)
-    return rho(a, SMOOTHED_HUBER, c, h) - (c + h / 2) * a
+    return rho(a, a, SMOOTHED_HUBER, c, h) - (c + h / 2) * a
 
 
 def _ostrovskii_bach_beyond(a: Array, c: float, h: float) -> Array:
@@ -121,22 +129,32 @@ def psi(r: Array, y: Array, loss: int, c: float, h: float, functions: Functions 
         return np.where(np.isnan(value), 0.0, np.clip(value, -c, c))
     if loss == LOGISTIC:
         return (2.0 * y - 1.0) * loss_of(loss, c, h).psi(-r)
+    if loss == POISSON:
+        return -loss_of(loss, c, h).psi(r, y)
     return loss_of(loss, c, h).psi(r)
 
 
-def psi_prime(r: Array, loss: int, c: float, h: float, functions: Functions = ()) -> Array:
+def psi_prime(
+    r: Array, y: Array, loss: int, c: float, h: float, functions: Functions = ()
+) -> Array:
     """Second derivative of the loss; of a user's loss, held to [0, h]."""
+    if loss == POISSON:
+        return loss_of(loss, c, h).psi_prime(r, y)
     if loss == USER:
         value = _each(functions[2], r)
         return np.where(np.isnan(value), 0.0, np.clip(value, 0.0, h))
     return loss_of(loss, c, h).psi_prime(r)
 
 
-def majorizer(r: Array, loss: int, c: float, h: float, functions: Functions = ()) -> Array:
-    """Chord slope psi(r)/r; for the logistic loss tanh(r/2)/(2r)."""
+def majorizer(
+    r: Array, y: Array, loss: int, c: float, h: float, functions: Functions = ()
+) -> Array:
+    """Chord slope psi(r)/r; for the logistic loss tanh(r/2)/(2r), for Poisson the largest mean."""
+    if loss == POISSON:
+        return loss_of(loss, c, h).majorizer(r, y)
     if loss == USER:
         near = np.abs(r) <= 1e-150
         chord = psi(r, r, loss, c, h, functions) / np.where(near, 1.0, r)
-        chord = np.where(near, psi_prime(r, loss, c, h, functions), chord)
+        chord = np.where(near, psi_prime(r, y, loss, c, h, functions), chord)
         return np.clip(chord, 0.0, h)
     return loss_of(loss, c, h).majorizer(r)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tests.twins.losses import (
     LOGISTIC,
+    POISSON,
     USER,
     Functions,
     asymptote_slopes,
@@ -99,7 +100,7 @@ def _beside(y: Array, loss: int, largest_weight: float) -> _Beside:
     weight = np.minimum(np.where(positive, weight, 0.0), largest_weight)
     counts = positive & np.isfinite(offset)
     offset = np.where(counts, offset, 0.0)
-    if loss == LOGISTIC:
+    if loss in (LOGISTIC, POISSON):
         return _Beside(np.where(counts, response, np.nan), weight, offset)
     return _Beside(np.where(counts, response - offset, np.nan), weight, np.zeros(len(y)))
 
@@ -160,7 +161,7 @@ def record_sums(
         r = np.where(counts, r, 0.0)
         psi = np.where(counts, psi_of(r, label, loss, c, h, functions), 0.0)
         slope = majorizer if want & MAJORIZER == MAJORIZER else psi_prime_of
-        psi_prime = slope(r, loss, c, h, functions) if want & HESSIAN else np.zeros(len(r))
+        psi_prime = slope(r, label, loss, c, h, functions) if want & HESSIAN else np.zeros(len(r))
         psi_prime = np.where(counts, psi_prime, 0.0)
 
         size = np.abs(psi)
@@ -226,7 +227,7 @@ def mean_loss(
         counts = _counts(rows, t, y, loss)
         label = np.where(counts, seen_y, 0.0)
         r = scaled_residual(np.where(counts, t, 0.0), label, loss, scale)
-        value = rho(r, loss, c, h, functions)
+        value = rho(r, label, loss, c, h, functions)
         if loss == USER:
             counts &= ~np.isnan(value)
         losses = own * scale * _weights(rows, weighting, radius) * value
@@ -271,7 +272,7 @@ def loss_difference(
 
         # Where both residuals lie far out on the same side the losses differ by the step along
         # their common asymptote and little else, however large they are.
-        values = rho(r_new, loss, c, h, functions), rho(r_old, loss, c, h, functions)
+        values = [rho(r, label, loss, c, h, functions) for r in (r_new, r_old)]
         difference = scale * weight * (values[0] - values[1])
         if has_asymptote(loss):
             reach_step = reach * (rows.unit @ (theta_new - theta_old))

@@ -120,10 +120,10 @@ def record_sums(
         p = rows.unit.shape[1]
         hessian = np.zeros((p + 1, p + 1))
         if want & MAJORIZER == MAJORIZER:
-            slope = on * majorizer(r, loss, c, 1.0)
+            slope = on * majorizer(r, y, loss, c, 1.0)
             cross, corner = np.zeros_like(r), on * kappa * w
         else:
-            slope = on * psi_prime(r, loss, c, 1.0)
+            slope = on * psi_prime(r, y, loss, c, 1.0)
             once, twice = CURVATURE_TIMES[loss](r, c)
             cross, corner = on * once * weighted, on * twice * w
         if want & HESSIAN:

@@ -23,10 +23,12 @@ from dpfast.models import (
     Bounded,
     Clip,
     FreeScale,
+    Loss,
     MallowsLinear,
     Schweppe,
 )
 from dpfast.models.smooth_losses import Quantile
+from dpfast.models.special_losses import Poisson
 from dpfast.optimize import (
     AdaptiveNewton,
     DoubleNoise,
@@ -52,7 +54,7 @@ __all__ = ["fits", "formulas", "levels", "quantiles", "standardised", "stored"]
 METHODS: tuple[type[Newton | GradientDescent], ...] = (Newton, GradientDescent)
 
 
-def _fit(label: str, loss: str, **options: Any) -> Example:
+def _fit(label: str, loss: str | Loss, **options: Any) -> Example:
     budget = options.setdefault("privacy", GDP(1.0))
     binary = loss in BINARY
     if not binary:
@@ -104,6 +106,11 @@ def fits() -> Iterator[Example]:
     schweppe = Schweppe(1.5)
     yield _fit("Schweppe", "huber", weights=schweppe, method=GradientDescent(steps=4))
     yield _fit("Schweppe", "log-cosh", weights=schweppe, method=Newton(step=SelfConcordant()))
+    for counts in (Poisson(2.0), Poisson(20.0, 1.5)):
+        yield _fit("counts", counts, scale=None)
+        newton, descent = Newton(steps=4), GradientDescent(steps=4)
+        yield _fit("newton", counts, scale=None, method=newton, weights=Bounded(1.5))
+        yield _fit("descent", counts, scale=None, method=descent, fit_intercept=False)
     for loss in REDESCENDING:
         yield _fit("redescending", loss, inference=False, method=GradientDescent(steps=4))
     yield _fit("names, threads", "log-cosh", names=["a", "b"], threads=2)

@@ -122,8 +122,8 @@ class Run:
         self.source = source
         self.objective: Objective = source.objective
         self.constants = self.objective.constants() or self.objective
-        self.binary = self.objective.loss.binary_response
-        if not self.binary:
+        self.linked = self.objective.loss.link != "identity"
+        if not self.linked:
             self.start_share = share_of_location(source.n * mu)
         self.mu = mu
         self.left = 1.0 - 8.0 * MARGIN_SHARES  # of mu^2
@@ -136,7 +136,7 @@ class Run:
         self.yardstick: Answer | None = None
         self._measure: Array | None = None
         self.mean_weight = self.objective.scale * self.objective.loss.mean_curvature
-        self.unit = 1.0 if self.binary else self.objective.scale  # scores' variance per curvature
+        self.unit = 1.0 if self.linked else self.objective.scale  # scores' variance per curvature
         self.dealing: Blocks | None = None
         self.block_curvature: Answer | None = None
         self.block_size = self.block_mu = 0.0
@@ -150,7 +150,7 @@ class Run:
 
     def begin(self, source: Answers, mu: float) -> float:
         """The start of the intercept, unless the caller has one; the part of ``mu^2`` spent."""
-        if not self.objective.fit_intercept or self.theta.any():
+        if not self.objective.fit_intercept or (self.theta != self.objective.origin()).any():
             return 0.0
         self.theta = self.theta.copy()
         self.theta[0], spent = released_intercept(source, mu)
@@ -167,14 +167,14 @@ class Run:
         everyone = self.source
         share = self.start_share
         self.left -= share * self.begin(everyone, self.mu * share**0.5)
-        if self.binary and self.starts_far():
+        if self.linked and self.starts_far():
             self.measure_at_zero(everyone, self.pay(EARLY))
         near = False
         for k in range(MOST_EARLY):
             last = k >= FEWEST_EARLY - 1
-            hessian = self.binary or (near and last)
+            hessian = self.linked or (near and last)
             step = self.walk(everyone, self.pay(EARLY), hessian)
-            near = step.length <= NEAR and (self.binary or not step.hides)
+            near = step.length <= NEAR and (self.linked or not step.hides)
             if near and last and hessian:
                 break
 
@@ -190,16 +190,16 @@ class Run:
         last = max(size, LEAST_BLOCK, LAST_BLOCK * p)
         ahead = 2.75 * size + last + 6.0 * n / n_slots  # in whole slots
         self.begin(self.block(min(0.05 * n, LEAST_BLOCK), ahead), mu)
-        if self.binary and self.starts_far():
+        if self.linked and self.starts_far():
             self.measure_at_zero(self.block(size / 4), mu)
         for part, steps in ((4, 5), (2, 3), (1, 2)):
             block = self.block(size / part)
             for _ in range(steps):
-                step = self.walk(block, mu / steps**0.5, self.binary or part == 1)
+                step = self.walk(block, mu / steps**0.5, self.linked or part == 1)
                 if step.length <= NEAR and not step.hides:
                     break
         self.block_curvature, _ = self.curvature(self.block(size), self.theta, mu)
-        if not self.binary:
+        if not self.linked:
             self.measure_by(self.block_curvature)
 
     def block(self, size: float, ahead: float = 0.0) -> Answers:
@@ -241,7 +241,7 @@ class Run:
         """One early step."""
         kind = "hessian" if hessian else "majorizer"
         answer = source.joint(self.theta, divided(self.constants, mu, kind))
-        if not self.binary or self.yardstick is None:
+        if not self.linked or self.yardstick is None:
             self.measure_by(answer.hessian)
         gradient, curvature = self.penalised(answer.gradient, answer.hessian)
         scales = answer.gradient.noise_scale, answer.hessian.noise_scale
@@ -254,7 +254,7 @@ class Run:
 
     def refined(self, step: Step, answer: JointAnswer, hessian: bool) -> Step:
         """An early step, where something of it is known better."""
-        if self.binary:
+        if self.linked:
             return step
         self.early_floors.append(self.floor(answer.hessian.noise_scale))
         if not step.hides:
@@ -287,7 +287,11 @@ class Run:
 
         Of log odds: lengths are the changes they make, and the curvature at the start is about
         ``mean_weight`` of what measures them.  Where events are rare it would call any step short.
+        Of logs of means the curvature at the start is the mean count, whatever that is.
         """
+        if self.objective.loss.link == "log":
+            self.mean_weight = math.exp(self.theta[0]) if self.objective.fit_intercept else 1.0
+            return False
         odds = math.exp(-abs(self.theta[0])) if self.objective.fit_intercept else 1.0
         self.mean_weight = odds / (1.0 + odds) ** 2
         return odds < math.exp(-FAR_START)
@@ -317,7 +321,7 @@ class Run:
             else:
                 answer = self.source.joint(self.theta, self.budget(mu))
                 curvature = answer.hessian
-                if not self.binary:
+                if not self.linked:
                     self.measure_by(curvature)
             step = self.answered(answer.gradient, curvature)
             arrived = step.length <= ARRIVED

@@ -16,11 +16,14 @@ from dpfast.optimize.protocol import Answers
 
 __all__ = ["released_intercept", "share_of_location"]
 
-#: Answers about the constant of a loss with a scale, at most.
+#: Answers about the constant of a loss with a scale, or of counts, at most.
 MOST_ANSWERS = 4
 
 #: Of an objective.
 LARGEST_SCALE = 1e100
+
+#: How far, in logs of a mean, the next answer about counts is where one shows no curvature.
+LEAP = 3.0
 
 #: n mu of an answer about the constant that lands near, least and most it may take of ``mu^2``.
 SIGNAL, LEAST_PART, MOST_PART = 30.0, 0.005, 0.02
@@ -46,6 +49,8 @@ def released_intercept(answers: Answers, mu: float) -> tuple[float, float]:
     """
     if answers.objective.loss.binary_response:
         return _log_odds(answers, mu), 1.0
+    if answers.objective.loss.link == "log":
+        return _log_mean(answers, mu)
     return _location(answers, mu)
 
 
@@ -57,6 +62,33 @@ def _log_odds(answers: Answers, mu: float) -> float:
     least = min(0.5, max(3.0 * answer.noise_scale, 0.5 / answers.n))
     share = min(max(share, least), 1.0 - least)
     return math.log(share / (1.0 - share))
+
+
+def _log_mean(answers: Answers, mu: float) -> tuple[float, float]:
+    """Log of the mean count, of a unit of exposure: the mean at a constant is known up to noise.
+
+    At half the largest mean few residuals are clipped, and curvature less slope is the mean of the
+    counts, curvature that of their means.  Where noise hides the curvature exposures are so long,
+    or so short, that the means are beyond the cap or next to nothing.
+    """
+    mu /= MOST_ANSWERS**0.5
+    constant, theta = answers.constant_term(None), np.zeros(1)
+    theta[0] = constant.objective.loss.start
+    budget = divided(constant.objective, mu, "hessian")
+    asked = 0
+    while asked < MOST_ANSWERS:
+        asked += 1
+        gradient, curvature, _, _ = constant.joint(theta, budget)
+        slope, mean = float(gradient.value[0]), float(curvature.value[0, 0])
+        if mean > 4.0 * curvature.noise_scale:
+            noise = math.hypot(gradient.noise_scale, curvature.noise_scale)
+            move = max(math.log(max(mean - slope, 2.0 * noise) / mean), -LEAP)
+        else:
+            move = -math.copysign(LEAP, slope)
+        theta[0] += move
+        if abs(move) < 1.0:
+            break
+    return float(theta[0]), asked / MOST_ANSWERS
 
 
 def _location(answers: Answers, mu: float) -> tuple[float, float]:

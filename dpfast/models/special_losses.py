@@ -1,0 +1,422 @@
+"""Redescending losses and counts: losses that lack what the others have.
+
+Beyond some residual of a redescending loss a record has (almost) no influence at all.  They are not
+convex: their ``psi'`` is negative between the bend and the tails, so there is no
+positive semidefinite Hessian to release, and no Newton step or sandwich covariance.  Fit them by
+:func:`dpfast.minimize`, or by noisy gradient descent with ``inference=False``.
+
+With Mallows weights of radius R a record's score has norm at most ``psi_bound * R`` and changes by
+at most ``psi_prime_bound * R^2 / sigma`` times the distance of two parameters: the constants L0 and
+L1 of paper 2, exact and public.
+
+A loss of counts is no function of a residual, and needs a public cap.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput, described
+from dpfast.models.losses import DECLARED, LOSSES, Loss, check_constant
+
+__all__ = ["Cauchy", "GemanMcClure", "Poisson", "Redescending", "TukeyBiweight", "Welsch"]
+
+#: Beyond this argument, in units of c, the losses have reached their limits.
+FAR = 1e120
+
+#: Log of more than the largest mean that can be declared.
+LARGEST_LOG = 700.0
+
+#: Residual at which counts are clipped by default, in standard deviations of a Poisson count with
+#: the largest mean; by bench.counts.
+CLIPPED_AT = 5.0
+
+
+class Redescending(Loss):
+    """Base of the redescending losses.
+
+    Attributes
+    ----------
+    psi_prime_bound : float
+        ``sup |psi'|``, which is ``psi'(0) = 1``.
+    lowest_slope : float
+        ``inf psi'``, negative.
+    """
+
+    has_asymptote = False
+
+    #: ``sup |psi| / c``
+    peak: ClassVar[float]
+    lowest_slope: ClassVar[float]
+    has_curvature = False
+
+    @property
+    def psi_bound(self) -> float:
+        return self.peak * self.c
+
+    def _scaled(self, r: ArrayLike) -> NDArray[np.float64]:
+        return np.clip(real_array(r, "r") / self.c, -FAR, FAR)
+
+
+class TukeyBiweight(Redescending):
+    """Tukey's biweight: records beyond ``c`` count for nothing.
+
+    Parameters
+    ----------
+    c : float
+        Default 4.685: 95% efficiency at the normal model, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.TukeyBiweight(c=4.0).psi([0.0, 2.0, 5.0])
+    array([0.   , 1.125, 0.   ])
+    """
+
+    name = "tukey"
+    code = 10
+    peak = 16.0 / (25.0 * math.sqrt(5.0))
+    lowest_slope = -0.8
+
+    def __init__(self, c: float = 4.685) -> None:
+        super().__init__(c)
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        v = np.minimum(np.abs(self._scaled(r)), 1.0) ** 2
+        return np.asarray(self.c**2 / 6.0 * v * (3.0 - 3.0 * v + v * v))
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        u = np.clip(self._scaled(r), -1.0, 1.0)
+        return np.asarray(self.c * u * (1.0 - u * u) ** 2)
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        v = np.minimum(np.abs(self._scaled(r)), 1.0) ** 2
+        return np.asarray((1.0 - v) * (1.0 - 5.0 * v))
+
+
+class GemanMcClure(Redescending):
+    """``c^2 v / (2 (1 + v))``, ``v = (r/c)^2`` (Geman and McClure 1985).
+
+    Parameters
+    ----------
+    c : float
+        Default 3.787: 95% efficiency at the normal model, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.GemanMcClure(c=1.0).psi([0.0, 1.0])
+    array([0.  , 0.25])
+    """
+
+    name = "geman-mcclure"
+    code = 11
+    peak = 9.0 / (16.0 * math.sqrt(3.0))
+    lowest_slope = -0.25
+
+    def __init__(self, c: float = 3.787) -> None:
+        super().__init__(c)
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        v = self._scaled(r) ** 2
+        return np.asarray(0.5 * self.c**2 * v / (1.0 + v))
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        u = self._scaled(r)
+        inverse = 1.0 / (1.0 + u * u)
+        return np.asarray(self.c * u * inverse * inverse)
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        v = np.minimum(self._scaled(r) ** 2, 1e100)
+        return np.asarray((1.0 - 3.0 * v) / (1.0 + v) ** 3)
+
+
+class Welsch(Redescending):
+    """``c^2 (1 - exp(-(r/c)^2)) / 2`` (Dennis and Welsch 1978).
+
+    Parameters
+    ----------
+    c : float
+        Default 2.985: 95% efficiency at the normal model, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.Welsch(c=1.0).psi_prime([0.0])
+    array([1.])
+    """
+
+    name = "welsch"
+    code = 12
+    peak = math.exp(-0.5) / math.sqrt(2.0)
+    lowest_slope = -2.0 * math.exp(-1.5)
+
+    def __init__(self, c: float = 2.985) -> None:
+        super().__init__(c)
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        return np.asarray(-0.5 * self.c**2 * np.expm1(-np.minimum(self._scaled(r) ** 2, 700.0)))
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        u = np.clip(self._scaled(r), -30.0, 30.0)  # exp(-900) is zero
+        return np.asarray(self.c * u * np.exp(-u * u))
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        v = np.minimum(self._scaled(r) ** 2, 900.0)
+        return np.asarray((1.0 - 2.0 * v) * np.exp(-v))
+
+
+class Cauchy(Redescending):
+    """``c^2 log(1 + (r/c)^2) / 2``: influence fades like ``1/r``.
+
+    Parameters
+    ----------
+    c : float
+        Default 2.385: 95% efficiency at the normal model, in units of the scale.
+
+    Examples
+    --------
+    >>> dpfast.Cauchy(c=1.0).psi([0.0, 1.0])
+    array([0. , 0.5])
+    """
+
+    name = "cauchy"
+    code = 13
+    peak = 0.5
+    lowest_slope = -0.125
+
+    def __init__(self, c: float = 2.385) -> None:
+        super().__init__(c)
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        return np.asarray(0.5 * self.c**2 * np.log1p(self._scaled(r) ** 2))
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        u = self._scaled(r)
+        return np.asarray(self.c * u / (1.0 + u * u))
+
+    def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
+        v = np.minimum(self._scaled(r) ** 2, 1e120)
+        return np.asarray((1.0 - v) / (1.0 + v) ** 2)
+
+
+class Poisson(Loss):
+    """Poisson regression: a count with mean ``exp(x'theta)``, up to a public cap.
+
+    The score of a record is ``clip(mu - y, -a, a) x`` with ``mu = min(exp(x'theta), M)``: the
+    likelihood's (quasi Poisson, PPML), whose cumulant goes on in a line above ``log M``, with
+    clipped residuals, which cost less noise than clipped counts.  Coefficients are differences of
+    log means; their intervals allow for any dispersion.
+
+    Parameters
+    ----------
+    largest_mean : float
+        ``M``, above which no mean is modelled: of the *count*, whatever the exposure.  Public.
+    largest_residual : float, optional
+        ``a``, where the difference of count and mean is clipped; default: ``largest_count``, if it
+        is given, or ``5 sqrt(M)``, five standard deviations of a Poisson count with the largest
+        mean.  Counts that vary more and are clipped pull the mean down, the intercept above all.
+    largest_count : float, optional
+        A count that hardly any record exceeds, in place of ``largest_residual``.
+
+    Notes
+    -----
+    Counts are whatever numbers y holds: negative ones are zero, fractional ones are taken as they
+    are, and a NaN contributes zero, as everywhere.  The target is the maximum of the quasi
+    likelihood where means stay below ``M`` and residuals within ``a``; caps that many records reach
+    bias it.  Caps that are twice as large as they need be add little noise.
+
+    Privacy
+    -------
+    Charged like any loss without a coupling (claims C76 and C77).  The constants are public.
+
+    Examples
+    --------
+    >>> import numpy as np, dpfast
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (5000, 1))
+    >>> y = rng.poisson(np.exp(0.2 + 0.5 * X[:, 0]))
+    >>> loss = dpfast.Poisson(largest_mean=4)
+    >>> result = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(0))
+    >>> bool(abs(result.params[1] - 0.5) < 0.2)
+    True
+    """
+
+    name = "poisson"
+    code = 14
+    needs_scale = False
+    link = "log"
+    has_asymptote = False
+
+    def __init__(
+        self,
+        largest_mean: float | None = None,
+        largest_residual: float | None = None,
+        largest_count: float | None = None,
+    ) -> None:
+        if largest_mean is None:
+            raise InvalidInput(
+                "largest_mean must be given for counts: a public number above which no mean is "
+                "modelled. It was not given, and no bound is estimated unpaid. Pass "
+                "dpfast.Poisson(largest_mean=20), for one."
+            )
+        self.h = check_constant(largest_mean, "largest_mean", "the largest mean count")
+        if largest_residual is not None and largest_count is not None:
+            raise InvalidInput(
+                "largest_residual and largest_count are two words for one bound; received "
+                f"{described(largest_residual)} and {described(largest_count)}. Pass one of them."
+            )
+        if largest_count is not None:
+            self.c = check_constant(largest_count, "largest_count", "the largest count")
+        elif largest_residual is not None:
+            self.c = check_constant(
+                largest_residual, "largest_residual", "where count less mean is clipped"
+            )
+        else:
+            self.c = CLIPPED_AT * math.sqrt(self.h)
+        self.start = math.log(0.5 * self.h)
+
+    @property
+    def largest_mean(self) -> float:
+        """Cap ``M`` of the means."""
+        return self.h
+
+    @property
+    def largest_residual(self) -> float:
+        """Cap ``a`` of the residuals."""
+        return self.c
+
+    @property
+    def psi_bound(self) -> float:
+        return self.c
+
+    @property
+    def psi_prime_bound(self) -> float:
+        return self.h
+
+    def mean(self, r: ArrayLike) -> NDArray[np.float64]:
+        """Mean count at linear predictors.
+
+        Parameters
+        ----------
+        r : array-like
+
+        Returns
+        -------
+        ndarray of the shape of ``r``
+
+        Raises
+        ------
+        InvalidInput
+            If ``r`` is no array of numbers.
+
+        Examples
+        --------
+        >>> dpfast.Poisson(largest_mean=4.0).mean([0.0, 9.0]).tolist()
+        [1.0, 4.0]
+        """
+        t = np.minimum(real_array(r, "r"), LARGEST_LOG)
+        return np.asarray(np.minimum(np.exp(t), self.h))
+
+    def loss(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Loss of a count at a linear predictor, up to a term of the count alone.
+
+        Parameters
+        ----------
+        r, count : array-like
+            Linear predictors, and counts beside them.
+
+        Returns
+        -------
+        ndarray of the shape of both
+
+        Examples
+        --------
+        >>> dpfast.Poisson(4.0, 2.0).loss([0.0, 1.0], 1.0).round(2).tolist()
+        [1.0, 1.72]
+        """
+        t, y = real_array(r, "r"), np.minimum(self._counts(count), self.h + self.c)
+        with np.errstate(divide="ignore"):
+            first = np.log(np.maximum(y - self.c, 0.0))
+        last = np.log(np.minimum(y + self.c, self.h))
+        s = np.minimum(np.maximum(t, first), last)
+        with np.errstate(invalid="ignore"):
+            inside = np.exp(s) - np.where(y > 0.0, y * s, 0.0)
+            beyond = np.where(t > s, (np.exp(last) - y) * (t - s), 0.0)
+            before = np.where(t < s, self.c * (s - t), 0.0)
+        return np.asarray(inside + np.maximum(beyond, -self.c * np.maximum(t - s, 0.0)) + before)
+
+    def psi(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Its derivative, the mean less the count, clipped.
+
+        Parameters
+        ----------
+        r, count : array-like
+            Linear predictors, and counts beside them.
+
+        Returns
+        -------
+        ndarray of the shape of both
+
+        Examples
+        --------
+        >>> dpfast.Poisson(4.0, 2.0).psi([0.0, 0.0, 9.0], [1.0, 9.0, 0.0]).tolist()
+        [0.0, -2.0, 2.0]
+        """
+        return np.clip(self.mean(r) - self._counts(count), -self.c, self.c)
+
+    def psi_prime(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Its second derivative: the mean below the caps, zero beyond them.
+
+        Parameters
+        ----------
+        r, count : array-like
+            Linear predictors, and counts beside them.
+
+        Returns
+        -------
+        ndarray of the shape of both
+
+        Examples
+        --------
+        >>> dpfast.Poisson(4.0, 2.0).psi_prime([0.0, 0.0, 9.0], [1.0, 9.0, 0.0]).tolist()
+        [1.0, 0.0, 0.0]
+        """
+        mean = self.mean(r)
+        inside = np.abs(mean - self._counts(count)) <= self.c
+        return np.where(inside & (mean < self.h), mean, 0.0)
+
+    def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """The largest mean: no smaller curvature is known to lie above the loss everywhere.
+
+        Parameters
+        ----------
+        r, count : array-like
+            Linear predictors, and counts beside them.
+
+        Returns
+        -------
+        ndarray of the shape of both
+
+        Examples
+        --------
+        >>> dpfast.Poisson(4.0, 2.0).majorizer([0.0], [9.0]).tolist()
+        [4.0]
+        """
+        return np.full(np.broadcast(real_array(r, "r"), self._counts(count)).shape, self.h)
+
+    def _counts(self, count: ArrayLike) -> NDArray[np.float64]:
+        """Counts below zero are zero."""
+        return np.maximum(real_array(count, "count"), 0.0)
+
+    def _key(self) -> tuple[object, ...]:
+        return (type(self), self.c, self.h)
+
+    def __repr__(self) -> str:
+        return f"Poisson(largest_mean={self.h:g}, largest_residual={self.c:g})"
+
+
+DECLARED[Poisson.name] = Poisson
+LOSSES.update({cls.name: cls for cls in (TukeyBiweight, GemanMcClure, Welsch, Cauchy)})
