@@ -56,7 +56,7 @@ RIGHT: dict[str, Any] = {
     "largest_curvature": 1.0, "level": 0.95, "max_evaluations": 5, "mu": 1.0, "n": 60,
     "n_covariates": 2, "n_points": 1, "n_steps": 3, "name": "a", "names": ["a"], "norm": 0.1,
     "objective": OBJECTIVE, "others": POINTS, "path": "absent",
-    "points": POINTS, "public_sample": TABLE, "r": Y, "response": None,
+    "count": Y, "points": POINTS, "public_sample": TABLE, "r": Y, "response": None,
     "restriction": np.eye(3)[1:], "schedule": dpfast.Uniform(), "second": 2,
     "simultaneous": "max-t",
     "source": SCHEMA.to_toml(), "spend": 0.1,
