@@ -91,9 +91,9 @@ def _fit(commands: Commands) -> None:
     fit.add_argument(
         "--loss",
         default="log-cosh",
-        help="loss, least-squares or quantile (default: log-cosh)",
+        help="loss, least-squares, quantile or poisson (default: log-cosh)",
     )
-    _quantile(fit)
+    _loss_settings(fit)
     fit.add_argument("--scale", type=float, help="public residual scale, in the response's units")
     fit.add_argument(
         "--radius",
@@ -110,12 +110,21 @@ def _fit(commands: Commands) -> None:
     _spending(fit)
 
 
-def _quantile(parser: argparse.ArgumentParser) -> None:
+def _loss_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tau", type=float, help="level of --loss quantile (default .5)")
     parser.add_argument(
         "--bandwidth",
         type=float,
         help="of --loss quantile, in residual scales (default: from n, p and the budget)",
+    )
+    parser.add_argument(
+        "--largest-mean", type=float, help="of --loss poisson: no mean above it is modelled"
+    )
+    parser.add_argument(
+        "--largest-residual", type=float, help="of --loss poisson: where count less mean is clipped"
+    )
+    parser.add_argument(
+        "--largest-count", type=float, help="of --loss poisson, in place of --largest-residual"
     )
 
 
@@ -133,7 +142,7 @@ def _design(parser: argparse.ArgumentParser, loss: str) -> None:
     parser.add_argument("--response", required=True, help="the response column")
     parser.add_argument("--covariates", help="comma-separated columns (default: the others)")
     parser.add_argument("--loss", default=loss, help=f"loss (default: {loss})")
-    _quantile(parser)
+    _loss_settings(parser)
     parser.add_argument(
         "--scale", type=float, help="public residual scale, in the response's units"
     )
@@ -209,7 +218,7 @@ def _plan(commands: Commands) -> None:
     plan.add_argument("--width", type=float, help="width of the widest slope's interval")
     plan.add_argument("--mu", type=float, help="total budget, mu of Gaussian DP")
     plan.add_argument("--loss", default="log-cosh", help="loss (default: log-cosh)")
-    _quantile(plan)
+    _loss_settings(plan)
     plan.add_argument("--scale", type=float, help="public residual scale")
     plan.add_argument("--radius", type=float, help="radius of the Mallows weights")
     plan.add_argument("--rate", type=float, default=0.5, help="share of ones (logistic)")

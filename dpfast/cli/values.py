@@ -16,6 +16,12 @@ from dpfast.privacy.budget import Budget
 
 __all__ = ["budget_of", "budget_values", "loss_of", "plain"]
 
+#: Losses with settings, which are options of the same names.
+LOSS_SETTINGS: dict[type[Loss], tuple[str, ...]] = {
+    dpfast.Quantile: ("tau", "bandwidth"),
+    dpfast.Poisson: ("largest_mean", "largest_residual", "largest_count"),
+}
+
 
 def budget_of(arguments: argparse.Namespace) -> Budget:
     """The one budget that was given."""
@@ -35,13 +41,20 @@ def budget_of(arguments: argparse.Namespace) -> Budget:
 
 
 def loss_of(arguments: argparse.Namespace) -> str | Loss:
-    """The loss by its name, or a quantile of this level and bandwidth."""
-    tau, bandwidth = arguments.tau, arguments.bandwidth
-    if arguments.loss != "quantile":
-        if tau is not None or bandwidth is not None:
-            raise InvalidInput("--tau and --bandwidth are settings of --loss quantile.")
-        return str(arguments.loss)
-    return dpfast.Quantile(0.5 if tau is None else tau, bandwidth)
+    """The loss by its name, with the settings that were given."""
+    given = {
+        name: value
+        for names in LOSS_SETTINGS.values()
+        for name in names
+        if (value := getattr(arguments, name)) is not None
+    }
+    kind = next((kind for kind in LOSS_SETTINGS if kind.name == arguments.loss), None)
+    for name in given:
+        owner = next(kind for kind, names in LOSS_SETTINGS.items() if name in names)
+        if owner is not kind:
+            option = name.replace("_", "-")
+            raise InvalidInput(f"--{option} is a setting of --loss {owner.name}.")
+    return str(arguments.loss) if kind is None else kind(**given)
 
 
 def budget_values(budget: Budget) -> dict[str, Any]:
