@@ -58,6 +58,13 @@ LONG = (
     "span orders of magnitude, or a larger budget."
 )
 
+FEW_TELL = (
+    "hardly more than {tellers:.0f} records, far from the others, tell the coefficients of "
+    "{columns} apart from the rest: their intervals may not cover those of ordinary least squares. "
+    "Leave out rare levels and columns that are nearly constant or follow from others, or use a "
+    "larger budget."
+)
+
 GREW = (
     "the last step was longer than the one before: the estimate has not settled and the intervals "
     "may not cover. Use more records, a larger budget, or fewer covariates."
@@ -130,7 +137,7 @@ def fit_least_squares(
             iterates[-1],
             objective,
             model=f"{MODEL}, dimension={p}",
-            method="whitened rows, clipped scores" if found is None else _described(found),
+            method="whitened rows, clipped scores" if found is None else _described(found, n),
             privacy=request.guarantee(total, spent),
             iterates=iterates,
             covariance=covariance,
@@ -171,10 +178,11 @@ def _predictor(found: Found, request: Request) -> tuple[float, NDArray[np.float6
     return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
 
 
-def _described(found: Found) -> str:
+def _described(found: Found, n: int) -> str:
     return (
         f"whitened rows, discounted to the power {found.power:g}; scores held to a norm of "
-        f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records); {STEPS} steps"
+        f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
+        f"however far: {min(found.unseen, n):.0f} or fewer); {STEPS} steps"
     )
 
 
@@ -196,6 +204,14 @@ def _covariance(found: Found, request: Request, mu: float, known: tuple[str, ...
         remarks.append(CUT.format(bound=found.bound, bias=bias))
     if found.power:
         remarks.append(LONG.format(power=found.power))
+    if found.tellers < np.inf:
+        sizes = np.abs(found.thin)
+        columns = ", ".join(
+            name
+            for name, size in zip(request._coefficient_names(), sizes, strict=True)
+            if size >= 0.5 * sizes.max()
+        )
+        remarks.append(FEW_TELL.format(tellers=max(1.0, found.tellers), columns=columns))
     if found.grew:
         remarks.append(GREW)
     whole = sampling + found.noise**2 * identity + undone

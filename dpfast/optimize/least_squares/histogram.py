@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 __all__ = ["CANCELS", "Lengths", "best_bound", "least_exponent", "tops_of_cells"]
 
@@ -42,11 +44,14 @@ class Lengths(NamedTuple):
     tops : ndarray of shape (k,)
         Longest lengths of the cells, increasing.
     middles : ndarray of shape (k,)
+    invisible : float
+        Share of the records from which on a cell stands out on its own.
     """
 
     shares: Array
     tops: Array
     middles: Array
+    invisible: float
 
     @staticmethod
     def visible(shares: Array, noise_scale: float, per_octave: int) -> Lengths:
@@ -65,7 +70,7 @@ class Lengths(NamedTuple):
                 seen[i] = True
         tops = tops[seen]
         middles = tops * 2.0 ** (-0.5 / per_octave)
-        return Lengths(np.maximum(shares[seen], 0.0), tops, middles)
+        return Lengths(np.maximum(shares[seen], 0.0), tops, middles, ALONE * noise_scale)
 
     @property
     def longest(self) -> float:
@@ -90,6 +95,24 @@ class Lengths(NamedTuple):
         shares = [self.shares[rest], np.outer(parts, within / within.sum()).ravel()]
         beyond = np.maximum(np.concatenate(lengths) - bounds[:, None], 0.0)
         return np.asarray(beyond @ np.concatenate(shares))
+
+    def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
+        """Mean of ``(|s|^2 - bound^2)^+`` for scores of these rows with normal residuals.
+
+        Parameters
+        ----------
+        spread : float
+            Standard deviation of the residuals.
+        radius, power : float
+            Of the weights by which rows are discounted.
+        bound : float
+        """
+        discounts = np.minimum(1.0, (radius / self.middles) ** 2) ** power
+        sizes = np.maximum(spread * discounts * self.middles, 1e-300)
+        at = np.minimum(bound / sizes, 40.0)
+        density = np.exp(-0.5 * at**2) / math.sqrt(2.0 * math.pi)
+        beyond = 2.0 * (at * density + (1.0 - at**2) * ndtr(-at))
+        return float(self.shares @ (sizes**2 * np.maximum(beyond, 0.0)))
 
 
 def least_exponent(lengths: Lengths, radius: float, most: float) -> float:

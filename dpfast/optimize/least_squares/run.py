@@ -66,6 +66,11 @@ CURVATURE_BEYOND = 1.0
 #: Steps that grow by more, and by more than their noise explains, overshoot.
 GROWTH, LOUD = 1.2, 4.0
 
+#: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
+#: matter; below, hardly any others tell a direction, and steps that do not discount them would be
+#: lost, for all coefficients, by one column of hardly anything but zeros.
+THIN = 0.35
+
 #: Cells to a factor 2 in the histograms of rows and of scores: larger cells see tails of fewer
 #: records.
 FINE, COARSE = 2, 1
@@ -123,6 +128,12 @@ class Found(NamedTuple):
         Of the weights by which long rows were discounted.
     grew : bool
         Whether the last step was longer than the one before.
+    unseen : float
+        Number of records that no histogram would show, however far they are from the others.
+    tellers : float
+        Number of records that tell the direction that fewest do, if these are far from the others.
+    thin : ndarray of shape (p,)
+        That direction, in the rows' units.
     """
 
     theta: Array
@@ -138,6 +149,9 @@ class Found(NamedTuple):
     cut: float
     power: float
     grew: bool
+    unseen: float
+    tellers: float
+    thin: Array
 
 
 class Budgets(NamedTuple):
@@ -202,6 +216,8 @@ def least_squares(
     gram = rows.gram(radius, budget.whitened)
     whiten, back, values = _inverse_root(gram)
     power = least_exponent(lengths, radius, CURVATURE_BEYOND)
+    if values[0] < THIN:  # long rows that no cell shows, which the map would make longer still
+        power = 1.0
     pilot, pilot_variance = _pilot(rows, whiten, radius, budget.pilot)
     steep, mapping = rows.mapped(whiten, radius, power), mapping @ whiten
     unmapping = back @ unmapping
@@ -242,7 +258,7 @@ def least_squares(
         theta=mapping @ theta,
         mapping=mapping,
         unmapping=unmapping,
-        meat=_meat(meats) if inference else np.zeros((p, p)),
+        meat=_meat(meats, lengths, radius, power, bound) if inference else np.zeros((p, p)),
         meat_scale=meats[-1].noise_scale / len(meats) ** 0.5 if inference else 0.0,
         noise=noise / max(1, len(points)) ** 0.5,
         undone=_left_over(known) ** 2 * unknown + (CANCELS * cut) ** 2 / p,
@@ -252,6 +268,10 @@ def least_squares(
         cut=cut,
         power=power,
         grew=grew,
+        unseen=n * scores.invisible,
+        # long rows count as much as one of this radius, so that fewer than n/radius^2 are few
+        tellers=n * float(values[0]) / radius**2 if values[0] < THIN else math.inf,
+        thin=mapping[:, 0],
     )
 
 
@@ -298,6 +318,19 @@ def _left_over(curvatures: Array) -> Array:
     return at
 
 
-def _meat(meats: list[Answer]) -> Array:
-    """Mean of released matrices, its negative eigenvalues made zero."""
-    return floor_eigenvalues(np.mean([meat.value for meat in meats], axis=0), 0.0)[0]
+def _meat(meats: list[Answer], rows: Lengths, radius: float, power: float, bound: float) -> Array:
+    """Mean of released matrices, its negative eigenvalues made zero, and what clipping took off it.
+
+    Where few long rows are all that tells a direction, clipping takes much of what their scores
+    vary by and hardly anything from the others: it is given back where least is left.
+    """
+    held = floor_eigenvalues(np.mean([meat.value for meat in meats], axis=0), 0.0)[0]
+    spread = math.sqrt(max(float(np.trace(held)), 0.0) / len(held))
+    values, vectors = eigh(held)
+    level = water_level(values, rows.clipped_off(spread, radius, power, bound))
+    return np.asarray((vectors * np.maximum(values, level)) @ vectors.T)
+
+
+def water_level(values: Array, more: float) -> float:
+    """To which the lowest of increasing values rise if so much is poured over them."""
+    return float(np.min((more + np.cumsum(values)) / np.arange(1.0, len(values) + 1.0)))

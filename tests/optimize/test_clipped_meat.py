@@ -1,0 +1,103 @@
+"""Least squares: what clipping takes off the scores' covariance, and directions that few tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.optimize.least_squares.histogram import Lengths
+from dpfast.optimize.least_squares.run import water_level
+
+N = 20_000
+
+
+def test_water_rises_over_the_lowest_values():
+    rng = np.random.default_rng(30)
+    assert water_level(np.array([1.0, 2.0, 5.0]), 0.0) == 1.0
+    assert water_level(np.array([1.0, 2.0, 5.0]), 0.5) == 1.5
+    assert water_level(np.array([1.0, 2.0, 5.0]), 3.0) == 3.0
+    assert water_level(np.array([1.0, 2.0, 5.0]), 100.0) == pytest.approx(36.0)
+    for more in (0.1, 1.7, 30.0):
+        values = np.sort(rng.exponential(size=6))
+        level = water_level(values, more)
+        assert np.maximum(level - values, 0.0).sum() == pytest.approx(more)
+
+
+@pytest.mark.parametrize(("radius", "power"), [(1e9, 0.0), (4.0, 0.5), (4.0, 1.0)])
+@pytest.mark.parametrize("bound", [1.0, 6.0, 50.0])
+def test_what_clipping_takes_off_normal_residuals(radius, power, bound):
+    """Seeded, a million draws: within 6 of their standard errors."""
+    rng = np.random.default_rng(31)
+    lengths = np.array([1.0, 3.0, 12.0])
+    shares = np.array([0.7, 0.28, 0.02])
+    rows = Lengths(shares, lengths * 2.0**0.25, lengths, 0.0)
+    drawn = rng.choice(lengths, 1_000_000, p=shares)
+    discounts = np.minimum(1.0, (radius / drawn) ** 2) ** power
+    scores = discounts * drawn * np.abs(0.8 * rng.standard_normal(len(drawn)))
+    lost = np.maximum(scores**2 - bound**2, 0.0)
+    error = lost.std() / len(lost) ** 0.5
+    found = rows.clipped_off(0.8, radius, power, bound)
+    assert found == pytest.approx(lost.mean(), abs=6.0 * error + 1e-5)
+
+
+def ordinary(X, y):
+    rows = np.column_stack([np.ones(len(X)), X])
+    inverse = np.linalg.inv(rows.T @ rows)
+    beta = inverse @ rows.T @ y
+    scores = rows * (y - rows @ beta)[:, None]
+    return beta, np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse))
+
+
+def test_standard_errors_of_a_direction_that_few_rows_tell():
+    """Seeded.  Scores of the 100 records where two dummies do not add up to 1 are clipped: without
+    what that took, the standard errors of both are .6 of those of ordinary least squares."""
+    rng = np.random.default_rng(2)
+    x, z = rng.integers(18, 80, N), rng.integers(6, 20, N)
+    a = (rng.random(N) < 0.6) * 1.0
+    b = np.where(rng.random(N) < 0.01, rng.random(N) < 0.5, 1.0 - a)
+    X = np.column_stack([x, z, a, b])
+    y = 0.3 * a + 0.02 * x + 0.1 * z + rng.standard_normal(N)
+    beta, errors = ordinary(X, y)
+    ratios = []
+    for seed in range(10):
+        fit = dpfast.fit(X, y, "least-squares", privacy=1.0, noise=dpfast.SeededNoise(seed))
+        assert (np.abs(fit.params - beta) < 4.0 * fit.bse).all()
+        if not fit.warnings:
+            ratios.append(fit.bse / errors)
+    assert len(ratios) >= 5
+    assert (np.median(ratios, axis=0)[3:] > 0.8).all()
+    assert np.median(ratios, axis=0)[1] < 1.2  # of the others nothing was taken
+
+
+def test_columns_that_few_records_tell_are_named():
+    """Seeded: 60 of 60,000 records at a rare level, fewer than any histogram shows here."""
+    n, rng = 60_000, np.random.default_rng(33)
+    x, rare = rng.normal(size=n), np.zeros(n)
+    rare[:60] = 1.0
+    y = x + rng.normal(size=n)
+    names = ["ordinary", "rare"]
+    for seed in range(3):
+        noise = dpfast.SeededNoise(seed)
+        X = np.column_stack([x, rare])
+        fit = dpfast.fit(X, y, "least-squares", privacy=0.5, names=names, noise=noise)
+        told = [text for text in fit.warnings if "tell the coefficients of rare apart" in text]
+        assert len(told) == 1
+        assert 20 < int(told[0].split("more than ")[1].split(" ")[0]) < 200
+        plain = dpfast.fit(X[:, :1], y, "least-squares", privacy=0.5, noise=noise)
+        assert not plain.warnings and "not seen, however far" in plain.method
+
+
+def test_a_column_of_hardly_anything_but_zeros_does_not_cost_the_others():
+    """Seeded: 1.5% of the entries are about 3,000, the rest 0.  Scores of rows that no histogram
+    shows, made longer still by the map, would have taken the standard errors of all coefficients to
+    millions of times those of least squares; the column's own is not known, which is said."""
+    rng = np.random.default_rng(34)
+    x, gain = rng.normal(size=N), np.where(rng.random(N) < 0.015, np.exp(rng.normal(8, 1, N)), 0.0)
+    X, y = np.column_stack([x, gain]), x + 1e-4 * gain + rng.normal(size=N)
+    beta, errors = ordinary(X, y)
+    for seed in range(4):
+        fit = dpfast.fit(X, y, "least-squares", privacy=1.0, noise=dpfast.SeededNoise(seed))
+        assert abs(fit.params[1] - beta[1]) < 5.0 * errors[1]
+        assert 0.9 * errors[1] < fit.bse[1] < 1.5 * errors[1]
+        assert any("discounted" in text for text in fit.warnings)
