@@ -3629,6 +3629,24 @@ LEAST_SQUARES = (
         "discount = np.minimum(1.0, radius / _norms(given, intercept)) ** power",
         "longest = _norms(given, intercept).max()\n                discount = np.minimum(1.0, radius / np.full(len(given), longest)) ** power",
     ),
+    plant(
+        "map-from-an-exact-gram",
+        "rows are whitened with a Gram to which no noise was added",
+        WHITENED,
+        WHITENED_TESTS,
+        "            .hessian\n        )",
+        "            .hessian\n        )._replace(value=self._records.total(_exact_gram, self._intercept, radius) / self.n)",
+        "def _norms(",
+        "def _exact_gram(X, y, intercept, radius):\n    rows = np.column_stack([np.ones((len(X), int(intercept))), X])\n    weights = np.minimum(1.0, radius**2 / (rows**2).sum(axis=1))\n    return (rows * weights[:, None]).T @ rows\n\n\ndef _norms(",
+    ),
+    plant(
+        "mapped-rows-of-incomplete-records",
+        "a record with an infinite entry takes part if its mapped row happens to be finite",
+        WHITENED,
+        WHITENED_TESTS,
+        "            response[some][~np.isfinite(given).all(axis=1)] = np.nan\n",
+        "",
+    ),
 )
 
 EFFECTS = "dpfast/curator/effects.py"
@@ -3778,6 +3796,30 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "u = u if u <= 1.0 else 1.5",
     ),
     plant(
+        "keys-below-a-window-counted-in-it",
+        "entries below a window are counted in its first cell and in the windows before",
+        KEYS,
+        KEY_TESTS,
+        "                    if key >= first and cell < _CELLS:",
+        "                    if key < first:\n                        table[w, 0] += complete[i]\n                    elif cell < _CELLS:",
+    ),
+    plant(
+        "moments-of-complete-records",
+        "clipped moments are divided by how many records are complete",
+        BOUGHT_COLUMNS,
+        BOUGHT_TESTS,
+        "means = sums[0] / float(self.n * kernel.UNIT)",
+        "means = sums[0] / float(max(1, int(self._found()[0])) * kernel.UNIT)",
+    ),
+    plant(
+        "squares-of-complete-records",
+        "clipped mean squares are divided by how many records are complete",
+        BOUGHT_COLUMNS,
+        BOUGHT_TESTS,
+        "squares = sums[1] / float(self.n * kernel.UNIT**2)",
+        "squares = sums[1] / float(max(1, int(self._found()[0])) * kernel.UNIT**2)",
+    ),
+    plant(
         "counts-not-charged",
         "counts below thresholds are not charged",
         BOUGHT_COLUMNS,
@@ -3886,6 +3928,14 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         ("tests/integration/test_fit_quantiles.py",),
         "walks = [Walk(request, planned(loss), scales, own) for loss in losses]",
         "walks = [Walk(request, planned(loss), scales, Ledger(unit)) for loss in losses]",
+    ),
+    plant(
+        "all-is-left-after-units",
+        "what the units cost is not taken off what a fit may spend",
+        "dpfast/regression/purchase.py",
+        ("tests/bought/test_fit.py",),
+        "self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)",
+        "self.rest = unit.mu",
     ),
     plant(
         "units-on-the-house",
