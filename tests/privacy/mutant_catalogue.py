@@ -3934,7 +3934,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "what the units cost is not taken off what a fit may spend",
         "dpfast/regression/purchase.py",
         ("tests/bought/test_fit.py",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)",
+        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot) * (1.0 - MARGIN_8000)",
         "self.rest = unit.mu",
     ),
     plant(
