@@ -1,11 +1,14 @@
 """What is compared: each takes standardised columns and a budget, and gives coefficients.
 
 All but dpfast's fit with nothing declared get columns that were centred and scaled by their own
-exact means and standard deviations, which nobody has; on the raw columns none of them runs.
+exact means and standard deviations, which nobody has; on the raw columns none of them runs.  Those
+"told" more are told more for nothing.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,9 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
+from bench.rivals.ensemble import ensemble
 from dpfast import baselines
+from dpfast.errors import InferenceUnavailable
 
-__all__ = ["JUDGED", "PEERS", "RIVALS", "Answer", "Peer", "nothing_declared", "standardised"]
+__all__ = [
+    "JUDGED",
+    "PEERS",
+    "RIVALS",
+    "TUNED",
+    "Answer",
+    "Peer",
+    "nothing_declared",
+    "pair_of",
+    "sgd_settings",
+    "standardised",
+    "tilted",
+]
 
 Array = NDArray[np.float64]
 
@@ -43,13 +60,20 @@ def _answer(fit: dpfast.Fit) -> Answer:
 
 
 def nothing_declared(X: Array, y: Array, mu: float, seed: int) -> Answer:
-    """dpfast's least squares on the columns as they came; NaN where it is refused."""
-    noise = dpfast.SeededNoise(seed)
+    """dpfast's least squares on the columns as they came.
+
+    NaN where it is refused, and in place of standard errors where there are none.
+    """
+    noise, missing = dpfast.SeededNoise(seed), np.full(X.shape[1] + 1, np.nan)
+    unknown = np.column_stack([missing, missing])
     try:
-        return _answer(dpfast.fit(X, y, "least-squares", privacy=mu, noise=noise))
+        fit = dpfast.fit(X, y, "least-squares", privacy=mu, noise=noise)
     except dpfast.InvalidBudget:  # too few records to find where the columns lie
-        nothing = np.full(X.shape[1] + 1, np.nan)
-        return Answer(nothing, nothing, np.full((len(nothing), 2), np.nan), True)
+        return Answer(missing, missing, unknown, True)
+    try:
+        return _answer(fit)
+    except InferenceUnavailable:  # the mean of the response alone
+        return Answer(fit.params, missing, unknown, True)
 
 
 def least_squares(Z: Array, v: Array, mu: float, seed: int) -> Answer:
@@ -87,7 +111,7 @@ def _adassp(Z: Array, v: Array, mu: float, seed: int, x_bound: float, y_bound: f
 
 
 def clipped_descent(Z: Array, v: Array, mu: float, seed: int) -> Answer:
-    """Gradient descent on clipped gradients of the squared loss (DP-SGD on whole batches)."""
+    """Gradient descent on clipped gradients of the squared loss, whole batches, public settings."""
     noise = dpfast.SeededNoise(seed)
     clip = 1.5 * (Z.shape[1] + 1) ** 0.5
     fit = baselines.clipped_gradient_descent(
@@ -95,6 +119,68 @@ def clipped_descent(Z: Array, v: Array, mu: float, seed: int) -> Answer:
     )
     return Answer(fit.params)
 
+
+def dp_sgd(Z: Array, v: Array, mu: float, seed: int) -> Answer:
+    """DP-SGD on samples of a tenth of the records; settings from n, p and the budget alone."""
+    noise = dpfast.SeededNoise(seed)
+    fit = baselines.dp_sgd(Z, v, "squared", privacy=pair_of(mu), noise=noise, **sgd_settings(Z))
+    return Answer(fit.params)
+
+
+def sgd_settings(Z: Array) -> dict[str, float]:
+    """Of DP-SGD for standardised columns: public."""
+    clip = 1.5 * (Z.shape[1] + 1) ** 0.5
+    return {"clip": clip, "steps": 100, "sampling_rate": 0.1, "step_size": 0.2, "average": 0.5}
+
+
+def perturbed_objective(Z: Array, v: Array, mu: float, seed: int) -> Answer:
+    """Objective perturbation of log-cosh at three times the scale of the exact residuals.
+
+    Its rows are projected onto the ball of the 99% quantile of their lengths, for nothing; the
+    ridge takes a quarter of epsilon.
+    """
+    rows = np.column_stack([np.ones(len(Z)), Z])
+    scale = 3.0 * float(np.std(v - rows @ np.linalg.lstsq(rows, v, rcond=None)[0]))
+    return tilted(Z, v, "log-cosh", mu, seed, 1.0 / scale, scale)
+
+
+def tilted(
+    Z: Array, v: Array, loss: str, mu: float, seed: int, curvature: float, scale: float | None
+) -> Answer:
+    """Objective perturbation; ``curvature`` bounds that of the loss."""
+    pair = pair_of(mu)
+    radius = float(np.quantile(np.sqrt(1.0 + np.sum(Z * Z, axis=1)), 0.99))
+    ridge = 4.0 * curvature * radius**2 / (len(Z) * pair.epsilon)
+    fit = baselines.objective_perturbation(
+        Z,
+        v,
+        loss,
+        ridge=ridge,
+        privacy=pair,
+        radius=radius,
+        scale=scale,
+        noise=dpfast.SeededNoise(seed),
+    )
+    return Answer(fit.params)
+
+
+def tukey_ensemble(Z: Array, v: Array, mu: float, seed: int) -> Answer:
+    """A private deep point of OLS fits of disjoint subsets; NaN where its test fails."""
+    rows, pair = np.column_stack([np.ones(len(Z)), Z]), pair_of(mu)
+    return Answer(ensemble(rows, v, pair.epsilon, pair.delta, seed))
+
+
+@functools.cache
+def pair_of(mu: float) -> dpfast.ApproxDP:
+    """(epsilon, delta) of rivals that promise no mu; less than mu does, which favours them."""
+    if mu in PAIRS:
+        return dpfast.ApproxDP(*PAIRS[mu])
+    return dpfast.ApproxDP(dpfast.GDP(mu).epsilon(DELTA), DELTA)
+
+
+#: Of the budgets that are compared; others at this delta.
+PAIRS = {0.719: (3.0, 1e-5), 0.292: (math.log(3.0), 1e-5), 0.237: (1.0, 1e-6)}
+DELTA = 1e-6
 
 #: What is being judged.
 JUDGED = "nothing declared"
@@ -105,7 +191,13 @@ PEERS: dict[str, Peer] = {
     "AdaSSP": adassp,
     "AdaSSP, told": adassp_told,
     "clipped descent": clipped_descent,
+    "DP-SGD": dp_sgd,
+    "objective pert., told": perturbed_objective,
+    "Tukey ensemble": tukey_ensemble,
 }
 
 #: Those that are not dpfast's least squares.
 RIVALS = tuple(PEERS)[1:]
+
+#: Descent whose settings were chosen by its own errors on these data: unfair, no bar.
+TUNED = "descent, tuned on the data (unfair)"
