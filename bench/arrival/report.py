@@ -24,6 +24,7 @@ from bench.arrival.rules import (
     Verdict,
     coverage_of,
     judge,
+    least_fits,
 )
 from dpfast.errors import NotConverged
 
@@ -179,7 +180,7 @@ def run_grid(fits: int, again: int, cache: Path, only: str, results: Path | None
         found.append((cell, first))
         print(line(cell, first, judge(cell, first, len(cells))), flush=True)
     print("again:", flush=True)
-    lines, broken, below = [], [], []
+    lines, broken, below, few = [], [], [], []
     for cell, first in found:
         final, verdict = repeated(cell, first, len(cells), cache, again)
         lines.append(line(cell, final, verdict))
@@ -193,11 +194,22 @@ def run_grid(fits: int, again: int, cache: Path, only: str, results: Path | None
             broken.append(f"- {name}: {'; '.join(verdict.broken)}")
         elif verdict.below:
             below.append(f"- {name}: {two(final.covered[~final.warned], cell.p)}")
+        quiet = final.covered[~final.warned]
+        judged = len(quiet) >= least_fits(len(final.warned))
+        if len(quiet) and not judged and min(coverage_of(quiet, cell.p)) < COVERAGE:
+            few.append(f"- {name}: {two(quiet, cell.p)} of {len(quiet)}")
     if results is not None:
-        results.write_text(text(fits, again, lines, broken, below), encoding="utf-8")
+        results.write_text(text(fits, again, lines, broken, below, few), encoding="utf-8")
 
 
-def text(fits: int, again: int, lines: list[str], broken: list[str], below: list[str]) -> str:
+def text(
+    fits: int,
+    again: int,
+    lines: list[str],
+    broken: list[str],
+    below: list[str],
+    few: list[str],
+) -> str:
     """The stored report."""
     return (
         "# The grid: no unwarned fit misses\n\n"
@@ -216,6 +228,10 @@ def text(fits: int, again: int, lines: list[str], broken: list[str], below: list
         f"## Cells that break a rule: {len(broken)}\n\n" + "\n".join(broken) + "\n\n"
         f"## Observed below {COVERAGE}, but not significantly: {len(below)}\n\n"
         + "\n".join(below)
+        + "\n\n## Too few unwarned fits to judge, of which fewer are covered: "
+        f"{len(few)}\n\nWhere most fits are warned of, the few others are those that noise made "
+        "look better than they are.\n\n"
+        + "\n".join(few)
         + "\n\n## All cells\n\n"
         + "\n".join([HEAD, *lines])
         + "\n"

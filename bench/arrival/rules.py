@@ -14,7 +14,16 @@ from scipy import stats
 
 from bench.arrival.designs import Cell
 
-__all__ = ["COVERAGE", "LEVEL", "Fits", "Verdict", "coverage_of", "covers_less", "judge"]
+__all__ = [
+    "COVERAGE",
+    "LEVEL",
+    "Fits",
+    "Verdict",
+    "coverage_of",
+    "covers_less",
+    "judge",
+    "least_fits",
+]
 
 Array = NDArray[np.float64]
 
@@ -93,13 +102,18 @@ def above(values: Array, level: float) -> bool:
     return bool(values.mean() > stats.norm.isf(level) * max(spread, 1e-300))
 
 
+def least_fits(n_fits: int) -> float:
+    """Unwarned, or warned, fits of so many from which on their coverage is judged."""
+    return min(LEAST_FITS, 0.4 * n_fits)
+
+
 def judge(cell: Cell, fits: Fits, tests: int) -> Verdict:
     """What a cell breaks, each rule at a level that is shared by so many tests."""
     level, p = LEVEL / tests, cell.p
     broken: list[str] = []
     covered = fits.covered.astype(float)
     silent = ~fits.warned
-    enough = min(LEAST_FITS, 0.4 * len(covered))
+    enough = least_fits(len(covered))
     below = False
     if silent.sum() >= enough:
         quiet = covered[silent]

@@ -28,6 +28,9 @@ LEAP = 3.0
 #: n mu of an answer about the constant that lands near, least and most it may take of ``mu^2``.
 SIGNAL, LEAST_PART, MOST_PART = 30.0, 0.005, 0.02
 
+#: Scales of a step above which noise may have shortened it, so that the next is at a wider scale.
+FAR = 5.0
+
 #: Below this n mu a step on the ladder may end further off than it began.
 LEAST_SIGNAL = 20.0
 
@@ -117,8 +120,8 @@ def _location(answers: Answers, mu: float) -> tuple[float, float]:
         return abs(move) / scale if seen > least else math.inf
 
     far = step(1.5)
-    if far > 10.0:
+    if far > FAR:
         step(3.0)
         step(2.0)  # where the noise of the step before is within reach
     step(0.75 if far > 1.0 else 0.5)
-    return float(theta[0]), (4.0 if far > 10.0 else 2.0) / MOST_ANSWERS
+    return float(theta[0]), (4.0 if far > FAR else 2.0) / MOST_ANSWERS
