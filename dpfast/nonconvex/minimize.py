@@ -56,7 +56,7 @@ class Minimum(Fit):
     Attributes
     ----------
     gradient_norms : ndarray of shape (K + 1,)
-        Noisy norm of the gradient at each iterate; NaN where none was released.
+        Noisy norm of the mean (clipped) gradient at each iterate; NaN where none was released.
     rounds : tuple of dict
         Public record of the algorithm's rounds: targets, steps, spends.
 
@@ -155,9 +155,9 @@ def minimize(
     -------
     ``privacy`` in total under replacement of one record, n public.  Every query clips what a record
     contributes to declared bounds, so nothing rests on the user's constants being right (claims K1
-    to K3 of ``PROOFS-nonconvex.md``); what is asked next and for how much depends on
-    earlier answers, which the ledger's rule covers (claim K4).  ``kl``, ``start`` and every other
-    option must be public.
+    to K3 of ``PROOFS-nonconvex.md``); a private clip is paid for within the total (K7).  What is
+    asked next and for how much depends on earlier answers, which the ledger's rule covers (claim
+    K4).  ``kl``, ``start`` and every other option must be public.
 
     Examples
     --------

@@ -2202,6 +2202,46 @@ NON_CONVEX = (
         "return math.floor(sensitivity / grid * _UP + 2.0**-29) + 1",
         "return max(1, math.floor(sensitivity / grid))",
     ),
+    plant(
+        "clip-for-the-noise-only",
+        "noise for a short clip, on gradients that are clipped to the declared bound",
+        "dpfast/curator/nonconvex/recordwise.py",
+        ("tests/nonconvex/test_clipping.py",),
+        "(rows if limit is None else _clip_rows(rows, limit))",
+        "rows",
+    ),
+    plant(
+        "clipped-gradients-at-half-price",
+        "a mean of gradients that are clipped to c with the sensitivity c/n",
+        GRADIENTS,
+        ("tests/nonconvex/test_clipping.py",),
+        "sensitivity = mean_gradient(limit, self.n, depth=self._depth())",
+        "sensitivity = mean_gradient(0.5 * limit, self.n, depth=self._depth())",
+    ),
+    plant(
+        "lengths-not-charged",
+        "the lengths a clip is chosen by are free",
+        GRADIENTS,
+        ("tests/nonconvex/test_clipping.py",),
+        "        self.ledger.charge(GDP(mu), receipt.query)\n        shares = ",
+        "        shares = ",
+    ),
+    plant(
+        "lengths-exact",
+        "the clip is the exact quantile of the records' gradients",
+        GRADIENTS,
+        ("tests/nonconvex/test_clipping.py",),
+        'self._receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))',
+        'self._receipt("gradient lengths", "K7", mu, 1e-6 * histogram(self.n), 1.0, len(edges))',
+    ),
+    plant(
+        "records-in-many-cells",
+        "a record counts in every cell up to its length",
+        "dpfast/curator/nonconvex/recordwise.py",
+        ("tests/nonconvex/test_clipping.py",),
+        "            counts += np.bincount(cells, minlength=len(edges))\n",
+        "            counts += (cells[:, None] >= np.arange(len(edges))).sum(axis=0)\n",
+    ),
 )
 
 LEVERAGE_TESTS = ("tests/release/test_leverage.py",)

@@ -143,6 +143,10 @@ MEANS: dict[str, Callable[[Any, Any], Any]] = {
     "gradient norm": lambda X, y: slopes(X, y).gradient_norm(THETA, 0.5),
     "users' gradient": lambda X, y: slopes(X, y, own=True).gradient(THETA, 0.5),
     "users' change": lambda X, y: slopes(X, y, own=True).gradient_change(THETA, OTHER, 0.5),
+    "users' clipped gradient": lambda X, y: slopes(X, y, own=True).gradient(THETA, 0.5, 0.1),
+    "users' lengths": lambda X, y: slopes(X, y, own=True).gradient_lengths(
+        THETA, np.array([0.1, 0.5, 0.9]), 0.5
+    ),
     "users' norm": lambda X, y: slopes(X, y, own=True).gradient_norm(THETA, 0.5),
     "clipped mean": lambda X, y: told(X, y).mean(np.array([[1.0], [0.5], [-1.0]]), 0.7, 1.0),
     "mean loss": lambda X, y: told(X, y).mean_loss(2, -0.5, 0.5, 1.0),

@@ -35,6 +35,7 @@ from dpfast.curator.release.terms import Terms
 from dpfast.curator.shares import Shares
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LogCosh, Objective
+from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import DoubleNoise, GradientDescent, JointNewton, Newton
 from dpfast.optimize.damping import Backtracking
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
@@ -132,6 +133,15 @@ class Desk(NamedTuple):
     def gradients(self) -> GradientCurator:
         return GradientCurator(Records(X, Y, None), SMOOTH, self.ledger, self.noise)
 
+    def users(self) -> GradientCurator:
+        own = PerRecordObjective(
+            lambda theta, X, y: np.tanh(X @ theta - y)[:, None] * X,
+            dimension=len(THETA), lipschitz=1.0, smoothness=1.0,
+        )  # fmt: skip
+        room = GradientCurator(Records(X, Y, None), own, self.ledger, self.noise)
+        self.events.clear()  # it looked whether there are blocks to read
+        return room
+
     def told(self) -> RecordValues:
         room = RecordValues(N, self.ledger, self.noise)
         room.append(Y)
@@ -185,6 +195,11 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "gradient": (ZCDP, lambda desk: desk.gradients().gradient(THETA, 0.5)),
     "gradient change": (ZCDP, lambda desk: desk.gradients().gradient_change(THETA, -THETA, 0.5)),
     "gradient norm": (ZCDP, lambda desk: desk.gradients().gradient_norm(THETA, 0.5)),
+    "users' lengths": (
+        ZCDP,
+        lambda desk: desk.users().gradient_lengths(THETA, np.array([0.1, 1.0]), 0.5),
+    ),
+    "users' clipped gradient": (ZCDP, lambda desk: desk.users().gradient(THETA, 0.5, 0.1)),
     "selection": (ZCDP, lambda desk: desk.gradients().select_stationary([THETA, -THETA], 0.5)),
     "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),
     "mean loss": (GDP, lambda desk: desk.told().mean_loss(0, 0.0, 1.0, 1.0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from dpfast.models import (
     Objective,
     resolve_loss,
 )
+from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
@@ -134,8 +136,31 @@ def gradient_queries() -> Iterator[Example]:
             name = f"dpfast.curator.nonconvex.gradients.GradientCurator.{method}"
             call = partial(_ask_gradients, objective, query)
             yield Example(name, f"{loss}, {weights}, {number}", call, loss in BINARY, GDP(1.0))
+    yield from _clipped_queries()
 
 
-def _ask_gradients(objective: Objective, query: Callable[[GradientCurator], Any], data: Any) -> Any:
+def _clipped_queries() -> Iterator[Example]:
+    """Users' gradients, clipped below their declared bound, and their lengths."""
+
+    def per_record(theta: Any, X: Any, y: Any) -> Any:
+        return np.tanh(X @ theta - y)[:, None] * X
+
+    edges = np.geomspace(0.01, 0.9, 6)
+    objective = PerRecordObjective(per_record, dimension=2, lipschitz=0.9, smoothness=1.5)
+    for number, theta in enumerate((np.array([0.2, -0.4]), np.array([1e3, -1e6]))):
+        queries: dict[str, tuple[Any, ...]] = {
+            "gradient": (theta, 0.5, 0.3),
+            "gradient_lengths": (theta, edges, 0.5),
+        }
+        for method, arguments in queries.items():
+            name = f"dpfast.curator.nonconvex.gradients.GradientCurator.{method}"
+            query = methodcaller(method, *arguments)
+            call = partial(_ask_gradients, objective, query)
+            yield Example(name, f"users', clipped, {number}", call, False, GDP(1.0))
+
+
+def _ask_gradients(
+    objective: Objective | PerRecordObjective, query: Callable[[GradientCurator], Any], data: Any
+) -> Any:
     ledger = Ledger(ZCDP(0.5))
     return query(GradientCurator(as_records(*data), objective, ledger, EntropyNoise()))

@@ -37,6 +37,7 @@ from dpfast.privacy.nonconvex.sensitivity import (
     norm_steps,
 )
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_8000
+from dpfast.privacy.sensitivity import histogram
 
 __all__ = ["GradientCurator", "public_length", "remaining_rho"]
 
@@ -109,17 +110,61 @@ class GradientCurator:
         """Zero-concentrated budget that is left, rounded down."""
         return remaining_rho(self.ledger)
 
-    def gradient(self, theta: Array, rho: float) -> Answer:
-        """Release the mean of the gradients, each clipped to ``lipschitz``.
+    @property
+    def can_clip(self) -> bool:
+        """Whether gradients can be clipped below ``lipschitz``: users' gradients can."""
+        return self._kernel is None
+
+    def gradient(self, theta: Array, rho: float, clip: float | None = None) -> Answer:
+        """Release the mean of the gradients, each clipped to ``lipschitz``, or to ``clip`` if less.
+
+        A clip is public, or was released; of users' gradients only.
 
         Privacy
         -------
-        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K1 of PROOFS-nonconvex.md).
+        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claims K1 and K7 of PROOFS-nonconvex.md).
         """
         mu = _mu(rho)
-        receipt = self._gradient_receipt(mu)
+        if clip is None or not clip < self.lipschitz:
+            receipt, limit = self._gradient_receipt(mu), None
+        else:
+            limit = self._checked_clip(clip)
+            sensitivity = mean_gradient(limit, self.n, depth=self._depth())
+            receipt = self._receipt("gradient", "K7", mu, sensitivity, limit, self.dimension)
         self.ledger.charge(GDP(mu), receipt.query)
-        return hand_out(self._noise, (receipt.query, mu, theta), receipt, self._gradient(theta))
+        value = self._gradient(theta, limit)
+        return hand_out(self._noise, (receipt.query, mu, theta), receipt, value)
+
+    def gradient_lengths(self, theta: Array, edges: Array, rho: float) -> Answer:
+        """Release the shares of records whose gradient has its length in the cells of ``edges``.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (dimension,)
+        edges : ndarray of shape (m,)
+            Increasing and public; the last cell has no upper edge.
+        rho : float
+
+        Privacy
+        -------
+        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K7 of PROOFS-nonconvex.md).
+        """
+        self._checked_clip(float(edges[0]))
+        mu = _mu(rho)
+        receipt = self._receipt("gradient lengths", "K7", mu, histogram(self.n), 1.0, len(edges))
+        self.ledger.charge(GDP(mu), receipt.query)
+        shares = self._rows.lengths(theta, edges) / self.n
+        return hand_out(self._noise, (receipt.query, mu, theta, edges), receipt, shares)
+
+    def _checked_clip(self, clip: float) -> float:
+        if not self.can_clip:
+            raise InvalidInput(
+                f"gradients of {described(self.objective)} are held to their weights' bound and "
+                "to no other. Leave clip out, or pass dpfast.PerRecordObjective."
+            )
+        if not 0.0 < clip < math.inf:
+            raise InvalidInput(f"clip must be a positive number; received {described(clip)}.")
+        return float(clip)
 
     def gradient_change(self, new: Array, old: Array, rho: float) -> Answer:
         """Release the mean change of the gradients from ``old`` to ``new``.
@@ -201,9 +246,9 @@ class GradientCurator:
         deepest = max(self._records.block_sizes)
         return summation_depth(deepest, self.dimension, GRADIENT) + self._records.additions
 
-    def _gradient(self, theta: Array) -> Array:
+    def _gradient(self, theta: Array, limit: float | None = None) -> Array:
         if self._kernel is None:
-            return self._rows.gradient(theta, float(self.n))
+            return self._rows.gradient(theta, float(self.n), limit)
         sums, n = self._kernel.sums, float(self.n)
         gradient: Array = self._records.total(sums, theta, GRADIENT, n, self._threads)[0]
         return gradient

@@ -45,12 +45,28 @@ class RecordGradients:
         n_blocks = int(sum([-(-size // rows) for size in self._records.block_sizes]))
         return int(min(rows, self._records.n) + n_blocks + 8)
 
-    def gradient(self, theta: Array, divisor: float) -> Array:
-        """Sum of the clipped gradients / divisor."""
+    def gradient(self, theta: Array, divisor: float, limit: float | None = None) -> Array:
+        """Sum of the gradients, each clipped to ``limit`` (default: as declared), / divisor."""
         total = np.zeros(self._objective.dimension)
         for X, y in self._blocks():
-            total += self._clipped(theta, X, y).sum(axis=0)
+            rows = self._clipped(theta, X, y)
+            total += (rows if limit is None else _clip_rows(rows, limit)).sum(axis=0)
         return total / divisor
+
+    def lengths(self, theta: Array, edges: Array) -> Array:
+        """Counts of records by the length of their gradient, one cell for each edge.
+
+        Cell i holds the lengths in ``(edges[i - 1], edges[i]]``, the first one all up to its edge,
+        the last one all beyond the edge before: a record is in one, or in none if it counts for
+        nothing.
+        """
+        counts = np.zeros(len(edges))
+        for X, y in self._blocks():
+            rows = self._clipped(theta, X, y)
+            lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+            cells = np.searchsorted(edges[:-1], lengths[lengths > 0.0])
+            counts += np.bincount(cells, minlength=len(edges))
+        return counts
 
     def gradient_change(self, new: Array, old: Array, limit: float, divisor: float) -> Array:
         """Sum of the changes of the clipped gradients, each clipped to ``limit``, / divisor."""

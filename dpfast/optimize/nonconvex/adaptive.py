@@ -4,6 +4,10 @@ A gradient is read with noise in proportion to its own size, so the far start of
 to nothing and the budget is left for its end, whatever the objective.  The paper charges the wrong
 amounts (erratum E3); here every query is charged what its noise costs, and the ledger is the
 filter: the path ends when it is used up (claim K4).
+
+Users' gradients are clipped where most of them lie, far below a declared bound (claim K7).  The
+mean of clipped gradients is the gradient of another function where some are clipped: theorems 4
+and 5 are about the declared bound, ``clip=None``.
 """
 
 from __future__ import annotations
@@ -14,11 +18,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, number_in, positive
+from dpfast.arguments import flag, number_in, one_of, positive
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.optimize.nonconvex.clip import Clip
 from dpfast.optimize.nonconvex.descent import (
     LEAST_RHO,
     Path,
@@ -56,9 +61,22 @@ class Adaptive:
         ``2 sqrt(rho)/n`` each.  Otherwise by the gradients already released, which is free.
     memory : float in [0, 1)
         Weight of the past in that free estimate.
+    clip : {"private"} or float or None
+        Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is a
+        quantile of their lengths, released for at most 8% of the budget and renewed as the run
+        proceeds; a number is public; None is ``lipschitz``.  Gradients of built-in losses are held
+        by their weights, and to nothing else.
+    quantile : float in (0, 1)
+        Share of the gradients that a private clip leaves as they are.
     average : float in [0, 1)
         The answer is the average of the iterates reached with this last part of the budget.
     max_steps : int
+
+    Notes
+    -----
+    A clip below the longest gradient moves the stationary point to that of the clipped mean: noise
+    is traded for a bias that no budget removes.  Theorems 4 and 5 of paper 2 then no longer hold,
+    for they are about the gradient of F; with ``clip=None`` they are as before.
 
     Examples
     --------
@@ -82,6 +100,8 @@ class Adaptive:
         last_share: float = 0.02,
         norm_queries: bool = False,
         memory: float = 0.7,
+        clip: str | float | None = "private",
+        quantile: float = 0.8,
         average: float = 0.4,
         max_steps: int = 2000,
     ) -> None:
@@ -91,6 +111,12 @@ class Adaptive:
         self.last_share = min(1.0, positive(last_share, "last_share"))
         self.norm_queries = flag(norm_queries, "norm_queries")
         self.memory = number_in(memory, "memory", "[0, 1)")
+        self.clip: str | float | None = None
+        if isinstance(clip, str):
+            self.clip = one_of(clip, ("private",), "clip", otherwise=", a public number, or None")
+        elif clip is not None:
+            self.clip = positive(clip, "clip")
+        self.quantile = number_in(quantile, "quantile", "(0, 1)")
         self.average = number_in(average, "average", "[0, 1)")
         self.max_steps = checked_count(max_steps, "max_steps")
 
@@ -236,6 +262,10 @@ class Adaptive:
             first = 1.0 / (1.0 / first + 2.0 * pull[1])
         norm_price = max(2.0 * math.sqrt(total) / n, LEAST_RHO) if self.norm_queries else 0.0
         path, theta, step_size = Path(start), start, first
+        # the paper's algorithm and inner problems have the declared bound
+        private = self.clip == "private" and not self.norm_queries and pull is None
+        given = self.clip if isinstance(self.clip, float) and curator.can_clip else None
+        clip = Clip(curator, total, self.quantile if private else None, given)
         square, before = lipschitz * lipschitz, np.zeros(d)
         spent: list[float] = []
         for k in range(self.max_steps):
@@ -250,23 +280,27 @@ class Adaptive:
                 square = max(norm, 0.0) ** 2
                 used += norm_price
                 left -= norm_price
-            rho = self._price(square, lipschitz, n, d, total)
+            cost = clip.renew(theta, used)
+            used += cost
+            left -= cost
+            bound = clip.value
+            rho = self._price(square, bound, n, d, total)
             last = False
             rest = left - rho - norm_price
             if rest < LEAST_RHO or rest < 1e-9 * left or asks != self.norm_queries:
                 # the last one gets what there is
                 rho = min(left, curator.remaining)
                 last = True
-            noise = noise_for(lipschitz, n, rho)
-            gradient = curator.gradient(theta, rho).value
+            noise = noise_for(bound, n, rho)
+            gradient = curator.gradient(theta, rho, bound).value
             size = public_length(gradient)
             if not asks:
                 path.saw(size)  # noise included: what was read badly does not look short
-                seen = min(size, lipschitz) ** 2 - d * noise * noise
+                seen = min(size, bound) ** 2 - d * noise * noise
                 square = self.memory * square + (1.0 - self.memory) * seen
                 square = max(square, 0.1 * d * noise * noise)
-            if size > lipschitz:  # no mean of clipped gradients is longer
-                gradient = gradient * (lipschitz / size)
+            if size > bound:  # no mean of clipped gradients is longer
+                gradient = gradient * (bound / size)
             gradient = gradient + curator.objective.ridge_gradient(theta)
             if pull is not None:
                 gradient = gradient + 2.0 * pull[1] * (theta - pull[0])
@@ -283,6 +317,10 @@ class Adaptive:
                 break
         path.theta = self._answer(path, spent)
         path.rounds.append({"steps": len(spent), "last_step_size": step_size, "rho": used})
+        if clip.path:
+            path.rounds[-1]["clips"] = tuple(clip.path)
+        if clip.remark():
+            path.remarks.append(clip.remark())
         return path
 
     def _first_step(self, curator: GradientCurator) -> float:
@@ -322,5 +360,5 @@ class Adaptive:
         return (
             f"Adaptive(step_size={self.step_size}, step_rate={self.step_rate:g}, "
             f"signal={self.signal:g}, last_share={self.last_share:g}, "
-            f"norm_queries={self.norm_queries}, average={self.average:g})"
+            f"norm_queries={self.norm_queries}, clip={self.clip!r}, average={self.average:g})"
         )

@@ -1,0 +1,195 @@
+"""Claim K7: gradients clipped at a released quantile of their lengths."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import Adaptive, PerRecordObjective
+from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.data import as_records
+from dpfast.optimize.nonconvex.clip import Clip
+from dpfast.privacy.nonconvex.sensitivity import mean_gradient
+from dpfast.privacy.sensitivity import histogram
+
+RNG = np.random.default_rng(2)
+EDGES = np.array([0.01, 0.1, 0.3, 0.6, 1.0])
+HOSTILE = [0.0, 5e-324, 1e-160, 0.05, 0.1, 0.29999, 0.3, 0.7, 1.0, 5.0, 1e308, np.inf, np.nan]
+
+
+def own(function=None, lipschitz=1.0, **options):
+    def record(theta, X, y):
+        return theta - X
+
+    options = {"dimension": 2, "lipschitz": lipschitz, "smoothness": 1.0} | options
+    return PerRecordObjective(function or record, **options)
+
+
+def curator(X, objective=None, rho=50.0, seed=0):
+    records = as_records(np.array(X, dtype=float), np.zeros(len(X)))
+    ledger = dpfast.Ledger(dpfast.ZCDP(rho))
+    return GradientCurator(records, objective or own(), ledger, dpfast.SeededNoise(seed))
+
+
+def neighbours():
+    """Two records in one place, of every hostile length and three directions."""
+    rows = [
+        np.array([s * length, 0.0]) for length in HOSTILE for s in (1.0, -1.0)
+    ]  # inf * 0 is not taken: the second entry is a number
+    rows += [np.array([0.6, 0.8]) * length for length in HOSTILE]
+    return rows
+
+
+@pytest.mark.parametrize("clip", [1.0, 0.3, 1e-3, 1e-12])
+@pytest.mark.parametrize("n", [1, 5])
+def test_k7_a_clipped_mean_moves_by_the_clip_and_no_less(clip, n):
+    """All pairs of records with lengths from 0 to infinity, on both sides of clip and bound."""
+    rest = np.full((n - 1, 2), 0.4)
+    with np.errstate(all="ignore"):
+        values = [
+            curator(np.vstack([rest, row]))._gradient(np.zeros(2), clip) for row in neighbours()
+        ]
+    found = max(np.linalg.norm(a - b) for a, b in itertools.combinations(values, 2))
+    claimed = mean_gradient(clip, n, depth=100)
+    assert 0.99 * claimed <= found <= claimed
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("n", [1, 7])
+def test_k7_lengths_move_by_one_record_and_no_less(n, vectorized):
+    """A record in one cell at most; in none, if the function raises on it."""
+
+    def moody(theta, X, y):
+        if (X > 4.0).any():
+            raise ValueError("a record it does not like")
+        return theta - X
+
+    objective = own(moody, vectorized=vectorized)
+    rest = np.full((n - 1, 2), 0.2)
+    with np.errstate(all="ignore"):
+        rooms = [curator(np.vstack([rest, row]), objective) for row in neighbours()]
+        counts = [room._rows.lengths(np.zeros(2), EDGES) for room in rooms]
+    assert all(n - 1 <= count.sum() <= n and (count >= 0).all() for count in counts)
+    values = [count / n for count in counts]
+    found = max(np.linalg.norm(a - b) for a, b in itertools.combinations(values, 2))
+    assert 0.99 * histogram(n) <= found <= histogram(n)
+
+
+def test_k7_lengths_count_what_they_say():
+    """Noise of standard deviation 1.4e-7: shares are exact to 1e-5, ten thousand of them apart."""
+    lengths = np.array([0.005, 0.05, 0.2, 0.5, 0.9, 3.0])
+    rows = np.outer(np.repeat(lengths, 1000), [0.6, 0.8])
+    room = curator(rows, own(vectorized=True), rho=1e6)
+    found = room.gradient_lengths(np.zeros(2), EDGES, 1e5)
+    np.testing.assert_allclose(found.value, [1 / 6, 1 / 6, 1 / 6, 1 / 6, 2 / 6], atol=1e-5)
+    assert found.receipt.l2_sensitivity == histogram(len(rows))
+    mean = room.gradient(np.zeros(2), 1e5, 0.3)
+    assert mean.receipt.l2_sensitivity == pytest.approx(0.6 / len(rows), rel=1e-6)
+    expected = np.minimum(np.minimum(lengths, 1.0), 0.3).mean()
+    assert np.linalg.norm(mean.value) == pytest.approx(expected, abs=1e-4)
+
+
+def test_k7_what_cannot_be_clipped_is_refused_before_the_charge():
+    X = RNG.normal(size=(40, 2))
+    built_in = dpfast.Objective("tukey", dpfast.Mallows(1.5), scale=1.0).bind(2)
+    ledger = dpfast.Ledger(dpfast.ZCDP(1.0))
+    records = as_records(X, X[:, 0])
+    room = GradientCurator(records, built_in, ledger, dpfast.SeededNoise(0))
+    theta = np.zeros(built_in.dimension)
+    with pytest.raises(dpfast.InvalidInput, match="weights' bound"):
+        room.gradient(theta, 0.1, 0.1)
+    with pytest.raises(dpfast.InvalidInput, match="weights' bound"):
+        room.gradient_lengths(theta, EDGES, 0.1)
+    own_room = curator(X)
+    for clip in (0.0, -1.0):
+        with pytest.raises(dpfast.InvalidInput, match="positive"):
+            own_room.gradient(np.zeros(2), 0.1, clip)
+    assert not ledger.entries
+    assert not own_room.ledger.entries
+
+
+@pytest.mark.parametrize("privacy", [dpfast.ZCDP(0.1), dpfast.GDP(0.7), dpfast.ApproxDP(1.0, 1e-5)])
+def test_k7_a_run_costs_its_gradients_and_its_lengths(privacy):
+    """Exactly, in rational arithmetic on the floats that were charged."""
+    X = 0.1 * RNG.normal(size=(2000, 2))
+    result = dpfast.minimize(
+        X, np.zeros(2000), own(vectorized=True), privacy=privacy, start=[0.5, 0.5],
+        noise=dpfast.SeededNoise(1),
+    )  # fmt: skip
+    labels = [label for label, _ in result.privacy.entries]
+    clips = result.rounds[-1]["clips"]
+    assert labels.count("gradient lengths") == len(clips) >= 5
+    assert labels.count("gradient") == result.rounds[-1]["steps"]
+    spent = sum(Fraction(mu) ** 2 for _, mu in result.privacy.entries)
+    total = result.privacy.total
+    limit = 2 * Fraction(total.rho) if hasattr(total, "rho") else Fraction(total.mu) ** 2
+    assert Fraction(1 - 1e-6) * limit <= spent <= limit
+    on_lengths = sum(
+        Fraction(mu) ** 2 for label, mu in result.privacy.entries if label == "gradient lengths"
+    )
+    assert on_lengths <= Fraction(0.081) * limit
+
+
+def test_the_clip_is_a_quantile_of_what_was_released():
+    """1e-6: shares have noise of at most .02, and the quantile lies between rungs 9 of them off."""
+    lengths = np.r_[np.full(900, 0.02), np.full(100, 0.9)]
+    angles = RNG.uniform(0.0, 2.0 * np.pi, size=1000)
+    rows = np.column_stack([np.cos(angles), np.sin(angles)]) * lengths[:, None]
+    for seed in range(20):
+        room = curator(rows, own(vectorized=True), rho=1.0, seed=seed)
+        clip = Clip(room, 1.0, 0.8)
+        assert clip.value == 1.0
+        assert clip.renew(np.zeros(2), 0.0) > 0.0
+        assert 0.02 <= clip.value <= 0.09
+        assert clip.renew(np.zeros(2), 0.0) == 0.0  # it is not time
+        assert clip.renew(np.zeros(2), 0.5) > 0.0
+
+
+def test_nothing_is_asked_where_nothing_could_be_read():
+    room = curator(RNG.normal(size=(50, 2)), rho=0.01)
+    clip = Clip(room, 0.01, 0.8)
+    assert clip.renew(np.zeros(2), 0.0) == 0.0
+    assert clip.value == 1.0
+    assert not room.ledger.entries
+
+
+def test_a_private_clip_beats_a_bound_that_is_far_too_large_and_says_so():
+    """Means over 3 seeds; without a clip the noise is 2,000 times as long."""
+    X = np.array([0.3, -0.2]) + 0.2 * RNG.normal(size=(3000, 2))
+    best = X.mean(axis=0)
+
+    def mean_error(lipschitz, **options):
+        options = {"privacy": dpfast.ZCDP(0.1), "method": Adaptive(**options)}
+        target = own(vectorized=True, lipschitz=lipschitz)
+        results = [
+            dpfast.minimize(X, X[:, 0], target, noise=dpfast.SeededNoise(s), **options)
+            for s in range(3)
+        ]
+        return np.mean([np.linalg.norm(r.params - best) for r in results]), results[0].warnings
+
+    honest, silent = mean_error(1.0)
+    loose, warned = mean_error(2000.0)
+    unclipped, _ = mean_error(2000.0, clip=None)
+    assert loose < 3.0 * honest + 0.01
+    assert unclipped > 10.0 * loose
+    assert silent == ()
+    assert "times too large" in warned[0]
+
+
+def test_clips_are_checked_and_may_be_public():
+    for wrong in ("quantile", 0.0, -1.0, float("nan"), True):
+        with pytest.raises(dpfast.InvalidInput):
+            Adaptive(clip=wrong)
+    for wrong in (0.0, 1.0, 2.0):
+        with pytest.raises(dpfast.InvalidInput):
+            Adaptive(quantile=wrong)
+    X = 0.1 * RNG.normal(size=(500, 2))
+    options = {"privacy": dpfast.ZCDP(0.1), "noise": dpfast.SeededNoise(0)}
+    fixed = dpfast.minimize(X, X[:, 0], own(), method=Adaptive(clip=0.2), **options)
+    assert "gradient lengths" not in [label for label, _ in fixed.privacy.entries]
+    assert "clips" not in fixed.rounds[-1]
+    assert "clip=0.2" in fixed.method
