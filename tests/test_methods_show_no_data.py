@@ -69,6 +69,7 @@ OWN: dict[str, dict[str, Any]] = {
     "Categorical.encode": {"values": ["a"] * 60},
     "GradientDescent.resolve_step_size": {"theta": np.zeros(3)},
     "Fit.simultaneous_int": {"method": "max-t"},
+    "KL.from_growth": {"rate": 1.0, "exponent": 2.0},
     "Objective.check_step": {"step_size": 0.1},
     "Objective.project": {"theta": np.zeros(3)},
     "Objective.ridge_gradient": {"theta": np.zeros(3)},

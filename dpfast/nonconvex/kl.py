@@ -157,7 +157,7 @@ def estimate_kl(
     reach = float(np.linalg.norm(best - origin))
     if not reach > 0.0:
         raise InvalidInput("the start is the minimiser: there is no way down to learn from.")
-    directions = _directions(len(best), int(n_rays))
+    directions = public_directions(len(best), int(n_rays))
     lengths = reach * np.geomspace(1e-4, 1.0, 24)
     points = [best + length * u for u in directions for length in lengths]
     points += [best + share * (origin - best) for share in np.geomspace(1e-4, 1.0, 48)]
@@ -228,7 +228,7 @@ def _envelope_slope(log_norm: Array, log_excess: Array) -> float:
     return float(x @ y / (x @ x)) if len(tops) > 1 else 2.0
 
 
-def _directions(dimension: int, count: int) -> Array:
+def public_directions(dimension: int, count: int) -> Array:
     """Reproducible directions: normals of a seeded source."""
     draws = SeededNoise(0).normals(dimension * count, 30).reshape(count, dimension) * 2.0**-30
     return np.asarray(draws / np.linalg.norm(draws, axis=1)[:, None])

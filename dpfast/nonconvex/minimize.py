@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import one_of, text_names
 from dpfast.curator.nonconvex.gradients import GradientCurator
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.front.parts import target_of
 from dpfast.front.progress import watched
 from dpfast.front.request import charge_shared, checked_start, response_of
@@ -20,6 +20,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting
 from dpfast.models.nonconvex import KL, PerRecordObjective
+from dpfast.nonconvex.kl import public_directions
 from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.descent import Path, noise_for
 from dpfast.optimize.nonconvex.proximal import Proximal
@@ -72,10 +73,16 @@ class Minimum(Fit):
     rounds: tuple[dict[str, Any], ...]
     _linear: bool
     _remarks: tuple[str, ...] = ()  # of results that were pickled before there were any
+    _why_none: str = ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         return super().warnings + self._remarks
+
+    def cov_params(self) -> NDArray[np.float64]:
+        if self._why_none:
+            raise InferenceUnavailable(self._why_none)
+        return super().cov_params()
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
         if not self._linear:
@@ -93,7 +100,7 @@ def minimize(
     privacy: Budget | float,
     method: str | Adaptive | Proximal | Spider = "auto",
     kl: KL | tuple[float, float] | None = None,
-    start: Sequence[float] | None = None,
+    start: Sequence[float] | str | None = None,
     select: str = "last",
     scale: float | None = None,
     weights: Weighting | None = None,
@@ -124,8 +131,10 @@ def minimize(
     kl : KL or (gamma, kappa), optional
         The public constants of the KL condition, which KL-Spider needs; "auto" and "adaptive" do
         not use them.
-    start : sequence of float, optional
-        Public starting point, default zero.  It must not be computed from these data.
+    start : sequence of float or "random", optional
+        Public starting point, default zero.  It must not be computed from these data.  "random" is
+        a fixed vector of length 1 in no special direction: zero is a saddle of networks and of
+        phase retrieval, and no descent leaves a saddle.
     select : {"last", "shortest gradient", "exponential"}
         Which point is the answer: the algorithm's own; the iterate with the smallest of the norms
         that were released anyway (free); or one drawn by the exponential mechanism on exact
@@ -145,6 +154,8 @@ def minimize(
     Returns
     -------
     Minimum
+        Without standard errors: a redescending loss has curvature of either sign, and no claim of
+        this library covers its inverse.  :func:`dpfast.fit` with a convex robust loss has them.
 
     Raises
     ------
@@ -181,7 +192,11 @@ def minimize(
     if isinstance(target, PerRecordObjective):
         target.rehearse(request.n_covariates)
     algorithm, reason = _choose(method, condition, target)
-    theta = checked_start(start, target.dimension, getattr(target, "ridge", 0.0))
+    if isinstance(start, str):
+        one_of(start, ("random",), "start", otherwise=", a sequence of numbers, or None")
+        theta = public_directions(target.dimension, 1)[0]
+    else:
+        theta = checked_start(start, target.dimension, getattr(target, "ridge", 0.0))
     labels = _parameter_names(names, target) if own else request._coefficient_names()
     own_ledger = Ledger(total)
     curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
@@ -229,8 +244,29 @@ def minimize(
     result.gradient_norms = np.array(path.norms)
     result.rounds = tuple(path.rounds)
     result._remarks = tuple(path.remarks)
+    result._why_none = _no_errors(target)
     result._linear = isinstance(target, Objective)
     return result
+
+
+def _no_errors(target: Objective | PerRecordObjective) -> str:
+    """Why there are no standard errors, and where to turn."""
+    if isinstance(target, PerRecordObjective):
+        return (
+            "minimize releases no standard errors: nothing is known of the curvature of gradients "
+            "of one's own. A regression with a loss of the library has them from dpfast.fit."
+        )
+    if not target.loss.has_curvature:
+        return (
+            f"minimize releases no standard errors for {target.loss.name!r}: its curvature "
+            "changes sign from record to record, and no noise that hides a record leaves its "
+            "mean safely invertible. dpfast.fit with a convex robust loss ('log-cosh', 'huber') "
+            "has them; where errors are symmetric both estimate the same coefficients."
+        )
+    return (
+        "minimize releases no standard errors. This loss is convex: dpfast.fit minimises it, with "
+        "standard errors and intervals inside the same total."
+    )
 
 
 def _total(privacy: Budget | float, select: str) -> GDP | ZCDP:

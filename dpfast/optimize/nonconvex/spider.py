@@ -329,6 +329,10 @@ class Spider:
         while done == 0 or (curator.remaining > LEAST_LEFT * total and done < MOST_ROUNDS):
             left = curator.remaining
             step, left_rounds = self.plan(curator, kl, excess, left, _most(left, done))
+            if done == 0 and not step.target < excess:
+                reason = "KL-Spider's noise hides what its constants say is left to gain"
+                Adaptive().take_over(curator, path, start, 0.0, reason)
+                break
             planned = done + left_rounds
             began = path.theta
             norm, reason = self._round(curator, step, path, followed, ball)
