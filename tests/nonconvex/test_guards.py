@@ -54,7 +54,15 @@ def test_with_the_right_constants_nothing_is_handed_over():
 
 
 @pytest.mark.parametrize("method", [Spider(), Proximal()])
-@pytest.mark.parametrize("kl", [KL(1e-3, 2.0), KL(30.0, 2.0), KL(0.7, 1.1), KL(30.0, 4.0)])
+@pytest.mark.parametrize(
+    "kl",
+    [
+        KL(1e-3, 2.0),
+        pytest.param(KL(30.0, 2.0), marks=pytest.mark.slow),
+        pytest.param(KL(0.7, 1.1), marks=pytest.mark.slow),
+        pytest.param(KL(30.0, 4.0), marks=pytest.mark.slow),
+    ],
+)
 def test_wrong_constants_cost_no_more_than_half_of_the_budget(method, kl):
     """Mean over 4 seeds against adaptive descent with half the budget, and far below the start's.
 
