@@ -134,6 +134,7 @@ EXEMPT: dict[str, str] = {
     ),
     "dpfast.nonconvex.minimize.Minimum": "holds released numbers only; predict takes new rows",
     "dpfast.inference.results.Fit": "holds released numbers only; predict takes new rows",
+    "dpfast.regression.quantiles.results": "holds released numbers only; predict takes new rows",
     "dpfast.models.objective.Objective": "public settings",
     "dpfast.models.free_scale.FreeScale": "public settings",
     "dpfast.models.domains": (

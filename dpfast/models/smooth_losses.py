@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import positive, real_array, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import DEFAULT_CORNER, FAR, LOSSES, NEAR, Loss, check_constant
 
@@ -345,7 +345,7 @@ class Quantile(Loss):
         Raises
         ------
         InvalidInput
-            If n is not known and the level is not the median.
+            If n is not known and the level is not the median, or a number is none.
 
         Examples
         --------
@@ -355,6 +355,8 @@ class Quantile(Loss):
         if not self.automatic:
             return self
         if n is not None:
+            n, p = whole_number(n, "n", 1), whole_number(p, "p", 0)
+            mu = None if mu is None else positive(mu, "mu")
             return Quantile(self.h, rule_of_bandwidth(self.h, n, p, mu))
         if self.h == 0.5:
             return Quantile(self.h, MEDIAN_BANDWIDTH)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.arguments import flag, real_array
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import Progress, watched
 from dpfast.front.request import Request, charge_shared
@@ -188,9 +188,11 @@ def _levels(taus: Any) -> list[float]:
             f"taus must be a sequence of 1 to {MOST_LEVELS} levels, such as [0.25, 0.5, 0.75]; "
             f"received shape {levels.shape}."
         )
-    if not (np.diff(levels) > 0.0).all():
+    # a private column may stand here for a list of levels: no value of it is repeated
+    if not ((levels > 0.0) & (levels < 1.0)).all() or not (np.diff(levels) > 0.0).all():
         raise InvalidInput(
-            f"taus must ascend, and none may come twice; received {described(levels.tolist())}."
+            "taus must lie strictly between 0 and 1 and ascend, and none may come twice. Pass "
+            "levels such as [0.25, 0.5, 0.75]."
         )
     found: list[float] = levels.tolist()
     return found
