@@ -413,6 +413,57 @@ cdef class RecordKernel:
             raise MemoryError("no memory for the partial sums")
         return g, h, m
 
+    def scores_of_runs(self, X, y, theta, ends):
+        """Sum of the scores of each run of consecutive rows: that of ``sums`` of the run alone.
+
+        Parameters
+        ----------
+        X, y, theta
+            As for :meth:`sums`.
+        ends : ndarray of intp, shape (k,)
+            The row after the last of each run, in order; the first run begins with row 0, and
+            none is empty.
+
+        Returns
+        -------
+        ndarray of float64, shape (k, p)
+            Each row is a function of its run and of theta alone, whatever stands beside it.
+        """
+        cdef records_data data
+        cdef Py_ssize_t p = self.describe(X, y, &data)
+        cdef const double *at = self.parameters(theta, p, "theta")
+        if not (cnp.PyArray_Check(ends) and cnp.PyArray_TYPE(ends) == cnp.NPY_INTP
+                and cnp.PyArray_NDIM(ends) == 1 and cnp.PyArray_IS_C_CONTIGUOUS(ends)):
+            raise TypeError("ends must be a contiguous vector of intp")
+        cdef const cnp.npy_intp *end = <const cnp.npy_intp *> cnp.PyArray_DATA(ends)
+        cdef Py_ssize_t k, first = 0, count = cnp.PyArray_DIM(ends, 0), n = data.n
+        cdef cnp.npy_intp shape[2]
+        cdef double *scores
+        cdef int failed = 0
+        for k in range(count):
+            if not first < end[k] <= n:
+                raise ValueError("ends must increase, and none may lie outside of the rows")
+            first = end[k]
+        shape[0], shape[1] = count, p
+        result = cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
+        scores = <double *> cnp.PyArray_DATA(result)
+        first = 0
+        with nogil:
+            for k in range(count):
+                data.n = end[k] - first
+                failed |= records_sums(&self.model, &data, at, WANT_GRADIENT, 1.0, 1,
+                                       scores + k * p, NULL, NULL)
+                data.x += data.n * data.x_row
+                data.y += data.n * data.y_step
+                if data.weight:
+                    data.weight += data.n * data.weight_step
+                if data.offset:
+                    data.offset += data.n * data.offset_step
+                first = end[k]
+        if failed:
+            raise MemoryError("no memory for the partial sums")
+        return result
+
     def loss(self, X, y, theta, double divisor, int threads=0):
         """Sum the weighted losses over the records and divide by ``divisor``."""
         cdef records_data data

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpfast.data.groups import PersonMeans
 from dpfast.data.parts import WithoutCovariates, dealt, dealt_by_keys
 from dpfast.errors import InvalidInput
 from dpfast.models import FreeScale, Mallows, Objective
@@ -129,7 +130,11 @@ def constant_term(curator: Curator, scale: float | FreeScale | None) -> Curator:
     Its answers charge the same ledger, with the sensitivities of an objective of one parameter.
     """
     if curator._responses is None:
-        curator._responses = WithoutCovariates(curator._records)
+        records = curator._records
+        if isinstance(records, PersonMeans):
+            curator._responses = records.without_covariates()
+        else:
+            curator._responses = WithoutCovariates(records)
     loss, weights = curator.objective.loss, Mallows(1.0)
     if isinstance(scale, FreeScale):
         objective = Objective(loss, weights, 0, free_scale=scale)

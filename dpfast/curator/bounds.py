@@ -21,13 +21,18 @@ from dpfast.privacy.sensitivity_scale import (
 __all__ = ["joint_cost", "record_bounds", "refuse_free_scale"]
 
 
-def joint_cost(objective: Objective | Constants, budget: StepBudget) -> float:
-    """What a step's quantities cost together (claims C17 to C19, and C37 with a free scale)."""
+def joint_cost(objective: Objective | Constants, budget: StepBudget, means: bool = False) -> float:
+    """What a step's quantities cost together (claims C17 to C19, and C37 with a free scale).
+
+    ``means``: of means of secretly many rows (claim C72).
+    """
     gradient, hessian, meat, majorize = budget
     if isinstance(objective, Objective) and objective.free_scale is not None:
+        if means:
+            refuse_free_scale(objective, "a mean of a person's rows")
         return joint_scale_mu(_coupling(objective), majorize, gradient, hessian, meat)
     coupling = objective.majorizer_coupling if majorize else objective.coupling
-    return joint_mu(coupling, gradient, hessian, meat)
+    return joint_mu(coupling, gradient, hessian, meat, means=means)
 
 
 def record_bounds(

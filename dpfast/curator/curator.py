@@ -23,7 +23,9 @@ from dpfast.curator.answers import (
 )
 from dpfast.curator.door import hand_out, hand_out_together, source_of_noise
 from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
+from dpfast.curator.persons import person_sums
 from dpfast.data import Records
+from dpfast.data.groups import PersonMeans
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
 from dpfast.models import FreeScale, Objective
@@ -211,7 +213,10 @@ class Curator:
 
     def _sums(self, theta: Array, want: int) -> Any:
         """Exact means: gradient, curvature and meat; what is not wanted is None."""
-        return self._records.total(self._kernel.sums, theta, want, float(self.n), self._threads)
+        records, kernel, threads = self._records, self._kernel, self._threads
+        if want & MEAT and isinstance(records, PersonMeans):
+            return person_sums(records, kernel, theta, want, threads, self.objective.meat_bound)
+        return records.total(kernel.sums, theta, want, float(self.n), threads)
 
     def _total(self, losses: Callable[..., float], *parameters: Array) -> float:
         return float(self._records.total(losses, *parameters, float(self.n), self._threads))

@@ -49,6 +49,10 @@ class Plan(NamedTuple):
     grids: Grids
 
 
+#: Roundings of a person's score while it is held to its bound, in excess of two for each entry.
+OF_A_PERSON = 64
+
+
 class Layout(NamedTuple):
     """How many records there are and in which order they are added up; all public.
 
@@ -64,6 +68,8 @@ class Layout(NamedTuple):
     excess : int
         How many times n the records can be that are added up, where n is a public divisor and
         their number is secret (claim C55); else 1.
+    means : bool
+        Whether the records are persons, each the mean of secretly many rows (claim C72).
     """
 
     n: int
@@ -71,19 +77,24 @@ class Layout(NamedTuple):
     largest_block: int
     additions: int
     excess: int = 1
+    means: bool = False
 
     @staticmethod
     def of(records: Records, row: int) -> Layout:
         largest = max(records.block_sizes)
-        return Layout(records.n, row, largest, records.additions, records.excess)
+        means = records.ends is not None
+        return Layout(records.n, row, largest, records.additions, records.excess, means)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
 
         Those of the largest block, and those of adding the blocks; ``excess`` times as many where
-        the sums can be so much larger than n bounds, to which errors are relative.
+        the sums can be so much larger than n bounds, to which errors are relative.  A person's
+        product is made of a score that may be as much too long as its sum of squares is off.
         """
         depth = summation_depth(self.largest_block, self.row, want) + self.additions
+        if self.means:
+            depth += 2 * self.row + OF_A_PERSON
         return depth * self.excess
 
 
@@ -129,7 +140,7 @@ def make_plan(
             shapes.append(None)
     return Plan(
         label=" + ".join(wanted),
-        cost=GDP(joint_cost(objective, budget)),
+        cost=GDP(joint_cost(objective, budget, layout.means)),
         want=want,
         receipts=tuple(receipts),
         grids=joint_grids(tuple(shapes), tuple([receipt.noise_scale for receipt in receipts])),

@@ -15,7 +15,7 @@ from dpfast.data import Records, as_records
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
-from dpfast.data.groups import checked_group_size, grouped
+from dpfast.data.groups import averaged, checked_group_size, grouped
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.composition import Composition, Rows, composition_of
@@ -44,10 +44,18 @@ __all__ = [
     "refuse_unpayable",
 ]
 
+MEANS_RELATION = (
+    "neighbours differ in the replacement of one person with all their rows, however many; the "
+    "number of persons is public, that of rows is not"
+)
+
 GROUP_RELATION = (
     "neighbours differ in the replacement of one person with up to {m} rows; the number of "
     "persons is public"
 )
+
+#: What the description of a model says of them.
+OF_PERSONS = ", each person's rows averaged"
 
 Array = NDArray[np.float64]
 Told = TypeVar("Told")
@@ -59,10 +67,12 @@ class Request:
     Attributes
     ----------
     n, dimension : int
-        Number of records (slots, if they are grouped), and of coefficients, the intercept
-        included.
+        Number of records (slots if they are grouped, persons if each counts once), and of
+        coefficients, the intercept included.
     group_size : int
-        Public bound on the rows of one person; 1 without groups.
+        Public bound on the rows of one person; 1 without groups, and where each person counts once.
+    means : bool
+        Whether records are persons, who count with the mean of their rows.
     coding : Coding or None
         How a schema coded the records.
     new_rows : NewRows
@@ -80,9 +90,14 @@ class Request:
         names: Sequence[str] | None,
         group: Any = None,
         group_size: int | None = None,
+        each: str = "row",
         bound_to: int | None = None,
     ) -> None:
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
+        self.group_size = checked_group_size(group, group_size, each)
+        self.means = each == "person"
+        if self.means:
+            _refuse_lengths(X, y, group)
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(threads)
         self.coding: Coding | None = None
@@ -102,10 +117,13 @@ class Request:
         if columns is not None and len(set(columns)) < len(columns) and is_table(X):
             kinds = column_kinds(X)  # only they tell the columns apart
         self.new_rows = NewRows(self.coding, columns, kinds)
-        self.group_size = checked_group_size(group, group_size)
         if group is not None:
             refuse_other_rows(X, group, "group")
-            self.records = grouped(self.records, group, self.group_size)
+            self.records = (
+                averaged(self.records, group)
+                if self.means
+                else grouped(self.records, group, self.group_size)
+            )
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
@@ -197,6 +215,8 @@ class Request:
         m = self.group_size
         entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
         relation = RELATION if m == 1 else GROUP_RELATION.format(m=m)
+        if self.means:
+            relation = MEANS_RELATION
         spent: Composition | None = None  # the sum of the entries, which is made when asked for
         if ledger.parts or m > 1:
             spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))
@@ -244,7 +264,8 @@ class Request:
             params=theta,
             names=names,
             n_records=self.n,
-            model=described_model(objective) if model is None else model,
+            model=(described_model(objective) if model is None else model)
+            + OF_PERSONS * self.means,
             method=method,
             privacy=privacy,
             covariance=covariance,
@@ -262,6 +283,21 @@ class Request:
         if names is None:
             names = _numbered(self.n_covariates)
         return ("intercept", *names) if self.fit_intercept else names
+
+
+def _refuse_lengths(*columns: Any) -> None:
+    """Rows that do not go together, without a word about their number, which is private."""
+    shapes = [getattr(column, "shape", None) for column in columns]
+    lengths = {
+        shape[0] if shape else len(column)
+        for shape, column in zip(shapes, columns, strict=True)
+        if shape or hasattr(column, "__len__")
+    }
+    if len(lengths) > 1:
+        raise InvalidInput(
+            'X, y and group must have one entry for each row; with each="person" their number is '
+            "private and not shown."
+        )
 
 
 def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:

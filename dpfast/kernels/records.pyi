@@ -37,6 +37,13 @@ class RecordKernel:
     ) -> tuple[
         NDArray[np.float64] | None, NDArray[np.float64] | None, NDArray[np.float64] | None
     ]: ...
+    def scores_of_runs(
+        self,
+        X: NDArray[np.float64 | np.float32],
+        y: NDArray[np.float64],
+        theta: NDArray[np.float64],
+        ends: NDArray[np.intp],
+    ) -> NDArray[np.float64]: ...
     def loss(
         self,
         X: NDArray[np.float64 | np.float32],

@@ -213,7 +213,14 @@ COUPLINGS = (
 )
 
 
-def joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float = 0.0) -> float:
+def joint_mu(
+    coupling: str,
+    mu_gradient: float,
+    mu_hessian: float,
+    mu_meat: float = 0.0,
+    *,
+    means: bool = False,
+) -> float:
     """What releasing gradient, Hessian and meat at one parameter costs together, rounded up.
 
     Parameters
@@ -224,17 +231,22 @@ def joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: floa
         What each costs on its own, with noise for the sensitivities ``2 B / n`` (gradient) and
         ``sqrt(2) * bound / n`` (matrices, :func:`mean_rank_one` with ``alone=False``); 0 leaves a
         quantity out.
+    means : bool
+        Whether gradient and Hessian are those of persons, each the mean of their rows', and the
+        meat the product of these gradients (claim C72).
 
     Returns
     -------
     float
         At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)``.
     """
-    return _joint_mu(coupling, mu_gradient, mu_hessian, mu_meat)
+    return _joint_mu(coupling, mu_gradient, mu_hessian, mu_meat, means)
 
 
 @lru_cache(maxsize=1024)
-def _joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float) -> float:
+def _joint_mu(
+    coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: float, means: bool
+) -> float:
     scale = max(mu_gradient, mu_hessian, mu_meat)
     if coupling not in COUPLINGS:
         raise InvalidInput(
@@ -248,7 +260,7 @@ def _joint_mu(coupling: str, mu_gradient: float, mu_hessian: float, mu_meat: flo
         )
     g, h, q = (mu_gradient / scale) ** 2, (mu_hessian / scale) ** 2, (mu_meat / scale) ** 2
     squared = g + h + q
-    if coupling != "none":
+    if coupling != "none" and (4.0 * q <= g or not means):  # else not convex in a person (C72)
         squared = min(squared, _collinear(g, h, q))
     if coupling == "one-minus-square" and 4.0 * q <= g:
         squared = min(squared, max(g, h))  # the meat is free as well

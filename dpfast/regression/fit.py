@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.arguments import flag
+from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.parts import parts_of
 from dpfast.front.progress import watched
@@ -25,6 +26,15 @@ from dpfast.regression.scarce import fit_mean_alone
 from dpfast.regression.walk import Found, Walk
 
 __all__ = ["fit"]
+
+
+#: What persons who count with the mean of their rows cannot do without (claim C72).
+KNOWN = (
+    'each="person" needs what is bought otherwise to be declared: scale=<number> (for all losses '
+    "but the logistic), covariates of about unit size or a schema, and a loss with a bound on one "
+    "record's score. Declare them, or keep a public number of rows of each person with "
+    "group_size=..."
+)
 
 
 def fit(
@@ -46,6 +56,7 @@ def fit(
     names: Sequence[str] | None = None,
     group: Any = None,
     group_size: int | None = None,
+    each: str = "row",
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Fit a robust regression under differential privacy, with confidence intervals.
@@ -123,6 +134,13 @@ def fit(
         Public bound m on the rows of one person; further rows are left out.  The noise is that of
         a budget of ``privacy / m`` for one row, and intervals allow for rows of one person that
         go together (their sampling variance is up to m times that of independent rows).
+    each : {"row", "person"}
+        What counts once.  With "person" a person counts with the mean of what their rows
+        contribute, however many these are: no ``group_size``, the noise of one row a person, and
+        the number of rows is private.  The target is that of rows with weight one over the number
+        of their person's; if that number depends on the response (as for rows until an event) it is
+        another one than that of the rows.  Needs arrays in memory, a known ``scale``, and
+        covariates with declared units.
     progress : callable, optional
         Called as ``progress(0, n_steps)`` before anything is spent, where it is refused if it
         raises, and as ``progress(step, n_steps)`` after each step.  What it raises there is logged
@@ -173,11 +191,14 @@ def fit(
         names=names,
         group=group,
         group_size=group_size,
+        each=each,
         bound_to=columns,
     )
     unit, inference = request.per_record(total), flag(inference, "inference")
     if standardize is not None:
         standardize = flag(standardize, "standardize")
+    if request.means and (is_least_squares(loss) or isinstance(scale, FreeScale)):
+        raise InvalidInput(KNOWN)
     if is_least_squares(loss):
         refused = {
             "scale": (scale, None),
@@ -196,6 +217,8 @@ def fit(
             refused=refused,
         )
     bought = bought_units(request, unit, loss, scale, weights, standardize)
+    if request.means and bought is not None:
+        raise InvalidInput(KNOWN)
     mu = unit.mu if bought is None else bought.rest
     released = request.coding is not None and request.coding.released
     if weights is None and (bought is not None or released):

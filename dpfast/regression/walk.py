@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.errors import InvalidInput
 from dpfast.front.partial import UNFINISHED
 from dpfast.front.progress import Progress
 from dpfast.front.request import Request, checked_start
@@ -22,6 +24,12 @@ from dpfast.regression.purchase import BoughtUnits
 from dpfast.regression.scarce import SHRUNK, shrunk
 
 __all__ = ["Found", "Walk"]
+
+#: What the proof of claim C72 has no better price for.
+DEARER = (
+    "the parts of a step of this method cost more together where each person counts once than "
+    'where each row does. Use method="auto" or "newton".'
+)
 
 Array = NDArray[np.float64]
 
@@ -72,8 +80,11 @@ class Walk:
             if start is None:
                 self._start = self.objective.origin()
             curator = request.curator(self.objective, ledger)
-            for budget in self.budgets:
-                curator.plan(budget)  # refuses an impossible budget while nothing is spent
+            # refuses an impossible budget while nothing is spent
+            costs = [curator.plan(budget).cost.mu for budget in self.budgets]
+            whole = math.hypot(*costs, self.budgets.steering_mu)
+            if request.means and whole > self.budgets.mu * (1.0 + 1e-9):
+                raise InvalidInput(DEARER)
             self._answers = answers_only(curator, self.budgets, self._answered)
             self._optimiser.check(self._answers, self.budgets)
 

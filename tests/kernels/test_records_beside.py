@@ -200,3 +200,25 @@ def test_columns_beside_a_response_may_have_any_strides():
     for largest in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="largest_weight"):
             records.RecordKernel(**model(LOG_COSH, MALLOWS, True), largest_weight=largest)
+
+
+@pytest.mark.parametrize("columns", [1, 3], ids=["responses", "with weights and offsets"])
+def test_scores_of_runs_are_those_of_each_run_alone(columns):
+    """Bit for bit, whatever stands beside a run: one far longer than a block among them."""
+    rng = np.random.default_rng(21)
+    lengths = np.array([1, 3, 1000, 2, 1, 70_000, 5])
+    n = int(lengths.sum())
+    X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
+    if columns == 3:
+        y = np.column_stack([y, rng.random(n), rng.normal(size=n)])
+    kernel = records.RecordKernel(0, 1.345, 1.0, 1, 1.5, True)
+    theta, ends = rng.normal(size=4), np.cumsum(lengths).astype(np.intp)
+    found = kernel.scores_of_runs(X, y, theta, ends)
+    for score, first, end in zip(found, ends - lengths, ends, strict=True):
+        alone, _, _ = kernel.sums(X[first:end], y[first:end], theta, records.GRADIENT, 1.0)
+        assert (score == alone).all()
+    for wrong in ([3, 2], [0, 4], [n + 1]):
+        with pytest.raises(ValueError, match="ends must increase"):
+            kernel.scores_of_runs(X, y, theta, np.array(wrong, dtype=np.intp))
+    with pytest.raises(TypeError, match="vector of intp"):
+        kernel.scores_of_runs(X, y, theta, [1, 2])

@@ -1947,6 +1947,59 @@ SHARE_TESTS = ("tests/privacy/test_shares.py",)
 GROUP_TESTS = ("tests/privacy/test_groups.py",)
 CELL_TESTS = ("tests/data/test_values_never_speak.py",)
 
+PERSON_TESTS = ("tests/privacy/test_persons.py", "tests/integration/test_fit_persons.py")
+
+PERSONS = (
+    plant(
+        "weights-of-a-person-rounded-up",
+        "the weights of a person's rows add up to a last bit more than one",
+        "dpfast/data/groups.py",
+        PERSON_TESTS,
+        "np.nextafter(1.0 / np.maximum(counts, 1), 0.0)[persons]",
+        "(1.0 / np.maximum(counts, 1))[persons]",
+    ),
+    plant(
+        "rows-of-a-person-added-up",
+        "a person counts with the sum of their rows",
+        "dpfast/data/groups.py",
+        PERSON_TESTS,
+        "np.nextafter(1.0 / np.maximum(counts, 1), 0.0)[persons]",
+        "np.where(counts > 0, 1.0, 0.0)[persons]",
+    ),
+    plant(
+        "products-of-rows-for-those-of-persons",
+        "the meat of persons is that of their rows, each with its weight",
+        "dpfast/curator/curator.py",
+        PERSON_TESTS,
+        "if want & MEAT and isinstance(records, PersonMeans):",
+        "if want & MEAT and isinstance(records, tuple):",
+    ),
+    plant(
+        "persons-by-the-rule-for-rows",
+        "score and curvature of a person are taken to be collinear",
+        SENSITIVITY,
+        PERSON_TESTS,
+        "and (4.0 * q <= g or not means)",
+        "and (4.0 * q <= g or means)",
+    ),
+    plant(
+        "depth-of-the-rows-there-are",
+        "the depth of persons' sums allows for one block of rows, however many there are",
+        "dpfast/data/groups.py",
+        PERSON_TESTS,
+        "return additions(MOST_ROWS // ROWS_AT_A_TIME)",
+        "return additions(1)",
+    ),
+    plant(
+        "number-of-rows-is-n",
+        "sums over persons are divided by the number of their rows",
+        "dpfast/data/groups.py",
+        PERSON_TESTS,
+        "self.n = len(ends)",
+        "self.n = len(y)",
+    ),
+)
+
 SHARES_AND_GROUPS = (
     plant(
         "share-at-nine-tenths",
@@ -4019,6 +4072,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *BOUGHT_LOCATIONS,
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,
+    *PERSONS,
     *SHARES_AND_GROUPS,
     *NON_CONVEX,
     *RELEASE_ALGORITHMS,

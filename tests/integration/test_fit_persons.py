@@ -1,0 +1,185 @@
+"""``fit(group=..., each="person")``: a person counts with the mean of their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Curator, StepBudget
+from dpfast.data import as_records
+from dpfast.data.groups import averaged
+from dpfast.errors import InvalidInput
+from dpfast.models import Bounded, Logistic, Objective
+
+N = 3_000
+
+
+def visits(seed=0, longest=10):
+    """Logistic rows of persons who come once to ``longest`` times, with an effect of their own."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(N), rng.integers(1, longest + 1, N))
+    rng.shuffle(group)
+    X = rng.uniform(-1.0, 1.0, (len(group), 2))
+    own = 0.7 * rng.normal(size=N)
+    eta = -0.3 + X @ [1.0, -0.5] + own[group]
+    return X, (rng.random(len(group)) < 1.0 / (1.0 + np.exp(-eta))) * 1.0, group
+
+
+def fitted(X, y, group, **options):
+    given = {"privacy": 1.0, "weights": Bounded(1.8), "noise": dpfast.SeededNoise(0)} | options
+    return dpfast.fit(X, y, "logistic", group=group, each="person", **given)
+
+
+def test_sandwich_is_that_of_statsmodels_with_clusters():
+    """Weights one over the number of rows, covariance clustered by person, no correction."""
+    sm = pytest.importorskip("statsmodels.api")
+    X, y, group = visits()
+    counts = np.bincount(group)
+    model = sm.GLM(y, sm.add_constant(X), sm.families.Binomial(), var_weights=1.0 / counts[group])
+    clusters = {"groups": group, "use_correction": False, "df_correction": False}
+    with pytest.warns(Warning, match="var_weights"):  # whose agreement is what is tested here
+        expected = model.fit(cov_type="cluster", cov_kwds=clusters, tol=1e-12)
+    objective = Objective(Logistic(), Bounded(1.8), 2)
+    keeper = Curator(
+        averaged(as_records(X, y), group), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0)
+    )
+    gradient, hessian, meat = keeper.nonprivate_sums(expected.params)
+    assert np.abs(gradient).max() < 1e-9
+    bread = np.linalg.inv(hessian)
+    np.testing.assert_allclose(bread @ meat @ bread / N, expected.cov_params(), rtol=1e-7)
+    private = fitted(X, y, group, privacy=200.0)
+    np.testing.assert_allclose(private.params, expected.params, atol=0.05 * expected.bse.max())
+    np.testing.assert_allclose(private.bse, expected.bse, rtol=0.05)
+
+
+def test_the_noise_is_that_of_one_row_a_person():
+    """Whatever their number: a part in a million more, for the rounding of the longer sums."""
+    X, y, group = visits()
+    first = np.unique(group, return_index=True)[1]
+    objective, plan = Objective(Logistic(), Bounded(1.8), 2), StepBudget(0.9, 0.4, 0.3)
+    rows, persons = [
+        Curator(records, objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0)).plan(plan)
+        for records in (as_records(X[first], y[first]), averaged(as_records(X, y), group))
+    ]
+    assert rows.cost == persons.cost
+    for of_row, of_person in zip(rows.receipts, persons.receipts, strict=True):
+        assert 1.0 <= of_person.noise_scale / of_row.noise_scale < 1.0 + 1e-6
+    found = fitted(X, y, group)
+    assert found.privacy.n == N and found.n_records == N
+
+
+def test_the_result_says_what_counts_and_what_is_private():
+    X, y, group = visits()
+    found = fitted(X, y, group)
+    assert "each person's rows averaged" in found.model
+    told = str(found.privacy)
+    assert "however many" in told and "that of rows is not" in told
+    assert str(len(y)) not in found.summary() + told + repr(found.to_dict())
+
+
+def test_one_row_a_person_is_the_fit_without_groups():
+    X, y, group = visits(longest=1)
+    order = np.argsort(group, kind="stable")
+    alone = dpfast.fit(
+        X, y, "logistic", privacy=1.0, weights=Bounded(1.8), noise=dpfast.SeededNoise(0),
+        method=dpfast.Newton(steps=6),
+    )  # fmt: skip
+    means = fitted(X[order], y[order], group[order], method=dpfast.Newton(steps=6))
+    np.testing.assert_allclose(means.params, alone.params, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["newton", "gradient-descent", "double-noise", "auto"])
+@pytest.mark.parametrize("loss", ["logistic", "huber", "log-cosh", "pseudo-huber"])
+@pytest.mark.parametrize("mu", [0.2, 5.0])
+def test_a_method_arrives_or_is_refused_before_the_charge(method, loss, mu):
+    X, y, group = visits()
+    ledger = dpfast.Ledger(mu)
+    options = {"scale": None if loss == "logistic" else 1.0, "weights": Bounded(1.8)}
+    options |= {"group": group, "each": "person", "method": method, "ledger": ledger}
+    if loss == "huber" and method in ("gradient-descent", "double-noise"):
+        with pytest.raises(InvalidInput, match="cost more together"):
+            dpfast.fit(X, y, loss, privacy=mu, **options)
+        assert not ledger.entries
+        return
+    found = dpfast.fit(X, y, loss, privacy=mu, noise=dpfast.SeededNoise(0), **options)
+    assert np.isfinite(found.params).all() and len(ledger.entries) == 1
+    assert found.privacy.spent_share()[0] <= 1
+    if loss == "logistic" and mu == 5.0:
+        np.testing.assert_allclose(found.params, [-0.28, 0.9, -0.45], atol=0.4)
+
+
+def test_labels_of_every_kind_and_missing_cells():
+    X, y, group = visits()
+    X[5, 0], y[9] = np.nan, np.nan
+    text = [f"person {label}" for label in group]
+    first, second = fitted(X, y, group), fitted(X, y, np.array(text, dtype=object))
+    assert (first.params == second.params).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"group_size": 3}, "group_size"),
+        ({"group": None}, "needs group"),
+        ({"each": "people"}, "each"),
+        ({"loss": "log-cosh"}, "scale=<number>"),
+        ({"loss": "least-squares"}, "scale=<number>"),
+        ({"loss": "log-cosh", "scale": dpfast.FreeScale(0.1, 10.0)}, "scale=<number>"),
+        ({"standardize": True}, "scale=<number>"),
+    ],
+)
+def test_refused_by_name_before_the_charge(options, named):
+    X, y, group = visits()
+    ledger = dpfast.Ledger(1.0)
+    given = {"loss": "logistic", "group": group, "each": "person", "privacy": 1.0}
+    given |= {"ledger": ledger} | options
+    with pytest.raises(InvalidInput, match=named):
+        dpfast.fit(X, y, given.pop("loss"), **given)
+    assert not ledger.entries
+
+
+def test_lengths_that_differ_are_refused_without_a_number():
+    X, y, group = visits()
+    for wrong in ((X[:-1], y, group), (X, y[:-1], group), (X, y, group[:-1])):
+        with pytest.raises(InvalidInput) as refused:
+            fitted(*wrong)
+        message = str(refused.value)
+        assert str(len(y)) not in message and str(len(y) - 1) not in message
+
+
+def test_rows_on_disk_are_refused_by_name(tmp_path):
+    pytest.importorskip("scipy")
+    from scipy import sparse
+
+    X, y, group = visits()
+    with pytest.raises(InvalidInput, match="arrays in memory"):
+        fitted(sparse.csr_matrix(X), y, group)  # whose length is ambiguous, says SciPy
+
+
+@pytest.mark.slow
+def test_coverage_over_persons_with_informative_numbers_of_rows():
+    """Intervals cover the person-weighted target: 95%, 400 fits; false failure 1e-6 each.
+
+    The binomial bound at .95 is .905; with the rows' own standard errors, which ignore persons,
+    coverage of the intercept is below .8, which is found with probability above .999.
+    """
+    rng = np.random.default_rng(7)
+    truth = None
+    inside = np.zeros(3)
+    for run in range(401):
+        persons = 200_000 if run == 0 else 2_000
+        own = rng.normal(size=persons)
+        m = rng.poisson(np.exp(1.2 + 0.4 * own)) + 1
+        group = np.repeat(np.arange(persons), m)
+        X = rng.uniform(-1.0, 1.0, (len(group), 2))
+        eta = -0.3 + X @ [1.0, -0.5] + 0.8 * own[group]
+        y = (rng.random(len(group)) < 1.0 / (1.0 + np.exp(-eta))) * 1.0
+        if run == 0:
+            truth = dpfast.fit(
+                X, y, "logistic", group=group, each="person", privacy=300.0, weights=Bounded(1.8)
+            ).params
+            continue
+        low, high = fitted(X, y, group, noise=dpfast.SeededNoise(run)).conf_int().T
+        inside += (low <= truth) & (truth <= high)
+    assert (inside / 400 >= 0.905).all(), inside / 400
