@@ -49,6 +49,7 @@ EXEMPT: dict[str, str] = {
         "the same curator, another ledger"
     ),
     "dpfast.curator.nonconvex.gradients.GradientCurator.check": "public constants only",
+    "dpfast.curator.nonconvex.gradients.GradientCurator.can_clip": "whose gradients they are",
     "dpfast.curator.nonconvex.gradients.GradientCurator.remaining": (
         "what the ledger has left; public"
     ),
