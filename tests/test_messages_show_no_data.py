@@ -198,6 +198,9 @@ CALLS = {
         "privacy": 1.0, "quantile": 0.9, "bandwidth": 0.1, "scale": 1.0, "score_privacy": 1.0,
         **SEEDED,
     },
+    "estimators.DPPoissonRegressor": {
+        "privacy": 1.0, "largest_mean": 4.0, "score_privacy": 1.0, **SEEDED,
+    },
     "estimators.DPLinearRegression": {"privacy": 1.0, "x_bound": 3.0, "y_bound": 3.0, **SEEDED},
     "estimators.DPLogisticRegression": {"privacy": 1.0, "classes": (0.0, 1.0),
                                         "score_privacy": 1.0, **SEEDED},

@@ -8,7 +8,12 @@ stratified folds, bootstraps, exact scorers, scalers and imputers see records wi
 
 from dpfast.estimators.classifier import DPLogisticRegression
 from dpfast.estimators.folds import DealtFolds
-from dpfast.estimators.regressors import DPHuberRegressor, DPLinearRegression, DPQuantileRegressor
+from dpfast.estimators.regressors import (
+    DPHuberRegressor,
+    DPLinearRegression,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+)
 from dpfast.estimators.validation import CrossValidation, cross_validate
 
 __all__ = [
@@ -16,6 +21,7 @@ __all__ = [
     "DPHuberRegressor",
     "DPLinearRegression",
     "DPLogisticRegression",
+    "DPPoissonRegressor",
     "DPQuantileRegressor",
     "DealtFolds",
     "cross_validate",

@@ -14,12 +14,19 @@ from dpfast.errors import InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator
 from dpfast.models import Loss
 from dpfast.models.smooth_losses import Quantile
+from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.fit import fit
 
-__all__ = ["DPHuberRegressor", "DPLinearRegression", "DPQuantileRegressor", "PrivateRegressor"]
+__all__ = [
+    "DPHuberRegressor",
+    "DPLinearRegression",
+    "DPPoissonRegressor",
+    "DPQuantileRegressor",
+    "PrivateRegressor",
+]
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
@@ -63,7 +70,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
         Of a quantile the check loss stands in place of the absolute error.
         The bound is ``5 scale``, of the declared or the released scale of residuals; five
-        released units of the response for least squares; or ``2 y_bound``.
+        released units of the response for least squares; ``2 y_bound``; or ``largest_residual``.
 
         Parameters
         ----------
@@ -348,6 +355,93 @@ class DPQuantileRegressor(PrivateRegressor):
 
     def _loss_bound(self) -> float:
         return 5.0 * self.scale if self.scale is not None else self._released_bound()
+
+
+class DPPoissonRegressor(PrivateRegressor):
+    """Regression of counts with a log link under differential privacy (:class:`dpfast.Poisson`).
+
+    As scikit-learn's ``PoissonRegressor``, without its penalty by default; predictions are mean
+    counts.
+
+    Parameters
+    ----------
+    privacy : float or Budget
+        Total of one ``fit``, intervals included; a float is mu of Gaussian DP.
+    largest_mean : float
+        Public: above it no mean is modelled.
+    largest_residual, largest_count : float, optional
+        Public: where the difference of count and mean is clipped, as for :class:`dpfast.Poisson`.
+    weights, fit_intercept, ridge, inference, score_privacy, ledger, noise
+        As in :class:`DPHuberRegressor`.
+
+    Privacy
+    -------
+    As :func:`dpfast.fit`, for the records of one ``fit``.  What tools of scikit-learn around it may
+    leak (bootstraps, other scorers, scalers and imputers in a pipeline) stands in
+    :class:`DPHuberRegressor`.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 400)[:, None]
+    >>> model = dpfast.estimators.DPPoissonRegressor(privacy=1.0, largest_mean=4.0)
+    >>> bool((model.fit(X, np.round(np.exp(X[:, 0]))).predict(X) > 0.0).all())
+    True
+    """
+
+    def __init__(
+        self,
+        privacy: Budget | float = 1.0,
+        *,
+        largest_mean: float | None = None,
+        largest_residual: float | None = None,
+        largest_count: float | None = None,
+        weights: Any = None,
+        fit_intercept: bool = True,
+        ridge: float = 0.0,
+        inference: bool = True,
+        score_privacy: Budget | float | None = None,
+        ledger: Ledger | None = None,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        self.privacy = privacy
+        self.largest_mean = largest_mean
+        self.largest_residual = largest_residual
+        self.largest_count = largest_count
+        self.weights = weights
+        self.fit_intercept = fit_intercept
+        self.ridge = ridge
+        self.inference = inference
+        self.score_privacy = score_privacy
+        self.ledger = ledger
+        self.noise = noise
+
+    def _loss(self) -> Poisson:
+        return Poisson(self.largest_mean, self.largest_residual, self.largest_count)
+
+    def _fit_records(self, X: Covariates, y: Array) -> DPPoissonRegressor:
+        result = fit(
+            X,
+            y,
+            self._loss(),
+            weights=self.weights,
+            ridge=self.ridge,
+            inference=self.inference,
+            **self._shared_options(),
+        )
+        self._keep(result)
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Mean counts, shape (m,)."""
+        return self._loss().mean(self._linear(X))
+
+    def _losses(self, X: Covariates, y: Array) -> Array:
+        """Absolute errors of mean counts."""
+        with np.errstate(all="ignore"):
+            return np.abs(y - self._loss().mean(self._linear_of(X)))
+
+    def _loss_bound(self) -> float:
+        return self._loss().largest_residual
 
 
 class DPLinearRegression(PrivateRegressor):

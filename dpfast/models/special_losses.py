@@ -32,9 +32,9 @@ FAR = 1e120
 #: Log of more than the largest mean that can be declared.
 LARGEST_LOG = 700.0
 
-#: Residual at which counts are clipped by default, in standard deviations of a Poisson count with
-#: the largest mean; by bench.counts.
-CLIPPED_AT = 5.0
+#: Residual at which counts are clipped by default, in standard deviations of a Poisson count whose
+#: mean is the cap: five of those at the largest mean if the cap is twice that; by bench.counts.
+CLIPPED_AT = 3.5
 
 
 class Redescending(Loss):
@@ -216,8 +216,9 @@ class Poisson(Loss):
         ``M``, above which no mean is modelled: of the *count*, whatever the exposure.  Public.
     largest_residual : float, optional
         ``a``, where the difference of count and mean is clipped; default: ``largest_count``, if it
-        is given, or ``5 sqrt(M)``, five standard deviations of a Poisson count with the largest
-        mean.  Counts that vary more and are clipped pull the mean down, the intercept above all.
+        is given, or ``3.5 sqrt(M)``: five standard deviations of a Poisson count whose mean is half
+        of ``M``.  Counts that vary more and are clipped pull means down, the intercept above all,
+        and the fit warns of it: pass about five standard deviations of the most variable counts.
     largest_count : float, optional
         A count that hardly any record exceeds, in place of ``largest_residual``.
 

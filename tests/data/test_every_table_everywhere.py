@@ -283,7 +283,8 @@ def test_a_cell_of_a_named_table(name, kind):
 
 @pytest.mark.parametrize("kind", FRAMES)
 @pytest.mark.parametrize(
-    "estimator", ["DPHuberRegressor", "DPQuantileRegressor", "DPLinearRegression"]
+    "estimator",
+    ["DPHuberRegressor", "DPQuantileRegressor", "DPPoissonRegressor", "DPLinearRegression"],
 )
 def test_a_cell_of_an_estimators_table(estimator, kind):
     estimators = pytest.importorskip("dpfast.estimators")
@@ -291,6 +292,8 @@ def test_a_cell_of_an_estimators_table(estimator, kind):
     settings: dict[str, float] = {"scale": 1.0}
     if estimator == "DPLinearRegression":
         settings = {"x_bound": 2.0, "y_bound": 2}
+    if estimator == "DPPoissonRegressor":
+        settings = {"largest_mean": 4.0}
     found = []
     for changed in (False, True):
         table, response = of_names(make(cells(changed)))

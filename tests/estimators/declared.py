@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpfast.estimators import DPHuberRegressor, DPLinearRegression, DPQuantileRegressor
+from dpfast.estimators import (
+    DPHuberRegressor,
+    DPLinearRegression,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+)
 
 CONSTANTS: dict[Any, dict[str, float]] = {
     DPHuberRegressor: {"scale": 1.0},
     DPQuantileRegressor: {"scale": 1.0},
+    DPPoissonRegressor: {"largest_mean": 3.0},
     DPLinearRegression: {"x_bound": 2.0, "y_bound": 1.0},
 }
 

@@ -25,6 +25,7 @@ from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
     DPLogisticRegression,
+    DPPoissonRegressor,
     DPQuantileRegressor,
 )
 from dpfast.privacy.noise import NoiseSource
@@ -51,7 +52,13 @@ X = RNG.normal(size=(3000, 3))
 Y = 1.0 + X @ [1.0, -0.5, 0.0] + 0.5 * RNG.normal(size=3000)
 LABELS = np.where(X @ [2.0, -1.0, 0.0] + RNG.logistic(size=3000) > 0.0, "sick", "well")
 
-ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression, DPQuantileRegressor)
+ESTIMATORS = (
+    DPHuberRegressor,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+)
 
 
 class Repeating(NoiseSource):
@@ -94,6 +101,17 @@ def test_a_regressor_is_the_fit_it_wraps():
     assert np.array_equal(estimator.coef_, fit.params[1:])
     np.testing.assert_allclose(estimator.predict(X[:5]), fit.predict(X[:5]))
     assert np.array_equal(estimator.result_.conf_int(), fit.conf_int())
+
+
+def test_a_regressor_of_counts_is_the_fit_it_wraps():
+    counts = np.round(np.exp(np.clip(Y, -2.0, 1.0)))
+    caps = {"largest_mean": 4.0, "largest_count": 9.0}
+    estimator = DPPoissonRegressor(2.0, noise=SeededNoise(3), **caps).fit(X, counts)
+    fit = dpfast.fit(X, counts, dpfast.Poisson(**caps), privacy=2.0, noise=dpfast.SeededNoise(3))
+    assert estimator.intercept_ == fit.params[0]
+    np.testing.assert_allclose(estimator.predict(X[:5]), fit.predict(X[:5]))
+    with pytest.raises(InvalidInput, match="largest_mean must be given"):
+        DPPoissonRegressor(2.0).fit(X, counts)
 
 
 def test_a_quantile_regressor_is_the_fit_it_wraps():
@@ -147,6 +165,7 @@ def test_least_squares_from_statistics():
             LABELS,
         ),
         (DPQuantileRegressor(score_privacy=1.0, scale=0.5, noise=SeededNoise(0)), Y),
+        (DPPoissonRegressor(score_privacy=1.0, largest_mean=4.0, noise=SeededNoise(0)), Y),
         (DPLinearRegression(score_privacy=1.0, x_bound=3.0, y_bound=3.0, noise=SeededNoise(0)), Y),
     ],
 )

@@ -19,12 +19,19 @@ from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
     DPLogisticRegression,
+    DPPoissonRegressor,
     DPQuantileRegressor,
     cross_validate,
 )
 from tests.estimators.declared import declared
 
-ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression, DPQuantileRegressor)
+ESTIMATORS = (
+    DPHuberRegressor,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+)
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(50, 2))
 Y = (X[:, 0] > 0).astype(float)

@@ -34,6 +34,7 @@ from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
     DPLogisticRegression,
+    DPPoissonRegressor,
     DPQuantileRegressor,
 )
 from tests.estimators.attacks import attained
@@ -43,7 +44,13 @@ RNG = np.random.default_rng(8)
 X = RNG.normal(size=(200, 2))
 Y = X @ [1.0, -0.5] + 0.3 * RNG.normal(size=200)
 LABELS = (X[:, 0] > 0).astype(int)
-ESTIMATORS = (DPHuberRegressor, DPLinearRegression, DPLogisticRegression, DPQuantileRegressor)
+ESTIMATORS = (
+    DPHuberRegressor,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+)
 
 
 def huber(**options):

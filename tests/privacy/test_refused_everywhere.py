@@ -43,6 +43,7 @@ ESTIMATORS = {
     "DPQuantileRegressor": {
         "privacy": 1.0, "quantile": 0.9, "bandwidth": 0.1, "scale": 1.0, "score_privacy": 0.5,
     },
+    "DPPoissonRegressor": {"privacy": 1.0, "largest_mean": 4.0, "score_privacy": 0.5},
     "DPLogisticRegression": {"privacy": 1.0, "classes": (0.0, 1.0), "score_privacy": 0.5},
 }  # fmt: skip
 

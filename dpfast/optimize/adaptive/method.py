@@ -13,11 +13,11 @@ from dpfast.models import Objective
 from dpfast.optimize.adaptive.joint import JointRun
 from dpfast.optimize.adaptive.run import (
     EARLY,
-    MEAT,
     MOST_STEPS,
     Run,
     arrive,
     expected_shares,
+    meat_share,
 )
 from dpfast.optimize.adaptive.steps import Arrival
 from dpfast.optimize.budgets import Budgets, divided
@@ -43,6 +43,12 @@ UNSETTLED = (
 OUTSIDE = (
     "the residual scale is beyond the end of its public interval, where it was left: its own "
     "interval does not cover. Pass a wider dpfast.FreeScale."
+)
+
+CLIPPED = (
+    "the counts vary by much more than Poisson ones with these means, and residuals are clipped "
+    "where many of them are: means are estimated too low, the intercept above all. Pass a larger "
+    "largest_residual, about five standard deviations of the most variable counts."
 )
 
 STUCK = (
@@ -132,7 +138,7 @@ class AdaptiveNewton(Method):
         """
         blocks = self._reads_blocks(objective, n, mu)
         shares, last = expected_shares(blocks)
-        curvature, meat = (None, 0.0) if blocks else ("hessian", MEAT)
+        curvature, meat = (None, 0.0) if blocks else ("hessian", meat_share(objective))
         counted = [divided(objective, mu * share**0.5, curvature) for share in shares]
         return [*counted, divided(objective, mu * last**0.5, curvature, meat=meat)]
 
@@ -144,7 +150,8 @@ class AdaptiveNewton(Method):
             )
         objective, mu = answers.objective, budgets.mu
         constants = objective.constants() or objective
-        answers.plan(divided(constants, mu, "hessian", meat=MEAT if budgets.inference else 0.0))
+        meat = meat_share(objective) if budgets.inference else 0.0
+        answers.plan(divided(constants, mu, "hessian", meat=meat))
         free = objective.free_scale
         width = 1.0 if free is None else free.high / free.low
         for kind in ("hessian", "majorizer"):  # the smallest parts of the budget
@@ -174,7 +181,7 @@ class AdaptiveNewton(Method):
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
         found: Arrival = trajectory.details
         said = (UNSETTLED,) * found.unsettled + (STUCK,) * found.stuck
-        said += (OUTSIDE,) * found.outside
+        said += (OUTSIDE,) * found.outside + (CLIPPED,) * found.clipped
         return PrivacyNoise(found.noise, found.unfinished, said, found.n_hidden)
 
     def settings(self) -> list[str]:

@@ -32,7 +32,7 @@ from dpfast.optimize.protocol import Answers, Blocks
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["EARLY", "MEAT", "MOST_STEPS", "Run", "arrive", "expected_shares"]
+__all__ = ["EARLY", "MOST_STEPS", "Run", "arrive", "expected_shares", "meat_share"]
 
 Array = NDArray[np.float64]
 
@@ -64,8 +64,12 @@ MOST_STEPS = MOST_EARLY + MOST_FULL_ANSWERS + 1
 #: Least share of ``mu^2`` that is left for the last answer.
 LAST = 0.12
 
-#: Gaussian-DP parameter of the meat relative to the gradient's in the last answer.
-MEAT = 0.35
+#: Gaussian-DP parameter of the meat relative to the gradient's in the last answer; of counts, whose
+#: typical scores are a smaller part of the largest (bench.counts).
+MEAT, MEAT_OF_COUNTS = 0.35, 0.7
+
+#: Standard deviations of the counts whose mean is half the cap, up to which they may be clipped.
+CLIPPED = 3.0
 
 #: Records of an early block, in p^1.5 / mu: the noise of its curvature is half of it where 0.5% of
 #: the responses are ones, and 1% where half of them are.
@@ -94,6 +98,11 @@ FAR_START = 1.5
 #: is longer than the first; within the second curvatures change little, so the path has arrived;
 #: below the third early steps have done their part; above the fourth a last step comes too late.
 LONGEST, ARRIVED, NEAR, LATE = 2.5, 0.4, 0.3, 0.5
+
+
+def meat_share(objective: Objective) -> float:
+    """Gaussian-DP parameter of the meat relative to the gradient's in the last answer."""
+    return MEAT_OF_COUNTS if objective.loss.link == "log" else MEAT
 
 
 def expected_shares(blocks: bool) -> tuple[list[float], float]:
@@ -374,7 +383,7 @@ class Run:
 
     def last(self, inference: bool) -> None:
         """Spend what is left on one more answer."""
-        mu, meat = self.mu * self.left**0.5, MEAT if inference else 0.0
+        mu, meat = self.mu * self.left**0.5, meat_share(self.objective) if inference else 0.0
         fresh = self.fresh_block()
         self.alone = fresh is not None
         if fresh is None:
@@ -439,10 +448,20 @@ class Run:
         found = Arrival(noise, np.zeros(p), bool(long or any(self.cuts[-2:]) or late))
         if hidden is not None:
             found = found.beside(hidden, total)
-        found = found._replace(outside=inference and self.outside())
+        if inference:
+            clipped = self.clips_many(inverse, meat)
+            found = found._replace(outside=self.outside(), clipped=clipped)
         curvatures = [answer.curvature for answer in near]
         asked_last = JointAnswer(self.last_gradient, end.curvature, self.meat, self.mu)
         return Trajectory(theta, self.iterates, asked_last, curvatures, found)
+
+    def clips_many(self, inverse: Array, meat: Array) -> bool:
+        """Whether counts vary by so much more than Poisson's that clipping them must tell."""
+        if self.objective.loss.link != "log":
+            return False
+        dispersion = float(np.vdot(inverse, meat)) / len(inverse)
+        variance = max(dispersion, 1.0) * 0.5 * self.objective.loss.psi_prime_bound
+        return self.objective.loss.psi_bound < CLIPPED * math.sqrt(variance)
 
     def near_the_end(self) -> list[Answered]:
         """The answers whose curvatures are that at the end but for their noise, the last first."""

@@ -61,6 +61,8 @@ class Arrival(NamedTuple):
         Whether a gradient remains along directions that steps cannot follow.
     outside : bool
         Whether the scale is beyond the end of its public interval.
+    clipped : bool
+        Whether counts vary so much that clipping their residuals must tell.
     """
 
     noise: Array
@@ -69,6 +71,7 @@ class Arrival(NamedTuple):
     n_hidden: int = 0
     stuck: bool = False
     outside: bool = False
+    clipped: bool = False
 
     def beside(self, hidden: Hidden, covariance: Array) -> Arrival:
         """With what noise hides, given the covariance without it.
