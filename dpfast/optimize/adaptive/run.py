@@ -68,8 +68,9 @@ LAST = 0.12
 #: typical scores are a smaller part of the largest (bench.counts).
 MEAT, MEAT_OF_COUNTS = 0.35, 0.7
 
-#: Standard deviations of the counts whose mean is half the cap, up to which they may be clipped.
-CLIPPED = 3.0
+#: Standard deviations of counts whose mean is half the cap, up to which they may be clipped; and
+#: variances in means, from which on it is said.
+CLIPPED, DISPERSED = 3.0, 1.5
 
 #: Records of an early block, in p^1.5 / mu: the noise of its curvature is half of it where 0.5% of
 #: the responses are ones, and 1% where half of them are.
@@ -460,8 +461,9 @@ class Run:
         if self.objective.loss.link != "log":
             return False
         dispersion = float(np.vdot(inverse, meat)) / len(inverse)
-        variance = max(dispersion, 1.0) * 0.5 * self.objective.loss.psi_prime_bound
-        return self.objective.loss.psi_bound < CLIPPED * math.sqrt(variance)
+        variance = dispersion * 0.5 * self.objective.loss.psi_prime_bound
+        most = self.objective.loss.psi_bound
+        return dispersion > DISPERSED and most < CLIPPED * math.sqrt(variance)
 
     def near_the_end(self) -> list[Answered]:
         """The answers whose curvatures are that at the end but for their noise, the last first."""
