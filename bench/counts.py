@@ -2,7 +2,7 @@
 
     python -m bench.counts [--runs 200] [--quick]
 
-Prints two tables and stores them as ``bench/results/counts.md``.  Two covariates evenly spread in
+Prints three tables and stores them as ``bench/results/counts.md``.  Two covariates evenly spread in
 the unit disc, one slope 0.5 and one zero; counts are Poisson or negative binomial with variance
 ``m + m^2/2``.  ``largest_mean`` is twice (or 1.2 times) the largest mean of the design; mu = 1; 95%
 intervals.  PPML is the exact maximum of the quasi likelihood, with HC0 errors.  Noise is
@@ -13,12 +13,17 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 import dpfast
+from dpfast.kernels import records
+from tests.twins import records as reference
 
 RESULTS = Path(__file__).parent / "results"
 SLOPES = np.array([0.5, 0.0])
@@ -149,6 +154,54 @@ def clips(runs: int) -> list[dict[str, object]]:
     return rows
 
 
+def fastest(function: Callable[[], object], rounds: int = 5) -> float:
+    seconds = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def linear_model(X: np.ndarray, y: np.ndarray) -> object:
+    from statsmodels.api import GLM, add_constant, families
+
+    return GLM(y, add_constant(X), family=families.Poisson()).fit(cov_type="HC0")
+
+
+def timings() -> list[dict[str, object]]:
+    """Sums on one thread beside their NumPy twin, fits beside the generalised linear model."""
+    rows: list[dict[str, object]] = []
+    options = {
+        "loss": dpfast.Poisson.code, "c": 7.0, "h": 4.0, "scale": 1.0, "weighting": 1,
+        "radius": 2.0, "intercept": True,
+    }  # fmt: skip
+    kernel, rng = records.RecordKernel(**options), np.random.default_rng(0)
+    for n, p in ((100_000, 5), (500_000, 10)):
+        X = rng.normal(size=(n, p)) / math.sqrt(p)
+        y = rng.poisson(np.exp(0.3 + 0.5 * X[:, 0])).astype(float)
+        theta = np.full(p + 1, 0.1)
+        cases: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {}
+        for name, want in (("gradient", 1), ("gradient, Hessian and meat", 7)):
+            cases[f"{name}; NumPy twin"] = (
+                partial(kernel.sums, X, y, theta, want, float(n), 1),
+                partial(reference.record_sums, X, y, theta, want=want, divisor=float(n), **options),
+            )
+        loss = dpfast.Poisson(largest_mean=4.0)
+        noise = dpfast.SeededNoise(0)
+        cases["fit with intervals; statsmodels GLM, HC0"] = (
+            partial(dpfast.fit, X, y, loss, privacy=1.0, noise=noise, threads=1),
+            partial(linear_model, X, y),
+        )
+        for case, (ours, theirs) in cases.items():
+            mine, other = fastest(ours), fastest(theirs, 2)
+            rows.append({
+                "case; reference": case, "n": n, "covariates": p, "ms": f"{1e3 * mine:.2f}",
+                "reference ms": f"{1e3 * other:.0f}", "ratio": f"{other / mine:.0f}",
+            })  # fmt: skip
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=200, help="data sets at n = 5,000")
@@ -171,6 +224,10 @@ def main() -> None:
         "of the exact clipped fit against PPML.",
         "",
         markdown(second),
+        "",
+        "Time, one thread, fastest of five rounds (of two, for the reference).",
+        "",
+        markdown(timings()),
         "",
     ])  # fmt: skip
     print(report)
