@@ -116,6 +116,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.front.request": "checks arguments; audited within each baseline",
     "dpfast.front.rows": "reads the new rows of a prediction, by public facts about the fit's",
     "dpfast.inference.after": "questions to released numbers; reads the rows of predictions",
+    "dpfast.inference.shown": "released numbers as text, tables and pages",
     "dpfast.inference.natural": "linear algebra of released numbers; reads predictions' rows",
     "dpfast.inference.rows": "protocols of what reads new rows; they hold nothing",
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",

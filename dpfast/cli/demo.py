@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import dpfast
 from dpfast.datasets import Table, load_census2000
-from dpfast.inference.summary import short_number
+from dpfast.inference.shown.digits import short_number
 
 NAMES = ("education", "experience", "exper. squared")
 PLOT_FILE = "demo-census2000.png"

@@ -23,7 +23,6 @@ __all__ = ["fit", "minimize", "quantiles", "release", "typed_delimiter"]
 
 
 def fit(arguments: argparse.Namespace) -> int:
-    from dpfast.inference.summary import summary_text
 
     half_width(arguments.level)
     privacy, options = _common(arguments)
@@ -58,7 +57,7 @@ def fit(arguments: argparse.Namespace) -> int:
         design = _design(arguments, schema, table)
         return dpfast.fit(design, None, loss, privacy=privacy, **options)
 
-    return _deliver(arguments, run, report, lambda result: summary_text(result, arguments.level))
+    return _deliver(arguments, run, report, lambda result: str(result.summary(arguments.level)))
 
 
 def minimize(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 from dpfast.inference.degrees import t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import coverage
-from dpfast.inference.summary import WIDTH, short_number
+from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.summary import headings, row_of
 
 __all__ = ["TreatmentEffect"]
 
@@ -111,8 +111,25 @@ class TreatmentEffect(NamedTuple):
         half = float(t_half_widths(coverage(level, alpha), known)[0]) * self.bse
         return np.array([self.estimate - half, self.estimate + half])
 
-    def summary(self) -> str:
-        """The effect and what it cost, as text.
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """The effect and what it cost: text, and for notebooks and papers other forms.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage of the interval.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        Summary
+            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
 
         Examples
         --------
@@ -123,31 +140,28 @@ class TreatmentEffect(NamedTuple):
         >>> "Privacy: 1-GDP in total" in effect.summary()
         True
         """
-        low, high = map(short_number, self.conf_int())
-        header = f"{'':<12}{'effect':>11}{'std err':>11}{'z':>10}{'P>|z|':>9}{'[0.025':>11}"
-        row = (
-            f"{'treatment':<12}{short_number(self.estimate):>11}{short_number(self.bse):>11}"
-            f"{self.zvalue:>10.3f}{self.pvalue:>9.3f}{low:>11}{high:>11}"
-        )
+        level = coverage(level, alpha)
+        low, high = self.conf_int(level)
         below, within, above = self.overlap
-        lines = [
-            "dpfast: private treatment effect".center(WIDTH).rstrip(),
-            "=" * WIDTH,
-            *textwrap.wrap(f"Method:  {self.method}", WIDTH, subsequent_indent=" " * 9),
-            f"Records: {self.n_records}",
-            f"Overlap: propensities too small {below:.1%}, fine {within:.1%}, "
-            f"too large {above:.1%}",
-            "=" * WIDTH,
-            f"{header}{'0.975]':>11}",
-            "-" * WIDTH,
-            row,
-            "=" * WIDTH,
-        ]
-        for line in str(self.privacy).splitlines():
-            lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
-        for warning in self.warnings:
-            lines += textwrap.wrap(f"Warning: {warning}", WIDTH, subsequent_indent=" " * 9)
-        return "\n".join(lines)
+        overlap = f"propensities too small {below:.1%}, fine {within:.1%}, too large {above:.1%}"
+        return Summary(
+            Table(
+                "dpfast: private treatment effect",
+                (
+                    ("Method", self.method),
+                    ("Records", str(self.n_records)),
+                    ("Overlap", overlap),
+                ),
+                headings(level, "effect"),
+                ("treatment",),
+                (row_of(self.estimate, self.bse, self.zvalue, self.pvalue, low, high),),
+                notes=tuple(str(self.privacy).splitlines()),
+                warnings=self.warnings,
+            )
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from dpfast.inference.hypotheses import coverage
 from dpfast.inference.natural import NaturalRows, natural_map
 from dpfast.inference.rows import Coded, RowReader
 from dpfast.inference.sandwich import Covariance
+
+if TYPE_CHECKING:
+    from dpfast.inference.shown.table import Summary
 
 __all__ = ["Fit"]
 
@@ -459,8 +462,26 @@ class Fit(AfterFit):
         spread = 1.0 if self.coding is None else self.coding.response_units()[1]
         return np.full(len(t), spread), np.zeros(len(t))
 
-    def summary(self) -> str:
-        """Coefficient table with a privacy block, as text.
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """Coefficient table with a privacy block: text, and for notebooks and papers other forms.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage of the intervals.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        Summary
+            A string with methods :meth:`~Summary.as_html`, :meth:`~Summary.as_latex` and
+            :meth:`~Summary.as_markdown`.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
 
         Examples
         --------
@@ -469,9 +490,12 @@ class Fit(AfterFit):
         >>> "Privacy: 2-GDP in total" in fit.summary()
         True
         """
-        from dpfast.inference.summary import summary_text
+        from dpfast.inference.summary import summary_of
 
-        return summary_text(self)
+        return summary_of(self, coverage(level, alpha))
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published by this fit, as plain Python values (for JSON).

@@ -1,46 +1,73 @@
-"""The text table of a fit, in the layout statsmodels users know."""
+"""The table of a fit, in the layout statsmodels users know."""
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 from dpfast.inference.hypotheses import DEFAULT_LEVEL
+from dpfast.inference.shown.digits import by_error, printable, short_number
+from dpfast.inference.shown.table import Summary, Table
 
 if TYPE_CHECKING:
-    from dpfast.inference.guarantees import Guarantee
     from dpfast.inference.results import Fit
 
-__all__ = ["privacy_lines", "short_number", "summary_text", "wrapped"]
-
-WIDTH = 79
+__all__ = ["headings", "row_of", "summary_of"]
 
 UNBOUGHT = "No standard errors were bought."
 
 
-def summary_text(fit: Fit, level: float = DEFAULT_LEVEL) -> str:
-    """Format ``fit`` as a table of at most 79 columns, with intervals of this coverage."""
+def summary_of(fit: Fit, level: float = DEFAULT_LEVEL) -> Summary:
+    """The coefficients of ``fit`` with what they cost, and intervals of this coverage."""
+    columns, cells = _numbers(fit, level)
     private = fit.privacy.total is not None
-    title = "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)"
-    lines = [title.center(WIDTH).rstrip(), "=" * WIDTH]
-    lines += wrapped("Model:   ", fit.model)
-    lines += wrapped("Method:  ", fit.method)
-    lines += _coded(fit)
-    lines.append(f"Records: {fit.n_records}")
-    lines.append("=" * WIDTH)
-    lines += _coefficient_table(fit, level)
-    lines.append("=" * WIDTH)
-    lines += privacy_lines(fit.privacy)
-    for warning in fit.warnings:
-        lines += wrapped("Warning: ", warning)
-    return "\n".join(lines)
+    facts = [("Model", fit.model), ("Method", fit.method), *_coded(fit)]
+    facts.append(("Records", str(fit.n_records)))
+    remark = ""
+    if fit._covariance is None:
+        remark = "No standard errors: see below." if fit._missing else UNBOUGHT
+    return Summary(
+        Table(
+            "dpfast: private M-estimation" if private else "dpfast: NOT PRIVATE (comparison only)",
+            tuple([(heading, printable(said)) for heading, said in facts]),
+            columns,
+            tuple(map(printable, fit.names)),
+            cells,
+            remark,
+            tuple(map(printable, str(fit.privacy).splitlines())),
+            tuple(map(printable, fit.warnings)),
+        )
+    )
 
 
-def _coded(fit: Fit) -> list[str]:
+def headings(level: float, estimate: str = "coef") -> tuple[str, ...]:
+    """Of the columns of estimates with their errors."""
+    tail = (1.0 - level) / 2.0
+    return (estimate, "std err", "z", "P>|z|", f"[{tail:.4g}", f"{1.0 - tail:.4g}]")
+
+
+def row_of(
+    value: float, error: float, z: float, p: float, low: float, high: float
+) -> tuple[str, ...]:
+    """Cells of an estimate, with the decimals that its error leaves."""
+    estimate, width, lower, upper = by_error([value, error, low, high], error)
+    ratio = f"{z:.3f}"
+    ratio = ratio if len(ratio) <= 9 else short_number(z, 9)
+    return estimate, width, ratio, f"{p:.3f}", lower, upper
+
+
+def _numbers(fit: Fit, level: float) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    if fit._covariance is None:
+        return ("coef",), tuple([(short_number(value),) for value in fit.params])
+    ends = fit.conf_int(level)
+    columns = (fit.params, fit.bse, fit.zvalues, fit.pvalues, *ends.T)
+    return headings(level), tuple([row_of(*row) for row in zip(*columns, strict=True)])
+
+
+def _coded(fit: Fit) -> list[tuple[str, str]]:
     """How the response was coded, where coefficients are not in its own units; what was bought."""
     if units := fit.released_units():
         bought = "; ".join(f"{name}: {centre:.4g}, {unit:.4g}" for name, (centre, unit) in units)
-        return wrapped("Bought:  ", f"where columns lie, and their unit: {bought}")
+        return [("Bought", f"where columns lie, and their unit: {bought}")]
     location, spread = (0.0, 1.0) if fit.coding is None else fit.coding.response_units()
     if fit.coding is None or (location, spread) == (0.0, 1.0):
         return []
@@ -49,50 +76,4 @@ def _coded(fit: Fit) -> list[str]:
         f"({fit.coding.response} - {location:g}) / {spread:g}; coefficients and the model's "
         f"constants are in these units{own}"
     )
-    return wrapped("Coded:   ", text)
-
-
-def _coefficient_table(fit: Fit, level: float) -> list[str]:
-    width = max(12, min(16, max(len(name) for name in fit.names)))
-    if fit._covariance is None:
-        lines = [f"{'':<{width}}{'coef':>12}", "-" * WIDTH]
-        for name, value in zip(fit.names, fit.params, strict=True):
-            lines.append(f"{name[:width]:<{width}}{short_number(value):>12}")
-        return [*lines, "No standard errors: see below." if fit._missing else UNBOUGHT]
-    header = f"{'':<{width}}{'coef':>11}{'std err':>11}{'z':>10}{'P>|z|':>9}"
-    tail = (1.0 - level) / 2.0
-    lines = [header + f"{f'[{tail:.4g}':>11}{f'{1.0 - tail:.4g}]':>11}", "-" * WIDTH]
-    rows = zip(
-        fit.names, fit.params, fit.bse, fit.zvalues, fit.pvalues, fit.conf_int(level), strict=True
-    )
-    for name, value, error, z, p, (low, high) in rows:
-        lines.append(
-            f"{name[:width]:<{width}}{short_number(value):>11}{short_number(error):>11}{z:>10.3f}{p:>9.3f}"
-            f"{short_number(low):>11}{short_number(high):>11}"
-        )
-    return lines
-
-
-def privacy_lines(privacy: Guarantee) -> list[str]:
-    """What was spent, on what."""
-    return [
-        part
-        for line in str(privacy).splitlines()
-        for part in textwrap.wrap(line, WIDTH, subsequent_indent="    ")
-    ]
-
-
-def short_number(value: float) -> str:
-    """At most ten characters: four decimals, or as many digits as there is room for."""
-    text = f"{value:.4f}"
-    if len(text) <= 10 and not 0.0 < abs(value) < 5e-3:
-        return text
-    fitting = (f"{value:.{digits}g}" for digits in (5, 4, 3, 2, 1))
-    return next((text for text in fitting if len(text) <= 10), f"{value:.0e}")
-
-
-def wrapped(label: str, text: str) -> list[str]:
-    """Text behind a label, on lines of its width."""
-    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label)) or [
-        label
-    ]
+    return [("Coded", text)]

@@ -11,13 +11,13 @@ from dpfast.errors import InvalidInput, described
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import coverage
 from dpfast.inference.results import Fit
-from dpfast.inference.summary import privacy_lines, short_number, wrapped
+from dpfast.inference.shown.digits import by_error, printable, short_number
+from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.summary import headings
 
 __all__ = ["QuantileFits"]
 
 Array = NDArray[np.float64]
-
-WIDTH = 79
 
 
 class QuantileFits:
@@ -212,8 +212,8 @@ class QuantileFits:
             f"tau must be one of the levels {list(self.taus)}; received {described(tau)}."
         )
 
-    def summary(self, level: float = 0.95, *, simultaneous: bool = True) -> str:
-        """One table of all levels and their intervals, with the privacy block, as text.
+    def summary(self, level: float = 0.95, *, simultaneous: bool = True) -> Summary:
+        """One table of all levels and their intervals, with the privacy block.
 
         Parameters
         ----------
@@ -224,7 +224,8 @@ class QuantileFits:
 
         Returns
         -------
-        str
+        Summary
+            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
 
         Raises
         ------
@@ -241,26 +242,33 @@ class QuantileFits:
         coverage(level, None)
         bought = all(fit._covariance is not None for fit in self.fits)
         together = "all hold together" if simultaneous else "one at a time"
-        lines = ["dpfast: private quantile regression".center(WIDTH).rstrip(), "=" * WIDTH]
-        for tau, fit in zip(self.taus, self.fits, strict=True):
-            lines += wrapped(f"{tau:<8.4g} ", fit.model)
-        lines.append(f"Records: {self.fits[0].n_records}")
-        lines.append("=" * WIDTH)
-        ends = f"{100 * level:g}%, {together}" if bought else "no standard errors"
-        lines += [f"{'tau':<9}{'':<16}{'coef':>12}{'std err':>12}{'':>3}{ends}", "-" * WIDTH]
+        labels, cells = [], []
         limits = self.conf_int(level, simultaneous=simultaneous) if bought else None
         for k, (tau, fit) in enumerate(zip(self.taus, self.fits, strict=True)):
             for j, name in enumerate(self.names):
-                line = f"{tau:<9.4g}{name[:15]:<16}{short_number(fit.params[j]):>12}"
-                if limits is not None:
-                    line += f"{short_number(fit.bse[j]):>12}   "
-                    line += " ".join(f"{short_number(end):>11}" for end in limits[k, j])
-                lines.append(line)
-        lines.append("=" * WIDTH)
-        lines += privacy_lines(self.privacy)
-        for said in self.warnings:
-            lines += wrapped("Warning: ", said)
-        return "\n".join(lines)
+                labels.append(printable(f"{tau:<5.4g} {name}"))
+                if limits is None:
+                    cells.append((short_number(float(fit.params[j])),))
+                else:
+                    numbers = [float(fit.params[j]), float(fit.bse[j]), *limits[k, j].tolist()]
+                    cells.append(tuple(by_error(numbers, numbers[1])))
+        models = [
+            (f"{tau:.4g}", printable(fit.model))
+            for tau, fit in zip(self.taus, self.fits, strict=True)
+        ]
+        columns = headings(level)
+        return Summary(
+            Table(
+                "dpfast: private quantile regression",
+                (*models, ("Records", str(self.fits[0].n_records))),
+                (*columns[:2], *columns[4:]) if bought else columns[:1],
+                tuple(labels),
+                tuple(cells),
+                f"Intervals of {100 * level:g}%: {together}." if bought else "no standard errors",
+                tuple(str(self.privacy).splitlines()),
+                self.warnings,
+            )
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON).

@@ -1,0 +1,1 @@
+"""How released numbers are shown: one table, and its renderings."""

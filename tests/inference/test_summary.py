@@ -1,0 +1,247 @@
+"""A summary says the same in text, HTML, LaTeX and Markdown, whatever the coefficients are called.
+
+Each form is read back by a parser of its own, written from what the form means.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.inference.shown.digits import by_error, printable, short_number
+from dpfast.inference.shown.table import Summary, Table
+
+HOSTILE = (
+    "a_b", "x|y", "a&b", "<script>alert(1)</script>", "50%", "$x$", "#1", "{brace}", "back\\slash",
+    "*bold*", "[link](http://x)", "`code`", "~tilde^caret", "em--dash---", 'quote"\'', "new\nline",
+    "right\u202eleft", "C(education)[T.some college, but no degree, or an associate's degree]",
+    "C(education)[T.some college, but no degree, and not an associate's degree]",
+    "a name longer than a line of text has room for, and so has to be continued on another",
+)  # fmt: skip
+
+
+def fit_of(names, units=1.0, **settings):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, len(names)))
+    y = units * (X @ np.linspace(-1.0, 1.0, len(names)) + rng.normal(size=4000))
+    settings = {"privacy": 2.0, "scale": units, "noise": dpfast.SeededNoise(0)} | settings
+    return dpfast.fit(X, y, "log-cosh", names=list(names), **settings)
+
+
+# ---- four readers --------------------------------------------------------------------------------
+
+
+class Tables(HTMLParser):
+    """Rows of cells, as a browser would show them; and every tag met."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.rows, self.open, self.tags = [], False, []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self.open = True
+
+    def handle_endtag(self, tag):
+        self.open = self.open and tag not in ("td", "th")
+
+    def handle_data(self, data):
+        if self.open:
+            self.rows[-1][-1] += data
+
+
+def read_html(summary):
+    parser = Tables()
+    parser.feed(summary.as_html())
+    assert "script" not in parser.tags
+    return parser.rows
+
+
+MEANING = {
+    r"\textbackslash{}": "\\", r"\textasciicircum{}": "^", r"\textasciitilde{}": "~",
+    r"\textasciigrave{}": "`", r"\textless{}": "<", r"\textgreater{}": ">", r"\textbar{}": "|",
+    "{[}": "[", "{]}": "]", "{*}": "*", r"\{": "{", r"\}": "}", r"\$": "$", r"\&": "&",
+    r"\#": "#", r"\_": "_", r"\%": "%", "-{}": "-",
+}  # fmt: skip
+
+
+def read_latex(summary):
+    """What TeX would set: commands by their meaning; any other special sign is a mistake."""
+    body = re.search(r"\\hline\n(.*)\\end\{tabular\}", summary.as_latex(), re.S)[1]
+    rows = []
+    for line in body.split("\n"):
+        if line.strip() in ("", r"\hline"):
+            continue
+        assert line.endswith(r" \\")
+        cells = re.split(r"(?<!\\)&", line.removesuffix(r"\\"))
+        rows.append([words(cell.strip()) for cell in cells])
+    return rows
+
+
+def words(cell):
+    found, at = "", 0
+    while at < len(cell):
+        number = re.compile(r"\$(-?[\d.]+)(?: \\times 10\^\{(-?\d+)\})?\$").match(cell, at)
+        if number:
+            found += number[1] + (f"e{int(number[2]):+03d}" if number[2] else "")
+            at = number.end()
+            continue
+        command = next((c for c in MEANING if cell.startswith(c, at)), None)
+        if command is None:
+            assert cell[at] not in "\\{}$&#_%^~<>|[]*`", cell
+            assert cell[at : at + 2] != "--", cell
+            found, at = found + cell[at], at + 1
+        else:
+            found, at = found + MEANING[command], at + len(command)
+    return found
+
+
+def read_markdown(summary):
+    lines = [line for line in summary.as_markdown().splitlines() if line.startswith("|")]
+    rows = [re.split(r"(?<!\\)(?:\\\\)*\|", line)[1:-1] for line in lines]
+    assert set("".join(rows.pop(1))) == set("-:")
+    for cell in (cell for row in rows for cell in row):
+        assert not re.search(r"(?<!\\)(?:\\\\)*[`*_\[\]<>|~&$#]", cell), cell
+    return [[re.sub(r"\\(.)", r"\1", cell.strip()) for cell in row] for row in rows]
+
+
+def read_text(summary):
+    """Rows by position: a heading's end is its column's; names may have lines of their own."""
+    _, _, table, *_ = re.split(r"^=+$\n?", str(summary), flags=re.M)
+    head, _, *lines = table.removesuffix(f"{summary.table.remark}\n").splitlines()
+    ends = [match.end() for match in re.finditer(r"\S+( err)?", head)]
+    rows, waiting = [["", *re.findall(r"std err|\S+", head)]], ""
+    for line in lines:
+        cells = re.fullmatch(rf"(.*?)((?:\s+\S+){{{len(ends)}}})", line)
+        here = [m.end() for m in re.finditer(r"\S+", line)][-len(ends) :]
+        if cells is None or here != ends:
+            waiting += line
+            continue
+        name = waiting + cells[1].rstrip() if waiting else cells[1]
+        rows.append([name.rstrip(), *cells[2].split()])
+        waiting = ""
+    assert not waiting
+    return rows
+
+
+READERS = {"text": read_text, "html": read_html, "latex": read_latex, "markdown": read_markdown}
+
+
+@pytest.mark.parametrize("form", READERS)
+@pytest.mark.parametrize("units", [1.0, 1e-9, 1e5, 1e12])
+def test_every_form_has_the_same_names_and_numbers(form, units):
+    fit = fit_of(HOSTILE, units)
+    summary = fit.summary()
+    head, *rows = READERS[form](summary)
+    assert head == ["", *summary.table.columns]
+    assert [row[0] for row in rows] == [printable(name) for name in fit.names]
+    assert [tuple(row[1:]) for row in rows] == list(summary.table.cells)
+
+
+def test_the_numbers_are_those_of_the_fit():
+    """To half of the last digit shown: three digits of the error, or four decimals."""
+    fit = fit_of(["a", "b", "c", "d"], 250.0)
+    ends = fit.conf_int(0.9)
+    for k, row in enumerate(fit.summary(0.9).table.cells):
+        estimate, error, z, p, low, high = row
+        within = 0.00501 * fit.bse[k]  # three digits
+        for shown, value in ((estimate, fit.params[k]), (error, fit.bse[k]), (low, ends[k, 0]),
+                             (high, ends[k, 1])):  # fmt: skip
+            assert abs(float(shown) - value) <= max(within, 5.1e-5)
+        assert abs(float(z) - fit.zvalues[k]) <= 5.1e-4
+        assert abs(float(p) - fit.pvalues[k]) <= 5.1e-4
+
+
+def test_a_name_is_never_cut():
+    fit = fit_of(HOSTILE)
+    flat = re.sub(r"\s+", "", fit.summary())
+    for name in fit.names:
+        assert re.sub(r"\s+", "", printable(name)) in flat
+    assert max(map(len, fit.summary().splitlines())) <= 79
+
+
+def test_what_is_not_a_number_is_said_in_every_form():
+    table = Table(
+        "t", (), ("coef", "std err"), ("a", "b"), (("nan", "inf"), ("-1.2e-05", "<0.001"))
+    )
+    for read in READERS.values():
+        assert read(Summary(table))[1:] == [["a", "nan", "inf"], ["b", "-1.2e-05", "<0.001"]]
+
+
+def test_without_standard_errors_the_estimates_stand_alone():
+    fit = fit_of(["a", "b"], inference=False)
+    for form, read in READERS.items():
+        assert [len(row) for row in read(fit.summary())] == [2, 2, 2, 2], form
+    for said in (str(fit.summary()), fit.summary().as_html(), fit.summary().as_latex(),
+                 fit.summary().as_markdown()):  # fmt: skip
+        assert "No standard errors were bought." in said
+
+
+@pytest.mark.parametrize("form", ["as_text", "as_html", "as_latex", "as_markdown"])
+def test_what_was_paid_and_warnings_are_in_every_form(form):
+    fit = fit_of([f"x{j}" for j in range(9)], privacy=0.02)
+    assert fit.warnings
+    said = getattr(fit.summary(), form)()
+    assert "0.02-GDP in total" in said and "simulation" in said
+    assert said.count("Warning: ") == len(fit.warnings)
+
+
+def test_a_summary_is_a_string_that_can_be_sent():
+    summary = fit_of(["a", "b"]).summary()
+    for again in (pickle.loads(pickle.dumps(summary)), copy.deepcopy(summary)):
+        assert type(again) is Summary and again == summary and again.table == summary.table
+    assert type(str(summary)) is str and f"{summary}" == str(summary)
+    assert summary._repr_html_() == fit_of(["a", "b"])._repr_html_()
+
+
+def test_an_effect_has_the_same_forms():
+    rng = np.random.default_rng(0)
+    x, T = rng.normal(size=(4000, 1)), rng.integers(0, 2, 4000)
+    y = x[:, 0] + T + rng.normal(size=4000)
+    found = dpfast.effects.treatment_effect(x, T, y, privacy=1.0, noise=dpfast.SeededNoise(0))
+    rows = [read(found.summary(alpha=0.1)) for read in READERS.values()]
+    assert all(row == rows[0] for row in rows) and rows[0][0][-2:] == ["[0.05", "0.95]"]
+    assert abs(float(rows[0][1][1]) - found.estimate) <= 0.00501 * found.bse
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "shown"),
+    [
+        (31234.5678, 1200.0, "31235"),
+        (31234.5678, 12.0, "31234.6"),
+        (31234.5678, 1.2, "31234.5678"),
+        (0.51234567, 0.0312, "0.5123"),
+        (0.51234567, 0.00312, "0.51235"),
+        (0.51234567, 0.000312, "0.512346"),
+        (-0.5, 12.0, "-0.5000"),
+        (1.5, 1e-12, "1.5000"),
+        (3.2e-6, 1.1e-7, "3.2e-06"),
+        (1.5, math.nan, "1.5000"),
+        (math.nan, 0.1, "nan"),
+        (1.5, 0.0, "1.5000"),
+        (-1.23456e100, 1e99, "-1.23e+100"),
+    ],
+)
+def test_digits_fit_the_error(value, error, shown):
+    assert by_error([value], error) == [shown]
+
+
+def test_numbers_keep_to_their_column():
+    rng = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        values = rng.normal(size=4000) * 10.0 ** rng.uniform(-320, 300, 4000)
+        errors = np.abs(values) * 10.0 ** rng.uniform(-20, 20, 4000)
+    for value, error in zip(values.tolist(), errors.tolist(), strict=True):
+        for text in [*by_error([value, error], error), short_number(value)]:
+            assert len(text) <= 10
