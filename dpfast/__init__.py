@@ -72,6 +72,7 @@ _HOMES = {
     "Welsch": "dpfast.models",
     "ZCDP": "dpfast.privacy.budget",
     "certify": "dpfast.release",
+    "compare": "dpfast.inference.shown.compare",
     "estimate_kl": "dpfast.nonconvex.kl",
     "fit": "dpfast.regression.fit",
     "fit_formula": "dpfast.regression.formula",
@@ -89,6 +90,7 @@ _HOMES = {
     "release_parameter": "dpfast.release",
     "standardize": "dpfast.regression.standardise",
     "tune": "dpfast.bayesopt.tuning",
+    "verify_report": "dpfast.inference.shown.transcript",
     "with_private_scaling": "dpfast.quantiles",
 }
 
@@ -157,6 +159,7 @@ __all__ = [
     "ZCDP",
     "__version__",
     "certify",
+    "compare",
     "estimate_kl",
     "fit",
     "fit_formula",
@@ -174,6 +177,7 @@ __all__ = [
     "release_parameter",
     "standardize",
     "tune",
+    "verify_report",
     "with_private_scaling",
 ]
 
@@ -194,6 +198,8 @@ if TYPE_CHECKING:
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidBudget, InvalidInput
     from dpfast.inference import Fit
+    from dpfast.inference.shown.compare import compare
+    from dpfast.inference.shown.transcript import verify_report
     from dpfast.models import (
         KL,
         Ball,

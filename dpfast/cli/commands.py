@@ -87,6 +87,15 @@ def ledger(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def verify(arguments: argparse.Namespace) -> int:
+    found = dpfast.verify_report(arguments.page)
+    if arguments.json:
+        print(json.dumps(found._asdict() | {"checks": dict(found.checks)}, indent=1))
+    else:
+        print(found)
+    return 0 if found.passed else 1
+
+
 def _values(budget: Budget | None) -> dict[str, object] | None:
     return None if budget is None else budget_values(budget)
 
@@ -147,4 +156,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "quantiles": quantiles,
     "release": release,
     "schema": schema,
+    "verify": verify,
 }

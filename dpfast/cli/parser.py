@@ -34,6 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     _plan(commands)
     _explain(commands)
     _ledger(commands)
+    _verify(commands)
     _schema(commands)
     _audit(commands)
     _completion(commands)
@@ -242,6 +243,17 @@ def _ledger(commands: Commands) -> None:
     show = _add(actions, "show", "show what was spent, on what, and what is left")
     show.add_argument("file")
     show.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _verify(commands: Commands) -> None:
+    verify = _add(
+        commands,
+        "verify",
+        "recompute the accounting of a page that Fit.report wrote",
+        "Adds the charges in exact fractions, and makes conversions, intervals and the page anew.",
+    )
+    verify.add_argument("page", help="the page, such as fit.html")
+    verify.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _schema(commands: Commands) -> None:

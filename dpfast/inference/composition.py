@@ -13,10 +13,21 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from dpfast.errors import UnsupportedConversion
-from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP
+from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Ledger
 
-__all__ = ["Charge", "Composition", "Maximum", "Prepaid", "Rows", "Sum", "composition_of", "cost"]
+__all__ = [
+    "Charge",
+    "Composition",
+    "Maximum",
+    "Prepaid",
+    "Rows",
+    "Sum",
+    "composed",
+    "composition_of",
+    "cost",
+    "totalled",
+]
 
 
 class Charge(NamedTuple):
@@ -189,3 +200,33 @@ def plain(composition: Composition) -> dict[str, Any]:
 
 def _plain_spend(spend: Budget) -> dict[str, Any]:
     return {"type": type(spend).__name__} | dict(zip(spend.fields, spend.values(), strict=True))
+
+
+# ---- and back ------------------------------------------------------------------------------------
+
+KINDS: dict[str, type[Budget]] = {kind.__name__: kind for kind in RULES}
+
+
+def totalled(told: dict[str, Any]) -> Budget:
+    """A budget from plain told, as a guarantee's dictionary has it."""
+    kind = KINDS[told["type"]]
+    return amount(kind, *(float(told[name]) for name in kind.fields))
+
+
+def composed(told: dict[str, Any]) -> Composition:
+    """An expression from plain told, as :func:`plain` made them."""
+    if "charge" in told:
+        return Charge(told["charge"], totalled(told))
+    if "set_aside" in told:
+        return Prepaid(told["set_aside"], totalled(told), composed(told["of_which"]))
+    if "times" in told:
+        return Rows(_whole(told["times"]), composed(told["of"]))
+    if "sum" in told:
+        return Sum(tuple([composed(part) for part in told["sum"]]))
+    return Maximum("blocks of disjoint records", tuple(map(composed, told["maximum"])))
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError("rows of a person are counted")
+    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,12 @@ from dpfast.inference.hypotheses import coverage
 from dpfast.inference.natural import NaturalRows, natural_map
 from dpfast.inference.rows import Coded, RowReader
 from dpfast.inference.sandwich import Covariance
-
-if TYPE_CHECKING:
-    from dpfast.inference.shown.table import Summary
+from dpfast.inference.shown.methods import Shown
 
 __all__ = ["Fit"]
 
 
-class Fit(AfterFit):
+class Fit(Shown, AfterFit):
     """A fitted model.  Holds no records and nothing about them that was not paid for.
 
     Attributes
@@ -461,41 +459,6 @@ class Fit(AfterFit):
             return slope, slope
         spread = 1.0 if self.coding is None else self.coding.response_units()[1]
         return np.full(len(t), spread), np.zeros(len(t))
-
-    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
-        """Coefficient table with a privacy block: text, and for notebooks and papers other forms.
-
-        Parameters
-        ----------
-        level : float in [0.5, 1)
-            Nominal coverage of the intervals.
-        alpha : float, optional
-            ``1 - level``, in its place.
-
-        Returns
-        -------
-        Summary
-            A string with methods :meth:`~Summary.as_html`, :meth:`~Summary.as_latex` and
-            :meth:`~Summary.as_markdown`.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
-        >>> "Privacy: 2-GDP in total" in fit.summary()
-        True
-        """
-        from dpfast.inference.summary import summary_of
-
-        return summary_of(self, coverage(level, alpha))
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published by this fit, as plain Python values (for JSON).

@@ -1,0 +1,205 @@
+"""Fits side by side, and what they cost together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from dpfast.arguments import text_names
+from dpfast.errors import DpfastError, InvalidInput, described
+from dpfast.inference.results import Fit
+from dpfast.inference.shown.digits import by_error, printable, short_number
+from dpfast.inference.shown.table import Summary, Table
+from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP
+from dpfast.privacy.ledger import Entry, Ledger
+
+__all__ = ["Comparison", "compare"]
+
+#: Rows below the coefficients.
+RECORDS, PAID, EPSILON = "Records", "Privacy paid", "epsilon at delta = 1e-6"
+
+
+class Comparison(Summary):
+    """Fits side by side: a string, with the other forms of a :class:`Summary`.
+
+    Attributes
+    ----------
+    together : Budget or None
+        What all of them cost, if the records are the same; None where no sum is known.
+
+    Privacy
+    -------
+    Made of released and public numbers: costs nothing.
+
+    Examples
+    --------
+    >>> X, y = np.linspace(-1.0, 1.0, 400)[:, None], np.linspace(-0.5, 0.5, 400)
+    >>> fits = [dpfast.fit(X, y, "huber", privacy=mu, scale=1.0) for mu in (0.6, 0.8)]
+    >>> round(dpfast.compare(*fits).together.mu, 9)
+    1.0
+    """
+
+    together: Budget | None = None
+
+
+def compare(
+    *fits: Fit, names: Sequence[str] | None = None, ledger: Ledger | None = None
+) -> Comparison:
+    """Coefficients of several fits in one table, with the privacy each of them paid and their sum.
+
+    Parameters
+    ----------
+    *fits : Fit
+        A column for each; a row for each name that occurs in any.
+    names : sequence of str, optional
+        Headings of the columns; by default (1), (2) and so on.
+    ledger : Ledger, optional
+        What paid for all of them: its charges are looked up, and what is left is said.
+
+    Returns
+    -------
+    Comparison
+        A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
+
+    Raises
+    ------
+    InvalidInput
+        If one is no fit, names are not as many, or the ledger has no charge of a fit's budget.
+
+    Privacy
+    -------
+    Costs nothing: it shows released numbers.  Fits of the same records cost their sum, which is
+    said; it is a promise if the budgets were fixed in advance, or came from one ledger (claim C9).
+
+    Examples
+    --------
+    >>> X, y = np.linspace(-1.0, 1.0, 400)[:, None], np.linspace(-0.5, 0.5, 400)
+    >>> budget = dpfast.Ledger(1.0)
+    >>> one = dpfast.fit(X, y, "huber", privacy=0.6, scale=1.0, ledger=budget)
+    >>> two = dpfast.fit(X, y, "log-cosh", privacy=0.6, scale=1.0, ledger=budget)
+    >>> print(dpfast.compare(one, two, names=["huber", "log-cosh"], ledger=budget))
+                              dpfast: fits side by side
+    ...
+    Together: 0.848528-GDP of the ledger's 1-GDP, which has 0.52915-GDP left
+    """
+    for fit in fits:
+        if not isinstance(fit, Fit):
+            raise InvalidInput(f"compare takes fits; received {described(fit)}.")
+    if not fits:
+        raise InvalidInput("pass the fits to compare, as in dpfast.compare(first, second).")
+    if names is None:
+        columns = tuple([f"({k + 1})" for k in range(len(fits))])
+    else:
+        columns = tuple(map(printable, text_names(names, len(fits), "fit")))
+    if ledger is None:
+        together, sentence = _sum(fits)
+    else:
+        together, sentence = _sum_of_charges(fits, columns, ledger)
+    labels = list(dict.fromkeys(name for fit in fits for name in fit.names))
+    body = [tuple([_cell(fit, name) for fit in fits]) for name in labels]
+    body += [
+        tuple([str(fit.n_records) for fit in fits]),
+        tuple([_paid(fit) for fit in fits]),
+        tuple([short_number(fit.privacy.epsilon(1e-6)) for fit in fits]),
+    ]
+    pairs = list(zip(columns, fits, strict=True))
+    table = Table(
+        "dpfast: fits side by side",
+        tuple([(name, printable(f"{fit.model}; {fit.method}")) for name, fit in pairs]),
+        columns,
+        (*map(printable, labels), RECORDS, PAID, EPSILON),
+        tuple(body),
+        "Standard errors, privacy noise included, in parentheses.",
+        (*[f"{name}: {_promise(fit)}" for name, fit in pairs], sentence),
+        tuple([printable(f"{name}: {told}") for name, fit in pairs for told in fit.warnings]),
+    )
+    found = Comparison(table)
+    found.together = together
+    return found
+
+
+def _cell(fit: Fit, name: str) -> str:
+    if name not in fit.names:
+        return ""
+    k = fit.names.index(name)
+    if fit._covariance is None:
+        return short_number(float(fit.params[k]))
+    error = float(fit.bse[k])
+    estimate, width = by_error([float(fit.params[k]), error], error)
+    return f"{estimate} ({width})"
+
+
+def _paid(fit: Fit) -> str:
+    total = fit.privacy.total
+    if total is None:
+        return "not private"
+    pairs = zip(total.fields, total.values(), strict=True)
+    return ", ".join(f"{name}={value:.6g}" for name, value in pairs)
+
+
+def _promise(fit: Fit) -> str:
+    if fit.privacy.total is None:
+        return "not private; could not be published"
+    return f"paid {_paid(fit)} ({fit.privacy.guarantee}); {fit.privacy.relation}"
+
+
+def _said(budget: Budget) -> str:
+    if isinstance(budget, ApproxDP):
+        return f"(epsilon={budget.epsilon:.6g}, delta={budget.delta:.3g})-DP"
+    kind = {"GDP": "GDP", "ZCDP": "zCDP", "PureDP": "pure DP"}[type(budget).__name__]
+    return f"{budget.values()[0]:.6g}-{kind}"
+
+
+def _sum(fits: Sequence[Fit]) -> tuple[Budget | None, str]:
+    """What fits of the same records cost, by a ledger's arithmetic, rounded up."""
+    guarantees = [fit.privacy for fit in fits]
+    if any(found.total is None for found in guarantees):
+        return None, "Together: no promise, as not all of them are private"
+    if len({found.relation for found in guarantees}) > 1:
+        return None, "Together: no sum, as their neighbouring relations differ"
+    totals: list[Any] = [found.total for found in guarantees]
+    for kind in (GDP, ApproxDP):
+        spends = totals
+        if kind is GDP:
+            spends = [GDP(found.mu) if 0.0 < found.mu < 100.0 else None for found in guarantees]
+        elif not all(isinstance(total, ApproxDP | PureDP) for total in totals):
+            continue
+        with suppress(DpfastError):
+            book = Ledger(GDP(1000.0) if kind is GDP else ApproxDP(1000.0, 0.999))
+            for spend in spends:
+                book.charge(spend, "a fit")
+            return book.spent, (
+                f"Together: {_said(book.spent)}, if they are of the same records and their budgets "
+                "were fixed in advance or came from one ledger"
+            )
+    return None, "Together: no sum is known in one currency"
+
+
+def _sum_of_charges(fits: Sequence[Fit], columns: Sequence[str], ledger: Any) -> tuple[Budget, str]:
+    if not isinstance(ledger, Ledger):
+        raise InvalidInput(f"ledger must be a dpfast.Ledger or None; received {described(ledger)}.")
+    waiting = list(ledger.entries)
+    book = Ledger(ledger.total)
+    for name, fit in zip(columns, fits, strict=True):
+        entry = next((entry for entry in waiting if _pays(entry, fit)), None)
+        if entry is None:
+            raise InvalidInput(
+                f"the ledger has no charge that pays for fit {name}. Pass the one it was given, or "
+                "none."
+            )
+        waiting.remove(entry)
+        book.charge(entry.charged, name)
+    return book.spent, (
+        f"Together: {_said(book.spent)} of the ledger's {_said(ledger.total)}, which has "
+        f"{_said(ledger.remaining)} left"
+    )
+
+
+def _pays(entry: Entry, fit: Fit) -> bool:
+    """Whether a charge is of a fit's total, or of the pair that it came from."""
+    if entry.spend == fit.privacy.total:
+        return True
+    with suppress(DpfastError):
+        return GDP.within(entry.spend) == fit.privacy.total
+    return False

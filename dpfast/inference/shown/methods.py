@@ -1,0 +1,194 @@
+"""What users of statsmodels and pandas reach for, on a fit: names, frames, a page."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.errors import InferenceUnavailable
+from dpfast.inference.hypotheses import coverage
+from dpfast.inference.shown.table import Summary
+
+__all__ = ["Shown"]
+
+Array = NDArray[np.float64]
+
+RECORDS = (
+    "has a value for each record, which no budget could pay for at a useful accuracy. For public "
+    "rows there is fit.predict(rows)"
+)
+QUERY = (
+    "is a query about the records that this fit did not pay for. Compare fits by their intervals, "
+    "test coefficients together with fit.wald_test, or choose between losses with dpfast.tune"
+)
+
+#: What costs budget and was not bought: why.
+REFUSED = {
+    "aic": QUERY, "bic": QUERY, "llf": QUERY, "fvalue": QUERY, "f_pvalue": QUERY, "ssr": QUERY,
+    "mse_resid": QUERY, "rsquared": QUERY, "rsquared_adj": QUERY, "prsquared": QUERY,
+    "fittedvalues": RECORDS, "resid": RECORDS,
+}  # fmt: skip
+
+
+class Shown:
+    """Tables, frames and pages of released coefficients."""
+
+    params: Array
+    names: tuple[str, ...]
+    n_records: int
+    _covariance: Any
+
+    @property
+    def zvalues(self) -> Array:
+        """``params / bse``."""
+        raise NotImplementedError
+
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """Coefficient table with a privacy block: text, and for notebooks and papers other forms.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage of the intervals.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        Summary
+            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> "Privacy: 2-GDP in total" in fit.summary()
+        True
+        """
+        from dpfast.inference.summary import summary_of
+
+        return summary_of(self, coverage(level, alpha))  # type: ignore[arg-type]
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    @property
+    def tvalues(self) -> Array:
+        """The same as :attr:`zvalues`, under the name statsmodels has, shape (p,)."""
+        return self.zvalues
+
+    @property
+    def nobs(self) -> int:
+        """The same as :attr:`n_records`, under the name statsmodels has."""
+        return self.n_records
+
+    def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
+        """Estimates, errors and intervals as a data frame of pandas, a row for each name.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage of the intervals.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns params, bse, zvalues, pvalues, low and high; params alone if no standard errors
+            were bought.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+        ImportError
+            If pandas is missing.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> frame = fit.to_frame(level=0.9)
+        >>> bool(frame.loc["x1", "low"] < frame.loc["x1", "params"] < frame.loc["x1", "high"])
+        True
+        """
+        level = coverage(level, alpha)
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise ImportError("a data frame needs pandas: pip install pandas.") from error
+        fit: Any = self
+        columns = {"params": self.params}
+        if self._covariance is not None:
+            low, high = fit.conf_int(level).T
+            columns |= {"bse": fit.bse, "zvalues": self.zvalues, "pvalues": fit.pvalues}
+            columns |= {"low": low, "high": high}
+        return DataFrame(columns, index=list(self.names))
+
+    def report(self, path: str | os.PathLike[str], level: float = 0.95) -> str:
+        """Write one page that stands alone: what was found, what was paid, and how to check it.
+
+        Table, picture, the privacy in plain words, the target, warnings, how to cite, and a
+        transcript of public numbers from which :func:`dpfast.verify_report` recomputes them.
+
+        Parameters
+        ----------
+        path : path
+            Of a file of HTML; what is there is replaced.
+        level : float in [0.5, 1)
+            Nominal coverage of the intervals.
+
+        Returns
+        -------
+        str
+            The SHA-256 of the transcript, which the page shows, too: published elsewhere it ties
+            the page to the publication.
+
+        Raises
+        ------
+        InvalidInput
+            If the path or the level is none.
+        OSError
+            If the file cannot be written.
+
+        Notes
+        -----
+        The page loads nothing, runs nothing, and has no seed, time or place in it: the same fit
+        gives the same page, byte by byte.
+
+        Examples
+        --------
+        >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> len(fit.report("fit.html")), dpfast.verify_report("fit.html").passed
+        (64, True)
+        """
+        from dpfast.arguments import file_path
+        from dpfast.inference.shown.page import page
+        from dpfast.inference.shown.transcript import digest, transcript
+
+        name, told = file_path(path, "path"), transcript(self, coverage(level))  # type: ignore[arg-type]
+        with open(name, "w", encoding="utf-8", newline="\n") as file:
+            file.write(page(told))
+        return digest(told)
+
+
+def _refusal(name: str, reason: str) -> property:
+    def read(self: Any) -> Any:
+        raise InferenceUnavailable(f"{name} {reason}.")
+
+    read.__name__, read.__doc__ = name, f"Refused: {name} {reason}."
+    return property(read)
+
+
+for _name, _reason in REFUSED.items():
+    setattr(Shown, _name, _refusal(_name, _reason))

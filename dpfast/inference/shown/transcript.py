@@ -1,0 +1,264 @@
+"""The public numbers of a fit as a transcript, and what a reviewer recomputes from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpfast.arguments import file_path
+from dpfast.errors import DpfastError, InvalidInput
+from dpfast.inference.composition import amounts, composed, cost, inner_totals, totalled
+from dpfast.inference.degrees import t_half_widths, t_pvalues
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.shown.targets import target_of
+from dpfast.inference.summary import headings, row_of
+from dpfast.privacy.budget import GDP, ZCDP, Budget
+
+if TYPE_CHECKING:
+    from dpfast.inference.results import Fit
+
+__all__ = ["ReportCheck", "digest", "transcript", "verify_report", "written"]
+
+FORMAT = "dpfast report 1"
+
+BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
+
+LARGEST = 50_000_000  # of a page; a transcript is thousands of times smaller
+
+
+class ReportCheck(NamedTuple):
+    """What a page was found to say.
+
+    Attributes
+    ----------
+    passed : bool
+        Whether everything that can be recomputed is as the page says.
+    checks : tuple of (str, bool)
+        Each question, in words, and its answer.
+    digest : str
+        SHA-256 of the transcript, to be compared with what was published.
+
+    Privacy
+    -------
+    About public numbers: costs nothing.
+    """
+
+    passed: bool
+    checks: tuple[tuple[str, bool], ...]
+    digest: str
+
+    def __str__(self) -> str:
+        lines = [f"{'yes' if answer else 'NO ':3}  {question}" for question, answer in self.checks]
+        return "\n".join([*lines, f"transcript {self.digest}"])
+
+
+def transcript(fit: Fit, level: float) -> dict[str, Any]:
+    """Everything a page says, as plain values; what is not finite as text."""
+    privacy = fit.privacy
+    told: dict[str, Any] = {
+        "format": FORMAT,
+        "version": str(sys.modules["dpfast"].__version__),  # the package may not be imported here
+        "names": list(fit.names),
+        "n_records": fit.n_records,
+        "model": fit.model,
+        "method": fit.method,
+        "target": target_of(fit.model),
+        "params": _plain(fit.params),
+        "privacy": privacy.to_dict() | {"genuine": privacy.genuine},
+        "statement": str(privacy),
+        "in_words": privacy.explain(),
+        "equivalents": [_plain(np.array(pair)) for pair in privacy.equivalents()]
+        if privacy.total is not None
+        else [],
+        "warnings": list(fit.warnings),
+        "free_scale": fit._free_scale,
+        "level": level,
+    }
+    if fit._covariance is not None:
+        told["bse"] = _plain(fit.bse)
+        told["degrees_of_freedom"] = _plain(fit.degrees_of_freedom)
+    return told
+
+
+def _plain(numbers: Any) -> list[Any]:
+    return [value if math.isfinite(value) else str(value) for value in numbers.tolist()]
+
+
+def written(told: dict[str, Any]) -> str:
+    """The transcript as text that can stand in a page: no sign of it can end its element."""
+    text = json.dumps(told, sort_keys=True, indent=1)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def digest(told: dict[str, Any]) -> str:
+    """SHA-256 of the text of a transcript, in hexadecimal."""
+    return hashlib.sha256(written(told).encode()).hexdigest()
+
+
+# ---- what follows from it ------------------------------------------------------------------------
+
+
+def numbers(told: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], Any]:
+    """Headings and cells of the table, and the ends of the intervals, from the transcript alone."""
+    params = np.array([float(value) for value in told["params"]])
+    if "bse" not in told:
+        from dpfast.inference.shown.digits import short_number
+
+        return ("coef",), tuple([(short_number(value),) for value in params]), None
+    bse = np.array([float(value) for value in told["bse"]])
+    known = np.array([float(value) for value in told["degrees_of_freedom"]])
+    with np.errstate(all="ignore"):
+        z = params / bse
+        half = t_half_widths(told["level"], known) * bse
+        ends = np.column_stack([params - half, params + half])
+        if told["free_scale"]:
+            factor = np.exp(half[-1] / params[-1])
+            ends[-1] = params[-1] / factor, params[-1] * factor
+    columns = (params, bse, z, t_pvalues(z, known), *ends.T)
+    rows = tuple([row_of(*row) for row in zip(*columns, strict=True)])
+    return headings(told["level"]), rows, ends
+
+
+def verify_report(path: Any) -> ReportCheck:
+    """Recompute a page of :meth:`dpfast.Fit.report` from its transcript.
+
+    The sum of the charges in exact fractions against the total; the promise in epsilon and delta;
+    intervals and p values; and the page itself, byte by byte.
+
+    Parameters
+    ----------
+    path : path
+        Of the page.
+
+    Returns
+    -------
+    ReportCheck
+        ``passed``, and each question with its answer.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such page, or it has no transcript of this format.
+
+    Privacy
+    -------
+    Reads public numbers: costs nothing.  That the charges were made, with genuine noise, is the
+    author's word: a page can be checked for being consistent, not for being true.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
+    >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+    >>> shown = fit.report("fit.html")
+    >>> found = dpfast.verify_report("fit.html")
+    >>> found.passed, found.digest == shown
+    (True, True)
+    """
+    text, told = _read(file_path(path, "path"))
+    checks: list[tuple[str, bool]] = []
+    for question, ask in QUESTIONS:
+        try:
+            answer = ask(told, text)
+        except (DpfastError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError):
+            answer = False  # a transcript that cannot be read as what it says it is
+        checks.append((question, bool(answer)))
+    return ReportCheck(all(answer for _, answer in checks), tuple(checks), digest(told))
+
+
+def _read(name: str) -> tuple[str, dict[str, Any]]:
+    try:
+        with open(name, "rb") as file:
+            raw = file.read(LARGEST)
+        text = raw.decode("utf-8")
+        body = text[text.index(BEGIN) + len(BEGIN) :]
+        told = json.loads(body[: body.index(END)])
+        if told["format"] == FORMAT:
+            return text, told
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        pass
+    raise InvalidInput(
+        f"{name!r} is no page of Fit.report, or one of another version of dpfast ({FORMAT!r} is "
+        "read)."
+    )
+
+
+def _adds_up(told: dict[str, Any], text: str) -> bool:
+    privacy = told["privacy"]
+    if privacy["total"] is None:
+        return privacy["composition"] is None
+    total, whole = totalled(privacy["total"]), composed(privacy["composition"])
+    parts = [(total, whole), *inner_totals(whole)]
+    return all(
+        0 <= a <= b
+        for most, part in parts
+        for a, b in zip(cost(part, type(most)), amounts(most, type(most)), strict=True)
+    )
+
+
+def _entries_are_the_sum(told: dict[str, Any], text: str) -> bool:
+    """The list of charges and the expression: the same in what adds up, to a few roundings."""
+    privacy = told["privacy"]
+    if privacy["total"] is None:
+        return not privacy["entries"]
+    total, whole = totalled(privacy["total"]), composed(privacy["composition"])
+    in_mu = privacy["entries_unit"] == "mu"
+    spent = cost(whole, GDP if in_mu else type(total))[0]
+    power = 2 if in_mu else 1
+    listed = sum((Fraction(spend) ** power for _, spend in privacy["entries"]), Fraction(0))
+    return abs(spent - listed) <= listed / 10**9
+
+
+def _in_mu(total: Budget, mu: float | None) -> bool:
+    """Whether a total in another currency may be read as this much of Gaussian DP (claim K4)."""
+    if isinstance(total, GDP):
+        return mu == total.mu
+    return mu is None or (isinstance(total, ZCDP) and Fraction(mu) ** 2 >= 2 * Fraction(total.rho))
+
+
+def _promise(told: dict[str, Any], text: str) -> bool:
+    """Conversions and words, made anew from the total."""
+    privacy = told["privacy"]
+    total = None if privacy["total"] is None else totalled(privacy["total"])
+    found = Guarantee(
+        total,
+        privacy["relation"],
+        privacy["n"],
+        tuple([(label, spend) for label, spend in privacy["entries"]]),
+        privacy["genuine"],
+        math.inf if total is None else math.nan if privacy["mu"] is None else privacy["mu"],
+        tuple(privacy["vouched"]),
+        None if total is None else composed(privacy["composition"]),
+    )
+    if total is not None and not _in_mu(total, privacy["mu"]):
+        return False
+    pairs = [] if total is None else [_plain(np.array(pair)) for pair in found.equivalents()]
+    same = str(found) == told["statement"] and pairs == told["equivalents"]
+    return same and found.guarantee == privacy["guarantee"] and found.explain() == told["in_words"]
+
+
+def _target(told: dict[str, Any], text: str) -> bool:
+    return bool(told["target"] == target_of(told["model"]))
+
+
+def _page(told: dict[str, Any], text: str) -> bool:
+    from dpfast.inference.shown.page import page
+
+    return page(told) == text
+
+
+#: What is asked of a page.
+QUESTIONS = (
+    ("the charges add up to at most the total, in exact arithmetic", _adds_up),
+    ("the charges that are listed are those that add up", _entries_are_the_sum),
+    ("epsilon, delta and the words follow from the total", _promise),
+    ("the target is that of the model", _target),
+    ("table, intervals, picture and every other byte follow from the transcript", _page),
+)

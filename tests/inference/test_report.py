@@ -1,0 +1,341 @@
+"""Pages, comparisons and frames: what they show is released, and what they claim is recomputed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.cli import main
+from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.inference.shown.methods import REFUSED
+from dpfast.inference.shown.page import page
+from dpfast.inference.shown.transcript import BEGIN, END, QUESTIONS, digest, transcript
+from tests.inference.test_summary import HOSTILE, READERS, fit_of
+
+GENUINE = {"noise": None}
+
+
+class Elements(HTMLParser):
+    """Tags, attributes and texts of a page; refuses what is left open."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.stack, self.tags, self.attributes, self.texts = [], [], [], {}
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "br", "line", "circle"):
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        place = self.stack[-1] if self.stack else ""
+        self.texts[place] = self.texts.get(place, "") + data
+
+
+def parsed(text):
+    found = Elements()
+    found.feed(text)
+    found.close()
+    assert found.stack == []
+    return found
+
+
+def rewritten(text, change):
+    """A page whose transcript was changed by somebody who makes pages."""
+    told = json.loads(text[text.index(BEGIN) + len(BEGIN) :].partition(END)[0])
+    change(told)
+    return page(told)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fit_of(["age", "dose"], 10.0, **GENUINE)
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, GENUINE, {"inference": False}, {"privacy": 0.02}, {"privacy": dpfast.ZCDP(0.5)},
+     {"privacy": dpfast.ApproxDP(2.0, 1e-6)}, {"scale": dpfast.FreeScale(0.1, 10.0)},
+     {"scale": None}],
+)  # fmt: skip
+def test_a_page_is_what_its_transcript_says(settings, tmp_path):
+    found = fit_of(HOSTILE[:4], **settings)
+    for level in (0.95, 0.5):
+        shown = found.report(tmp_path / "fit.html", level)
+        check = dpfast.verify_report(tmp_path / "fit.html")
+        assert check.passed, str(check)
+        assert check.digest == shown and shown in (tmp_path / "fit.html").read_text("utf-8")
+
+
+def test_the_table_of_a_page_is_the_summary(fit, tmp_path):
+    fit.report(tmp_path / "fit.html", 0.9)
+    text = (tmp_path / "fit.html").read_text("utf-8")
+    rows = re.findall(r"<tr><th scope=\"row\">(.*?)</th>(.*?)</tr>", text)
+    cells = [tuple(re.findall(r"<td[^>]*>(.*?)</td>", row)) for _, row in rows]
+    assert cells == list(fit.summary(0.9).table.cells)
+    for name, value in zip(fit.names, fit.params, strict=True):
+        assert f"{name}: {value:.4f}" in text  # in the words of the picture
+
+
+@pytest.mark.parametrize("settings", [{}, {"inference": False}])
+def test_names_cannot_leave_their_place(settings, tmp_path):
+    bad = [*HOSTILE, "</script><script>alert(1)</script>", "</svg>", "<!--", "]]>", "&lt;", "'\">"]
+    fit_of(bad, **settings).report(tmp_path / "fit.html")
+    text = (tmp_path / "fit.html").read_text("utf-8")
+    found = parsed(text)
+    assert found.tags.count("script") == 1 and "img" not in found.tags
+    assert not [
+        key for key, _ in found.attributes if key.startswith("on") or key in ("src", "href")
+    ]
+    assert text.isprintable() or all(c.isprintable() or c == "\n" for c in text)
+    assert json.loads(found.texts["script"])["names"][1:] == bad
+    assert dpfast.verify_report(tmp_path / "fit.html").passed
+
+
+def test_a_page_tells_no_seed_no_time_and_no_place(tmp_path):
+    """Two pages of two times and two places, from runs with one seed, are the same bytes."""
+    one, two = tmp_path / "one.html", tmp_path / "elsewhere" / "two.html"
+    two.parent.mkdir()
+    seed = 918273645
+    for path in (one, two):
+        fit_of(["a"], noise=dpfast.SeededNoise(seed)).report(path)
+    assert one.read_bytes() == two.read_bytes()
+    assert str(seed) not in one.read_text("utf-8") and str(tmp_path) not in one.read_text("utf-8")
+    assert "nothing is guaranteed" in one.read_text("utf-8")
+
+
+def test_a_fit_that_is_not_private_says_so(tmp_path):
+    X = np.linspace(-1.0, 1.0, 200)[:, None]
+    found = dpfast.nonprivate_fit(X, X[:, 0] + np.cos(9 * X[:, 0]), "huber", scale=1.0)
+    found.report(tmp_path / "fit.html")
+    assert dpfast.verify_report(tmp_path / "fit.html").passed
+    assert "NOT PRIVATE" in (tmp_path / "fit.html").read_text("utf-8")
+
+
+# ---- lies ----------------------------------------------------------------------------------------
+
+
+def halve_the_total(told):
+    told["privacy"]["total"]["mu"] /= 2.0
+
+
+def halve_total_and_mu(told):
+    told["privacy"]["total"]["mu"] /= 2.0
+    told["privacy"]["mu"] /= 2.0
+
+
+def drop_a_charge(told):
+    told["privacy"]["composition"]["sum"].pop()
+
+
+def drop_a_listed_charge(told):
+    told["privacy"]["entries"].pop()
+
+
+def shrink_epsilon(told):
+    told["equivalents"][1][0] /= 2.0
+
+
+def soften_the_statement(told):
+    told["statement"] = told["statement"].replace("2-GDP", "1-GDP")
+
+
+def soften_the_words(told):
+    told["in_words"] = told["in_words"].replace("2.0", "1.0")
+
+
+def another_target(told):
+    told["target"] = "The mean."
+
+
+def negative_charge(told):
+    part = told["privacy"]["composition"]["sum"][0]
+    part["mu"] = -part["mu"]
+
+
+def claim_genuine_noise(told):
+    told["privacy"]["guarantee"] = "pure DP"
+
+
+LIES = [halve_the_total, halve_total_and_mu, drop_a_charge, drop_a_listed_charge, shrink_epsilon,
+        soften_the_statement, soften_the_words, another_target, negative_charge,
+        claim_genuine_noise]  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_transcript_that_does_not_add_up_is_noticed(fit, lie, tmp_path):
+    path = tmp_path / "fit.html"
+    fit.report(path)
+    text = path.read_text("utf-8")
+    path.write_text(rewritten(text, lambda told: None), "utf-8")
+    assert dpfast.verify_report(path).passed  # the maker of pages makes the same one
+    path.write_text(rewritten(text, lie), "utf-8")
+    check = dpfast.verify_report(path)
+    assert not check.passed and check.checks[-1] == (QUESTIONS[-1][0], True)
+
+
+def test_a_total_is_compared_exactly(fit, tmp_path):
+    """One unit in the last place too little is too little."""
+    path = tmp_path / "fit.html"
+    fit.report(path)
+
+    def one_charge(told):
+        mu = told["privacy"]["mu"]
+        told["privacy"]["entries"] = [["all", math.nextafter(mu, 9.0)]]
+        charge = {"charge": "all", "type": "GDP", "mu": math.nextafter(mu, 9.0)}
+        told["privacy"]["composition"] = {"sum": [charge]}
+
+    path.write_text(rewritten(path.read_text("utf-8"), one_charge), "utf-8")
+    assert dpfast.verify_report(path).checks[0][1] is False
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("age", "dosage"), ("2-GDP", "1-GDP"), ("<h1>", "<h1 >"), ("0072b2", "0072b3")]
+)
+def test_a_page_that_was_touched_is_noticed(fit, old, new, tmp_path):
+    path = tmp_path / "fit.html"
+    fit.report(path)
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), "utf-8")
+    assert not dpfast.verify_report(path).passed
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"format": 7}', "[" * 100_000])
+def test_what_is_no_page_is_refused(body, tmp_path):
+    path = tmp_path / "fit.html"
+    for text in (body, BEGIN + body, BEGIN + body + END):
+        path.write_text(text, "utf-8")
+        with pytest.raises(InvalidInput, match="no page"):
+            dpfast.verify_report(path)
+    with pytest.raises(InvalidInput, match="no page"):
+        dpfast.verify_report(tmp_path / "absent.html")
+    with pytest.raises(InvalidInput, match="path"):
+        dpfast.verify_report(7)
+
+
+@pytest.mark.parametrize("key", ["privacy", "params", "names", "statement", "model", "level"])
+def test_a_page_without_a_part_is_no_crash(fit, key, tmp_path):
+    told = transcript(fit, 0.95)
+    path = tmp_path / "fit.html"
+    for wrong in (None, [], {}, "x", 7):
+        text = page(transcript(fit, 0.95))
+        body = json.dumps(told | {key: wrong})
+        path.write_text(text.split(BEGIN)[0] + BEGIN + body + END, "utf-8")
+        assert not dpfast.verify_report(path).passed
+
+
+def test_the_command_checks_a_page(fit, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shown = fit.report("fit.html")
+    assert main(["verify", "fit.html"]) == 0
+    assert f"transcript {shown}" in capsys.readouterr().out
+    text = (tmp_path / "fit.html").read_text("utf-8")
+    (tmp_path / "fit.html").write_text(rewritten(text, halve_total_and_mu), "utf-8")
+    assert main(["verify", "fit.html", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["passed"] is False
+    assert main(["verify", "absent.html"]) == 1
+    assert digest(transcript(fit, 0.95)) == shown
+
+
+# ---- side by side --------------------------------------------------------------------------------
+
+
+def test_fits_side_by_side_say_what_each_paid():
+    one = fit_of(["a", "b_1"], privacy=0.6)
+    two = fit_of(["b_1", "c|d"], privacy=0.8, inference=False)
+    found = dpfast.compare(one, two, names=["first", "sec|ond"])
+    for read in (READERS["html"], READERS["latex"], READERS["markdown"]):
+        head, *rows = read(found)
+        assert head == ["", "first", "sec|ond"]
+        rows = {row[0]: row[1:] for row in rows}
+        assert rows["a"] == [f"{one.params[1]:.4f} ({one.bse[1]:.4f})", ""]
+        assert rows["c|d"][0] == "" and float(rows["c|d"][1]) == round(two.params[2], 4)
+        assert rows["Records"] == ["4000", "4000"]
+        assert rows["Privacy paid"] == ["mu=0.6", "mu=0.8"]
+        shown = [float(cell) for cell in rows["epsilon at delta = 1e-6"]]
+        assert shown == [round(fit.privacy.epsilon(1e-6), 4) for fit in (one, two)]
+    assert found.together.mu == pytest.approx(1.0, abs=1e-12) and found.together.mu >= 1.0
+    assert "1-GDP, if they are of the same records" in found
+
+
+def test_a_ledger_says_what_is_left():
+    ledger = dpfast.Ledger(1.0)
+    fits = [fit_of(["a"], privacy=0.5, ledger=ledger) for _ in range(2)]
+    ledger.charge(0.3, "another analysis")
+    found = dpfast.compare(*fits, ledger=ledger)
+    assert found.together.mu == pytest.approx(math.sqrt(0.5))
+    assert f"{ledger.remaining.mu:.6g}-GDP left" in found
+    with pytest.raises(InvalidInput, match=r"no charge that pays for fit \(3\)"):
+        dpfast.compare(*fits, fits[0], ledger=ledger)
+    with pytest.raises(InvalidInput, match="no charge"):
+        dpfast.compare(fit_of(["a"], privacy=0.7), ledger=ledger)
+
+
+def test_a_ledger_of_pairs_pays_for_fits_in_its_own_currency():
+    ledger = dpfast.Ledger(dpfast.ApproxDP(4.0, 1e-6))
+    fits = [fit_of(["a"], privacy=dpfast.ApproxDP(1.0, 1e-7), ledger=ledger) for _ in range(3)]
+    assert dpfast.compare(*fits, ledger=ledger).together == ledger.spent
+
+
+def test_no_sum_is_claimed_that_is_not_known():
+    X = np.linspace(-1.0, 1.0, 200)[:, None]
+    exact = dpfast.nonprivate_fit(X, X[:, 0] + np.cos(9 * X[:, 0]), "huber", scale=1.0)
+    found = dpfast.compare(fit_of(["a"]), exact)
+    assert found.together is None and "not private" in found
+    person = dpfast.fit(X, X[:, 0], "huber", privacy=1.0, scale=1.0, group=np.arange(200) // 2,
+                        group_size=2)  # fmt: skip
+    found = dpfast.compare(fit_of(["a"]), person)
+    assert found.together is None and "relations differ" in found
+
+
+@pytest.mark.parametrize("bad", [[], [1.0], ["x"], [None]])
+def test_what_is_no_fit_is_refused(bad):
+    with pytest.raises(InvalidInput):
+        dpfast.compare(*bad)
+    with pytest.raises(InvalidInput, match="names"):
+        dpfast.compare(fit_of(["a"]), names=["one", "two"])
+    with pytest.raises(InvalidInput, match="ledger"):
+        dpfast.compare(fit_of(["a"]), ledger=7)
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+def test_a_frame_has_the_numbers_by_name(fit):
+    pytest.importorskip("pandas")
+    frame = fit.to_frame(alpha=0.1)
+    assert list(frame.index) == list(fit.names)
+    for name in ("params", "bse", "zvalues", "pvalues"):
+        np.testing.assert_array_equal(frame[name], getattr(fit, name))
+    np.testing.assert_array_equal(frame[["low", "high"]], fit.conf_int(0.9))
+    assert list(fit_of(["a"], inference=False).to_frame()) == ["params"]
+
+
+def test_names_of_statsmodels(fit):
+    np.testing.assert_array_equal(fit.tvalues, fit.zvalues)
+    assert fit.nobs == 4000
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_cost_budget_is_refused_with_the_reason(fit, name):
+    with pytest.raises(InferenceUnavailable, match=rf"^{name} (is a query|has a value for each)"):
+        getattr(fit, name)
+    assert not hasattr(fit, name)
