@@ -2,29 +2,109 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import textwrap
 from collections.abc import Mapping
+from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpfast.arguments import real_array
+from dpfast.inference.shown.digits import short_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # distinguishable without red and green
+MARKERS = "osD^vP*X<>"  # and without any colour
+STYLES = ("-", "--", ":", "-.")
+HATCHES = ("", "//", "..", "xx")
+
+#: More lines than this are named beside the picture, not within it.
+INSIDE = 6
 
 
+@cache
 def _matplotlib() -> type[Figure]:
+    """Matplotlib's figure that shows itself in notebooks and can be told in words."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("Plots need Matplotlib: pip install 'dpfast[plot]'.") from error
-    return Figure
+
+    class ShownFigure(Figure):
+        """A figure with an alternative text, which notebooks, PNG and SVG files carry."""
+
+        alternative = ""
+
+        def savefig(self, fname: Any, **options: Any) -> None:
+            kind = options.get("format") or str(fname).rpartition(".")[2]
+            if self.alternative and kind in ("png", "svg"):
+                words = {"Description": self.alternative} | (options.get("metadata") or {})
+                options["metadata"] = words
+            super().savefig(fname, **options)
+
+        def _repr_html_(self) -> str:
+            file = io.BytesIO()
+            self.savefig(file, format="png", dpi=96)
+            picture = base64.b64encode(file.getvalue()).decode()
+            words = escape(self.alternative)
+            return f'<img alt="{words}" src="data:image/png;base64,{picture}">'
+
+    return ShownFigure
+
+
+def _canvas(ax: Any, size: tuple[float, float], columns: int = 1) -> tuple[Any, Any]:
+    """A figure and its axes: those that were given, or new ones."""
+    new_figure = _matplotlib()
+    if ax is None:
+        figure = new_figure(figsize=size, layout="constrained")
+        return figure, figure.subplots(1, columns, sharey=columns > 1)
+    if columns > 1:
+        axes = list(ax) if isinstance(ax, (tuple, list, np.ndarray)) else []
+        if len(axes) != columns:
+            raise ValueError(f"ax must be {columns} axes, side by side")
+        return axes[0].figure, axes
+    return ax.figure, ax
+
+
+def _finished(figure: Any, axes: Any, title: str | None, words: str) -> Figure:
+    if title is not None:
+        axes.set_title(title)
+    if isinstance(figure, _matplotlib()):
+        figure.alternative = f"{title}. {words}" if title else words  # type: ignore[attr-defined]
+    return figure
+
+
+def _labelled(fits: Mapping[str, Any] | Any) -> dict[str, Any]:
+    labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
+    if not labelled:
+        raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
+    return labelled
+
+
+def _legend(figure: Any, axes: Any, count: int, *, own: bool, always: bool = False) -> None:
+    """Names within the axes while there is room, else beside them."""
+    if count > INSIDE and own:
+        figure.legend(frameon=False, loc="outside right upper", fontsize="small")
+    elif count > 1 or always:
+        axes.legend(frameon=False, fontsize="small" if count > INSIDE else None)
+
+
+def _said(value: float, low: float, high: float) -> str:
+    return f"{short_number(value)} ({short_number(low)} to {short_number(high)})"
+
+
+def _look(index: int) -> tuple[str, str]:
+    """Colour and marker, different for each of forty."""
+    return COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
 
 
 def coefficient_plot(
-    fits: Mapping[str, Any] | Any, *, level: float = 0.95, title: str | None = None
+    fits: Mapping[str, Any] | Any, *, level: float = 0.95, title: str | None = None, ax: Any = None
 ) -> Figure:
     """Coefficients with their confidence intervals, one row each.
 
@@ -35,12 +115,14 @@ def coefficient_plot(
     level : float
         Confidence level of the intervals.
     title : str, optional
+    ax : matplotlib.axes.Axes, optional
+        Draw there, and not in a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Not attached to pyplot, so that nothing has to be closed; ``figure.savefig(...)`` writes
-        it.
+        Notebooks show it; ``figure.alternative`` says it in words.  Not attached to
+        pyplot, so that nothing has to be closed; ``figure.savefig(...)`` writes it, words included.
 
     Raises
     ------
@@ -58,11 +140,7 @@ def coefficient_plot(
     >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
     >>> figure = dpfast.plots.coefficient_plot({"huber": fit})
     """
-    new_figure = _matplotlib()
-
-    labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
-    if not labelled:
-        raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
+    labelled = _labelled(fits)
     names = next(iter(labelled.values())).names
     for label, fit in labelled.items():
         if tuple(fit.names) != tuple(names):
@@ -70,23 +148,25 @@ def coefficient_plot(
                 f"all fits must have the same coefficients; {label!r} has {list(fit.names)}, "
                 f"the first one {list(names)}"
             )
-    figure = new_figure(figsize=(7.0, 0.9 + 0.6 * len(names)), layout="constrained")
-    axes = figure.subplots()
-    rows = np.arange(len(names))[::-1]
-    offsets = np.linspace(0.15, -0.15, len(labelled)) if len(labelled) > 1 else [0.0]
+    height = max(0.4, 0.16 * len(labelled)) * len(names)
+    figure, axes = _canvas(ax, (7.0, 1.2 + height))
+    rows, words = np.arange(len(names))[::-1], []
+    offsets = np.linspace(0.3, -0.3, len(labelled)) if len(labelled) > 1 else [0.0]
     for index, ((label, fit), offset) in enumerate(zip(labelled.items(), offsets, strict=True)):
         low, high = np.asarray(fit.conf_int(level)).T
-        colour = COLOURS[index % len(COLOURS)]
+        colour, marker = _look(index)
         axes.hlines(rows + offset, low, high, color=colour, linewidth=2)
-        axes.plot(fit.params, rows + offset, "o", color=colour, label=label)
+        axes.plot(fit.params, rows + offset, marker, color=colour, label=label)
+        told = zip(names, fit.params, low, high, strict=True)
+        said = [f"{name} {_said(value, *ends)}" for name, value, *ends in told]
+        words.append(f"{label}: {', '.join(said)}" if label else ", ".join(said))
     axes.axvline(0.0, color="0.7", linewidth=1, zorder=0)
-    axes.set_yticks(rows, names)
+    axes.set_yticks(rows, [textwrap.fill(name, 32) for name in names])
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.margins(x=0.06)
     axes.set_xlabel(f"coefficient with {100 * level:g}% interval")
-    if title is not None:
-        axes.set_title(title)
-    if len(labelled) > 1:
-        axes.legend(frameon=False)
-    return figure
+    _legend(figure, axes, len(labelled), own=ax is None)
+    return _finished(figure, axes, title, f"Coefficients with intervals. {'; '.join(words)}.")
 
 
 def ellipse_plot(
@@ -97,6 +177,7 @@ def ellipse_plot(
     level: float = 0.95,
     truth: tuple[float, float] | None = None,
     title: str | None = None,
+    ax: Any = None,
 ) -> Figure:
     """Joint confidence region of two coefficients, one ellipse for each fit.
 
@@ -111,10 +192,13 @@ def ellipse_plot(
     truth : pair of float, optional
         A point to mark, for simulations.
     title : str, optional
+    ax : matplotlib.axes.Axes, optional
+        Draw there, and not in a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+        As of :func:`coefficient_plot`.
 
     Raises
     ------
@@ -132,19 +216,17 @@ def ellipse_plot(
     >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
     >>> figure = dpfast.plots.ellipse_plot(fit, "intercept", "x1")
     """
-    new_figure = _matplotlib()
-
-    labelled = dict(fits) if isinstance(fits, Mapping) else {"": fits}
-    if not labelled:
-        raise ValueError("fits is empty: pass a fit, or a mapping of labels to fits")
-    figure = new_figure(figsize=(5.0, 4.6), layout="constrained")
-    axes = figure.subplots()
+    labelled = _labelled(fits)
+    figure, axes = _canvas(ax, (5.0, 4.6))
+    words = []
     for index, (label, fit) in enumerate(labelled.items()):
-        colour = COLOURS[index % len(COLOURS)]
+        colour, marker = _look(index)
         boundary = fit.confidence_ellipse(first, second, level)
         axes.plot(*boundary.T, color=colour, linewidth=2, label=label)
         axes.fill(*boundary.T, color=colour, alpha=0.08, linewidth=0)
-        axes.plot(*boundary[:-1].mean(axis=0), "o", color=colour)
+        centre = boundary[:-1].mean(axis=0)
+        axes.plot(*centre, marker, color=colour)
+        words.append(f"{label} about ({short_number(centre[0])}, {short_number(centre[1])})")
     if truth is not None:
         axes.plot(*real_array(truth, "truth"), "+", color="black", markersize=12, label="truth")
     reference = next(iter(labelled.values()))
@@ -153,14 +235,14 @@ def ellipse_plot(
     ]
     axes.set_xlabel(f"{names[0]}, joint {100 * level:g}% region")
     axes.set_ylabel(names[1])
-    if title is not None:
-        axes.set_title(title)
-    if len(labelled) > 1 or truth is not None:
-        axes.legend(frameon=False)
-    return figure
+    _legend(figure, axes, len(labelled) + (truth is not None), own=ax is None)
+    told = f"Joint {100 * level:g}% region of {names[0]} and {names[1]}: {'; '.join(words)}."
+    return _finished(figure, axes, title, told)
 
 
-def tradeoff_plot(budgets: Mapping[str, Any] | Any, *, title: str | None = None) -> Figure:
+def tradeoff_plot(
+    budgets: Mapping[str, Any] | Any, *, title: str | None = None, ax: Any = None
+) -> Figure:
     """What an attacker can do at best: true against false positives, one curve per budget.
 
     Parameters
@@ -168,10 +250,13 @@ def tradeoff_plot(budgets: Mapping[str, Any] | Any, *, title: str | None = None)
     budgets : Budget, float or mapping of str to them
         The keys become the legend; a float is mu of Gaussian DP.
     title : str, optional
+    ax : matplotlib.axes.Axes, optional
+        Draw there, and not in a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+        As of :func:`coefficient_plot`.
 
     Raises
     ------
@@ -186,30 +271,29 @@ def tradeoff_plot(budgets: Mapping[str, Any] | Any, *, title: str | None = None)
     --------
     >>> figure = dpfast.plots.tradeoff_plot({"strict": 0.5, "loose": dpfast.ApproxDP(1.0, 1e-6)})
     """
-    new_figure = _matplotlib()
-
     from dpfast.privacy.tradeoff import attack_power
 
     labelled = dict(budgets) if isinstance(budgets, Mapping) else {repr(budgets): budgets}
     rates = np.concatenate([[0.0], np.logspace(-5, 0, 200)])
-    figure = new_figure(figsize=(5.0, 4.6), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _canvas(ax, (5.0, 4.6))
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, label="blind guessing")
+    words = []
     for index, (label, budget) in enumerate(labelled.items()):
         power = [attack_power(budget, float(rate)) for rate in rates]
-        axes.plot(rates, power, color=COLOURS[index % len(COLOURS)], linewidth=2, label=label)
+        colour, style = COLOURS[index % 4], STYLES[index // 4 % 4]
+        axes.plot(rates, power, style, color=colour, linewidth=2, label=label)
+        words.append(f"{label}: at most {100 * attack_power(budget, 0.05):.3g}%")
     axes.set_xlabel("false-positive rate of the attack")
     axes.set_ylabel("largest possible true-positive rate")
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.01)
     axes.set_aspect("equal")
     axes.legend(frameon=False, loc="lower right")
-    if title is not None:
-        axes.set_title(title)
-    return figure
+    told = f"True positives of any attack at 5% false positives. {'; '.join(words)}."
+    return _finished(figure, axes, title, told)
 
 
-def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
+def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     """Expected interval width against the budget and against the number of records.
 
     Parameters
@@ -217,10 +301,13 @@ def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
     plan : dpfast.regression.forecast.Plan
         From :func:`dpfast.plan`; it is marked in both panels.
     title : str, optional
+    ax : pair of matplotlib.axes.Axes, optional
+        Draw there, and not in a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+        As of :func:`coefficient_plot`.
 
     Raises
     ------
@@ -235,36 +322,37 @@ def plan_plot(plan: Any, *, title: str | None = None) -> Figure:
     --------
     >>> figure = dpfast.plots.plan_plot(dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0))
     """
-    new_figure = _matplotlib()
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    figure = new_figure(figsize=(9.0, 3.8), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, (left, right) = _canvas(ax, (9.0, 3.8), columns=2)
     budgets = plan.mu * np.logspace(-1, 1, 25)
     sizes = np.unique(np.rint(plan.n * np.logspace(-1, 1, 25)).astype(int))
     sizes = sizes[sizes >= 10]
     floor = float(plan.sampling_widths[np.argmin(np.abs(plan.widths - plan.width))])
-    left.plot(budgets, plan.curve(mu=budgets), color=COLOURS[0], linewidth=2)
-    left.axhline(floor, color="0.6", linewidth=1, label="without privacy")
+    left.plot(budgets, plan.curve(mu=budgets), color=COLOURS[0], linewidth=2, label="private")
+    left.axhline(floor, color="0.5", linewidth=1.5, linestyle="--", label="without privacy")
     left.set_xlabel(f"total budget mu (n = {plan.n:,})")
     left.set_ylabel(f"width of the widest {100 * plan.level:g}% interval")
     right.plot(sizes, plan.curve(n=sizes), color=COLOURS[0], linewidth=2, label="private")
-    right.plot(
-        sizes, floor * np.sqrt(plan.n / sizes), color="0.6", linewidth=1, label="without privacy"
-    )
+    without = floor * np.sqrt(plan.n / sizes)
+    right.plot(sizes, without, color="0.5", linewidth=1.5, linestyle="--", label="without privacy")
     right.set_xlabel(f"number of records (mu = {plan.mu:.3g})")
     for axes, x in ((left, plan.mu), (right, plan.n)):
-        axes.plot([x], [plan.width], "o", color=COLOURS[1])
+        axes.plot([x], [plan.width], "o", color=COLOURS[1], label="the plan")
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("{x:g}")
+        for axis, few in ((axes.xaxis, axes is right), (axes.yaxis, False)):
+            axis.set_major_locator(LogLocator(subs=(1.0,) if few else (1.0, 2.0, 5.0)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            axis.set_minor_formatter(NullFormatter())
     right.legend(frameon=False)
-    if title is not None:
+    if title is not None and ax is None:
         figure.suptitle(title)
-    return figure
+        title = None
+    return _finished(figure, left, title, str(plan))
 
 
-def trajectory_plot(fit: Any, *, title: str | None = None) -> Figure:
+def trajectory_plot(fit: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     """Released path of the optimiser: every coefficient after every step.
 
     Parameters
@@ -272,10 +360,13 @@ def trajectory_plot(fit: Any, *, title: str | None = None) -> Figure:
     fit : Fit
         Its last value is drawn with its interval if inference was bought.
     title : str, optional
+    ax : matplotlib.axes.Axes, optional
+        Draw there, and not in a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+        As of :func:`coefficient_plot`.
 
     Raises
     ------
@@ -292,28 +383,33 @@ def trajectory_plot(fit: Any, *, title: str | None = None) -> Figure:
     >>> y = 0.5 * X[:, 0]
     >>> figure = dpfast.plots.trajectory_plot(dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0))
     """
-    new_figure = _matplotlib()
+    from matplotlib.ticker import MaxNLocator
 
-    figure = new_figure(figsize=(7.0, 4.2), layout="constrained")
-    axes = figure.subplots()
     path = np.asarray(fit.iterates)
+    p, last = path.shape[1], len(path) - 1
+    labels = [textwrap.fill(name, 32) for name in fit.names]
+    room = 0.2 * sum(label.count("\n") + 1 for label in labels)
+    figure, axes = _canvas(ax, (7.0, 4.2) if p <= INSIDE else (9.0, max(4.2, room)))
     intervals = np.asarray(fit.conf_int()) if hasattr(fit, "bse") else None
-    for j, name in enumerate(fit.names):
-        colour = COLOURS[j % len(COLOURS)]
-        style = "-" if j < len(COLOURS) else "--"
-        axes.plot(path[:, j], style, color=colour, label=name, marker=".")
-        if intervals is not None:
-            axes.vlines(len(path) - 0.8, *intervals[j], color=colour, linewidth=3)
+    step = 0.04 * max(1, last) / max(1, min(p, 8))
+    for j, name in enumerate(labels):
+        colour, style = COLOURS[j % 4], STYLES[j // 4 % 4]
+        marker = MARKERS[j // 16 % len(MARKERS)]
+        axes.plot(path[:, j], style, color=colour, label=name, marker=marker, markersize=4)
+        if intervals is not None:  # side by side, where few enough to be told apart
+            place = last + step * (1.0 + j % 8)
+            axes.vlines(place, *intervals[j], color=colour, linestyle=style, linewidth=2)
     note = "" if intervals is None else "; at the end: 95% intervals"
     axes.set_xlabel(f"step (0 is the public start){note}")
     axes.set_ylabel("coefficient")
-    axes.legend(frameon=False)
-    if title is not None:
-        axes.set_title(title)
-    return figure
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(figure, axes, p, own=ax is None, always=True)
+    ends = zip(fit.names, path[-1], strict=True)
+    said = ", ".join(f"{name} {short_number(value)}" for name, value in ends)
+    return _finished(figure, axes, title, f"Coefficients after each of {last} steps; last: {said}.")
 
 
-def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
+def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     """What the budget was spent on: share of each charge, in order.
 
     Parameters
@@ -322,10 +418,13 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
         A ledger's unspent part is drawn, too.  Shares add in the ledger's own currency (Gaussian
         DP: squares of mu).
     title : str, optional
+    ax : matplotlib.axes.Axes, optional
+        Draw there, and not in a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+        As of :func:`coefficient_plot`.
 
     Raises
     ------
@@ -342,8 +441,6 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     >>> ledger.charge(0.5, "a query")
     >>> figure = dpfast.plots.budget_plot(ledger)
     """
-    new_figure = _matplotlib()
-
     from dpfast.privacy.ledger import Ledger
 
     privacy = getattr(privacy, "privacy", privacy)
@@ -356,8 +453,7 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     else:
         charges = privacy.shares()
     labels = list(dict.fromkeys(label for label, _ in charges))
-    figure = new_figure(figsize=(8.0, 2.0 + 0.15 * len(labels)), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _canvas(ax, (8.0, 2.0 + 0.15 * len(labels)))
     left, drawn = 0.0, set()
     for label, share in charges:
         index = labels.index(label)
@@ -368,6 +464,7 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
             share,
             left=left,
             color=COLOURS[index % len(COLOURS)],
+            hatch=HATCHES[index // len(COLOURS) % len(HATCHES)],
             edgecolor="white",
             label=label if first else None,
         )
@@ -377,7 +474,10 @@ def budget_plot(privacy: Any, *, title: str | None = None) -> Figure:
     axes.set_xlim(0.0, max(1.0, left))
     axes.set_yticks([])
     axes.set_xlabel("share of the total budget, in order of the charges")
-    figure.legend(frameon=False, loc="outside lower center", ncols=2)
-    if title is not None:
-        axes.set_title(title)
-    return figure
+    if ax is None:
+        figure.legend(frameon=False, loc="outside lower center", ncols=2)
+    else:
+        axes.legend(frameon=False, ncols=2)
+    sums = {label: sum(share for name, share in charges if name == label) for label in labels}
+    said = ", ".join(f"{label} {100 * share:.3g}%" for label, share in sums.items())
+    return _finished(figure, axes, title, f"Shares of the budget: {said}.")

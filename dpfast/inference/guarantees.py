@@ -371,12 +371,35 @@ class Guarantee(NamedTuple):
             lines.append("  equivalent to " + " and ".join(pairs))
         if not math.isnan(self.mu) and not isinstance(self.total, GDP):
             lines.append(f"  also {self.mu:.6g}-GDP")
+        for label, spent in self._grouped():
+            lines.append(f"  spent {self.unit} = {spent:.4f} on {label}")
+        return "\n".join(lines + self._vouched_lines())
+
+    def _grouped(self) -> list[tuple[str, float]]:
+        """Charges alike that follow each other, together."""
+        found = []
         for label, group in itertools.groupby(self.entries, key=lambda entry: entry[0]):
             amounts = [amount for _, amount in group]
             spent = math.hypot(*amounts) if self.unit == "mu" else math.fsum(amounts)
             times = f" ({len(amounts)} times)" if len(amounts) > 1 else ""
-            lines.append(f"  spent {self.unit} = {spent:.4f} on {label}{times}")
-        return "\n".join(lines + self._vouched_lines())
+            found.append((f"{label}{times}", spent))
+        return found
+
+    def _repr_html_(self) -> str:
+        from dpfast.inference.shown.digits import printable
+        from dpfast.inference.shown.renderings import html
+        from dpfast.inference.shown.table import Table
+
+        if self.total is None:
+            return html(Table(str(self), (), (), (), ()))
+        whole = self.total.rho if isinstance(self.total, ZCDP) and self.unit == "rho" else self.mu
+        power = 2 if self.unit == "mu" else 1
+        charges = self._grouped()
+        cells = [(f"{spent:.4f}", f"{(spent / whole) ** power:.1%}") for _, spent in charges]
+        heads = [line for line in str(self).splitlines() if not line.startswith("  spent ")]
+        labels = tuple([printable(label) for label, _ in charges])
+        title = f"Privacy: {self.headline}"
+        return html(Table(title, (), (self.unit, "share"), labels, tuple(cells), "", tuple(heads)))
 
     def _composition_lines(self) -> list[str]:
         if self.total is None or self.composition is None:

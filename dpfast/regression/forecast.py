@@ -19,6 +19,8 @@ from dpfast.errors import InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
 from dpfast.front.request import Request
 from dpfast.inference.hypotheses import coverage, half_width
+from dpfast.inference.shown.renderings import html
+from dpfast.inference.shown.table import Table
 from dpfast.models import Loss, Objective, Weighting, resolve_loss
 from dpfast.models.smooth_losses import for_records
 from dpfast.models.special_losses import Poisson
@@ -127,6 +129,21 @@ class Plan:
             f"  forecast from {self._forecast.source}",
         ]
         return "\n".join(lines + [f"  beware: {remark}" for remark in self.remarks])
+
+    def _repr_html_(self) -> str:
+        first = ["intercept"] if self._forecast.fit_intercept else []
+        labels = [*first, *(f"x{j + 1}" for j in range(len(self.widths) - len(first)))]
+        pairs = zip(self.widths.tolist(), self.sampling_widths.tolist(), strict=True)
+        cells = tuple([(f"{w:.4g}", f"{s:.4g}", f"{w / s:.3g}") for w, s in pairs])
+        columns = (f"{100 * self.level:g}% interval", "without privacy", "times as wide")
+        facts = (
+            ("Records", f"{self.n:,}"),
+            ("Budget", f"mu = {self.mu:.4g}"),
+            ("Method", self.method),
+            ("Forecast", f"from {self._forecast.source}"),
+        )
+        title = "dpfast: expected widths of intervals"
+        return html(Table(title, facts, columns, tuple(labels), cells, "", (), self.remarks))
 
     def __repr__(self) -> str:
         return f"<Plan n={self.n}, mu={self.mu:.4g}, width={self.width:.4g}>"

@@ -339,3 +339,35 @@ def test_what_would_cost_budget_is_refused_with_the_reason(fit, name):
     with pytest.raises(InferenceUnavailable, match=rf"^{name} (is a query|has a value for each)"):
         getattr(fit, name)
     assert not hasattr(fit, name)
+
+
+# ---- guarantees, ledgers and plans ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"privacy": dpfast.ZCDP(0.5)}, GENUINE])
+def test_a_guarantee_is_a_table_of_its_charges(settings):
+    privacy = fit_of(["a"], **settings).privacy
+    shown = privacy._repr_html_()
+    parsed(shown)
+    shares = [float(share) for share in re.findall(r">([\d.]+)%<", shown)]
+    assert sum(shares) == pytest.approx(100.0, abs=0.1 * len(shares))
+    assert privacy.headline in shown and ("simulation" in shown) == (not privacy.genuine)
+    assert "NONE" in dpfast.inference.guarantees.NOT_PRIVATE._repr_html_()
+
+
+def test_a_ledger_is_a_table_of_its_charges():
+    ledger = dpfast.Ledger(1.0)
+    assert "<table" not in ledger._repr_html_()
+    ledger.charge(0.6, "</th><script>")
+    found = parsed(ledger._repr_html_())
+    assert "script" not in found.tags and found.texts["th"] == "</th><script>"
+    assert found.texts["dd"] == "".join(map(repr, (ledger.total, ledger.spent, ledger.remaining)))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_plan_is_a_table_of_its_widths(fit_intercept):
+    plan = dpfast.plan(n=2000, p=3, mu=1.0, scale=1.0, fit_intercept=fit_intercept)
+    found = parsed(plan._repr_html_())
+    for width, alone in zip(plan.widths, plan.sampling_widths, strict=True):
+        assert f"{width:.4g}{alone:.4g}{width / alone:.3g}" in found.texts["td"]
+    assert ("intercept" in found.texts["th"]) == fit_intercept

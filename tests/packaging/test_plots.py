@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from scipy.stats import f
 import dpfast
 
 pytest.importorskip("matplotlib")
+from matplotlib.figure import Figure
 
 from dpfast import plots
 
@@ -94,3 +97,93 @@ def test_a_budget_is_drawn_to_scale(fit):
     patches = plots.budget_plot(book, title="a ledger").axes[0].patches
     assert [patch.get_width() for patch in patches] == pytest.approx([0.25, 0.75])
     drawn(figure)
+
+
+# ---- in notebooks, in figures of one's own, for readers who do not see them ----------------------
+
+
+def fit_of(p):
+    X = np.random.default_rng(p).normal(size=(4000, p - 1))
+    names = [f"a name that is rather long, as of interactions, {j}" for j in range(p - 1)]
+    return dpfast.fit(X, X @ np.linspace(-1.0, 1.0, p - 1), "log-cosh", privacy=2.0, scale=1.0,
+                      names=names, noise=dpfast.SeededNoise(0))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def every_plot(fit):
+    ledger = dpfast.Ledger(1.0)
+    ledger.charge(0.5, 'a "query" <b>')
+    return {
+        plots.coefficient_plot: (fit,),
+        plots.ellipse_plot: (fit, "x1", "x2"),
+        plots.tradeoff_plot: (1.0,),
+        plots.plan_plot: (dpfast.plan(n=2000, p=3, mu=1.0, scale=1.0),),
+        plots.trajectory_plot: (fit,),
+        plots.budget_plot: (ledger,),
+    }
+
+
+def test_every_plot_is_swept(every_plot):
+    assert {plot.__name__ for plot in every_plot} == {n for n in dir(plots) if n.endswith("_plot")}
+
+
+@pytest.mark.parametrize("name", [name for name in dir(plots) if name.endswith("_plot")])
+def test_a_plot_shows_itself_and_says_itself(every_plot, name):
+    plot = getattr(plots, name)
+    figure = plot(*every_plot[plot])
+    shown = figure._repr_html_()
+    (words,) = re.findall(r'^<img alt="([^"<>]+)" src="data:image/png;base64,[\w+/=]+">$', shown)
+    assert len(words) > 40 and re.search(r"\d", words)
+    for kind in ("png", "svg"):
+        file = io.BytesIO()
+        figure.savefig(file, format=kind, dpi=40)
+        assert figure.alternative[:25].encode() in file.getvalue()
+
+
+@pytest.mark.parametrize("name", [name for name in dir(plots) if name.endswith("_plot")])
+def test_a_plot_is_drawn_where_it_is_wanted(every_plot, name):
+    plot, figure = getattr(plots, name), Figure()
+    axes = figure.subplots(1, 3)
+    pair = name == "plan_plot"
+    found = plot(*every_plot[plot], ax=axes[:2] if pair else axes[0], title="here")
+    assert found is figure and len(figure.axes) == 3
+    assert [bool(a.has_data()) for a in axes] == [True, pair, False]
+    assert axes[0].get_title() == "here" and drawn(figure)
+    if pair:
+        with pytest.raises(ValueError, match="2 axes"):
+            plot(*every_plot[plot], ax=axes[0])
+
+
+@pytest.mark.parametrize("p", [2, 25])
+def test_few_and_many_coefficients_keep_apart(p):
+    """Names do not overlap, points stand off the frame, and no line looks like another."""
+    fit = fit_of(p)
+    figure = plots.coefficient_plot(dict.fromkeys("abcdef"[: 8 - p // 5], fit))
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert all(one.y0 > other.y1 for one, other in pairwise(boxes))
+    low, high = axes.get_ylim()
+    heights = np.concatenate([line.get_ydata() for line in axes.lines[:-1]])
+    assert low < heights.min() - 0.05 and heights.max() + 0.05 < high
+    figure = plots.trajectory_plot(fit)
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    looks = [(a.get_color(), a.get_linestyle(), a.get_marker()) for a in axes.lines]
+    assert len(set(looks)) == p
+    assert axes.get_window_extent().height > 0.6 * figure.bbox.height
+    assert axes.get_window_extent().width > 0.3 * figure.bbox.width
+    assert all(tick == round(tick) for tick in axes.get_xticks())
+
+
+@pytest.mark.parametrize("n", [100, 10_000, 3_000_000])
+def test_the_ticks_of_a_plan_can_be_read(n):
+    figure = plots.plan_plot(dpfast.plan(n=n, p=3, mu=1.0, scale=1.0))
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        for axis, low, high in ((axes.xaxis, *axes.get_xlim()), (axes.yaxis, *axes.get_ylim())):
+            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+            assert ticks and not any(t.get_text() for t in axis.get_minorticklabels())
+            boxes = [t.label1.get_window_extent() for t in ticks if t.label1.get_visible()]
+            for one, other in pairwise(boxes):
+                assert one.x1 < other.x0 or one.y1 < other.y0

@@ -68,6 +68,7 @@ NAMES: list[object] = [
     dpfast.baselines,
     dpfast.bayesopt,
     dpfast.certify,
+    dpfast.compare,
     dpfast.datasets,
     dpfast.effects,
     dpfast.errors,
@@ -90,6 +91,7 @@ NAMES: list[object] = [
     dpfast.release_parameter,
     dpfast.standardize,
     dpfast.tune,
+    dpfast.verify_report,
     dpfast.with_private_scaling,
 ]
 

@@ -111,7 +111,7 @@ def _list(texts: list[str]) -> str:
 # ---- the picture ---------------------------------------------------------------------------------
 
 #: Of the drawing, in its own units.
-WIDTH, NAMES, ROW, MARGIN = 720, 220, 26, 30
+WIDTH, NAMES, ROW, EDGE = 720, 220, 26, 30
 LONGEST = 26  # letters beside the picture; the table has names whole
 
 
@@ -127,9 +127,9 @@ def _picture(labels: tuple[str, ...], told: dict[str, Any], ends: Any) -> str:
     def x(value: float) -> str:
         return f"{NAMES + (WIDTH - NAMES - 20) * (value - low) / reach:.1f}"
 
-    height = ROW * len(labels) + 2 * MARGIN
+    height = ROW * len(labels) + 2 * EDGE
     parts = [
-        f'<line x1="{x(0.0)}" x2="{x(0.0)}" y1="10" y2="{height - MARGIN}" stroke="#999"/>',
+        f'<line x1="{x(0.0)}" x2="{x(0.0)}" y1="10" y2="{height - EDGE}" stroke="#999"/>',
     ]
     words = []
     for k, (label, value, (left, right)) in enumerate(
@@ -137,7 +137,7 @@ def _picture(labels: tuple[str, ...], told: dict[str, Any], ends: Any) -> str:
     ):
         if not all(map(math.isfinite, (value, left, right))):
             continue
-        y = MARGIN / 2 + ROW * (k + 0.5)
+        y = EDGE / 2 + ROW * (k + 0.5)
         short = label if len(label) <= LONGEST else f"{k + 1}. {label[: LONGEST - 5]}..."
         parts.append(
             f'<text x="{NAMES - 8}" y="{y + 5:.1f}" text-anchor="end" font-size="14" '

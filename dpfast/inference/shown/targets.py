@@ -15,6 +15,10 @@ TARGETS = {
     "least squares": "the coefficients of ordinary least squares in the population",
     "Logistic": "log odds ratios: the coefficients that minimise the expected logistic loss",
     "Quantile": "a smoothed conditional quantile of the response, linear in the covariates",
+    "Poisson": (
+        "log ratios of means: the coefficients that minimise the expected Poisson loss, with means "
+        "and residuals held as the model names"
+    ),
     "Squared": "the coefficients that minimise the expected squared loss",
 }
 

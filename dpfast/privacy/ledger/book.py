@@ -124,6 +124,11 @@ _CHILD_CURRENCIES: dict[type[Budget], tuple[type[Budget], ...]] = {
 }
 
 
+def _as_html(text: str) -> str:
+    """Text between tags; the room imports no library for it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 class Ledger:
     """A total privacy budget and what was charged to it.
 
@@ -345,6 +350,16 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger(total={self.total!r}, spent={self.spent!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [("total", self.total), ("spent", self.spent), ("remaining", self.remaining)]
+        said = "".join(f"<dt>{name}</dt><dd>{_as_html(repr(value))}</dd>" for name, value in rows)
+        charges = "".join(
+            f'<tr><th scope="row">{_as_html(label)}</th><td>{_as_html(repr(spend))}</td></tr>'
+            for label, spend, _ in self.entries
+        )
+        table = f"<table><caption>Charges, in order</caption><tbody>{charges}</tbody></table>"
+        return f'<div class="dpfast"><dl>{said}</dl>{table if charges else ""}</div>'
 
     def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[Any, ...]]:
         return _copy_of, (self._total, self._spent, tuple(self._entries))

@@ -242,7 +242,8 @@ class QuantileFits:
         coverage(level, None)
         bought = all(fit._covariance is not None for fit in self.fits)
         together = "all hold together" if simultaneous else "one at a time"
-        labels, cells = [], []
+        labels: list[str] = []
+        cells: list[tuple[str, ...]] = []
         limits = self.conf_int(level, simultaneous=simultaneous) if bought else None
         for k, (tau, fit) in enumerate(zip(self.taus, self.fits, strict=True)):
             for j, name in enumerate(self.names):
@@ -264,11 +265,14 @@ class QuantileFits:
                 (*columns[:2], *columns[4:]) if bought else columns[:1],
                 tuple(labels),
                 tuple(cells),
-                f"Intervals of {100 * level:g}%: {together}." if bought else "no standard errors",
+                f"Intervals: {100 * level:g}%, {together}." if bought else "no standard errors",
                 tuple(str(self.privacy).splitlines()),
                 self.warnings,
             )
         )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything published, as plain Python values (for JSON).
