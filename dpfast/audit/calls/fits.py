@@ -164,7 +164,13 @@ def levels() -> Iterator[Example]:
             X, y = data
             budget = GDP(1.0 if scale else 4.0)
             found = fit_quantiles(X, y, taus, privacy=budget, scale=scale, threads=2)
-            return found, found.summary(), found.to_dict(), repr(found), found.predict(X[:2] * 0.0)
+            return (
+                found,
+                found.summary(),
+                found.to_dict(),
+                repr(found),
+                found.predict(np.zeros((2, 2))),
+            )
 
         name = "dpfast.regression.quantiles.fitting.fit_quantiles"
         label = f"{taus}, scale={scale}"
