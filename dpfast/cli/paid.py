@@ -36,6 +36,7 @@ def fit(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give either --formula or --response (with --covariates).")
     raw = None if schema is not None else _raw(arguments)
     table = _table(arguments, schema) if raw is None else raw.table
+    options |= _beside(arguments, {} if raw is None else raw.table)
 
     def report(result: Any) -> dict[str, Any]:
         found = result.to_dict() | _source(schema, formula=arguments.formula)
@@ -155,7 +156,6 @@ class _Raw(NamedTuple):
 
 def _raw(arguments: argparse.Namespace) -> _Raw:
     """Read what the options name, as numbers."""
-    from dpfast.data.files import read_numbers
     from dpfast.data.formula import columns_of_formula
 
     if arguments.formula is not None:
@@ -167,13 +167,27 @@ def _raw(arguments: argparse.Namespace) -> _Raw:
         )
     else:
         response, covariates = arguments.response, _listed(arguments.covariates)
-    table = read_numbers(
-        arguments.data,
-        [response, *covariates],
-        typed_delimiter(arguments.delimiter),
-        ProgressBar("reading"),
+    return _Raw(response, covariates, _numbers(arguments, [response, *covariates]))
+
+
+def _numbers(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    from dpfast.data.files import read_numbers
+
+    return read_numbers(
+        arguments.data, names, typed_delimiter(arguments.delimiter), ProgressBar("reading")
     )
-    return _Raw(response, covariates, table)
+
+
+def _beside(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
+    """Weights and offsets: columns that were read already, or that nothing else is made of."""
+    named = {"sample_weight": arguments.sample_weight, "offset": arguments.offset}
+    named = {what: name for what, name in named.items() if name is not None}
+    missing = [name for name in dict.fromkeys(named.values()) if name not in table]
+    found = table | (_numbers(arguments, missing) if missing else {})
+    given: dict[str, Any] = {what: found[name] for what, name in named.items()}
+    if arguments.largest_weight is not None:
+        given["largest_weight"] = arguments.largest_weight
+    return given
 
 
 def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

@@ -104,6 +104,9 @@ def _fit(commands: Commands) -> None:
     fit.add_argument(
         "--ridge", type=float, default=0.0, help="public ridge penalty, of coded coefficients"
     )
+    fit.add_argument("--sample-weight", help="a column of private weights; with --largest-weight")
+    fit.add_argument("--largest-weight", type=float, help="public: weights are held to it")
+    fit.add_argument("--offset", help="a column added to the predictor, in the response's units")
     fit.add_argument("--method", default="auto", help="optimiser (default: auto)")
     fit.add_argument("--steps", type=int, help="number of steps of --method newton and others")
     fit.add_argument("--no-inference", action="store_true", help="estimates only, no intervals")

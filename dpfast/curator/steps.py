@@ -143,7 +143,10 @@ def _peak_hessian(curator: Curator) -> Array:
 def _block_peak_hessian(
     X: Array, y: Array, kernel: RecordKernel, theta: Array, n: float, threads: int
 ) -> Array:
-    _, hessian, _ = kernel.sums(X, np.zeros(len(y)), theta, HESSIAN, n, threads)
+    zero = np.zeros(y.shape)
+    if y.ndim == 2:
+        zero[:, 1] = y[:, 1]  # the weights; no offset leaves a residual
+    _, hessian, _ = kernel.sums(X, zero, theta, HESSIAN, n, threads)
     assert hessian is not None
     return hessian
 

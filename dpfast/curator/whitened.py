@@ -199,13 +199,28 @@ class MappedArrays(Records):
     __slots__ = ()
 
     def __init__(self, records: Records, arguments: tuple[Any, ...]) -> None:
-        super().__init__(*_map_rows(records.X, records.y, *arguments), None)
+        super().__init__(*_mapped(records.X, records.y, arguments), None)
 
 
 def _of_mapped(
     X: Covariates, y: Array, function: Callable[..., Any], how: tuple[Any, ...], *arguments: Any
 ) -> Any:
-    return function(*_map_rows(X, y, *how), *arguments)
+    return function(*_mapped(X, y, how), *arguments)
+
+
+def _mapped(X: Covariates, y: Array, how: tuple[Any, ...]) -> tuple[Array, Array]:
+    """Rows and responses under the map; the weights beside responses stay."""
+    rows, response = _map_rows(X, _alone(y), *how)
+    if y.ndim == 1:
+        return rows, response
+    joined = y.copy()
+    joined[:, 0] = response
+    return rows, joined
+
+
+def _alone(y: Array) -> Array:
+    """The responses in place, without the weights beside them."""
+    return y if y.ndim == 1 else y[:, 0]
 
 
 def _map_rows(
@@ -243,7 +258,7 @@ def _count_lengths(
 ) -> NDArray[np.int64]:
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
     for first in range(0, len(X), CHUNK):
-        rows, responses = X[first : first + CHUNK], y[first : first + CHUNK]
+        rows, responses = X[first : first + CHUNK], _alone(y)[first : first + CHUNK]
         with np.errstate(all="ignore"):
             lengths = _norms(rows, intercept)
             if theta is not None:

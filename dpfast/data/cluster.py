@@ -39,18 +39,44 @@ class ClusterRecords(Records):
         Arrays whose columns, side by side, are the covariates and then the response; the same
         known chunks of rows, one chunk of columns each.
     names : tuple of str or None
+    join : callable, optional
+        Makes responses of a chunk of the last columns; picklable.
+    n_beside : int
+        Number of columns after the response that ``join`` needs.
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_join", "_n_beside", "_parts")
 
     elsewhere = True
 
-    def __init__(self, parts: Sequence[Any], names: tuple[str, ...] | None) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Any],
+        names: tuple[str, ...] | None,
+        join: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+        n_beside: int = 0,
+    ) -> None:
         self._parts = tuple(parts)
+        self._join, self._n_beside = join, n_beside
         self.block_sizes = tuple(int(size) for size in parts[0].chunks[0])
         self.n = sum(self.block_sizes)
-        self.n_covariates = sum(part.shape[1] for part in parts) - 1
+        self.n_covariates = sum(part.shape[1] for part in parts) - 1 - n_beside
         self.names = names
+
+    def joined(
+        self,
+        columns: dict[str, Any],
+        join: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    ) -> ClusterRecords:
+        """The same records with columns beside the response, of which ``join`` makes one.
+
+        Raises
+        ------
+        InvalidInput
+            For a column of another kind or length.
+        """
+        beside = [_beside(values, what, self.block_sizes) for what, values in columns.items()]
+        return ClusterRecords((*self._parts, *beside), self.names, join, len(beside))
 
     def blocks(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """Refused: the records stay on the workers."""
@@ -94,6 +120,8 @@ class ClusterRecords(Records):
             query=query,
             has_own=own is not None,
             numbered=numbered,
+            join=self._join,
+            n_beside=self._n_beside,
             dtype=object,
             chunks=((1,) * len(self.block_sizes), (1,)),
             meta=np.empty((0, 0), dtype=object),
@@ -279,6 +307,8 @@ def _contribution(
     query: tuple[Callable[..., Any], tuple[Any, ...], str],
     has_own: bool,
     numbered: bool,
+    join: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+    n_beside: int = 0,
     block_info: Any = None,
 ) -> Any:
     """Sums of one chunk, on a worker, as an array with one entry."""
@@ -289,8 +319,11 @@ def _contribution(
         raise RuntimeError("a chunk has another number of records than announced.")
     own = [parts[0][:, 0]] if has_own else []
     columns = [_converted(part) for part in parts[has_own:]]
+    columns, beside = columns[: len(columns) - n_beside], columns[len(columns) - n_beside :]
     X = columns[0] if len(columns) > 1 else columns[0][:, :-1]
     y = columns[-1][:, -1]
+    if join is not None:
+        y = np.require(join(np.column_stack([y, *beside])), None, "A")
     number = [block_info[0]["chunk-location"][0]] if numbered else []
     return _packed(function(X, y, *own, *number, *_aligned(arguments)))
 
@@ -474,6 +507,35 @@ def _matrix(*tables: Any, covariates: list[str], response: str | None) -> NDArra
     last = tables[-1]
     columns.append(numbers(last["y" if response is None else response], "y"))
     return np.column_stack(columns)
+
+
+def _beside(values: Any, what: str, sizes: tuple[int, ...]) -> Any:
+    """A column of numbers beside records, in their chunks, shape (n, 1)."""
+    if hasattr(values, "npartitions") and hasattr(values, "to_frame"):
+        from dask import compute, dataframe
+
+        _check_dtype(values.dtype, what)
+        frame = values.to_frame(what)
+        lengths = compute(frame.map_partitions(len))[0]
+        found = dataframe.map_partitions(
+            _matrix, frame, covariates=[], response=what, meta=np.empty((0, 1))
+        )
+        found._chunks = (tuple(int(size) for size in lengths), (1,))
+        found = _without_empty_chunks(found) if sum(lengths) else found
+    elif not hasattr(values, "chunks"):
+        raise InvalidInput(
+            f"{what} is in memory, {described(values)}, and X on a cluster. Pass a collection of "
+            "Dask, or the name of a column of a Dask data frame."
+        )
+    else:  # whose chunks never pass through the client
+        _check_array(values, what, 1)
+        found = _as_column(values)
+    if found.shape[0] != sum(sizes):
+        raise InvalidInput(
+            f"{what} must have one entry for each of the {sum(sizes)} records; received "
+            f"{found.shape[0]}."
+        )
+    return found.rechunk((sizes, (1,)))
 
 
 def _as_column(values: Any) -> Any:

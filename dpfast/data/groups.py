@@ -151,7 +151,7 @@ def grouped(records: Records, group: Any, group_size: int) -> Records:
     kept = slots >= 0
     n = persons * group_size
     X = np.full((n, records.n_covariates), np.nan)
-    y = np.full(n, np.nan)
+    y = np.full((n, *records.y.shape[1:]), np.nan)
     X[slots[kept]] = records.X[kept]
     y[slots[kept]] = records.y[kept]
     return Persons(X, y, records.names, group_size)

@@ -140,6 +140,8 @@ class Sifted(Block):
         X, y = np.empty((self._step, self.n_covariates)), np.empty(self._step)
         held, empty = 0, True
         for block, responses, _ in _picked(self._table, self._slots, self._low, self._high):
+            if responses.ndim != y.ndim:  # with weights and offsets
+                y = np.empty((self._step, responses.shape[1]))
             done = 0
             while done < len(responses):
                 take = min(len(responses) - done, self._step - held)
@@ -322,5 +324,5 @@ def _responses(X: Covariates, y: Array) -> tuple[Covariates, Array]:
     """
     with np.errstate(all="ignore"):
         if not math.isfinite(X.sum(dtype=np.float64)):
-            y = np.where(np.isfinite(X).all(axis=1), y, np.nan)
+            y = np.where(np.isfinite(X).all(axis=1), y.T, np.nan).T
     return X[:, :0], y

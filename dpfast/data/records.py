@@ -34,9 +34,10 @@ ONE_FLOAT = ({FLOAT64}, {FLOAT32})
 class Records:
     """n records: covariates (n, q), float64 or float32, and responses (n,), float64.
 
-    Held by the Curator only.  Layout and strides are kept as the caller gave them.  float32 is
-    storage only: whoever computes with X widens it first, as the kernels do, so that every bound
-    and every rounding is that of float64.
+    Where records have weights or offsets of their own, responses are of shape (n, 3)
+    (:mod:`dpfast.data.beside`).  Held by the Curator only.  Layout and strides are kept as the
+    caller gave them.  float32 is storage only: whoever computes with X widens it first, as the
+    kernels do, so that every bound and every rounding is that of float64.
 
     Attributes
     ----------

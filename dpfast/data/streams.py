@@ -40,13 +40,16 @@ class StreamedRecords(Records):
     names : tuple of str or None
     coding : Coding, optional
         The public facts by which ``decode`` codes a table.
+    columns : callable, optional
+        ``columns(names, arguments)`` returns a function like ``decode`` for other columns of the
+        same source, each as float64; the arguments they were named in are for its refusals.
 
     Privacy
     -------
     Records: blocks and their sums are private, sizes and names are public.
     """
 
-    __slots__ = ("_decode", "coding")
+    __slots__ = ("_decode", "coding", "columns")
 
     read_again = True
 
@@ -57,8 +60,10 @@ class StreamedRecords(Records):
         n_covariates: int,
         names: tuple[str, ...] | None,
         coding: Coding | None = None,
+        columns: Callable[[list[str], list[str]], Callable[[int], list[Array]]] | None = None,
     ) -> None:
         self._decode = decode
+        self.columns = columns
         self.coding = coding
         self.block_sizes = tuple(block_sizes)
         self.n = sum(self.block_sizes)
@@ -92,7 +97,7 @@ class StreamedRecords(Records):
 
     def _block(self, k: int) -> Block:
         X, y = self._decode(k)
-        if X.shape != (self.block_sizes[k], self.n_covariates) or y.shape != X.shape[:1]:
+        if X.shape != (self.block_sizes[k], self.n_covariates) or len(y) != len(X):
             raise RecordsUnavailable(
                 f"block {k} has another number of records than when it was opened: the source "
                 "was changed. What was charged stays charged. Open the data again."

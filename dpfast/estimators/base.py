@@ -49,6 +49,7 @@ class PrivateEstimator(BaseEstimator):
     privacy: Budget | float
     score_privacy: Budget | float | None
     fit_intercept: bool
+    largest_weight: float | None
     ledger: Ledger | None
     noise: NoiseSource | None
 
@@ -58,8 +59,8 @@ class PrivateEstimator(BaseEstimator):
         """The response as ``dpfast.fit`` takes it."""
         return y
 
-    def _fit_records(self, X: Covariates, y: Array) -> Any:
-        """Fit records that were read."""
+    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> Any:
+        """Fit records that were read; their weights as they came."""
         raise NotImplementedError
 
     def _losses(self, X: Covariates, y: Array) -> Array:
@@ -87,7 +88,7 @@ class PrivateEstimator(BaseEstimator):
 
     # -- fitting
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Fit; spends ``privacy``.
 
         Parameters
@@ -96,6 +97,9 @@ class PrivateEstimator(BaseEstimator):
             Any values: a record with a NaN or an infinity contributes exactly zero.
         y : array-like of shape (n,)
             Responses, or labels of the declared classes.
+        sample_weight : array-like of shape (n,), optional
+            Private weights, held to the public ``largest_weight`` of the estimator, which they need
+            (see :func:`dpfast.fit`).
 
         Returns
         -------
@@ -120,7 +124,16 @@ class PrivateEstimator(BaseEstimator):
         >>> model.fit(X, 0.5 * X[:, 0]).coef_.shape
         (1,)
         """
-        return self._fit_records(*self._read(X, y, reset=True))
+        refuse_other_rows(X, sample_weight, "sample_weight")
+        return self._fit_records(*self._read(X, y, reset=True), sample_weight)
+
+    def _weighted(self, sample_weight: Any) -> dict[str, Any]:
+        """Options of a fit: the setting is for records that have weights, and idle otherwise."""
+        if sample_weight is None:
+            return {}
+        if isinstance(sample_weight, str):
+            raise InvalidInput("sample_weight must be an array of weights, not the name of one.")
+        return {"sample_weight": sample_weight, "largest_weight": self.largest_weight}
 
     def _noise(self) -> NoiseSource:
         if self.noise is None:

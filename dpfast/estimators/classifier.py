@@ -35,7 +35,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     standardize : bool, optional
         As for :func:`dpfast.fit`: True buys locations and units of the columns inside the total,
         which columns as they come from a table need.
-    weights, fit_intercept, ridge, inference, score_privacy, ledger, noise
+    weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
 
     Privacy
@@ -63,6 +63,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         fit_intercept: bool = True,
         ridge: float = 0.0,
         inference: bool = True,
+        largest_weight: float | None = None,
         score_privacy: Budget | float | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
@@ -74,11 +75,14 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         self.fit_intercept = fit_intercept
         self.ridge = ridge
         self.inference = inference
+        self.largest_weight = largest_weight
         self.score_privacy = score_privacy
         self.ledger = ledger
         self.noise = noise
 
-    def _fit_records(self, X: Covariates, y: Array) -> DPLogisticRegression:
+    def _fit_records(
+        self, X: Covariates, y: Array, sample_weight: Any = None
+    ) -> DPLogisticRegression:
         result = fit(
             X,
             y,
@@ -87,6 +91,7 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
             weights=self.weights,
             ridge=self.ridge,
             inference=self.inference,
+            **self._weighted(sample_weight),
             **self._shared_options(),
         )
         self._keep(result)

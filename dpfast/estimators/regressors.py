@@ -187,6 +187,8 @@ class DPHuberRegressor(PrivateRegressor):
         Public ridge penalty.
     inference : bool
         Buy standard errors (``result_``) with a part of the budget.
+    largest_weight : float, optional
+        Public bound on the weights that ``fit`` may be given, as for :func:`dpfast.fit`.
     score_privacy : float, Budget or None
         Price of one ``score``; None refuses to score.
     ledger : Ledger, optional
@@ -207,8 +209,8 @@ class DPHuberRegressor(PrivateRegressor):
 
     * an integer ``cv`` stratifies the folds of a classifier by exact labels, and one record moves
       others; use :class:`dpfast.estimators.DealtFolds`;
-    * a bootstrap (``BaggingRegressor``) copies a record several times into a fit that pays for
-      one of it;
+    * a bootstrap of rows copies a record several times into a fit that pays for one of it
+      (``BaggingRegressor`` counts copies by weights, which need ``largest_weight`` and are paid);
     * ``scoring=`` other than the estimator's own ``score`` is exact: it hands out residuals of
       records left out;
     * ``StandardScaler``, imputers and feature selection before the estimator in a pipeline learn
@@ -235,6 +237,7 @@ class DPHuberRegressor(PrivateRegressor):
         fit_intercept: bool = True,
         ridge: float = 0.0,
         inference: bool = True,
+        largest_weight: float | None = None,
         score_privacy: Budget | float | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
@@ -247,11 +250,12 @@ class DPHuberRegressor(PrivateRegressor):
         self.fit_intercept = fit_intercept
         self.ridge = ridge
         self.inference = inference
+        self.largest_weight = largest_weight
         self.score_privacy = score_privacy
         self.ledger = ledger
         self.noise = noise
 
-    def _fit_records(self, X: Covariates, y: Array) -> DPHuberRegressor:
+    def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> DPHuberRegressor:
         result = fit(
             X,
             y,
@@ -261,6 +265,7 @@ class DPHuberRegressor(PrivateRegressor):
             weights=self.weights,
             ridge=self.ridge,
             inference=self.inference,
+            **self._weighted(sample_weight),
             **self._shared_options(),
         )
         self._keep(result)
@@ -288,7 +293,7 @@ class DPQuantileRegressor(PrivateRegressor):
         Public: typical size of a residual in the units of y.  By default it is bought inside the
         total, as are locations and units of the columns (see ``standardize``); that needs some
         hundred records at mu = 1.
-    standardize, weights, fit_intercept, inference, score_privacy, ledger, noise
+    standardize, weights, fit_intercept, inference, largest_weight, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
 
     Privacy
@@ -316,6 +321,7 @@ class DPQuantileRegressor(PrivateRegressor):
         weights: Any = None,
         fit_intercept: bool = True,
         inference: bool = True,
+        largest_weight: float | None = None,
         score_privacy: Budget | float | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
@@ -328,11 +334,14 @@ class DPQuantileRegressor(PrivateRegressor):
         self.weights = weights
         self.fit_intercept = fit_intercept
         self.inference = inference
+        self.largest_weight = largest_weight
         self.score_privacy = score_privacy
         self.ledger = ledger
         self.noise = noise
 
-    def _fit_records(self, X: Covariates, y: Array) -> DPQuantileRegressor:
+    def _fit_records(
+        self, X: Covariates, y: Array, sample_weight: Any = None
+    ) -> DPQuantileRegressor:
         result = fit(
             X,
             y,
@@ -341,6 +350,7 @@ class DPQuantileRegressor(PrivateRegressor):
             standardize=self.standardize,
             weights=self.weights,
             inference=self.inference,
+            **self._weighted(sample_weight),
             **self._shared_options(),
         )
         self._keep(result)
@@ -371,7 +381,8 @@ class DPPoissonRegressor(PrivateRegressor):
         Public: above it no mean is modelled.
     largest_residual, largest_count : float, optional
         Public: where the difference of count and mean is clipped, as for :class:`dpfast.Poisson`.
-    weights, fit_intercept, ridge, inference, score_privacy, ledger, noise
+    weights, fit_intercept, ridge, inference, largest_weight, score_privacy,
+    ledger, noise
         As in :class:`DPHuberRegressor`.
 
     Privacy
@@ -399,6 +410,7 @@ class DPPoissonRegressor(PrivateRegressor):
         fit_intercept: bool = True,
         ridge: float = 0.0,
         inference: bool = True,
+        largest_weight: float | None = None,
         score_privacy: Budget | float | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
@@ -411,6 +423,7 @@ class DPPoissonRegressor(PrivateRegressor):
         self.fit_intercept = fit_intercept
         self.ridge = ridge
         self.inference = inference
+        self.largest_weight = largest_weight
         self.score_privacy = score_privacy
         self.ledger = ledger
         self.noise = noise
@@ -418,7 +431,9 @@ class DPPoissonRegressor(PrivateRegressor):
     def _loss(self) -> Poisson:
         return Poisson(self.largest_mean, self.largest_residual, self.largest_count)
 
-    def _fit_records(self, X: Covariates, y: Array) -> DPPoissonRegressor:
+    def _fit_records(
+        self, X: Covariates, y: Array, sample_weight: Any = None
+    ) -> DPPoissonRegressor:
         result = fit(
             X,
             y,
@@ -426,6 +441,7 @@ class DPPoissonRegressor(PrivateRegressor):
             weights=self.weights,
             ridge=self.ridge,
             inference=self.inference,
+            **self._weighted(sample_weight),
             **self._shared_options(),
         )
         self._keep(result)
@@ -458,8 +474,8 @@ class DPLinearRegression(PrivateRegressor):
     x_bound, y_bound : float, optional
         Both or neither.  Public bounds on the norm of a row (intercept included) and on ``|y|``;
         records outside are projected.
-    fit_intercept, score_privacy, ledger, noise
-        As in :class:`DPHuberRegressor`.
+    fit_intercept, largest_weight, score_privacy, ledger, noise
+        As in :class:`DPHuberRegressor`.  There are no weights with public bounds.
 
     Privacy
     -------
@@ -483,6 +499,7 @@ class DPLinearRegression(PrivateRegressor):
         x_bound: float | None = None,
         y_bound: float | None = None,
         fit_intercept: bool = True,
+        largest_weight: float | None = None,
         score_privacy: Budget | float | None = None,
         ledger: Ledger | None = None,
         noise: NoiseSource | None = None,
@@ -491,11 +508,14 @@ class DPLinearRegression(PrivateRegressor):
         self.x_bound = x_bound
         self.y_bound = y_bound
         self.fit_intercept = fit_intercept
+        self.largest_weight = largest_weight
         self.score_privacy = score_privacy
         self.ledger = ledger
         self.noise = noise
 
-    def _fit_records(self, X: Covariates, y: Array) -> DPLinearRegression:
+    def _fit_records(
+        self, X: Covariates, y: Array, sample_weight: Any = None
+    ) -> DPLinearRegression:
         options = self._shared_options()
         if (self.x_bound is None) != (self.y_bound is None):
             raise InvalidInput(
@@ -503,7 +523,12 @@ class DPLinearRegression(PrivateRegressor):
                 "locations and units bought."
             )
         if self.x_bound is None or self.y_bound is None:
-            self._keep(fit(X, y, "least-squares", **options))
+            self._keep(fit(X, y, "least-squares", **self._weighted(sample_weight), **options))
+        elif sample_weight is not None:
+            raise InvalidInput(
+                "with x_bound and y_bound there are no weights. Leave the bounds out to have "
+                "locations and units bought, or leave sample_weight out."
+            )
         else:
             self._keep(adassp(X, y, x_bound=self.x_bound, y_bound=self.y_bound, **options))
         return self

@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import Request
-from dpfast.models import FreeScale, Loss, Objective, Weighting
+from dpfast.models import (
+    FreeScale,
+    Loss,
+    Objective,
+    Weighting,
+    is_least_squares,
+    resolve_loss,
+)
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Parts", "parts_of", "target_of"]
+__all__ = ["Parts", "offset_joins_predictor", "parts_of", "target_of"]
 
 
 class Parts(NamedTuple):
@@ -47,6 +54,11 @@ def parts_of(
             )
         fit_intercept, columns = loss.fit_intercept, loss.n_covariates
     return Parts(own.loss, own.scale, own.weights, own.ridge, fit_intercept, columns)
+
+
+def offset_joins_predictor(loss: str | Loss) -> bool:
+    """Whether an offset is added to the predictor, instead of being taken from the response."""
+    return not is_least_squares(loss) and resolve_loss(loss).link != "identity"
 
 
 def target_of(

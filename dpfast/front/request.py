@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.data import Records, as_records
+from dpfast.data.beside.given import Beside
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
@@ -77,6 +78,8 @@ class Request:
         How a schema coded the records.
     new_rows : NewRows
         What its fit keeps, to read the rows of predictions alike.
+    beside : Beside or None
+        Weights and offsets of the records, as they were passed.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Request:
         group_size: int | None = None,
         each: str = "row",
         bound_to: int | None = None,
+        beside: Beside | None = None,
     ) -> None:
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
         self.group_size = checked_group_size(group, group_size, each)
@@ -101,6 +105,9 @@ class Request:
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(threads)
         self.coding: Coding | None = None
+        self.beside, others = beside, () if beside is None else beside.names
+        if beside is not None:
+            X, beside = beside.taken_from(X)
         if isinstance(X, Design):
             if y is not None or X.y is None:
                 raise InvalidInput(
@@ -116,7 +123,18 @@ class Request:
         kinds = None
         if columns is not None and len(set(columns)) < len(columns) and is_table(X):
             kinds = column_kinds(X)  # only they tell the columns apart
-        self.new_rows = NewRows(self.coding, columns, kinds)
+        known = self.records.names or () if self.coding is None else self.coding.columns
+        others = tuple([name for name in others if name not in known])
+        self.new_rows = NewRows(self.coding, columns, kinds, others)
+        if beside is not None:
+            if self.means and beside.weight is not None:
+                raise InvalidInput(
+                    'with each="person" a person counts with the mean of their rows, which have no '
+                    "other weights. Leave sample_weight out, or keep a public number of rows of "
+                    "each person with group_size=..."
+                )
+            spread = 1.0 if self.coding is None else self.coding.response_units()[1]
+            self.records = beside.join(self.records, X, spread)
         if group is not None:
             refuse_other_rows(X, group, "group")
             self.records = (
@@ -150,7 +168,7 @@ class Request:
         """Go on with the same records in released units."""
         self.records = in_units(self.records, units, coding)
         self.coding = coding
-        self.new_rows = NewRows(coding)
+        self.new_rows = NewRows(coding, others=self.new_rows.others)
 
     def objective(
         self,
@@ -260,11 +278,13 @@ class Request:
                         unfinished=covariance.unfinished * units,
                         spread=covariance.spread and covariance.spread._replace(units=units),
                     )
+        told = "" if self.beside is None else self.beside.told
         return Fit(
             params=theta,
             names=names,
             n_records=self.n,
             model=(described_model(objective) if model is None else model)
+            + told
             + OF_PERSONS * self.means,
             method=method,
             privacy=privacy,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_array
+from dpfast.data.beside.given import without
 from dpfast.data.coding import Coding, columns_by_name
 from dpfast.data.columns import is_table
 from dpfast.errors import InvalidInput
@@ -26,11 +27,14 @@ class NewRows(NamedTuple):
         Names of the columns of the table that was passed, where it was not coded.
     kinds : tuple of str or None
         Types of these columns' labels: of pandas they need not be text.
+    others : tuple of str
+        Names of its columns that were no covariates: weights and offsets.
     """
 
     coding: Coding | None = None
     columns: tuple[str, ...] | None = None
     kinds: tuple[str, ...] | None = None
+    others: tuple[str, ...] = ()
 
     def covariates(self, X: Any) -> NDArray[np.float64]:
         """Covariates of a table or array, without the intercept's ones, as the fit had them.
@@ -51,6 +55,8 @@ class NewRows(NamedTuple):
                     f"their own units; received {type(X).__name__}."
                 )
             return real_array(X, "X")
+        if self.others:
+            X = without(X, self.others)
         if self.coding is not None:
             return self.coding.covariates(X)
         if self.columns is not None:

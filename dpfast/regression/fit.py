@@ -8,13 +8,20 @@ from typing import Any
 import numpy as np
 
 from dpfast.arguments import flag
+from dpfast.data.beside.given import beside
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.parts import parts_of
+from dpfast.front.parts import offset_joins_predictor, parts_of
 from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
-from dpfast.models import FreeScale, Loss, Objective, Weighting, is_least_squares
+from dpfast.models import (
+    FreeScale,
+    Loss,
+    Objective,
+    Weighting,
+    is_least_squares,
+)
 from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -57,6 +64,9 @@ def fit(
     group: Any = None,
     group_size: int | None = None,
     each: str = "row",
+    sample_weight: Any = None,
+    largest_weight: float | None = None,
+    offset: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Fit a robust regression under differential privacy, with confidence intervals.
@@ -141,6 +151,19 @@ def fit(
         of their person's; if that number depends on the response (as for rows until an event) it is
         another one than that of the rows.  Needs arrays in memory, a known ``scale``, and
         covariates with declared units.
+    sample_weight : array-like of shape (n,) or str, optional
+        Private weight of each record, as of a sampling design, or the name of its column in a data
+        frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
+        or missing is zero.  Standard errors are those of sampling weights, and do not change if all
+        weights are multiplied by a number; weights that stand for so many copies of a record
+        (``freq_weights``) are another model.
+    largest_weight : float, optional
+        Public bound A, required with ``sample_weight``; larger weights are held to it.  A record
+        counts with ``a_i / A``, and sums are divided by n, so the noise is ``A / mean(a_i)`` times
+        that of equal weights: a smaller A is quieter, and biased as far as weights are cut.
+    offset : array-like of shape (n,) or str, optional
+        Private part of the linear predictor whose coefficient is 1, or the name of its column; in
+        the units of y (logistic: of log odds).  Predictions are those for an offset of zero.
     progress : callable, optional
         Called as ``progress(0, n_steps)`` before anything is spent, where it is refused if it
         raises, and as ``progress(step, n_steps)`` after each step.  What it raises there is logged
@@ -166,7 +189,8 @@ def fit(
     Privacy
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public (claims C9 to
-    C19 of ``dpfast/privacy/PROOFS.md``; D1 to D5 where units are bought).  ``scale``, ``weights``,
+    C19 of ``dpfast/privacy/PROOFS.md``; D1 to D5 where units are bought; C70 and C71 with weights
+    and offsets of records, which are private).  ``largest_weight``, ``scale``, ``weights``,
     ``ridge``, ``names``, settings of the method and every other option must be public.
 
     Examples
@@ -193,6 +217,12 @@ def fit(
         group_size=group_size,
         each=each,
         bound_to=columns,
+        beside=beside(
+            sample_weight,
+            largest_weight,
+            offset,
+            offset is not None and offset_joins_predictor(loss),
+        ),
     )
     unit, inference = request.per_record(total), flag(inference, "inference")
     if standardize is not None:

@@ -44,8 +44,9 @@ def fit_formula(
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The total to spend.
     **options
-        Passed to :func:`dpfast.fit`.  ``scale`` (and the bounds of a ``FreeScale``) is in the
-        response's own units, as are predictions and an estimated scale; ``ridge``,
+        Passed to :func:`dpfast.fit`; ``sample_weight`` and ``offset`` may be names of columns of
+        the table, declared or not.  ``scale`` (and the bounds of a ``FreeScale``) is in the
+        response's own units, as are ``offset``, predictions and an estimated scale; ``ridge``,
         ``weights``, a method's ``start`` and coefficients are of the coded columns and response.
         Without a schema everything is as in :func:`dpfast.fit` for a table's columns.
 
@@ -73,6 +74,9 @@ def fit_formula(
     >>> dpfast.fit_formula("y ~ x", data, schema=schema, privacy=1.0, scale=0.5).names
     ('intercept', 'x')
     """
+    for what in ("sample_weight", "offset"):
+        if isinstance(options.get(what), str):
+            options[what] = column(data, options[what])
     if schema is None:
         return _raw(formula, data, loss, privacy=privacy, **options)
     coding = coding_from_formula(formula, schema)

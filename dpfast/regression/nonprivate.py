@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.data.beside.given import beside, own_largest
 from dpfast.errors import InvalidInput, NotConverged
-from dpfast.front.parts import parts_of, target_of
+from dpfast.front.parts import offset_joins_predictor, parts_of, target_of
 from dpfast.front.request import Request, checked_free_scale, checked_start, response_of
 from dpfast.front.rows import NewRows
 from dpfast.inference.guarantees import NOT_PRIVATE
@@ -62,6 +63,9 @@ def nonprivate_fit(
     names: Sequence[str] | None = None,
     tolerance: float = 1e-10,
     max_steps: int = 1000,
+    sample_weight: Any = None,
+    largest_weight: float | None = None,
+    offset: Any = None,
 ) -> Fit:
     """Fit the objective of :func:`dpfast.fit` exactly: **not private**, for comparison only.
 
@@ -75,6 +79,8 @@ def nonprivate_fit(
         The mean score is zero when no entry exceeds this times the root mean square of the
         records' own (1e-6 of it where rounding forbids more).
     max_steps : int
+    sample_weight, largest_weight, offset
+        As in :func:`dpfast.fit`; the largest of the weights by default.
 
     Returns
     -------
@@ -100,9 +106,12 @@ def nonprivate_fit(
     """
     given = parts_of(loss, scale, weights, ridge, fit_intercept)
     loss, scale, weights, ridge, fit_intercept, columns = given
+    if sample_weight is not None and largest_weight is None:
+        largest_weight = own_largest(X, sample_weight)
+    joins = offset is not None and offset_joins_predictor(loss)
     request = Request(
         X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names,
-        bound_to=columns,
+        bound_to=columns, beside=beside(sample_weight, largest_weight, offset, joins),
     )  # fmt: skip
     known, free = checked_free_scale(request.coded_scale(scale))
     if is_least_squares(loss):

@@ -135,6 +135,8 @@ class BoughtUnits:
                 "larger budget or fewer columns, or declare their ranges in a schema and pass "
                 "scale=<public residual scale>."
             )
+        self._pilot: Pilot | None = None
+        self._released: Array | None = None  # the pilot's coefficients
         if self.only_mean:
             return
         self._purchase = Purchase(request, mu, self.ledger, response=response, whole=unit.mu)

@@ -42,6 +42,13 @@ ALONE = (
     "budget or fewer columns, or declare their ranges in a schema."
 )
 
+UNWEIGHTED = (
+    "n mu = {strength:.3g} is too little to estimate {q} slopes of columns whose units nobody "
+    "declared, and the mean of the response, which is the answer then, would be one without these "
+    "weights and offsets. Use more records, a larger budget or fewer columns, declare ranges in a "
+    "schema, or leave sample_weight and offset out."
+)
+
 SHRUNK = (
     "predictions keep {kept:.2g} of the slopes and lean to the mean of the response otherwise, "
     "because noise is a large part of what the slopes explain; coefficients and intervals are not "
@@ -90,6 +97,8 @@ def fit_mean_alone(
     A free scale is the response's spread, within its interval if one was given (``known``).
     """
     n, q, mu = request.n, request.n_covariates, request.per_record(total).mu
+    if request.beside is not None and request.beside.weighted:
+        raise InvalidBudget(UNWEIGHTED.format(strength=n * mu, q=q))
     own = Ledger(GDP(mu))
     columns = Columns(request.records, own, request.noise)
     request.check_response(objective.loss)

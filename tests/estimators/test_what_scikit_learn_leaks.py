@@ -105,8 +105,10 @@ def test_what_stratified_folds_give_away():
 
 
 def test_a_bootstrap_copies_a_record_into_a_fit_that_pays_for_one():
+    """Where it resamples rows; scikit-learn's bags count them by weights, which are held."""
     book = Ledger(5.0)
-    bags = BaggingRegressor(huber(ledger=book), n_estimators=20, random_state=0).fit(X, Y)
+    bagged = huber(ledger=book, largest_weight=9.0)
+    bags = BaggingRegressor(bagged, n_estimators=20, random_state=0).fit(X, Y)
     assert len(book.entries) == 20 and book.entries[0].charged.mu == 0.5
     copies = [np.bincount(sample, minlength=200) for sample in bags.estimators_samples_]
     assert np.max(copies) >= 5
@@ -116,11 +118,26 @@ def test_a_bootstrap_copies_a_record_into_a_fit_that_pays_for_one():
     def fit(data):  # that bag alone
         return huber().fit(*(part[bags.estimators_samples_[bag]] for part in data)).coef_
 
+    def weighted(largest):
+        model = huber(largest_weight=largest)
+        return lambda data: model.fit(*data, sample_weight=copies[bag]).coef_
+
     others = np.full((200, 2), np.nan)
     others[record] = 1.0
     pair = (others, np.full(200, 1e6)), (others, np.full(200, -1e6))
     assert attained(fit, *pair)[0] > 5 * 0.5
+    for largest in (1.0, 9.0):
+        assert attained(weighted(largest), *pair)[0] <= 0.5
     assert attained(lambda data: huber().fit(*data).coef_, *pair)[0] <= 0.5
+
+
+def test_a_bag_without_a_public_bound_on_copies_is_refused_for_free():
+    book = Ledger(5.0)
+    bounds = {"x_bound": 2.0, "y_bound": 1.0, "ledger": book}
+    for model in (huber(ledger=book), DPLinearRegression(**bounds)):
+        with pytest.raises(dpfast.errors.InvalidInput, match="sample_weight"):
+            BaggingRegressor(model, n_estimators=2, random_state=0).fit(X, Y)
+    assert not book.entries
 
 
 def test_a_foreign_scorer_hands_out_an_exact_residual():
@@ -156,9 +173,10 @@ def test_nothing_that_scikit_learn_sets_voids_the_guarantee(kind):
     """Meta-estimators set every parameter that is called, or ends in, random_state."""
     assert not [name for name in kind().get_params() if name.endswith("random_state")]
     y = LABELS if kind is DPLogisticRegression else Y
-    bags = [
-        BaggingRegressor(declared(kind), n_estimators=3, random_state=0).fit(X, y) for _ in range(2)
-    ]
+    model = declared(kind, largest_weight=9.0)
+    if kind is DPLinearRegression:
+        model = DPLinearRegression(50.0, largest_weight=9.0)  # with bounds it has no weights
+    bags = [BaggingRegressor(model, n_estimators=3, random_state=0).fit(X, y) for _ in range(2)]
     for bag in bags:
         assert {model.result_.privacy.guarantee for model in bag.estimators_} == {"GDP"}
     first, second = (np.ravel([model.coef_ for model in bag.estimators_]) for bag in bags)
@@ -169,7 +187,7 @@ def test_clones_draw_from_one_source():
     """Copies of a seeded source would give every fold the same noise."""
     source = SeededNoise(0)
     bags = BaggingRegressor(
-        huber(noise=source), n_estimators=3, random_state=0, bootstrap=False
+        huber(noise=source, largest_weight=1.0), n_estimators=3, random_state=0, bootstrap=False
     ).fit(X, Y)
     coefficients = [tuple(model.coef_) for model in bags.estimators_]
     assert len(set(coefficients)) == 3

@@ -3649,8 +3649,91 @@ RANDOM_BLOCKS = (
         "a record of a model of a constant counts or not by the covariates of the others",
         PARTS,
         BLOCK_TESTS,
-        "np.where(np.isfinite(X).all(axis=1), y, np.nan)",
-        "np.where(np.isfinite(X.sum(axis=1)), y, np.nan)",
+        "np.where(np.isfinite(X).all(axis=1), y.T, np.nan).T",
+        "np.where(np.isfinite(X.sum(axis=1)), y.T, np.nan).T",
+    ),
+)
+
+BESIDE_H = "csrc/records/beside.h"
+JOINED, GIVEN = "dpfast/data/beside/joined.py", "dpfast/data/beside/given.py"
+BESIDE_TESTS = ("tests/privacy/test_beside.py",)
+BESIDE_KERNELS = ("tests/kernels/test_records_beside.py",)
+WEIGHTED_FITS = ("tests/integration/test_fit_weights.py",)
+
+WEIGHTS_AND_OFFSETS = (
+    plant(
+        "weight-not-held",
+        "a record's own weight may exceed the public largest one",
+        BESIDE_H,
+        BESIDE_TESTS,
+        "b->a[i] = a < most ? a : most;",
+        "b->a[i] = a;",
+    ),
+    plant(
+        "weight-below-zero",
+        "a record with a negative weight counts with it",
+        BESIDE_H,
+        BESIDE_KERNELS,
+        "a = a > 0.0 ? a : 0.0;",
+        "a = a == a ? a : 0.0;",
+        "            if (!(a > 0.0))\n                b->y_copy[i] = NAN;\n",
+        "",
+    ),
+    plant(
+        "missing-weight-is-one",
+        "a record without a weight counts fully",
+        BESIDE_H,
+        BESIDE_KERNELS,
+        "a = a > 0.0 ? a : 0.0;",
+        "a = a != a ? 1.0 : a > 0.0 ? a : 0.0;",
+    ),
+    plant(
+        "infinite-offset-counts",
+        "a record whose offset is infinite counts with a saturated score",
+        BESIDE_H,
+        BESIDE_KERNELS,
+        "b->o[i] = finite ? o : 0.0;\n            if (!finite)\n",
+        "b->o[i] = finite ? o : 0.0;\n            if (o != o)\n",
+    ),
+    plant(
+        "weight-not-squared-in-the-meat",
+        "the covariance of weighted scores has the weights to the first power",
+        BESIDE_H,
+        WEIGHTED_FITS,
+        "times(b->m, i, a * a);",
+        "times(b->m, i, a);",
+    ),
+    plant(
+        "weights-divided-by-their-sum",
+        "weights are divided by their mean, so one of them moves every record",
+        JOINED,
+        BESIDE_TESTS,
+        "found[:, 1] = weight / self.largest_weight",
+        "found[:, 1] = 0.2 * weight / np.nanmean(np.clip(weight, 0.0, self.largest_weight))",
+    ),
+    plant(
+        "weights-relative-to-their-own-largest",
+        "the bound on weights is the largest of the private ones",
+        JOINED,
+        BESIDE_TESTS,
+        "found[:, 1] = weight / self.largest_weight",
+        "found[:, 1] = weight / np.max(weight[np.isfinite(weight)], initial=1e-300)",
+    ),
+    plant(
+        "largest-weight-not-asked-for",
+        "a fit without a public bound takes the largest weight for it",
+        "dpfast/regression/fit.py",
+        WEIGHTED_FITS,
+        "    request = Request(\n        X,\n",
+        "    if sample_weight is not None and largest_weight is None:\n        largest_weight = float(np.nanmax(sample_weight))\n    request = Request(\n        X,\n",
+    ),
+    plant(
+        "offsets-relative-to-their-mean",
+        "offsets lose their mean, which one record moves for all",
+        JOINED,
+        BESIDE_TESTS,
+        "y, offset = y - offset / self.spread, None",
+        "y, offset = y - (offset - np.mean(offset[np.isfinite(offset)])) / self.spread, None",
     ),
 )
 
@@ -4067,6 +4150,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
 )
 
 MUTANTS: tuple[Mutant, ...] = (
+    *WEIGHTS_AND_OFFSETS,
     *LEAST_SQUARES,
     *TREATMENT_EFFECTS,
     *BOUGHT_LOCATIONS,

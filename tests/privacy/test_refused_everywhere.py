@@ -124,6 +124,7 @@ CASES = [
         "inference",
         "noise",
         "standardize",
+        "largest_weight",
     ]
 ]
 

@@ -62,6 +62,10 @@ CALLS = {
         dpfast.fit_quantiles,
         {k: v for k, v in REGRESSION.items() if k != "loss"} | {"taus": [0.3, 0.6]},
     ),
+    "fit, weights": (
+        dpfast.fit,
+        REGRESSION | {"sample_weight": np.ones(N), "largest_weight": 2.0, "offset": np.ones(N)},
+    ),
     "minimize": (dpfast.minimize, NONCONVEX),
     "minimize, spider": (dpfast.minimize, NONCONVEX | {"kl": (1.0, 2.0), "method": "spider"}),
     "minimize, exponential": (

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterator
 from dpfast.audit.calls.competitors import baseline_fits, minimizations
 from dpfast.audit.calls.effects import effects
 from dpfast.audit.calls.example import Example
-from dpfast.audit.calls.fits import fits, formulas, levels, quantiles, standardised, stored
+from dpfast.audit.calls.fits import (
+    fits,
+    formulas,
+    levels,
+    quantiles,
+    standardised,
+    stored,
+    weighted,
+)
 from dpfast.audit.calls.queries import gradient_queries, joint_releases, steering_queries
 from dpfast.audit.calls.releases import releases
 from dpfast.audit.calls.searches import searches
@@ -32,6 +40,7 @@ MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     standardised,
     releases,
     stored,
+    weighted,
     effects,
 )
 

@@ -49,7 +49,7 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.regression.fit import fit
 
-__all__ = ["fits", "formulas", "levels", "quantiles", "standardised", "stored"]
+__all__ = ["fits", "formulas", "levels", "quantiles", "standardised", "stored", "weighted"]
 
 METHODS: tuple[type[Newton | GradientDescent], ...] = (Newton, GradientDescent)
 
@@ -183,6 +183,41 @@ def levels() -> Iterator[Example]:
             return result, result.summary()
 
         yield Example("dpfast.regression.fit.fit", f"{loss}, raw columns", own, False, GDP(4.0))
+
+
+def weighted() -> Iterator[Example]:
+    """Records with weights and offsets of their own, functions of the record each."""
+    name, steps = "dpfast.regression.fit.fit", Newton(steps=3)
+    ways: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("huber", "Newton", {"scale": 0.8, "method": steps}),
+        ("log-cosh", "defaults", {"scale": 0.8}),
+        ("log-cosh", "blocks", {"scale": 0.8, "method": AdaptiveNewton(blocks=True)}),
+        ("log-cosh", "free scale", {"scale": FreeScale(0.05, 20.0)}),
+        ("log-cosh", "units bought", {"privacy": GDP(40.0)}),
+        ("pseudo-huber", "double noise", {"scale": 0.8, "method": DoubleNoise(steps=3)}),
+        ("huber", "estimated step", {"scale": 0.8, "method": GradientDescent(
+            step_size="estimated", steps=3)}),
+        ("huber", "clipped", {"scale": 0.8, "weights": Clip(0.8), "inference": False,
+                              "method": GradientDescent(steps=3)}),
+        ("least-squares", "units bought", {"privacy": GDP(40.0)}),
+        ("logistic", "Newton", {"method": steps}),
+        ("logistic", "defaults", {}),
+        ("logistic", "double noise", {"method": DoubleNoise(steps=3)}),
+    )  # fmt: skip
+    for loss, label, options in ways:
+
+        def call(data: Any, loss: str = loss, options: dict[str, Any] = options) -> Any:
+            X, y = data
+            with np.errstate(all="ignore"):
+                weight, offset = 1.5 * X[:, 0] + 1.0, 0.5 * X[:, 1] - 0.2 * X[:, 0]
+            beside = {"sample_weight": weight, "largest_weight": 2.0, "offset": offset}
+            result = fit(X, y, loss, **({"privacy": GDP(1.0)} | options), **beside)
+            return result, result.summary()
+
+        binary = loss in BINARY
+        yield Example(
+            name, f"{loss}, weighted, {label}", call, binary, options.get("privacy", GDP(1.0))
+        )
 
 
 def formulas() -> Iterator[Example]:

@@ -215,12 +215,18 @@ def _chain_of(key: int) -> list[tuple[int, int]]:
 
 
 def _cells(X: Any, y: Any, columns: Any, starts: Any, shifts: Any) -> NDArray[np.int64]:
-    return kernel.key_cells(X, y, columns, starts, shifts)
+    return kernel.key_cells(X, _alone(y), columns, starts, shifts)
 
 
 def _kinds(X: Any, y: Any) -> NDArray[np.int64]:
-    return kernel.kinds(X, y)
+    return kernel.kinds(X, _alone(y))
 
 
 def _moments(X: Any, y: Any, middles: Array, halves: Array) -> NDArray[np.int64]:
-    return kernel.moments(X, y, middles, halves)
+    return kernel.moments(X, _alone(y), middles, halves)
+
+
+def _alone(y: Any) -> Any:
+    """Responses without the weights and offsets beside them: where columns lie is a question about
+    records that all count alike."""
+    return y if y.ndim == 1 else y[:, 0]

@@ -77,7 +77,15 @@ class Units(NamedTuple):
         with np.errstate(all="ignore"):
             Z: Array = np.subtract(X, self.centres, dtype=np.float64)
             Z /= self.spreads
-            return Z.astype(X.dtype, copy=False), (y - self.response[0]) / self.response[1]
+            return Z.astype(X.dtype, copy=False), self._coded_response(y)
+
+    def _coded_response(self, y: Array) -> Array:
+        """Weights beside responses stay, and so do offsets, which are then of log odds."""
+        if y.ndim == 1:
+            return (y - self.response[0]) / self.response[1]
+        coded = y.copy()
+        coded[:, 0] = (y[:, 0] - self.response[0]) / self.response[1]
+        return coded
 
 
 def released_coding(

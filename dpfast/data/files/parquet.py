@@ -117,7 +117,9 @@ def open_parquet(
         from dpfast.data.files.cache import cached
 
         decode = cached(cache, decode, sizes, len(encoding.names), decoder.identity())
-    return StreamedRecords(decode, sizes, len(encoding.names), encoding.names, encoding.coding)
+    return StreamedRecords(
+        decode, sizes, len(encoding.names), encoding.names, encoding.coding, decoder.columns
+    )
 
 
 class Footer(NamedTuple):
@@ -167,6 +169,23 @@ class Decoder:
         self._columns = list(dict.fromkeys([*encoding.covariates, encoding.response]))
 
     def block(self, k: int) -> Block:
+        return self._encoding.block(self._table(k, self._columns))
+
+    def columns(self, names: list[str], arguments: list[str]) -> Callable[[int], list[Any]]:
+        """Other columns of the row groups, as numbers; refused by their types."""
+        for file, footer in self._footers.items():
+            found = footer.metadata.schema.to_arrow_schema()
+            for argument, name in zip(arguments, names, strict=True):
+                _check_column(found, file, f"{argument}={described(name, text=True)}", name, True)
+        wanted = list(dict.fromkeys(names))
+
+        def decode(k: int) -> list[Any]:
+            table = self._table(k, wanted)
+            return [numbers(table[name], name) for name in names]
+
+        return decode
+
+    def _table(self, k: int, columns: list[str]) -> Any:
         parquet = _pyarrow_parquet()
         group = self._groups[k]
         try:
@@ -175,12 +194,12 @@ class Decoder:
             with parquet.ParquetFile(
                 group.file, metadata=footer.metadata, read_dictionary=group.kept_encoded
             ) as file:
-                table = file.read_row_group(group.number, columns=self._columns)
+                table = file.read_row_group(group.number, columns=columns)
         except Exception:  # Arrow's, with what it read
             unchanged = False
         if not unchanged:
             raise RecordsUnavailable(CHANGED)
-        return self._encoding.block(table)
+        return table
 
     def identity(self) -> dict[str, Any]:
         """What a cache of the decoded blocks stands for."""
@@ -239,18 +258,22 @@ def _check_columns(
     # names in a list are called by their place: a list of cells may be passed for it
     wanted = [(f"covariates[{i}]", name) for i, name in enumerate(_listed(covariates))]
     for place, name in [*wanted, (f"response={described(response, text=True)}", response)]:
-        if not isinstance(name, str) or arrow_schema.names.count(name) != 1:
-            raise InvalidInput(
-                f"{place} names no single column of {file!r}; it has {arrow_schema.names}."
-            )
-        kind = arrow_schema.field(name).type
-        if schema is None and not is_arrow_number(kind):
-            raise InvalidInput(
-                f"column {name!r} of {file!r} has type {kind}; without a schema columns must be "
-                "numbers or booleans. Pass schema=dpfast.Schema({...}) that declares it."
-            )
+        _check_column(arrow_schema, file, place, name, schema is None)
     if schema is not None:
         schema.encode(arrow_schema.empty_table(), covariates, response)  # refuses wrong types
+
+
+def _check_column(arrow_schema: Any, file: str, place: str, name: Any, number: bool) -> None:
+    if not isinstance(name, str) or arrow_schema.names.count(name) != 1:
+        raise InvalidInput(
+            f"{place} names no single column of {file!r}; it has {arrow_schema.names}."
+        )
+    kind = arrow_schema.field(name).type
+    if number and not is_arrow_number(kind):
+        raise InvalidInput(
+            f"column {name!r} of {file!r} has type {kind}; without a schema columns must be "
+            "numbers or booleans. Pass schema=dpfast.Schema({...}) that declares it."
+        )
 
 
 def _listed(covariates: Any) -> list[Any]:

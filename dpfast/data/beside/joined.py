@@ -1,0 +1,131 @@
+"""Responses, weights and offsets of the records as one array, which the kernels read.
+
+Each row is a function of its own record and of public numbers (claims C70 and C71 of
+``dpfast/privacy/PROOFS.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data.coding import Coding
+from dpfast.data.parts import in_memory
+from dpfast.data.records import Covariates, Records
+from dpfast.data.streams import memmap_records
+
+__all__ = ["Join", "JoinedBlocks", "Packed", "joined"]
+
+Array = NDArray[np.float64]
+
+#: Weights and offsets of a block of records, where there are any.
+Columns = Sequence[Array | None]
+
+
+class Join(NamedTuple):
+    """How they are put together.
+
+    Attributes
+    ----------
+    largest_weight : float or None
+        Public bound A on the weights.
+    spread : float
+        What a coded 1 of the response is worth in the units of the offset.
+    of_predictor : bool
+        Whether the offset joins the linear predictor; otherwise it is taken from the response.
+    """
+
+    largest_weight: float | None
+    spread: float
+    of_predictor: bool
+
+    def of(self, y: Array, weight: Array | None, offset: Array | None) -> Array:
+        """Responses (n,), or (n, 3): responses, weights as parts of the largest, offsets.
+
+        Weights are relative to the public largest one: the kernels hold them to [0, 1], so that
+        no sensitivity changes.  A record without a positive weight or a finite offset gets a
+        response that is none: it contributes exactly zero to whatever is asked.
+        """
+        with np.errstate(all="ignore"):
+            if offset is not None and not self.of_predictor:
+                y, offset = y - offset / self.spread, None
+            if weight is None and offset is None:
+                return y
+            found = np.zeros((len(y), 3))
+            found[:, 0], found[:, 1] = y, 1.0
+            if weight is not None:
+                assert self.largest_weight is not None
+                found[:, 1] = weight / self.largest_weight
+                found[~(weight > 0.0), 0] = np.nan
+            if offset is not None:
+                usable = np.isfinite(offset)
+                found[:, 2] = np.where(usable, offset, 0.0)
+                found[~usable, 0] = np.nan
+            return found
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A join of columns side by side: responses, then weights and offsets, where there are any."""
+
+    join: Join
+    weight: bool
+    offset: bool
+
+    def __call__(self, columns: Array) -> Array:
+        weight = columns[:, 1] if self.weight else None
+        return self.join.of(columns[:, 0], weight, columns[:, -1] if self.offset else None)
+
+
+class Joined(Records):
+    """Arrays with weights or offsets."""
+
+    __slots__ = ("coding",)
+
+    def __init__(self, records: Records, y: Array) -> None:
+        super().__init__(records.X, y, records.names)
+        self.coding = records.coding
+
+
+class JoinedBlocks(Records):
+    """Records whose blocks get their weights and offsets in every query."""
+
+    __slots__ = ("_columns", "_join", "_raw", "coding", "read_again")
+
+    def __init__(self, records: Records, join: Join, columns: Callable[[int], Columns]) -> None:
+        self.n, self.n_covariates = records.n, records.n_covariates
+        self.names, self.block_sizes = records.names, records.block_sizes
+        self.coding: Coding | None = records.coding
+        self.read_again = records.read_again
+        self._raw, self._join, self._columns = records, join, columns
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """The blocks in order, with responses as the kernels read them."""
+        for k, (X, y) in enumerate(self._raw.blocks()):
+            yield X, self._join.of(y, *self._columns(k))
+
+
+@dataclass(frozen=True)
+class _Slices:
+    """Columns in memory, block by block."""
+
+    ends: NDArray[np.int64]
+    columns: Columns
+
+    def __call__(self, k: int) -> Columns:
+        first, last = self.ends[k], self.ends[k + 1]
+        return [None if column is None else column[first:last] for column in self.columns]
+
+
+def joined(records: Records, join: Join, weight: Array | None, offset: Array | None) -> Records:
+    """Records with weights and offsets of shape (n,) in memory."""
+    if in_memory(records):
+        return Joined(records, join.of(records.y, weight, offset))
+    if hasattr(records, "X"):  # of which the whole is one block
+        records = memmap_records(records.X, records.y, records.names)
+    ends = np.concatenate([[0], np.cumsum(records.block_sizes)])
+    return JoinedBlocks(records, join, _Slices(ends, (weight, offset)))

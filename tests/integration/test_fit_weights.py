@@ -1,0 +1,428 @@
+"""Fits of records with weights and offsets of their own, from every kind of data."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dpfast
+from dpfast.errors import InvalidBudget, InvalidInput
+
+N = 4000
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(N, 2))
+W = RNG.choice([0.5, 1.0, 2.0, 4.0], size=N)
+O = 0.5 * RNG.normal(size=N)  # noqa: E741
+Z = np.column_stack([np.ones(N), X])
+Y = Z @ [1.0, 1.0, -0.5] + O + RNG.normal(size=N) * (1.0 + 0.5 * (W > 1.0))
+B = (RNG.random(N) < 1.0 / (1.0 + np.exp(-(Z @ [-0.5, 1.0, -0.5] + O)))).astype(float)
+BESIDE = {"sample_weight": W, "largest_weight": 4.0, "offset": O}
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+LOSSES = {
+    "log-cosh": (Y, {"scale": 1.0}),
+    "huber": (Y, {"scale": 1.0}),
+    "pseudo-huber": (Y, {"scale": 1.0}),
+    "smoothed-huber": (Y, {"scale": 1.0}),
+    "ostrovskii-bach": (Y, {"scale": 1.0}),
+    "smooth-absolute": (Y, {"scale": 1.0}),
+    "logistic": (B, {}),
+}
+
+
+def fit(X, y, loss, **options):
+    options = {"privacy": 20.0, "noise": dpfast.SeededNoise(1)} | options
+    return dpfast.fit(X, y, loss, **options)
+
+
+# ---- the target and its standard errors ----------------------------------------------------------
+
+
+def test_least_squares_has_the_coefficients_and_errors_of_sampling_weights():
+    """``(sum a zz')^-1 (sum a^2 r^2 zz') (sum a zz')^-1``."""
+    result = dpfast.nonprivate_fit(X, Y, "least-squares", **BESIDE)
+    gram = (W[:, None] * Z).T @ Z
+    theta = np.linalg.solve(gram, (W[:, None] * Z).T @ (Y - O))
+    scores = (W * (Y - O - Z @ theta))[:, None] * Z
+    inverse = np.linalg.inv(gram)
+    errors = np.sqrt(np.diag(inverse @ (scores.T @ scores) @ inverse))
+    np.testing.assert_allclose(result.params, theta, rtol=1e-9)
+    np.testing.assert_allclose(result.bse, errors, rtol=1e-9)
+
+
+def test_agrees_with_statsmodels():
+    api = pytest.importorskip("statsmodels.api")
+    ours = dpfast.nonprivate_fit(X, Y, "least-squares", **BESIDE)
+    theirs = api.WLS(Y - O, Z, weights=W).fit(cov_type="HC0")
+    np.testing.assert_allclose(ours.params, theirs.params, rtol=1e-9)
+    np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-9)
+    ours = dpfast.nonprivate_fit(X, B, "logistic", weights=dpfast.Mallows(1e6), **BESIDE)
+    family = api.families.Binomial()
+    theirs = api.GLM(B, Z, family=family, offset=O, var_weights=W).fit(cov_type="HC0")
+    np.testing.assert_allclose(ours.params, theirs.params, rtol=1e-7)
+    np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_private_fit_is_near_the_exact_one(loss):
+    """At mu = 20 within 5 standard errors of privacy noise, which are a part of the sampling ones.
+
+    False failure: below 1e-6 for each coefficient.
+    """
+    y, options = LOSSES[loss]
+    exact = dpfast.nonprivate_fit(X, y, loss, **options, **BESIDE)
+    found = fit(X, y, loss, **options, **BESIDE)
+    assert (np.abs(found.params - exact.params) <= 0.5 * exact.bse).all()
+    np.testing.assert_allclose(found.bse, exact.bse, rtol=0.12)
+    plain = dpfast.nonprivate_fit(X, y, loss, **options)
+    assert np.abs(found.params - plain.params).max() > 0.5 * exact.bse.max()
+
+
+@pytest.mark.parametrize("case", ["free scale", "bought units", "least squares", "groups"])
+def test_other_ways_to_a_fit_see_weights_and_offsets(case):
+    options = {
+        "free scale": {"scale": dpfast.FreeScale(0.1, 10.0)},
+        "bought units": {},
+        "least squares": {},
+        "groups": {"scale": 1.0, "group": np.arange(N) // 2, "group_size": 2, "privacy": 40.0},
+    }[case]
+    loss = "least-squares" if case == "least squares" else "log-cosh"
+    found = fit(X, Y, loss, **options, **BESIDE)
+    known = {} if case == "least squares" else {"scale": dpfast.FreeScale(0.1, 10.0)}
+    known = {"scale": 1.0} if case == "groups" else known
+    exact = dpfast.nonprivate_fit(X, Y, loss, **known, **BESIDE)
+    assert (np.abs(found.params - exact.params)[:3] <= 0.6 * exact.bse[:3]).all()
+
+
+def test_weights_count_relative_to_the_largest():
+    """Twice the weights and twice the bound: the same bits; all the largest: as without weights."""
+    first = fit(X, Y, "log-cosh", scale=1.0, sample_weight=W, largest_weight=4.0)
+    twice = fit(X, Y, "log-cosh", scale=1.0, sample_weight=2.0 * W, largest_weight=8.0)
+    np.testing.assert_array_equal(first.params, twice.params)
+    np.testing.assert_array_equal(first.bse, twice.bse)
+    equal = fit(X, Y, "log-cosh", scale=1.0, sample_weight=np.full(N, 9.0), largest_weight=3.0)
+    alone = fit(X, Y, "log-cosh", scale=1.0)
+    np.testing.assert_array_equal(equal.params, alone.params)
+    zero = fit(X, Y, "log-cosh", scale=1.0, offset=np.zeros(N))
+    np.testing.assert_array_equal(zero.params, alone.params)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic", "least-squares"])
+def test_intervals_cover_the_weighted_target(loss):
+    """95% intervals of 300 data sets cover a linear truth 88 to 99.3% of the time.
+
+    False failure below 1e-6 at a coverage of 95%; an interval of half the width covers 67%.
+    """
+    rng = np.random.default_rng(11)
+    theta, hits, runs, n = np.array([0.5, 1.0, -0.5]), 0, 300, 5000
+    for seed in range(runs):
+        x, w = rng.normal(size=(n, 2)), rng.uniform(0.0, 2.5, n)
+        o, z = rng.normal(size=n), 0.5 + x @ theta[1:]
+        if loss == "logistic":
+            y = (rng.random(n) < 1.0 / (1.0 + np.exp(-z - o))).astype(float)
+        else:
+            y = z + o + rng.normal(size=n)
+        options = {"scale": 1.0} if loss == "log-cosh" else {}
+        found = dpfast.fit(
+            x, y, loss, privacy=1.0, sample_weight=w, largest_weight=2.0, offset=o,
+            noise=dpfast.SeededNoise(seed), **options,
+        )  # fmt: skip
+        low, high = found.conf_int()[1]
+        hits += low <= theta[1] <= high
+    assert 0.88 <= hits / runs <= 0.993
+
+
+# ---- kinds of data -------------------------------------------------------------------------------
+
+
+def tables():
+    columns = {"a": X[:, 0], "w": W, "b": X[:, 1], "o": O}
+    return {
+        "pandas": lambda: pytest.importorskip("pandas").DataFrame(columns),
+        "polars": lambda: pytest.importorskip("polars").DataFrame(columns),
+        "Arrow": lambda: pytest.importorskip("pyarrow").table(columns),
+    }
+
+
+@pytest.mark.parametrize("kind", tables())
+def test_columns_of_a_table_by_name(kind):
+    table = tables()[kind]()
+    options = {"scale": 1.0, "largest_weight": 4.0}
+    found = fit(table, Y, "log-cosh", sample_weight="w", offset="o", **options)
+    expected = fit(X, Y, "log-cosh", scale=1.0, **BESIDE)
+    np.testing.assert_array_equal(found.params, expected.params)
+    assert found.names == ("intercept", "a", "b")
+    np.testing.assert_array_equal(found.predict(table), expected.predict(X))
+    exact = dpfast.nonprivate_fit(
+        table, Y, "log-cosh", scale=1.0, sample_weight="w", offset="o", largest_weight=8.0
+    )
+    own = dpfast.nonprivate_fit(X, Y, "log-cosh", scale=1.0, sample_weight=W, offset=O)
+    np.testing.assert_allclose(exact.params, own.params, rtol=1e-9)
+
+
+def mapped(folder, array, dtype="f8"):
+    path = folder / f"{len(list(folder.iterdir()))}.raw"
+    array.astype(dtype).tofile(path)
+    return np.memmap(path, dtype, "r", shape=array.shape)
+
+
+def parquet(folder, **columns):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = folder / "data.parquet"
+    parquet.write_table(arrow.table(columns), path, row_group_size=700)
+    return path
+
+
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
+@pytest.mark.parametrize("kind", ["CSR", "memmap", "float32", "memmap y", "Parquet", "cached"])
+def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch):
+    """The same estimate, up to the order of additions, and in random blocks."""
+    monkeypatch.setattr("dpfast.data.streams.BLOCK_BYTES", 1 << 13)
+    y = B if loss == "logistic" else Y
+    covariates = X.astype("f4").astype("f8") if kind == "float32" else X
+    by_name = {"sample_weight": "w", "offset": "o", "largest_weight": 4.0}
+    if kind in ("Parquet", "cached"):
+        path = parquet(tmp_path, a=X[:, 0], b=X[:, 1], y=y, w=W, o=O)
+        cache = {"cache": tmp_path / "cache"} if kind == "cached" else {}
+        records = dpfast.open_parquet(path, covariates=["a", "b"], response="y", **cache)
+        given, beside = (records, None), by_name
+    else:
+        made = {
+            "CSR": lambda: (sparse.csr_array(X), y),
+            "memmap": lambda: (mapped(tmp_path, X), y),
+            "float32": lambda: (mapped(tmp_path, X, "f4"), y),
+            "memmap y": lambda: (X, mapped(tmp_path, y)),
+        }
+        given, beside = made[kind](), BESIDE
+    scale = {} if loss == "logistic" else {"scale": 1.0}
+    exact = dpfast.nonprivate_fit(*given, loss, **scale, **beside)
+    expected = dpfast.nonprivate_fit(covariates, y, loss, **scale, **BESIDE)
+    np.testing.assert_allclose(exact.params, expected.params, rtol=1e-7)
+    np.testing.assert_allclose(exact.bse, expected.bse, rtol=1e-7)
+    method = dpfast.AdaptiveNewton(blocks=True)
+    found = fit(*given, loss, method=method, **scale, **beside)
+    assert (np.abs(found.params - expected.params) <= 1.0 * expected.bse).all()
+
+
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
+@pytest.mark.parametrize("kind", ["arrays", "frame", "series"])
+def test_records_on_a_cluster(kind, loss):
+    """Joined where they are: the same sums, and in random blocks."""
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    y = B if loss == "logistic" else Y
+    if kind == "arrays":
+        given = da.from_array(X, chunks=(900, 1)), da.from_array(y, chunks=700)
+        weight, offset = da.from_array(W, chunks=1500), da.from_array(O, chunks=400)
+        beside = {"sample_weight": weight, "offset": offset, "largest_weight": 4.0}
+    else:
+        table = pandas.DataFrame({"a": X[:, 0], "w": W, "b": X[:, 1], "y": y, "o": O})
+        frame = dd.from_pandas(table, npartitions=3)
+        rest = frame if kind == "frame" else frame[["a", "b", "y"]]
+        given = rest, "y"
+        names = {"sample_weight": "w", "offset": "o"}
+        beside = {k: v if kind == "frame" else frame[v] for k, v in names.items()}
+        beside["largest_weight"] = 4.0
+    scale = {} if loss == "logistic" else {"scale": 1.0}
+    exact = dpfast.nonprivate_fit(*given, loss, **scale, **beside)
+    expected = dpfast.nonprivate_fit(X, y, loss, **scale, **BESIDE)
+    np.testing.assert_allclose(exact.params, expected.params, rtol=1e-7)
+    np.testing.assert_allclose(exact.bse, expected.bse, rtol=1e-7)
+    method = dpfast.AdaptiveNewton(blocks=True)
+    found = fit(*given, loss, method=method, **scale, **beside)
+    assert (np.abs(found.params - expected.params) <= 1.0 * expected.bse).all()
+    for wrong, message in (
+        ({"offset": O}, "is in memory"),
+        ({"offset": da.from_array(O[:-1], chunks=500)}, "one entry for each"),
+        ({"offset": da.from_array(X, chunks=500)}, "1 dimension"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            fit(*given, loss, **scale, **wrong)
+    with pytest.raises(InvalidInput, match="none of Dask's"):
+        fit(X, y, loss, offset=da.from_array(O, chunks=500), **scale)
+    if kind == "frame":
+        with pytest.raises(InvalidInput, match="no column offset='absent'"):
+            fit(*given, loss, offset="absent", **scale)
+
+
+def test_a_schema_codes_the_offset_with_the_response(tmp_path):
+    """Offsets are in the response's own units, whatever its coding."""
+    number = dpfast.Numeric(-4.0, 4.0)
+    schema = dpfast.Schema({"a": number, "b": number, "y": dpfast.Numeric(-10.0, 30.0)})
+    table = {"a": X[:, 0], "b": X[:, 1], "y": Y, "w": W, "o": O}
+    design = schema.encode(table, ["a", "b"], "y")
+    own = {"scale": 1.0, "weights": dpfast.Mallows(1e3)}
+    coded = dpfast.nonprivate_fit(design, None, "log-cosh", **own, **BESIDE)
+    inside = np.abs(X).max(axis=1) <= 4.0
+    plain = dpfast.nonprivate_fit(
+        np.clip(X, -4.0, 4.0), Y, "log-cosh", scale=1.0, weights=dpfast.Mallows(1e3), **BESIDE
+    )
+    assert inside.mean() > 0.99
+    rows = {"a": [0.5], "b": [-1.0]}
+    assert coded.predict(rows) == pytest.approx(plain.predict([[0.5, -1.0]]), rel=1e-6)
+    path = parquet(tmp_path, **table)
+    records = dpfast.open_parquet(path, covariates=["a", "b"], response="y", schema=schema)
+    beside = {"sample_weight": "w", "offset": "o", "largest_weight": 4.0}
+    stored = dpfast.nonprivate_fit(records, None, "log-cosh", **own, **beside)
+    np.testing.assert_allclose(stored.params, coded.params, rtol=1e-7)
+
+
+# ---- values never speak; arguments are refused first ---------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic", "least-squares"])
+@pytest.mark.parametrize("bad", [np.nan, -3.0, 0.0, -np.inf])
+def test_a_record_without_a_weight_is_one_without_a_response(loss, bad):
+    y = B if loss == "logistic" else Y
+    scale = {"scale": 1.0} if loss == "log-cosh" else {}
+    weights, missing = W.copy(), y.copy()
+    weights[:50], missing[:50] = bad, np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*[Ss]eeded.*")
+        found = fit(X, y, loss, sample_weight=weights, largest_weight=4.0, **scale)
+    expected = fit(X, missing, loss, sample_weight=W, largest_weight=4.0, **scale)
+    np.testing.assert_array_equal(found.params, expected.params)
+
+
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic", "least-squares"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_record_without_an_offset_is_one_without_a_response(loss, bad):
+    y = B if loss == "logistic" else Y
+    scale = {"scale": 1.0} if loss == "log-cosh" else {}
+    offsets, missing = O.copy(), y.copy()
+    offsets[:50], missing[:50] = bad, np.nan
+    found = fit(X, y, loss, offset=offsets, **scale)
+    expected = fit(X, missing, loss, offset=O, **scale)
+    np.testing.assert_array_equal(found.params, expected.params)
+
+
+def test_weights_beyond_the_largest_are_held_to_it():
+    for huge in (7.0, 1e300, np.inf):
+        held = np.where(W == 4.0, huge, W)
+        found = fit(X, Y, "log-cosh", scale=1.0, sample_weight=held, largest_weight=4.0)
+        expected = fit(X, Y, "log-cosh", scale=1.0, sample_weight=W, largest_weight=4.0)
+        np.testing.assert_array_equal(found.params, expected.params)
+
+
+REFUSED = {
+    "no bound": ({"sample_weight": W}, "sample_weight needs largest_weight"),
+    "bound alone": ({"largest_weight": 2.0}, "which was not given"),
+    "bound zero": ({"sample_weight": W, "largest_weight": 0.0}, "largest_weight must lie in"),
+    "bound infinite": ({"sample_weight": W, "largest_weight": np.inf}, "largest_weight"),
+    "bound a list": ({"sample_weight": W, "largest_weight": [4.0]}, "largest_weight"),
+    "short": ({"sample_weight": W[:-1], "largest_weight": 4.0}, "one entry for each record"),
+    "short offset": ({"offset": O[:7]}, "one entry for each record"),
+    "two columns": ({"offset": X}, "must have one dimension"),
+    "scalar": ({"offset": 1.0}, "must have one dimension"),
+    "text": ({"offset": np.array(["a"] * N)}, "must be numbers"),
+    "name without a table": ({"offset": "o"}, "X is no data frame"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("loss", ["log-cosh", "least-squares"])
+def test_what_is_refused_costs_nothing(case, loss):
+    options, message = REFUSED[case]
+    ledger = dpfast.Ledger(100.0)
+    scale = {"scale": 1.0} if loss == "log-cosh" else {}
+    with pytest.raises(InvalidInput, match=message):
+        fit(X, Y, loss, ledger=ledger, **scale, **options)
+    assert not ledger.entries
+
+
+def test_persons_who_count_once_have_offsets_and_no_weights():
+    group, known = np.arange(N) // 2, {"scale": 1.0, "each": "person"}
+    ledger = dpfast.Ledger(100.0)
+    with pytest.raises(InvalidInput, match="Leave sample_weight out"):
+        fit(
+            X,
+            Y,
+            "log-cosh",
+            group=group,
+            sample_weight=W,
+            largest_weight=4.0,
+            ledger=ledger,
+            **known,
+        )
+    with pytest.raises(InvalidInput, match=r"one entry for each record\.$"):
+        fit(X, Y, "log-cosh", group=group, offset=O[:-1], ledger=ledger, **known)
+    assert not ledger.entries
+    found = fit(X, Y, "log-cosh", group=group, offset=O, **known)
+    expected = fit(X, Y - O, "log-cosh", group=group, **known)
+    np.testing.assert_array_equal(found.params, expected.params)
+    shifted = fit(X, B, "logistic", group=group, offset=np.full(N, 0.7), each="person")
+    plain = fit(X, B, "logistic", group=group, each="person")
+    np.testing.assert_allclose(shifted.params[0] + 0.7, plain.params[0], atol=0.05)
+
+
+def test_names_that_no_table_has_cost_nothing(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "w": W})
+    ledger = dpfast.Ledger(100.0)
+    with pytest.raises(InvalidInput, match="no column 'absent'"):
+        fit(frame, Y, "log-cosh", scale=1.0, offset="absent", ledger=ledger)
+    other = pandas.Series(W, index=np.arange(N) + 1)
+    with pytest.raises(InvalidInput, match="index of X"):
+        fit(frame, Y, "log-cosh", scale=1.0, sample_weight=other, largest_weight=1.0)
+    path = parquet(tmp_path, a=X[:, 0], y=Y, w=W.astype(str))
+    records = dpfast.open_parquet(path, covariates=["a"], response="y")
+    for name, message in (("absent", "names no single column"), ("w", "has type string")):
+        with pytest.raises(InvalidInput, match=message):
+            fit(records, None, "log-cosh", scale=1.0, offset=name, ledger=ledger)
+    design = dpfast.Schema({"a": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(-1, 1)}).encode(
+        {"a": X[:, 0], "y": Y}, ["a"], "y"
+    )
+    with pytest.raises(InvalidInput, match="Pass the column itself"):
+        fit(design, None, "log-cosh", scale=1.0, offset="w", ledger=ledger)
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
+def test_too_few_for_slopes_is_refused_where_a_mean_would_be_unweighted(loss):
+    few = slice(0, 40)
+    y = B if loss == "logistic" else Y
+    options = {"privacy": 0.5, "standardize": True}
+    ledger = dpfast.Ledger(100.0)
+    with pytest.raises(InvalidBudget, match="leave sample_weight and offset out"):
+        fit(
+            X[few], y[few], loss, sample_weight=W[few], largest_weight=4.0, ledger=ledger, **options
+        )
+    assert not ledger.entries
+    alone = fit(X[few], Y[few], "log-cosh", offset=O[few], **{**options, "privacy": 2.5})
+    assert alone.params[1:3].tolist() == [0.0, 0.0]
+
+
+def test_the_largest_curvature_is_that_of_weighted_records():
+    """Steps of estimated length follow it: a quarter of the weights, a quarter of the curvature."""
+    from dpfast.curator.steps import _peak_hessian
+    from dpfast.data.beside.given import beside
+    from dpfast.front.request import Request
+    from dpfast.models import Mallows, Objective
+    from dpfast.privacy.ledger import Ledger
+
+    def peak(given):
+        request = Request(
+            X, B, fit_intercept=True, noise=dpfast.SeededNoise(0), threads=None, names=None,
+            beside=given,
+        )  # fmt: skip
+        return _peak_hessian(request.curator(Objective("logistic", Mallows(3.0), 2), Ledger(1.0)))
+
+    quarter = peak(beside(np.full(N, 1.0), 4.0, O, True))
+    np.testing.assert_allclose(quarter, 0.25 * peak(None), rtol=1e-12)
+
+
+def test_a_result_says_that_there_were_weights():
+    found = fit(X, Y, "log-cosh", scale=1.0, **BESIDE)
+    assert found.model.endswith(", sample weights held to [0, 4] and an offset")
+    assert "sample weights held to" in str(found.summary())
+    assert "sample weights" in found.to_dict()["model"]
+    only = fit(X, Y, "log-cosh", scale=1.0, offset=O)
+    assert only.model.endswith(", an offset")
