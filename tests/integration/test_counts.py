@@ -38,6 +38,33 @@ def test_without_clipping_it_is_the_generalised_linear_model(mean, dispersion):
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-6)
 
 
+def test_exposure_is_an_offset():
+    """Rates, as the generalised linear model has them; the unit of exposure moves the intercept."""
+    statsmodels = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(11)
+    X, exposure = rng.uniform(-1.0, 1.0, (4000, 2)), rng.uniform(0.3, 3.0, 4000)
+    y = rng.poisson(exposure * np.exp(0.2 + X @ [0.5, -0.3])).astype(float)
+    family, offset = statsmodels.families.Poisson(), np.log(exposure)
+    model = statsmodels.GLM(y, statsmodels.add_constant(X), family=family, offset=offset)
+    exact = model.fit(cov_type="HC0", tol=1e-12)
+    wide = dpfast.Poisson(largest_mean=1e3, largest_count=1e4)
+    found = dpfast.nonprivate_fit(X, y, wide, weights=WIDE, offset=offset)
+    np.testing.assert_allclose(found.params, exact.params, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-6)
+    loss = dpfast.Poisson(largest_mean=8.0)
+    for shift in (-6.0, 0.0, 5.0):  # exposures in other units
+        noise = dpfast.SeededNoise(1)
+        fit = dpfast.fit(X, y, loss, privacy=1.0, offset=offset + shift, noise=noise)
+        moved = np.array([shift, 0.0, 0.0])
+        assert (np.abs(fit.params + moved - exact.params) <= 6.0 * fit.bse).all()
+        assert not fit.warnings
+    bad = offset.copy()
+    bad[:50] = -np.inf  # no exposure
+    fewer = dpfast.nonprivate_fit(X[50:], y[50:], wide, weights=WIDE, offset=offset[50:])
+    found = dpfast.nonprivate_fit(X, y, wide, weights=WIDE, offset=bad)
+    np.testing.assert_allclose(found.params, fewer.params, atol=1e-8)
+
+
 def test_the_exact_fit_finds_the_minimum_with_tight_caps():
     """Where means are capped and residuals clipped, and from a start above every mean."""
     for mean, loss in [(3.0, dpfast.Poisson(4.0, 2.0)), (0.02, dpfast.Poisson(500.0))]:

@@ -20,6 +20,7 @@ PRINTS = {
     "inside_a_package.py": (["the package keeps its promises"], []),
     "logistic_regression.py": (["odds ratio of the treatment: ", "refused: resid has a value"],
                                []),
+    "survival.py": (["simulated, log hazard ratios 0.7 and -0.4"], []),
 }  # fmt: skip
 
 
