@@ -415,8 +415,8 @@ WRONG_JOINT_COST = (
         "the score covariance is released but not charged",
         PLANS,
         CURATOR_TESTS,
-        "GDP(joint_cost(objective, budget))",
-        "GDP(joint_cost(objective, budget._replace(meat=0.0)))",
+        "GDP(joint_cost(objective, budget, layout.means))",
+        "GDP(joint_cost(objective, budget._replace(meat=0.0), layout.means))",
     ),
     plant(
         "plan-of-another-data-set",
@@ -2875,8 +2875,8 @@ USABLE_RECORDS_IN_PLACE_OF_N = (
         "sums are divided by the number of finite responses",
         "dpfast/curator/curator.py",
         (MISSING + "test_n_divides_however_few_records_are_usable",),
-        "theta, want, float(self.n), self._threads)",
-        "theta, want, max(1.0, float(sum(np.isfinite(y).sum() for _, y in self._records.blocks()))), self._threads)",
+        "theta, want, float(self.n), threads)",
+        "theta, want, max(1.0, float(sum(np.isfinite(y).sum() for _, y in records.blocks()))), threads)",
     ),
     plant(
         "losses-over-usable-records",
