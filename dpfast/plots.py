@@ -140,6 +140,7 @@ def coefficient_plot(
     >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
     >>> figure = dpfast.plots.coefficient_plot({"huber": fit})
     """
+    _matplotlib()
     labelled = _labelled(fits)
     names = next(iter(labelled.values())).names
     for label, fit in labelled.items():
@@ -216,6 +217,7 @@ def ellipse_plot(
     >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
     >>> figure = dpfast.plots.ellipse_plot(fit, "intercept", "x1")
     """
+    _matplotlib()
     labelled = _labelled(fits)
     figure, axes = _canvas(ax, (5.0, 4.6))
     words = []
@@ -322,6 +324,7 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
     --------
     >>> figure = dpfast.plots.plan_plot(dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0))
     """
+    _matplotlib()
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure, (left, right) = _canvas(ax, (9.0, 3.8), columns=2)
@@ -383,6 +386,7 @@ def trajectory_plot(fit: Any, *, title: str | None = None, ax: Any = None) -> Fi
     >>> y = 0.5 * X[:, 0]
     >>> figure = dpfast.plots.trajectory_plot(dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0))
     """
+    _matplotlib()
     from matplotlib.ticker import MaxNLocator
 
     path = np.asarray(fit.iterates)
@@ -443,6 +447,7 @@ def budget_plot(privacy: Any, *, title: str | None = None, ax: Any = None) -> Fi
     """
     from dpfast.privacy.ledger import Ledger
 
+    _matplotlib()
     privacy = getattr(privacy, "privacy", privacy)
     if isinstance(privacy, Ledger):
         power = 2.0 if hasattr(privacy.total, "mu") else 1.0

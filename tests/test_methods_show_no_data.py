@@ -59,7 +59,7 @@ RIGHT: dict[str, Any] = {
     "n_covariates": 2, "n_points": 1, "n_steps": 3, "name": "a", "names": ["a"], "norm": 0.1,
     "objective": OBJECTIVE, "others": POINTS, "path": "absent",
     "count": Y, "points": POINTS, "public_sample": TABLE, "r": Y, "response": None,
-    "restriction": np.eye(3)[1:], "schedule": dpfast.Uniform(), "second": 2,
+    "restriction": np.eye(3)[1:], "sample_weight": None, "schedule": dpfast.Uniform(), "second": 2,
     "simultaneous": "max-t",
     "source": SCHEMA.to_toml(), "spend": 0.1,
     "starts": 2,

@@ -381,8 +381,7 @@ class DPPoissonRegressor(PrivateRegressor):
         Public: above it no mean is modelled.
     largest_residual, largest_count : float, optional
         Public: where the difference of count and mean is clipped, as for :class:`dpfast.Poisson`.
-    weights, fit_intercept, ridge, inference, largest_weight, score_privacy,
-    ledger, noise
+    weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
 
     Privacy

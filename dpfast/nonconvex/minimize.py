@@ -254,18 +254,20 @@ def _no_errors(target: Objective | PerRecordObjective) -> str:
     if isinstance(target, PerRecordObjective):
         return (
             "minimize releases no standard errors: nothing is known of the curvature of gradients "
-            "of one's own. A regression with a loss of the library has them from dpfast.fit."
+            "of one's own. A regression with a loss of the library has them from "
+            "dpfast.fit(..., inference=True)."
         )
     if not target.loss.has_curvature:
         return (
             f"minimize releases no standard errors for {target.loss.name!r}: its curvature "
             "changes sign from record to record, and no noise that hides a record leaves its "
-            "mean safely invertible. dpfast.fit with a convex robust loss ('log-cosh', 'huber') "
-            "has them; where errors are symmetric both estimate the same coefficients."
+            "mean safely invertible. dpfast.fit(..., inference=True) with a convex robust loss "
+            "('log-cosh', 'huber') has them; where errors are symmetric both estimate the same "
+            "coefficients."
         )
     return (
-        "minimize releases no standard errors. This loss is convex: dpfast.fit minimises it, with "
-        "standard errors and intervals inside the same total."
+        "minimize releases no standard errors. This loss is convex: dpfast.fit(..., "
+        "inference=True) minimises it, with intervals inside the same total."
     )
 
 

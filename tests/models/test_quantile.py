@@ -174,11 +174,26 @@ def test_raw_columns_buy_units_scale_and_start_within_the_total(tau, method):
     )  # fmt: skip
     assert len(ledger.entries) == 1
     assert result.privacy.total == dpfast.GDP(1.0)
+    spent = result.privacy.spent_share()[0]
+    assert 1 - 1e-6 < spent <= 1  # units, pilot and steps are in one account
     z = np.abs(result.params - [7e5 + 5e3 * NORMAL.inv_cdf(tau), 200.0]) / result.bse
     assert (z < 5.0).all()
     scale = float(result.coded.model.split("scale=")[1].split(",")[0])
     spread = result.coded.coding.response_units()[1]
     assert 0.8 < scale * spread / 5e3 < 1.3  # of the residuals, a third of the response's spread
+
+
+def test_a_bandwidth_follows_public_numbers_only():
+    """Half of the responses missing: the bandwidth is that of n records."""
+    X, y = raw(2000, q=1)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = (y - y.mean()) / y.std()
+    fewer = np.where(np.arange(2000) % 2, np.nan, y)
+    told = [
+        dpfast.fit(X, response, "quantile", privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
+        for response in (y, fewer)
+    ]
+    assert told[0].model == told[1].model and "bandwidth" in told[0].model
 
 
 def test_what_raw_columns_cannot_pay_is_refused_before_the_charge():

@@ -36,7 +36,16 @@ RIGHT = {
 }  # fmt: skip
 
 #: Made by the library only, or not about arguments.
-OTHERS = ("audit.", "plots.", "datasets.", "Plan", "Fit", "Minimum", "bayesopt.Tuning")
+OTHERS = (
+    "audit.",
+    "plots.",
+    "datasets.",
+    "Plan",
+    "Fit",
+    "QuantileFits",
+    "Minimum",
+    "bayesopt.Tuning",
+)
 LONG = {"steps", "evaluations", "simulations", "max_batch", "batch", "n_starts"}
 
 PUBLIC = {

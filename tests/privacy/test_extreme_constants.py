@@ -233,7 +233,13 @@ def test_pairs_of_extreme_constants(name):
 
 
 def test_every_function_that_spends_is_here():
-    variants = {"fit, groups", "fit, double noise", "minimize, own objective", "certify, both"}
+    variants = {
+        "fit, groups",
+        "fit, weights",
+        "fit, double noise",
+        "minimize, own objective",
+        "certify, both",
+    }
     same = {
         "Tuner": "tune",
         "standardize": "with_private_scaling",
