@@ -34,6 +34,7 @@ def test_levels_are_estimated_under_one_charge():
     assert [entry.label for entry in ledger.entries] == ["fit_quantiles(3 levels, n=4000, p=2)"]
     assert found.privacy.total == dpfast.GDP(2.0)
     assert sum(mu**2 for _, mu in found.privacy.entries) <= 4.0
+    assert 1 - 1e-6 < found.privacy.spent_share()[0] <= 1  # all levels are in one account
     z = np.array([NORMAL.inv_cdf(tau) for tau in LEVELS])
     truth = np.column_stack([1.0 + z, 2.0 + 0.5 * z])
     assert (np.abs(found.params - truth) < 5.0 * found.bse).all()
