@@ -27,15 +27,18 @@ HATCHES = ("", "//", "..", "xx")
 INSIDE = 6
 
 
-@cache
 def _matplotlib() -> type[Figure]:
     """Matplotlib's figure that shows itself in notebooks and can be told in words."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("Plots need Matplotlib: pip install 'dpfast[plot]'.") from error
+    return _shown(Figure)
 
-    class ShownFigure(Figure):
+
+@cache
+def _shown(plain: type[Figure]) -> type[Figure]:
+    class ShownFigure(plain):  # type: ignore[misc, valid-type]
         """A figure with an alternative text, which notebooks, PNG and SVG files carry."""
 
         alternative = ""
