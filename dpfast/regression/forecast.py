@@ -33,7 +33,7 @@ from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.sensitivity import mean_rank_one, mean_score
 from dpfast.regression.nonprivate import nonprivate_fit
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "evenly", "plan"]
 
 Array = NDArray[np.float64]
 
@@ -386,23 +386,27 @@ class _Forecast:
 
 
 def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Array, Array]:
-    """Normal covariates and residuals without random numbers: an additive recurrence.
-
-    Multiples of the powers of the generalised golden ratio fill the cube evenly; the normal
-    quantile function turns them into normal points.
-    """
+    """Normal covariates and residuals without random numbers."""
     from scipy.special import ndtri, pdtrik
 
     rate = number_in(rate, "rate", "(0, 1)")
-    ratio = 1.5
-    for _ in range(64):  # ratio^(q + 2) = ratio + 1
-        ratio = (1.0 + ratio) ** (1.0 / (q + 2.0))
-    steps = ratio ** -np.arange(1.0, q + 2.0)
-    points = (0.5 + np.arange(1, PILOT_RECORDS + 1)[:, None] * steps) % 1.0
-    uniform = np.clip(points, 1e-9, 1.0 - 1e-9)
+    uniform = evenly(PILOT_RECORDS, q + 1)
     X, last = ndtri(uniform[:, :q]), uniform[:, q]
     if loss.binary_response:
         return X, (last < rate).astype(float)
     if isinstance(loss, Poisson):
         return X, np.ceil(np.nan_to_num(pdtrik(last, rate * loss.largest_mean)))
     return X, (1.0 if scale is None else real_number(scale, "scale")) * ndtri(last)
+
+
+def evenly(n: int, columns: int) -> Array:
+    """Points that fill a cube evenly, without random numbers, shape (n, columns).
+
+    Multiples of the powers of the generalised golden ratio.
+    """
+    ratio = 1.5
+    for _ in range(64):  # ratio^(columns + 1) = ratio + 1
+        ratio = (1.0 + ratio) ** (1.0 / (columns + 1.0))
+    steps = ratio ** -np.arange(1.0, columns + 1.0)
+    points = (0.5 + np.arange(1, n + 1)[:, None] * steps) % 1.0
+    return np.asarray(np.clip(points, 1e-9, 1.0 - 1e-9))

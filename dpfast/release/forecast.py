@@ -18,6 +18,7 @@ from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.fit import fit
+from dpfast.regression.forecast import evenly
 from dpfast.regression.nonprivate import nonprivate_fit
 from dpfast.release.functional import release_functional
 from dpfast.release.request import approximate
@@ -165,7 +166,7 @@ def plan_release(
     else:
         X, y = _public(pilot)
         source = f"a public pilot of {len(y)} records"
-        mixed = np.argsort(_evenly(len(y), 1)[:, 0], kind="stable")
+        mixed = np.argsort(evenly(len(y), 1)[:, 0], kind="stable")
         picked = mixed[np.arange(rows) % len(y)]
         X, y = X[picked], y[picked]
     bound = domain.bind(X.shape[1])
@@ -221,7 +222,7 @@ def _synthetic(n: int, p: int, asked: Parts, domain: Domain, rate: float) -> tup
     """Corners, or points of the surface, with the moments of evenly spread rows; no slopes."""
     from scipy.special import ndtri
 
-    points = _evenly(n, p + 1)
+    points = evenly(n, p + 1)
     centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)
     signs = np.where(points[:, :p] > 0.5, 1.0, -1.0)
@@ -230,12 +231,3 @@ def _synthetic(n: int, p: int, asked: Parts, domain: Domain, rate: float) -> tup
         return X, (points[:, p] < rate).astype(float)
     size = 1.0 if asked.scale is None else real_number(asked.scale, "scale")
     return X, size * ndtri(points[:, p])
-
-
-def _evenly(n: int, columns: int) -> Array:
-    """Points that fill the cube, without random numbers: an additive recurrence."""
-    ratio = 1.5
-    for _ in range(64):  # ratio^(columns + 1) = ratio + 1
-        ratio = (1.0 + ratio) ** (1.0 / (columns + 1.0))
-    points = (0.5 + np.arange(1, n + 1)[:, None] * ratio ** -np.arange(1.0, columns + 1.0)) % 1.0
-    return np.asarray(np.clip(points, 1e-9, 1.0 - 1e-9))
