@@ -272,12 +272,11 @@ def fit(
         objective = planned(bought.planned_scales[-1]).objective
         known = scale if isinstance(scale, FreeScale) else None
         return fit_mean_alone(request, privacy, total, objective, ledger, progress, known)
-    n, p = request.n, request.dimension
     own = Ledger(unit) if bought is None else bought.ledger
     scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
     walk = Walk(request, planned, scales, own)
     report = watched(progress, walk.budgets.most_steps)
-    charge_shared(ledger, privacy, total, f"fit({walk.objective.loss.name}, n={n}, p={p})")
+    charge_shared(ledger, privacy, total, request.label("fit", walk.objective.loss.name))
     if bought is not None:
         with np.errstate(all="ignore"):  # of released numbers
             walk.go_on_with(planned(bought.run()), bought)

@@ -82,9 +82,10 @@ class Walk:
             curator = request.curator(self.objective, ledger)
             # refuses an impossible budget while nothing is spent
             costs = [curator.plan(budget).cost.mu for budget in self.budgets]
-            whole = math.hypot(*costs, self.budgets.steering_mu)
-            if request.means and whole > self.budgets.mu * (1.0 + 1e-9):
-                raise InvalidInput(DEARER)
+            if request.means:
+                whole = math.hypot(*costs, self.budgets.steering_mu)
+                if whole > self.budgets.mu * (1.0 + 1e-9):
+                    raise InvalidInput(DEARER)
             self._answers = answers_only(curator, self.budgets, self._answered)
             self._optimiser.check(self._answers, self.budgets)
 
