@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
 from dpfast.data import Records
+from dpfast.data.groups import PersonMeans
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, summation_depth
 from dpfast.models import Constants, Objective
 from dpfast.privacy.budget import GDP
@@ -82,7 +83,7 @@ class Layout(NamedTuple):
     @staticmethod
     def of(records: Records, row: int) -> Layout:
         largest = max(records.block_sizes)
-        means = records.ends is not None
+        means = isinstance(records, PersonMeans)
         return Layout(records.n, row, largest, records.additions, records.excess, means)
 
     def depth(self, want: int) -> int:

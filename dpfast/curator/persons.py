@@ -40,7 +40,6 @@ def person_sums(
     gradient, curvature = None, None
     if rest:
         gradient, curvature, _ = records.total(kernel.sums, theta, rest, n, threads)
-    assert records.ends is not None
     means = kernel.scores_of_runs(records.X, records.y, theta, records.ends)
     with np.errstate(all="ignore"):
         squares = np.einsum("ij,ij->i", means, means)

@@ -91,10 +91,7 @@ class PersonMeans(Records):
 
     def without_covariates(self) -> PersonMeans:
         """The same persons with their responses alone; of rows that are usable."""
-        y = self.y.copy()
-        y[~np.isfinite(self.X).all(axis=1), 0] = np.nan
-        assert self.ends is not None
-        return PersonMeans(self.X[:, :0], y, self.ends, None)
+        return PersonMeans(self.X[:, :0], self.y, self.ends, None)
 
 
 def checked_group_size(group: Any, group_size: Any, each: str = "row") -> int:

@@ -63,9 +63,6 @@ class Records:
     #: Consecutive records that are one person's, and stay together where records are dealt.
     together = 1
 
-    #: Where each person's rows end, if what is summed are means of a person's rows (claim C72).
-    ends: NDArray[np.intp] | None = None
-
     #: Whether there can be random blocks of them; whether every query reads and decodes them
     #: again; whether they are summed on other machines, which they never leave.
     can_be_dealt, read_again, elsewhere = True, False, False
