@@ -27,18 +27,19 @@ class VarianceNoise(NamedTuple):
     ----------
     curvature : Curvature
     curvature_scale : float
-    sandwich : ndarray of shape (p, p)
-        ``H^-1 Q H^-1``.
+    covariance : ndarray of shape (p, p)
+        ``n`` times that of the estimate: ``H^-1 Q H^-1``, and the privacy noise, which came
+        through ``H^-1`` as well.
     meat_scale : float
     n : int
-        What the sandwich is divided by.
+        What it is divided by.
     units : ndarray of shape (p,) or (p, p), optional
         The reported coefficients are the optimiser's times these.
     """
 
     curvature: Curvature
     curvature_scale: float
-    sandwich: Matrix
+    covariance: Matrix
     meat_scale: float
     n: int
     units: NDArray[np.float64] | None = None
@@ -48,14 +49,15 @@ class VarianceNoise(NamedTuple):
     ) -> NDArray[np.float64]:
         """Satterthwaite's: ``2 / r^2`` for a variance with relative standard deviation r.
 
-        Noise ``s_Q`` of the meat moves ``a' P Q P a`` by ``s_Q |P a|^2``, noise ``s_H`` of the
-        curvature by ``2 s_H |P a| |P Q P a|``, to first order.
+        Noise ``s_Q`` of the meat moves ``a' C a`` by ``s_Q |P a|^2``, where ``P = H^-1``; noise
+        ``s_H`` of the curvature moves it by ``2 s_H |P a| |C a|``, to first order, because both
+        the sandwich and the noise of a Newton step have P on either side.
 
         Parameters
         ----------
         contrasts : ndarray of shape (k, p)
         variances : ndarray of shape (k,)
-            Of these combinations, the privacy noise included, which is known.
+            Of these combinations, the privacy noise included.
         """
         if self.units is not None:
             diagonal = self.units.ndim == 1
@@ -63,7 +65,7 @@ class VarianceNoise(NamedTuple):
         values, vectors = self.curvature.eigen()
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm((contrasts @ vectors) / values, axis=1)
-            bent = np.linalg.norm(contrasts @ self.sandwich, axis=1)
+            bent = np.linalg.norm(contrasts @ self.covariance, axis=1)
             relative = np.hypot(
                 self.meat_scale * lengths**2, 2.0 * self.curvature_scale * lengths * bent
             ) / (self.n * variances)

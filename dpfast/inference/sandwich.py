@@ -80,7 +80,7 @@ def sandwich_covariance(
     curvature = Curvature(hessian, floor, n_floored, ridge)
     noise, unfinished, remarks, hidden = own_noise(method, trajectory, curvature)
     meat_scale = trajectory.final.meat.noise_scale
-    spread = VarianceNoise(curvature, noise_scale, sampling, meat_scale, n)
+    spread = VarianceNoise(curvature, noise_scale, sampling + n * noise, meat_scale, n)
     n_hidden = n_floored if hidden is None else hidden
     return Covariance(sampling / n + noise, n_hidden, unfinished, remarks, spread)
 
