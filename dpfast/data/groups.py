@@ -192,7 +192,8 @@ def averaged(records: Records, group: Any) -> PersonMeans:
     counts = np.bincount(persons[usable], minlength=len(numbers))
     # rounded down, so that the weights of a person's rows add up to at most 1 (claim C72)
     y[:, 1] = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)[persons]
-    y[~usable, 0] = np.nan
+    # of rows that do not count also where a query puts another response in the place of theirs
+    y[~usable, :2] = np.nan, 0.0
     ends = np.cumsum(np.bincount(persons, minlength=len(numbers)), dtype=np.intp)
     return PersonMeans(X, y, ends, records.names)
 

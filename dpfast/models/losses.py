@@ -30,6 +30,7 @@ __all__ = [
     "ScalePart",
     "ScaleProfile",
     "is_least_squares",
+    "refuse_own_class",
     "resolve_loss",
 ]
 
@@ -395,6 +396,7 @@ class LeastSquares(Huber):
     """
 
     name = "least-squares"
+    code = Huber.code
     needs_scale = False
     scale_part: ClassVar[ScalePart | None] = None
     scale_refusal = "its minimiser does not depend on the scale"
@@ -581,9 +583,22 @@ def is_least_squares(loss: object) -> bool:
     return isinstance(loss, LeastSquares) or (isinstance(loss, str) and loss == LeastSquares.name)
 
 
+def refuse_own_class(thing: object, remedy: str) -> None:
+    """Refuse what inherits its number in the kernels: they do not see what else it changes.
+
+    A bound that it changes would set the noise for records that are not held to it (claim C12).
+    """
+    if "code" not in vars(type(thing)):
+        raise InvalidInput(
+            f"{type(thing).__name__} is derived from a class of dpfast, whose functions the "
+            f"compiled kernels would go on using. {remedy}"
+        )
+
+
 def resolve_loss(loss: str | Loss) -> Loss:
     """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`."""
     if isinstance(loss, Loss):
+        refuse_own_class(loss, "Pass dpfast.CustomLoss(...) for a loss of your own.")
         return loss
     if is_least_squares(loss):
         raise InvalidInput(

@@ -10,7 +10,7 @@ import math
 from typing import ClassVar
 
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import check_constant
+from dpfast.models.losses import check_constant, refuse_own_class
 
 __all__ = [
     "Bounded",
@@ -191,6 +191,7 @@ def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
     if weights is None:
         return Mallows(math.sqrt(max(dimension, 2)))
     if isinstance(weights, Weighting):
+        refuse_own_class(weights, "Pass one of dpfast's own weightings.")
         return weights
     raise InvalidInput(
         "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), dpfast.Schweppe(radius), "

@@ -11,9 +11,10 @@ import pytest
 import dpfast
 from dpfast.errors import InvalidInput
 from dpfast.kernels import records
-from dpfast.models import FreeScale, Mallows
+from dpfast.models import FreeScale, Mallows, Objective
 from dpfast.models.free_scale import joint_scale
-from dpfast.models.losses import DECLARED, LOSSES
+from dpfast.models.losses import DECLARED, LOSSES, Loss
+from dpfast.models.weighting import Weighting
 from dpfast.optimize.budgets import CURVATURE_RATIO
 from dpfast.privacy.sensitivity import COUPLINGS
 from tests.twins import losses as twins, scale as scale_twins
@@ -104,6 +105,31 @@ def test_a_scale_part_is_not_inherited():
 
     with pytest.raises(InvalidInput, match="free scale"):
         joint_scale(Mine(), Mallows(RADIUS), FreeScale(0.1, 10.0))
+
+
+def of_every_class():
+    """An object of each class that the kernels know by a number."""
+    losses = [kind() for kind in LOSSES.values()]
+    custom = dpfast.CustomLoss(abs, abs, abs, psi_bound=1.0, psi_prime_bound=1.0)
+    weightings = [kind(1.5) for kind in Weighting.__subclasses__()]
+    return [*losses, dpfast.Poisson(2.0), custom, *weightings]
+
+
+@pytest.mark.parametrize("thing", of_every_class(), ids=lambda thing: type(thing).__name__)
+def test_a_class_of_ones_own_is_refused_before_its_bounds_set_the_noise(thing):
+    """The kernels would use the functions, and hold records to the bounds, of the class above."""
+    kind = type(thing)
+    bounds = {"psi_bound": 0.01, "radius": 0.01}
+    mine = object.__new__(type("Mine", (kind,), bounds if issubclass(kind, Loss) else {}))
+    mine.__dict__.update(vars(thing))
+    given = {"loss": mine} if isinstance(mine, Loss) else {"loss": "huber", "weights": mine}
+    needs = isinstance(mine, Weighting) or mine.needs_scale
+    X, ledger = np.ones((30, 1)), dpfast.Ledger(1.0)
+    with pytest.raises(InvalidInput, match="Mine is derived from a class of dpfast"):
+        dpfast.fit(X, X[:, 0], **given, scale=1.0 if needs else None, privacy=1.0, ledger=ledger)
+    with pytest.raises(InvalidInput, match="Mine is derived"):
+        Objective(**given, scale=1.0 if needs else None)
+    assert ledger.spent.mu == 0.0
 
 
 def test_the_twins_know_every_loss():

@@ -1951,6 +1951,16 @@ PERSON_TESTS = ("tests/privacy/test_persons.py", "tests/integration/test_fit_per
 
 PERSONS = (
     plant(
+        "noise-by-the-bounds-of-a-subclass",
+        "a class derived from a loss sets the noise by its own bound, to which no record is held",
+        LOSSES,
+        (
+            "tests/kernels/test_loss_table.py::test_a_class_of_ones_own_is_refused_before_its_bounds_set_the_noise",
+        ),
+        'if "code" not in vars(type(thing)):',
+        'if not hasattr(type(thing), "code"):',
+    ),
+    plant(
         "weights-of-a-person-rounded-up",
         "the weights of a person's rows add up to a last bit more than one",
         "dpfast/data/groups.py",
@@ -1965,6 +1975,16 @@ PERSONS = (
         PERSON_TESTS,
         "np.nextafter(1.0 / np.maximum(counts, 1), 0.0)[persons]",
         "np.where(counts > 0, 1.0, 0.0)[persons]",
+    ),
+    plant(
+        "rows-that-do-not-count-keep-their-weight",
+        "a person's rows without a response count where a query puts one in its place",
+        "dpfast/data/groups.py",
+        (
+            "tests/privacy/test_persons.py::test_c72_no_answer_moves_by_more_than_announced_whatever_rows_a_person_has",
+        ),
+        "y[~usable, :2] = np.nan, 0.0",
+        "y[~usable, 0] = np.nan",
     ),
     plant(
         "products-of-rows-for-those-of-persons",

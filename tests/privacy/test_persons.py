@@ -12,8 +12,10 @@ import dpfast
 from dpfast.audit import replay
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.bounds import joint_cost
+from dpfast.curator.door import observed
 from dpfast.curator.persons import PERSONS_AT_A_TIME
 from dpfast.data import as_records
+from dpfast.data.beside.joined import Join, joined
 from dpfast.data.groups import MOST_ROWS, ROWS_AT_A_TIME, averaged
 from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
@@ -250,3 +252,84 @@ def test_free_scales_are_not_proved_for_persons():
     objective = Objective(Huber(), Mallows(1.5), 2, free_scale=dpfast.FreeScale(0.1, 10.0))
     with pytest.raises(InvalidInput, match="free scale"):
         joint_cost(objective, StepBudget(0.5), means=True)
+
+
+class Exact:
+    """An observer that keeps what is behind each answer and hands out zeros."""
+
+    def __init__(self):
+        self.seen = []
+
+    def release(self, question, release, draw):
+        self.seen.append(release)
+        return np.zeros_like(release.value)
+
+
+#: Rows that count for nothing, whatever their other cells are.
+UNUSABLE = {
+    "no response": (0, np.nan),
+    "an infinite response": (0, np.inf),
+    "a label that is none": (0, 0.5),
+    "no offset": (1, np.nan),
+    "an infinite offset": (1, -np.inf),
+    "no covariate": (2, np.nan),
+    "an infinite covariate": (2, np.inf),
+    "long rows": (2, 1e30),
+    "no missing cells": (2, math.sqrt(1.25)),
+}
+
+
+def ask_everything(room):
+    """Every query that a curator answers, and one of its constant term."""
+    near, far = np.array([0.2, -0.4, 0.3]), np.array([1e3, -1e6, 1e3])
+    for theta in (near, far):
+        room.joint(theta, StepBudget(0.5, 0.2, 0.1))
+        room.joint(theta, StepBudget(0.5, 0.2, majorize=True))
+        room.loss_difference(theta, np.zeros(3), 0.5)
+        for largest in (True, False):
+            room.extreme_eigenvalue(theta, 0.5, largest=largest)
+        for majorize in (True, False):
+            room.damped_direction(theta, np.ones(3), 0.1, 0.5, majorize=majorize)
+    room.largest_curvature(0.5)
+    scale = None if room.objective.loss.binary_response else 1.0
+    if scale is not None:
+        room.constant_term(scale).joint(np.zeros(1), StepBudget(0.5, 0.2, 0.1))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_c72_no_answer_moves_by_more_than_announced_whatever_rows_a_person_has(loss):
+    """A person with one usable row gets 300 further ones, of every kind; whatever is asked."""
+    rng = np.random.default_rng(7)
+    X, offset = rng.normal(size=(12, 2)), np.zeros(12)
+    y = (X[:, 0] > 0.0) * 1.0
+    group = np.arange(12)
+    kind = LOSSES[loss]
+    objective = Objective(kind, Mallows(1.5), 2, scale=None if loss == "logistic" else 1.0)
+    how = Join(None, 1.0, loss == "logistic")
+
+    def exact(X, y, offset, group):
+        observer = Exact()
+        with observed(observer):
+            persons = averaged(joined(as_records(X, y), how, None, offset), group)
+            ask_everything(Curator(persons, objective, dpfast.Ledger(1e6), SeededNoise(0)))
+        return observer.seen
+
+    before = exact(X, y, offset, group)
+    largest = 0.0
+    for column, value in UNUSABLE.values():
+        rows, more = np.full((300, 2), [math.sqrt(1.25), 0.0]), np.zeros(300)
+        response = np.ones(300)
+        (response, more, rows[:, 0])[column][:] = value
+        after = exact(
+            np.concatenate([X, rows]),
+            np.concatenate([y, response]),
+            np.concatenate([offset, more]),
+            np.concatenate([group, np.full(300, 11)]),
+        )
+        assert [seen.query for seen in before] == [seen.query for seen in after]
+        for first, second in zip(before, after, strict=True):
+            assert repr(first._replace(value=None)) == repr(second._replace(value=None))
+            moved = float(np.linalg.norm(first.value - second.value)) / first.l2_sensitivity
+            assert moved <= 1.0, first.query
+            largest = max(largest, moved)
+    assert largest > 0.3
