@@ -14,7 +14,7 @@ from dpfast.errors import InvalidInput, described
 
 __all__ = [
     "file_path", "flag", "function", "number_in", "one_of", "positive", "real_array", "real_number",
-    "text_names", "whole_number",
+    "refuse_own_class", "text_names", "whole_number",
 ]  # fmt: skip
 
 FLOAT64 = np.dtype(np.float64)
@@ -129,3 +129,15 @@ def flag(value: Any, name: str) -> bool:
     if isinstance(value, (bool, np.bool_)) or (type(value) is int and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{name} must be True or False; received {described(value)}.")
+
+
+def refuse_own_class(thing: object, remedy: str) -> None:
+    """Refuse what inherits its number in the kernels: they do not see what else it changes.
+
+    A bound that it changes would set the noise for records that are not held to it (claim C12).
+    """
+    if "code" not in vars(type(thing)):
+        raise InvalidInput(
+            f"{type(thing).__name__} is derived from a class of dpfast, whose functions the "
+            f"compiled kernels would go on using. {remedy}"
+        )

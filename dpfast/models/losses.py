@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import real_array, refuse_own_class
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 
@@ -30,7 +30,6 @@ __all__ = [
     "ScalePart",
     "ScaleProfile",
     "is_least_squares",
-    "refuse_own_class",
     "resolve_loss",
 ]
 
@@ -581,18 +580,6 @@ DECLARED: dict[str, type[Loss]] = {}  # those that say by name what has to be de
 def is_least_squares(loss: object) -> bool:
     """Whether it is, by name or as an object, the one loss without a bound."""
     return isinstance(loss, LeastSquares) or (isinstance(loss, str) and loss == LeastSquares.name)
-
-
-def refuse_own_class(thing: object, remedy: str) -> None:
-    """Refuse what inherits its number in the kernels: they do not see what else it changes.
-
-    A bound that it changes would set the noise for records that are not held to it (claim C12).
-    """
-    if "code" not in vars(type(thing)):
-        raise InvalidInput(
-            f"{type(thing).__name__} is derived from a class of dpfast, whose functions the "
-            f"compiled kernels would go on using. {remedy}"
-        )
 
 
 def resolve_loss(loss: str | Loss) -> Loss:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from dpfast.arguments import refuse_own_class
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import check_constant, refuse_own_class
+from dpfast.models.losses import check_constant
 
 __all__ = [
     "Bounded",

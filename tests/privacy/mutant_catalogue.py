@@ -1178,12 +1178,12 @@ MONEY = (
         "dpfast/regression/fit.py",
         ("tests/audit/test_replay.py",),
         "    charge_shared(ledger, privacy, total, "
-        'f"fit({walk.objective.loss.name}, n={n}, p={p})")\n',
+        'request.label("fit", walk.objective.loss.name))\n',
         "",
         "        found = walk.run(inference, report)\n",
         "        found = walk.run(inference, report)\n"
         "        charge_shared(ledger, privacy, total, "
-        'f"fit({walk.objective.loss.name}, n={n}, p={p})")\n',
+        'request.label("fit", walk.objective.loss.name))\n',
     ),
     plant(
         "optimiser-writes-on-the-objective",
@@ -1953,7 +1953,7 @@ PERSONS = (
     plant(
         "noise-by-the-bounds-of-a-subclass",
         "a class derived from a loss sets the noise by its own bound, to which no record is held",
-        LOSSES,
+        "dpfast/arguments.py",
         (
             "tests/kernels/test_loss_table.py::test_a_class_of_ones_own_is_refused_before_its_bounds_set_the_noise",
         ),
