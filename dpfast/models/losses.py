@@ -2,9 +2,8 @@
 
 A loss is ``sigma * rho(r)`` with ``r = (y - x'theta) / sigma`` for the Huber family, and the
 cross-entropy of a Bernoulli response for :class:`Logistic`.  The scaling by ``sigma`` keeps the
-score bound at ``c * R`` whatever ``sigma`` is (formulas page, section 2b).
-
-Every constant here is public: it follows from the formula of the loss, never from data.
+score bound at ``c * R`` whatever ``sigma`` is (formulas page, section 2b).  Every constant here is
+public: it follows from the formula of the loss, never from data.
 """
 
 from __future__ import annotations
