@@ -11,7 +11,7 @@ SOURCES := pyproject.toml setup.py $(wildcard dpfast/kernels/*.pxd) \
 BUILD_REQUIRES := import tomllib; \
     print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])
 
-.PHONY: help demo test test-all bench bench-quick bench-compare lint hooks format mutants docs wheels clean
+.PHONY: help demo test test-all bench bench-quick bench-compare lint hooks format mutants docs docs-check wheels clean
 
 help:
 	@echo "make demo      private wage regression on census microdata"
@@ -23,6 +23,7 @@ help:
 	@echo "make hooks     have git run the linters before each commit"
 	@echo "make mutants   plant privacy bugs and check that the tests notice"
 	@echo "make docs      the documentation, in docs/_build/html"
+	@echo "make docs-check   open every page of it in a browser (needs Chromium)"
 	@echo "make wheels    sdist and manylinux wheels (PYTHONS='python3.11 python3.12 ...')"
 	@echo "make clean     remove what was built"
 
@@ -90,6 +91,9 @@ $(VENV)/.docs: $(VENV)/.built
 docs: $(VENV)/.docs
 	$(BIN)/python docs/gather.py
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+
+docs-check: docs
+	$(BIN)/python -m docs.check
 
 PYTHONS ?= $(PYTHON)
 wheels:

@@ -12,14 +12,33 @@ project = "dpfast"
 copyright = "dpfast developers"
 version = release = dpfast.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["dollarmath"]
+extensions = [
+    "myst_nb",  # pages with code cells are executed, every time
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # a copy of MathJax in the pages: readers ask no other server
+]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 180
+nb_execution_in_temp = True
+nb_execution_show_tb = True
+nb_merge_streams = True
 # Pages link to files of the repository, too; claims are third-level headings everywhere.
-suppress_warnings = ["myst.xref_missing", "myst.header"]
-exclude_patterns = ["_build"]
+# Outputs of cells include "text" that looks like nothing pygments knows.
+suppress_warnings = ["myst.xref_missing", "myst.header", "ref.python"]
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"dpfast {version}"
+html_favicon = "static/dpfast.svg"
+html_static_path = ["static"]
+html_css_files = ["dpfast.css"]
+copybutton_exclude = ".linenos, .gp, .go"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True

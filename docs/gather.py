@@ -47,6 +47,13 @@ def _by_number(path: Path) -> tuple[bool, int, str]:
     return (not path.stem.startswith("figure"), int(digits or 0), path.stem)
 
 
+def draw() -> None:
+    """The pictures of the architecture page, and the small figures of the home page."""
+    runpy.run_path(str(DOCS / "pictures.py"), run_name="__main__")
+    figures = runpy.run_path(str(DOCS / "headlines.py"))["page"]()
+    (DOCS / "pictures" / "headlines.html").write_text(figures, encoding="utf-8")
+
+
 if __name__ == "__main__":
     gather()
-    runpy.run_path(str(DOCS / "pictures.py"), run_name="__main__")
+    draw()

@@ -81,8 +81,8 @@ def global_search(
         If an argument is refused, before anything is charged.
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
-
-    What ``losses`` raises later has the search so far in its attribute ``partial_result``.
+    Exception
+        What ``losses`` raises later has the search so far in its attribute ``partial_result``.
 
     Privacy
     -------

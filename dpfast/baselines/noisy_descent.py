@@ -78,8 +78,8 @@ def noisy_descent(
         If an argument is refused, before anything is charged.
     BudgetExceeded
         If the ledger cannot pay; nothing is spent then.
-
-    What ``gradients`` raises later has the path so far in the attribute ``partial_result``.
+    Exception
+        What ``gradients`` raises later has the path so far in the attribute ``partial_result``.
 
     Privacy
     -------

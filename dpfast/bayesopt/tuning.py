@@ -74,9 +74,10 @@ def tune(
         before anything is spent, and the shape and dtype of what it returns are checked.
     BudgetExceeded
         If a shared ledger or the budget for training does not suffice.
-
-    What ``losses`` raises later comes out as it is.  It has the search so far, a :class:`Tuning`,
-    in its attribute ``partial_result``, and so has the ``KeyboardInterrupt`` of Ctrl-C.
+    Exception
+        What ``losses`` raises later comes out as it is.  It has the search so far, a
+        :class:`Tuning`, in its attribute ``partial_result``, and so has the ``KeyboardInterrupt``
+        of Ctrl-C.
 
     Privacy
     -------

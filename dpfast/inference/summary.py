@@ -52,7 +52,7 @@ def row_of(
     estimate, width, lower, upper = by_error([value, error, low, high], error)
     ratio = f"{z:.3f}"
     ratio = ratio if len(ratio) <= 9 else short_number(z, 9)
-    return estimate, width, ratio, f"{p:.3f}", lower, upper
+    return estimate, width, ratio, "<0.001" if p < 0.001 else f"{p:.3f}", lower, upper
 
 
 def _numbers(fit: Fit, level: float) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

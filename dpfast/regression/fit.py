@@ -180,11 +180,11 @@ def fit(
         value in the data.
     BudgetExceeded
         If the shared ledger cannot pay, before the data are touched.
-
-    What an optimiser of your own raises comes out as it is, and so does Ctrl-C.  It has the fit so
-    far, without standard errors, in its attribute ``partial_result``.  Where only its
-    ``noise_covariance`` fails, the fit is returned and :attr:`Fit.warnings` says why there are no
-    standard errors.
+    Exception
+        What an optimiser of your own raises comes out as it is, and so does Ctrl-C.  It has the fit
+        so far, without standard errors, in its attribute ``partial_result``.  Where only its
+        ``noise_covariance`` fails, the fit is returned and :attr:`Fit.warnings` says why there are
+        no standard errors.
 
     Privacy
     -------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_the_table_of_a_page_is_the_summary(fit, tmp_path):
     fit.report(tmp_path / "fit.html", 0.9)
     text = (tmp_path / "fit.html").read_text("utf-8")
     rows = re.findall(r"<tr><th scope=\"row\">(.*?)</th>(.*?)</tr>", text)
-    cells = [tuple(re.findall(r"<td[^>]*>(.*?)</td>", row)) for _, row in rows]
+    cells = [tuple(map(unescape, re.findall(r"<td[^>]*>(.*?)</td>", row))) for _, row in rows]
     assert cells == list(fit.summary(0.9).table.cells)
     for name, value in zip(fit.names, fit.params, strict=True):
         assert f"{name}: {value:.4f}" in text  # in the words of the picture

@@ -17,6 +17,7 @@ import pytest
 import dpfast
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.summary import row_of
 
 HOSTILE = (
     "a_b", "x|y", "a&b", "<script>alert(1)</script>", "50%", "$x$", "#1", "{brace}", "back\\slash",
@@ -160,7 +161,18 @@ def test_the_numbers_are_those_of_the_fit():
                              (high, ends[k, 1])):  # fmt: skip
             assert abs(float(shown) - value) <= max(within, 5.1e-5)
         assert abs(float(z) - fit.zvalues[k]) <= 5.1e-4
-        assert abs(float(p) - fit.pvalues[k]) <= 5.1e-4
+        if fit.pvalues[k] < 0.001:  # a p value is never nothing
+            assert p == "<0.001"
+        else:
+            assert abs(float(p) - fit.pvalues[k]) <= 5.1e-4
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"),
+    [(0.0, "<0.001"), (9.99e-4, "<0.001"), (0.001, "0.001"), (0.0504, "0.050"), (np.nan, "nan")],
+)
+def test_p_values_below_what_is_shown(p, shown):
+    assert row_of(1.0, 0.1, 10.0, p, 0.8, 1.2)[3] == shown
 
 
 def test_a_name_is_never_cut():

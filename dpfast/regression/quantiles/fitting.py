@@ -88,9 +88,9 @@ def fit_quantiles(
         value in the data.
     BudgetExceeded
         If the shared ledger cannot pay, before the data are touched.
-
-    What an optimiser of your own raises comes out as it is, with the levels that were finished in
-    its attribute ``partial_result``.
+    Exception
+        What an optimiser of your own raises comes out as it is, with the levels that were finished
+        in its attribute ``partial_result``.
 
     Privacy
     -------
