@@ -57,13 +57,23 @@ class Counted(Protocol):
 
 def loss_difference(curator: Curator, new: Array, old: Array, mu: float) -> Answer:
     """Release the mean loss at ``new`` minus that at ``old`` (claim C21)."""
-    distance = float(np.linalg.norm(new - old))
+    distance = _length(new - old)
     if not distance > 0.0:
         distance = np.finfo(float).tiny ** 0.5  # a public zero: any positive scale will do
     receipt = difference_receipt(curator, distance, mu)
     curator.ledger.charge(GDP(mu), receipt.query)
     value = np.array([curator._loss_difference(new, old)])
     return curator._release((receipt.query, mu, new, old), receipt, value)
+
+
+#: Shorter vectors count as so long: of their entries the squares are lost.
+SHORTEST = 1e-140
+
+
+def _length(vector: Array) -> float:
+    """Norm of a public vector, never too small: noise is in proportion to it."""
+    length = float(np.linalg.norm(vector))
+    return SHORTEST if length < SHORTEST and np.any(vector) else length
 
 
 def difference_receipt(curator: Counted, distance: float, mu: float) -> Receipt:
@@ -166,7 +176,7 @@ def damped_direction(
     ``majorize``, H is the mean of the majorising curvatures, which have the same bound.
     """
     want = MAJORIZER if majorize else HESSIAN
-    length = float(np.linalg.norm(gradient))
+    length = _length(gradient)
     receipt = direction_receipt(curator, length, damping, mu, want)
     curator.ledger.charge(GDP(mu), receipt.query)
     _, hessian, _ = curator._sums(theta, want)

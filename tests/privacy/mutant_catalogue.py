@@ -1951,6 +1951,16 @@ PERSON_TESTS = ("tests/privacy/test_persons.py", "tests/integration/test_fit_per
 
 PERSONS = (
     plant(
+        "lost-squares-of-tiny-steps",
+        "the noise of a difference or direction is in proportion to a norm whose squares are lost",
+        "dpfast/curator/steps.py",
+        (
+            "tests/privacy/test_attacks.py::test_c21_c25_squares_of_tiny_steps_and_gradients_are_not_lost",
+        ),
+        "return SHORTEST if length < SHORTEST and np.any(vector) else length",
+        "return length",
+    ),
+    plant(
         "noise-by-the-bounds-of-a-subclass",
         "a class derived from a loss sets the noise by its own bound, to which no record is held",
         "dpfast/arguments.py",

@@ -17,6 +17,12 @@ import numpy as np
 import pytest
 from scipy.optimize import differential_evolution
 
+from dpfast.curator import Curator
+from dpfast.curator.door import observed
+from dpfast.data import as_records
+from dpfast.models import Huber, Mallows, Objective
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.sensitivity import (
     COUPLINGS,
     damped_direction,
@@ -280,6 +286,40 @@ def test_c21_loss_difference(loss):
     # weight shrinks to length R^2/||x||; and one of the two labels always has slope below 1.
     if loss != "logistic":
         assert found >= TIGHT * constant
+
+
+@pytest.mark.parametrize("entries", [1, 7])
+def test_c21_c25_squares_of_tiny_steps_and_gradients_are_not_lost(entries):
+    """Lengths down to the smallest numbers, as an optimiser of one's own may ask at: attained."""
+    observed_values = []
+
+    class Exact:
+        def release(self, question, release, draw):
+            observed_values.append(release)
+            return np.zeros_like(release.value)
+
+    root = math.sqrt(entries)
+    objective = Objective(Huber(1.0), Mallows(1.0), entries, fit_intercept=False, scale=1.0)
+
+    def ask(y, size):
+        X = np.array([np.full(entries, 1.0 / root), np.zeros(entries)])
+        keeper = Curator(as_records(X, np.array(y)), objective, Ledger(1e6), SeededNoise(0))
+        keeper.loss_difference(np.full(entries, size), np.zeros(entries), 0.5)
+        keeper.damped_direction(np.zeros(entries), np.full(entries, size), 0.5, 0.5)
+
+    worst = {"loss difference": 0.0, "damped direction": 0.0}
+    with observed(Exact()):
+        for size in (*np.geomspace(1e-166, 1e-130, 300), 1e-320, 1e-190, 1e-100, 1e100):
+            for pair in ([(1e3, 0.0), (-1e3, 0.0)], [(0.0, 0.0), (1e3, 0.0)]):
+                observed_values.clear()
+                for y in pair:
+                    ask(y, float(size))
+                half = len(observed_values) // 2
+                for a, b in zip(observed_values[:half], observed_values[half:], strict=True):
+                    unit = max(float(np.abs(a.value - b.value).max()), 1e-300)
+                    moved = unit * float(np.linalg.norm((a.value - b.value) / unit))
+                    worst[a.query] = max(worst[a.query], moved / a.l2_sensitivity)
+    assert all(0.99 <= ratio <= 1.0 for ratio in worst.values()), worst
 
 
 # ---- joint releases -----------------------------------------------------------------------------
