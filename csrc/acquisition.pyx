@@ -52,6 +52,7 @@ cdef extern from "acquisition/acquisition.h" nogil:
     int acquisition_evaluate(acquisition_model *model, const double *z, size_t b, double *value,
                              double *gradient)
     void acquisition_weights(const acquisition_model *model, double *W)
+    void acquisition_mean_weights(const acquisition_model *model, double *w)
     int acquisition_minimise(acquisition_model *model, double *z, size_t b, const double *lower,
                              const double *upper, minimiser_options *options, double *value)
 
@@ -299,6 +300,17 @@ cdef class AcquisitionKernel:
             with nogil:
                 acquisition_weights(&self.model, W)
         return np.ascontiguousarray(out[:, :self.model.d])
+
+    def mean_weights(self):
+        """(K + noise)^-1 1, (m,): up to their sum, the weights of the values in their mean."""
+        cdef cnp.ndarray out
+        cdef double *w
+        with self.lock:
+            out = _new(1, self.model.m + 16)
+            w = _data(out)
+            with nogil:
+                acquisition_mean_weights(&self.model, w)
+        return out[0, :self.model.m].copy()
 
     def whitened(self, theta):
         """B, (m, d): the posterior gradient covariance is the prior one minus B'B."""

@@ -11,14 +11,18 @@ import time
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, solve_triangular
 from scipy.optimize import minimize
 
+import dpfast
 from bench.harness import compare, interleaved, is_quick
-from dpfast.bayesopt import RBF, GradientInformation, Matern52
+from dpfast.bayesopt import RBF, GradientInformation, Matern52, search
 from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.kernels.acquisition import AcquisitionKernel
 from tests.twins import acquisition as reference_acquisition
+
+Array = NDArray[np.float64]
 
 SIZES = [(5, 50, 1), (15, 300, 16), (103, 300, 1), (103, 300, 104)]
 SIZES = SIZES[:2] if is_quick() else SIZES
@@ -230,6 +234,60 @@ def test_growing_by_a_batch(benchmark):
         reference=factorise,
         clock=time.process_time,
     )
+
+
+def _tuned(seed: int, d: int = 103, n: int = 1000, steps: int = 25) -> float:
+    """Excess loss that a search at mu = 1 ends with: quadratic losses, a matrix product each."""
+    rng = np.random.default_rng([seed, d])
+    middle, curvature = rng.uniform(-0.6, 0.6, size=d), rng.uniform(0.2, 2.0, size=d) / d
+    centres = middle + 0.3 * rng.normal(size=(n, d))
+    slopes, levels = centres * curvature, (centres * centres) @ curvature
+    found = dpfast.tune(
+        lambda theta: levels - 2.0 * slopes @ theta + (theta * theta) @ curvature,
+        [(-1.0, 1.0)] * d,
+        privacy=1.0,
+        n_records=n,
+        clip=2.0,
+        steps=steps,
+        noise=dpfast.SeededNoise(seed),
+    )
+    return float(np.sum(curvature * (found.theta - centres.mean(axis=0)) ** 2))
+
+
+def test_whole_search(benchmark, monkeypatch):
+    """25 steps at d = 103 with 875 evaluations, against batches chosen as well as can be.
+
+    The target is a second of CPU; `accuracy` is the geometric mean of the excess losses' ratio,
+    over four problems, less one.
+    """
+    seeds, steps = ((0,), 3) if is_quick() else ((0, 1, 2, 3), 25)
+
+    def quickly():
+        return _tuned(0, steps=steps)
+
+    def thoroughly():
+        with monkeypatch.context() as patch:
+            patch.setattr(search, "THOROUGH_DIMENSION", 103)
+            return _tuned(0, steps=steps)
+
+    def excess(dimension: int) -> Array:
+        with monkeypatch.context() as patch:
+            patch.setattr(search, "THOROUGH_DIMENSION", dimension)
+            return np.log([_tuned(seed, steps=steps) for seed in seeds])
+
+    medians = compare(
+        benchmark,
+        quickly,
+        case=f"a whole search of {steps} steps, against thorough choices of batches",
+        n=1000,
+        p=103,
+        reference=thoroughly,
+        clock=time.process_time,
+        limit=1.0,
+        rounds=3,
+        accuracy=float(np.exp(np.mean(excess(32) - excess(103))) - 1.0),
+    )
+    benchmark.extra_info["fraction"] = medians["function"]
 
 
 def test_twin_is_the_same_quantity():

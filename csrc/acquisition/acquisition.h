@@ -56,6 +56,8 @@ typedef struct {
     double (*evaluate)(acquisition_model *model, const double *z, size_t b, double *gradient);
     /* W = U^-1 B, (m, dp). */
     void (*weights)(const acquisition_model *model, double *W);
+    /* (K + noise)^-1 1, (m), in an array of m rounded up to whole vectors and one vector more. */
+    void (*mean_weights)(const acquisition_model *model, double *w);
 } acquisition_loops;
 
 extern const acquisition_loops acquisition_base;
@@ -80,6 +82,8 @@ void acquisition_theta(acquisition_model *model, const double *theta);
 int acquisition_evaluate(acquisition_model *model, const double *z, size_t b, double *value,
                          double *gradient);
 void acquisition_weights(const acquisition_model *model, double *W);
+/* w: room for m + 16. */
+void acquisition_mean_weights(const acquisition_model *model, double *w);
 
 /* Minimise over z, (b, d), within the scaled box lower, upper, (d), from z on entry. */
 int acquisition_minimise(acquisition_model *model, double *z, size_t b, const double *lower,

@@ -218,6 +218,11 @@ void acquisition_weights(const acquisition_model *model, double *W)
     loops()->weights(model, W);
 }
 
+void acquisition_mean_weights(const acquisition_model *model, double *w)
+{
+    loops()->mean_weights(model, w);
+}
+
 typedef struct {
     acquisition_model *model;
     size_t b;

@@ -77,6 +77,15 @@ static void weights(const acquisition_model *model, double *W)
                    model->dp);
 }
 
+static void mean_weights(const acquisition_model *model, double *w)
+{
+    const size_t m = model->m, mp = whole(m) + L;
+    for (size_t i = 0; i < mp; i++)
+        w[i] = i < m ? 1.0 : 0.0;
+    solve_forward_one(m, model->U, model->ldu, model->inverse_diagonal, w);
+    solve_backward_one(m, model->U, model->ldu, model->inverse_diagonal, w);
+}
+
 /* d gain / dz from the sums over points: out holds sum_i q_i y_i, then sum_i q_i. */
 static void finish_gradient(const acquisition_model *model, const double *z, const double *g,
                             double *out)
@@ -189,4 +198,4 @@ static double evaluate(acquisition_model *model, const double *z, size_t b, doub
     return value;
 }
 
-const acquisition_loops LOOPS_NAME = {extend, condition, evaluate, weights};
+const acquisition_loops LOOPS_NAME = {extend, condition, evaluate, weights, mean_weights};

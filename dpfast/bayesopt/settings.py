@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import number_in, one_of, positive, real_array, real_number
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
-from dpfast.bayesopt.surrogate.weights import MEANS
+from dpfast.bayesopt.surrogate.gradient_information import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
 from dpfast.errors import InvalidInput, described
 from dpfast.optimize.nonconvex.descent import checked_count

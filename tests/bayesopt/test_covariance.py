@@ -151,14 +151,3 @@ def test_duplicates_are_exactly_alike(covariance):
 def test_bad_arguments_are_named(call, words):
     with pytest.raises(InvalidInput, match=words):
         call()
-
-
-@pytest.mark.parametrize(
-    "covariance", [RBF(0.7), Matern52(0.3), Matern72(1.1), Polynomial2()], ids=repr
-)
-def test_covariances_that_grow_are_those_of_all_points_to_the_last_bit(covariance):
-    points = np.random.default_rng(5).normal(size=(61, 7))
-    gram = np.empty((0, 0))
-    for size in (3, 4, 17, 60, 61):
-        gram = covariance.extended(gram, points[:size])
-        assert np.array_equal(gram, covariance.values(points[:size], points[:size]))

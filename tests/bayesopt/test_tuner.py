@@ -11,6 +11,7 @@ import dpfast
 from dpfast.bayesopt import (
     RBF,
     AdaGrad,
+    GradientInformation,
     Matern52,
     Plain,
     Polynomial2,
@@ -21,7 +22,7 @@ from dpfast.bayesopt import (
     sklearn_losses,
 )
 from dpfast.bayesopt.box import Box
-from dpfast.bayesopt.surrogate.weights import gradient_weights, signal_projection
+from dpfast.bayesopt.surrogate.weights import signal_projection
 from dpfast.bayesopt.updates import History
 from dpfast.errors import BudgetExceeded, InvalidInput
 from tests.twins.searches import settled
@@ -30,6 +31,12 @@ N, D = 400, 4
 CENTRE = np.array([0.6, -0.4, 0.2, 0.0])
 X = np.random.default_rng(1).normal(CENTRE, 0.3, size=(N, D))
 BOX = [(-2.0, 2.0)] * D
+
+
+def gradient_weights(covariance, points, theta, noise, mean):
+    box = np.column_stack((points.min(axis=0), points.max(axis=0)))
+    information = GradientInformation(covariance, noise, box).condition(points)
+    return information.gradient_weights(theta, mean)
 
 
 def losses(theta):

@@ -81,6 +81,9 @@ class Problem:
             W = reference.gradient_weights(self.prior, self.D, self.theta)
             limit = (1e-13 + 4 * EPS * c) * np.abs(W).max()
             np.testing.assert_allclose(kernel.weights(self.theta), W, rtol=0, atol=limit)
+            ones = reference.mean_weights(self.prior, self.D)
+            limit = (1e-13 + 4 * EPS * c) * np.abs(ones).max()
+            np.testing.assert_allclose(kernel.mean_weights(), ones, rtol=0, atol=limit)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -22,6 +22,7 @@ __all__ = [
     "covariance_gradient",
     "gradient_covariance",
     "gradient_weights",
+    "mean_weights",
     "prior_gradient_covariance",
     "trace",
     "trace_and_gradient",
@@ -116,6 +117,12 @@ def gradient_weights(prior: Prior, points: ArrayLike, theta: ArrayLike) -> Array
     joint = np.asarray(points, float)
     A = covariance_gradient(prior, theta, joint)
     return np.asarray(np.linalg.solve(_noisy(prior, joint), A.T))
+
+
+def mean_weights(prior: Prior, points: ArrayLike) -> Array:
+    """K^-1 1 (m,): up to their sum, the weights of the values in an unknown mean."""
+    joint = np.asarray(points, float)
+    return np.asarray(np.linalg.solve(_noisy(prior, joint), np.ones(len(joint))))
 
 
 def gradient_covariance(prior: Prior, points: ArrayLike, theta: ArrayLike) -> Array:

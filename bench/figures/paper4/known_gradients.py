@@ -11,7 +11,14 @@ import dpfast
 from bench.figures.paper4.problems import COLORS, band, mean_and_error, seeded
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast.baselines import noisy_descent
-from dpfast.bayesopt import RBF, Plain, Polynomial2, SearchSettings
+from dpfast.bayesopt import (
+    RBF,
+    Covariance,
+    GradientInformation,
+    Plain,
+    Polynomial2,
+    SearchSettings,
+)
 
 Array = NDArray[np.float64]
 
@@ -102,20 +109,23 @@ def figure_3(run: Run) -> Outcome:
 
 def _bias_and_noise(X: Array, result: dpfast.bayesopt.Tuning) -> tuple[Array, Array]:
     """Norms of (clipped surrogate - clipped exact gradient) and of the noise, step by step."""
-    from dpfast.bayesopt.surrogate.weights import gradient_weights
-
     n = len(X)
     bias, noise = [], []
     told = 0.5 * np.sum((X[:, None, :] - result.points[None]) ** 2, axis=2)
     used = np.cumsum(result.batch_sizes)
     for k, m in enumerate(used):
         theta = result.iterates[k]
-        weights = gradient_weights(Polynomial2(), result.points[:m], theta, 1e-6, "zero")
+        weights = _weights(Polynomial2(), 1e-6, result.points[:m], theta)
         surrogate, exact = _clipped(told[:, :m] @ weights), _clipped(theta - X)
         bias.append(np.linalg.norm(surrogate.mean(axis=0) - exact.mean(axis=0)))
         noise.append(result.noise_scales[k] * X.shape[1] ** 0.5)
     assert n == len(told)
     return np.array(bias), np.array(noise)
+
+
+def _weights(covariance: Covariance, noise: float, points: Array, theta: Array) -> Array:
+    box = np.column_stack((points.min(axis=0), points.max(axis=0)))
+    return GradientInformation(covariance, noise, box).condition(points).gradient_weights(theta)
 
 
 def _clipped(vectors: Array, bound: float = 1.0) -> Array:
@@ -218,11 +228,9 @@ def figure_4(run: Run) -> Outcome:
 
 def _surrogate_lengths(result: dpfast.bayesopt.Tuning, losses: Any) -> list[float]:
     """Norm of the mean clipped surrogate gradient, before noise."""
-    from dpfast.bayesopt.surrogate.weights import gradient_weights
-
     told = np.array([losses(point) for point in result.points])
     found = []
     for k, m in enumerate(np.cumsum(result.batch_sizes)):
-        weights = gradient_weights(RBF(1.0), result.points[:m], result.iterates[k], 1e-4, "zero")
+        weights = _weights(RBF(1.0), 1e-4, result.points[:m], result.iterates[k])
         found.append(float(np.linalg.norm(_clipped(told[:m].T @ weights).mean(axis=0))))
     return found

@@ -154,35 +154,6 @@ class Covariance:
         """
         raise NotImplementedError
 
-    def extended(self, gram: Array, points: Array) -> Array:
-        """Covariances of the losses at points with each other, to the last bit those of `values`.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (k, k)
-            Those of the first k points, computed before.
-        points : ndarray of shape (m, d)
-
-        Returns
-        -------
-        ndarray of shape (m, m)
-            A new array.
-
-        Raises
-        ------
-        InvalidInput
-            If a coordinate is not finite, or the points have another number of coordinates than the
-            length-scales.
-
-        Examples
-        --------
-        >>> covariance, points = dpfast.bayesopt.RBF(0.5), np.array([[0.0], [0.2], [0.9]])
-        >>> known = covariance.values(points[:2], points[:2])
-        >>> bool((covariance.extended(known, points) == covariance.values(points, points)).all())
-        True
-        """
-        return self.values(points, points)
-
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
         """Covariances of the gradient at `theta` with the losses at `points`.
 
@@ -301,15 +272,6 @@ class Stationary(Covariance):
             for a, b, scale in zip(first.T, second.T, scales, strict=True):
                 squared += ((a[:, None] - b[None, :]) / scale).clip(-1e150, 1e150) ** 2
         return self._output_scale**2 * self._phi(squared)
-
-    def extended(self, gram: Array, points: Array) -> Array:
-        gram = real_array(gram, "gram")
-        known = len(gram)
-        found = np.empty((len(points), len(points)))
-        found[:known, :known] = gram
-        found[known:] = self.values(points[known:], points)
-        found[:known, known:] = found[known:, :known].T
-        return found
 
     def gradient(self, theta: ArrayLike, points: ArrayLike) -> Array:
         at = _one_point(theta)

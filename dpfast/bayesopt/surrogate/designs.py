@@ -7,6 +7,8 @@ only.  No random number is drawn: the rotation comes from a counter-based hash.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,6 +53,7 @@ def hashed_normals(count: int, stream: int) -> Array:
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
 
 
+@lru_cache(maxsize=8)  # the same at every step of a search
 def _directions(b: int, d: int, stream: int) -> Array:
     """Unit vectors (b, d): orthonormal in groups of d, every second group the opposite."""
     groups: list[Array] = []
@@ -61,7 +64,9 @@ def _directions(b: int, d: int, stream: int) -> Array:
         else:
             normals = hashed_normals(d * d, stream * 1024 + index // 2).reshape(d, d)
             groups.append(np.linalg.qr(normals)[0].T)
-    return np.concatenate(groups)[:b] if groups else np.empty((0, d))
+    found = np.concatenate(groups)[:b] if groups else np.empty((0, d))
+    found.flags.writeable = False
+    return found
 
 
 def starting_design(

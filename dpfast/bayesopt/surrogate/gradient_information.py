@@ -11,15 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import number_in, real_array, real_number, whole_number
+from dpfast.arguments import number_in, one_of, real_array, real_number, whole_number
 from dpfast.bayesopt.surrogate.covariance import Covariance, as_points, checked_covariance
 from dpfast.bayesopt.surrogate.designs import starting_design
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.acquisition import AcquisitionKernel
 
-__all__ = ["GradientInformation"]
+__all__ = ["MEANS", "GradientInformation"]
 
 Array = NDArray[np.float64]
+
+#: Prior mean of a record's loss: zero, as in the paper, or an unknown constant.
+MEANS = ("constant", "zero")
 
 #: Of the prior trace: a step that gains less ends a search.
 RELATIVE_TOLERANCE = 1e-6
@@ -178,7 +181,7 @@ class GradientInformation:
         B = self._kernel.whitened(at)
         return self._covariance.prior_gradient_covariance(at) - B.T @ B
 
-    def gradient_weights(self, theta: ArrayLike) -> Array:
+    def gradient_weights(self, theta: ArrayLike, mean: str = "zero") -> Array:
         """Weights W with which values at D become surrogate gradients at theta.
 
         Values Y of shape (n, m), one row per user, have the surrogate gradients ``Y @ W``
@@ -187,6 +190,11 @@ class GradientInformation:
         Parameters
         ----------
         theta : array_like of shape (d,)
+        mean : {"zero", "constant"}
+            Prior mean of the loss: zero, as in the paper, or an unknown constant (universal
+            kriging).  With the latter every column of W adds up to zero: adding a constant to a
+            user's values changes nothing, so a large loss that does not depend on theta neither
+            biases the gradient nor makes it be clipped.
 
         Returns
         -------
@@ -195,7 +203,7 @@ class GradientInformation:
         Raises
         ------
         InvalidInput
-            If theta is no vector of d finite numbers.
+            If theta is no vector of d finite numbers, or the mean is neither of these.
 
         Examples
         --------
@@ -205,7 +213,12 @@ class GradientInformation:
         >>> (np.array([[-0.3, 0.3]]) @ weights).round(2)
         array([[1.56]])
         """
-        return self._kernel.weights(self._at(theta))
+        unknown = one_of(mean, MEANS, "mean") == "constant"
+        weights = self._kernel.weights(self._at(theta))
+        if unknown and len(weights):
+            ones = self._kernel.mean_weights()
+            weights -= np.outer(ones, weights.sum(axis=0) / ones.sum())
+        return weights
 
     def trace(self, Z: ArrayLike, theta: ArrayLike) -> float:
         """Trace of the posterior gradient covariance at theta once Z has joined D.
@@ -271,6 +284,7 @@ class GradientInformation:
         starts: int = 2,
         initial: Sequence[ArrayLike] = (),
         max_evaluations: int = 200,
+        tolerance: float = RELATIVE_TOLERANCE,
         target: float = -np.inf,
     ) -> tuple[Array, float]:
         """The b points inside the bounds that reduce the trace most (line 5).
@@ -288,6 +302,8 @@ class GradientInformation:
             Further starts, tried first.
         max_evaluations : int
             Most evaluations of the trace and its gradient per start.
+        tolerance : float
+            Of the prior trace: a step that gains less ends the search from a start.
         target : float
             A trace that is low enough: the search ends there.
 
@@ -320,8 +336,7 @@ class GradientInformation:
         designs = [as_points(start, "initial", self.dimension) for start in initial]
         if any(len(design) != b for design in designs):
             raise InvalidInput(f"every initial design must have b={b} points.")
-        # Differences below rounding of the prior trace mean nothing.
-        tolerance = RELATIVE_TOLERANCE * self.prior_trace(at)
+        tolerance = number_in(tolerance, "tolerance", "(0, 1]") * self.prior_trace(at)
         best, least = np.empty((0, self.dimension)), np.inf
         for index in range(len(designs) + starts):
             fresh = index - len(designs)
