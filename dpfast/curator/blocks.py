@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.data.groups import PersonMeans
 from dpfast.data.parts import WithoutCovariates, dealt, dealt_by_keys
+from dpfast.data.persons.means import PersonMeans
 from dpfast.errors import InvalidInput
 from dpfast.models import FreeScale, Mallows, Objective
 from dpfast.privacy.budget import GDP

@@ -25,7 +25,7 @@ from dpfast.curator.door import hand_out, hand_out_together, source_of_noise
 from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
 from dpfast.curator.persons import person_sums
 from dpfast.data import Records
-from dpfast.data.groups import PersonMeans
+from dpfast.data.persons.means import PersonMeans
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
 from dpfast.models import FreeScale, Objective

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
+from dpfast.curator.persons import depth_of_products
 from dpfast.data import Records
-from dpfast.data.groups import PersonMeans
+from dpfast.data.persons.means import PersonMeans
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, summation_depth
 from dpfast.models import Constants, Objective
 from dpfast.privacy.budget import GDP
@@ -48,10 +49,6 @@ class Plan(NamedTuple):
     want: int
     receipts: tuple[Receipt, ...]
     grids: Grids
-
-
-#: Roundings of a person's score while it is held to its bound, in excess of two for each entry.
-OF_A_PERSON = 64
 
 
 class Layout(NamedTuple):
@@ -91,11 +88,11 @@ class Layout(NamedTuple):
 
         Those of the largest block, and those of adding the blocks; ``excess`` times as many where
         the sums can be so much larger than n bounds, to which errors are relative.  A person's
-        product is made of a score that may be as much too long as its sum of squares is off.
+        product is made of a score that was summed before.
         """
         depth = summation_depth(self.largest_block, self.row, want) + self.additions
-        if self.means:
-            depth += 2 * self.row + OF_A_PERSON
+        if self.means and want & MEAT:
+            depth += depth_of_products(self.row)
         return depth * self.excess
 
 

@@ -293,6 +293,10 @@ class WithoutCovariates(Records):
         self._all = records
         self._found: list[tuple[Covariates, Array]] | None = None
 
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """Those of all records, without their covariates."""
+        return (_responses(X, y) for X, y in self._all.blocks())
+
     def total(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
     ) -> Any:
@@ -304,7 +308,7 @@ class WithoutCovariates(Records):
         if not (decoded or hasattr(records, "X")):
             return records.total(_of_responses, function, *arguments)
         if self._found is None:
-            blocks = (_responses(X, y) for X, y in records.blocks())
+            blocks = self.blocks()
             if decoded:  # nothing else of a block stays
                 blocks = ((np.empty((len(y), 0)), y.copy()) for _, y in blocks)
             self._found = list(blocks)

@@ -41,8 +41,9 @@ class StreamedRecords(Records):
     coding : Coding, optional
         The public facts by which ``decode`` codes a table.
     columns : callable, optional
-        ``columns(names, arguments)`` returns a function like ``decode`` for other columns of the
-        same source, each as float64; the arguments they were named in are for its refusals.
+        ``columns(names, arguments, read)`` returns a function like ``decode`` for other columns of
+        the same source, each as ``read`` does, by default as float64; the arguments they were named
+        in are for its refusals.
 
     Privacy
     -------
@@ -60,7 +61,7 @@ class StreamedRecords(Records):
         n_covariates: int,
         names: tuple[str, ...] | None,
         coding: Coding | None = None,
-        columns: Callable[[list[str], list[str]], Callable[[int], list[Array]]] | None = None,
+        columns: Callable[..., Callable[[int], list[Any]]] | None = None,
     ) -> None:
         self._decode = decode
         self.columns = columns

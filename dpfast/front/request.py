@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -16,7 +18,9 @@ from dpfast.data.beside.given import Beside
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
-from dpfast.data.groups import averaged, checked_group_size, grouped
+from dpfast.data.groups import EACH, checked_group_size, grouped
+from dpfast.data.persons.means import averaged, refuse_cluster
+from dpfast.data.persons.numbering import taken_from
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.composition import Composition, Rows, composition_of
@@ -43,6 +47,7 @@ __all__ = [
     "objective_of",
     "response_of",
     "refuse_unpayable",
+    "rows_unseen",
 ]
 
 MEANS_RELATION = (
@@ -101,11 +106,15 @@ class Request:
         self.group_size = checked_group_size(group, group_size, each)
         self.means = each == "person"
         if self.means:
+            refuse_cluster(X)
+        others: tuple[str, ...] = (group,) if isinstance(group, str) else ()
+        X, group = taken_from(X, group)
+        if self.means:
             _refuse_lengths(X, y, group)
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(threads)
         self.coding: Coding | None = None
-        self.beside, others = beside, () if beside is None else beside.names
+        self.beside, others = beside, (*others, *(() if beside is None else beside.names))
         if beside is not None:
             X, beside = beside.taken_from(X)
         if isinstance(X, Design):
@@ -303,6 +312,21 @@ class Request:
         if names is None:
             names = _numbered(self.n_covariates)
         return ("intercept", *names) if self.fit_intercept else names
+
+
+@contextmanager
+def rows_unseen(each: str) -> Iterator[None]:
+    """Refusals of rows of persons, whose number is private, without shapes and lengths."""
+    try:
+        yield
+    except InvalidInput as error:
+        told = re.sub(r"shape \([^)]*\)|length \d+", "a shape that is not shown", str(error))
+        if each != EACH[1] or told == str(error):
+            raise
+        refusal = InvalidInput(told)
+    else:
+        return
+    raise refusal
 
 
 def _refuse_lengths(*columns: Any) -> None:

@@ -13,7 +13,7 @@ from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.parts import offset_joins_predictor, parts_of
 from dpfast.front.progress import watched
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Request, charge_shared, rows_unseen
 from dpfast.inference.results import Fit
 from dpfast.models import (
     FreeScale,
@@ -138,8 +138,9 @@ def fit(
         Threads of the compiled kernels; results do not depend on it.
     names : sequence of str, optional
         Names of the q covariates; a table's column names by default.
-    group : array-like of shape (n,), optional
-        The person each row belongs to: the budget then protects a person with all their rows.
+    group : array-like of shape (n,) or str, optional
+        The person each row belongs to, or the name of its column in a data frame or (with
+        ``each="person"``) a Parquet file: the budget then protects a person with all their rows.
     group_size : int, optional
         Public bound m on the rows of one person; further rows are left out.  The noise is that of
         a budget of ``privacy / m`` for one row, and intervals allow for rows of one person that
@@ -149,8 +150,8 @@ def fit(
         contribute, however many these are: no ``group_size``, the noise of one row a person, and
         the number of rows is private.  The target is that of rows with weight one over the number
         of their person's; if that number depends on the response (as for rows until an event) it is
-        another one than that of the rows.  Needs arrays in memory, a known ``scale``, and
-        covariates with declared units.
+        another one than that of the rows.  Rows come in any order, from memory or from files (not
+        from Dask).  Needs a known ``scale``, and covariates with declared units.
     sample_weight : array-like of shape (n,) or str, optional
         Private weight of each record, as of a sampling design, or the name of its column in a data
         frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
@@ -206,24 +207,21 @@ def fit(
     total = GDP.within(privacy)
     given = parts_of(loss, scale, weights, ridge, fit_intercept)
     loss, scale, weights, ridge, fit_intercept, columns = given
-    request = Request(
-        X,
-        y,
-        fit_intercept=fit_intercept,
-        noise=noise,
-        threads=threads,
-        names=names,
-        group=group,
-        group_size=group_size,
-        each=each,
-        bound_to=columns,
-        beside=beside(
-            sample_weight,
-            largest_weight,
-            offset,
-            offset is not None and offset_joins_predictor(loss),
-        ),
-    )
+    joins = offset is not None and offset_joins_predictor(loss)
+    with rows_unseen(each):
+        request = Request(
+            X,
+            y,
+            fit_intercept=fit_intercept,
+            noise=noise,
+            threads=threads,
+            names=names,
+            group=group,
+            group_size=group_size,
+            each=each,
+            bound_to=columns,
+            beside=beside(sample_weight, largest_weight, offset, joins),
+        )
     unit, inference = request.per_record(total), flag(inference, "inference")
     if standardize is not None:
         standardize = flag(standardize, "standardize")

@@ -8,7 +8,7 @@ import pytest
 import dpfast
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
-from dpfast.data.groups import averaged
+from dpfast.data.persons.means import averaged
 from dpfast.errors import InvalidInput
 from dpfast.models import Bounded, Logistic, Objective
 
@@ -146,15 +146,6 @@ def test_lengths_that_differ_are_refused_without_a_number():
             fitted(*wrong)
         message = str(refused.value)
         assert str(len(y)) not in message and str(len(y) - 1) not in message
-
-
-def test_rows_on_disk_are_refused_by_name(tmp_path):
-    pytest.importorskip("scipy")
-    from scipy import sparse
-
-    X, y, group = visits()
-    with pytest.raises(InvalidInput, match="arrays in memory"):
-        fitted(sparse.csr_matrix(X), y, group)  # whose length is ambiguous, says SciPy
 
 
 @pytest.mark.slow

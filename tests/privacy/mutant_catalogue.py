@@ -1948,6 +1948,9 @@ GROUP_TESTS = ("tests/privacy/test_groups.py",)
 CELL_TESTS = ("tests/data/test_values_never_speak.py",)
 
 PERSON_TESTS = ("tests/privacy/test_persons.py", "tests/integration/test_fit_persons.py")
+PERSON_MEANS = "dpfast/data/persons/means.py"
+PERSON_SUMS = "dpfast/curator/persons.py"
+SOURCES = "tests/privacy/test_persons_of_sources.py"
 
 PERSONS = (
     plant(
@@ -1973,28 +1976,28 @@ PERSONS = (
     plant(
         "weights-of-a-person-rounded-up",
         "the weights of a person's rows add up to a last bit more than one",
-        "dpfast/data/groups.py",
-        PERSON_TESTS,
-        "np.nextafter(1.0 / np.maximum(counts, 1), 0.0)[persons]",
-        "(1.0 / np.maximum(counts, 1))[persons]",
+        PERSON_MEANS,
+        (PERSON_TESTS[0] + "::test_weights_of_a_person_add_up_to_at_most_one",),
+        "weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)",
+        "weights = 1.0 / np.maximum(counts, 1)",
     ),
     plant(
         "rows-of-a-person-added-up",
         "a person counts with the sum of their rows",
-        "dpfast/data/groups.py",
+        PERSON_MEANS,
         PERSON_TESTS,
-        "np.nextafter(1.0 / np.maximum(counts, 1), 0.0)[persons]",
-        "np.where(counts > 0, 1.0, 0.0)[persons]",
+        "weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)",
+        "weights = np.where(counts > 0, 1.0, 0.0)",
     ),
     plant(
         "rows-that-do-not-count-keep-their-weight",
         "a person's rows without a response count where a query puts one in its place",
-        "dpfast/data/groups.py",
+        PERSON_MEANS,
         (
             "tests/privacy/test_persons.py::test_c72_no_answer_moves_by_more_than_announced_whatever_rows_a_person_has",
         ),
-        "y[~usable, :2] = np.nan, 0.0",
-        "y[~usable, 0] = np.nan",
+        "beside[idle, :2] = np.nan, 0.0",
+        "beside[idle, 0] = np.nan",
     ),
     plant(
         "products-of-rows-for-those-of-persons",
@@ -2015,18 +2018,93 @@ PERSONS = (
     plant(
         "depth-of-the-rows-there-are",
         "the depth of persons' sums allows for one block of rows, however many there are",
-        "dpfast/data/groups.py",
-        PERSON_TESTS,
+        PERSON_MEANS,
+        (PERSON_TESTS[0] + "::test_c66_the_depth_covers_the_largest_number_of_rows",),
         "return additions(MOST_ROWS // ROWS_AT_A_TIME)",
         "return additions(1)",
     ),
     plant(
+        "depth-of-a-person-s-score-forgotten",
+        "products of persons' scores are taken to be those of exact scores",
+        PLANS,
+        (PERSON_TESTS[0] + "::test_c66_the_depth_covers_the_largest_number_of_rows",),
+        "depth += depth_of_products(self.row)",
+        "depth += 2 * self.row + 64",
+    ),
+    plant(
         "number-of-rows-is-n",
         "sums over persons are divided by the number of their rows",
-        "dpfast/data/groups.py",
+        PERSON_MEANS,
         PERSON_TESTS,
-        "self.n = len(ends)",
-        "self.n = len(y)",
+        "self.n, self.n_covariates = len(weights), rows.n_covariates",
+        "self.n, self.n_covariates = rows.n, rows.n_covariates",
+    ),
+    plant(
+        "weights-by-the-piece",
+        "a person's weight is that of their rows in the last block",
+        PERSON_MEANS,
+        (SOURCES + "::test_c66_sums_are_those_of_loops_whatever_the_order",),
+        "of_some[: len(found)] += found",
+        "of_some[: len(found)] += 0",
+    ),
+    plant(
+        "scores-of-the-last-piece",
+        "a person's score is that of the last piece in which they have rows",
+        PERSON_SUMS,
+        (
+            SOURCES + "::test_c66_the_same_sums_from_every_source",
+            SOURCES + "::test_c66_a_score_from_many_pieces_is_as_exact_as_from_one",
+        ),
+        "after = before + part",
+        "after = part",
+    ),
+    plant(
+        "errors-of-pieces-forgotten",
+        "the rounding of a person's score grows with the number of pieces",
+        PERSON_SUMS,
+        (SOURCES + "::test_c66_a_score_from_many_pieces_is_as_exact_as_from_one",),
+        "return np.asarray(found + errors)",
+        "return np.asarray(found)",
+    ),
+    plant(
+        "pieces-as-the-file-is-cut",
+        "rows are summed row group by row group, whose number is not bounded",
+        PERSON_MEANS,
+        (SOURCES + "::test_c66_the_same_sums_from_every_source",),
+        "            if held == ROWS_AT_A_TIME:\n",
+        "            if held:\n",
+    ),
+    plant(
+        "rows-that-change-count-again",
+        "a row that was not usable when rows were counted has a weight when it becomes usable",
+        PERSON_MEANS,
+        (SOURCES + "::test_c66_a_person_cannot_have_more_than_their_weight_when_rows_change",),
+        "persons[some][~usable] = -1",
+        "persons[some][~usable] += 0",
+    ),
+    plant(
+        "new-persons-in-later-passes",
+        "a label that was not counted is given the weight of another person",
+        PERSON_MEANS,
+        (SOURCES + "::test_nobody_is_new_after_the_first_pass",),
+        "grow=not self._seen)",
+        "grow=True)",
+    ),
+    plant(
+        "passes-by-the-number-of-rows",
+        "scores are kept for as many persons as there is room for rows",
+        PERSON_SUMS,
+        (SOURCES + "::test_c66_scores_that_do_not_fit_are_summed_in_several_passes",),
+        "step = max(1, SCORE_BYTES // (16 * p * PERSONS_AT_A_TIME)) * PERSONS_AT_A_TIME",
+        "step = max(1, SCORE_BYTES // (records._rows.n * p)) * PERSONS_AT_A_TIME",
+    ),
+    plant(
+        "shapes-of-rows-of-persons",
+        "a refusal shows how many rows persons have",
+        "dpfast/front/request.py",
+        (SOURCES + "::test_refusals_say_nothing_about_the_number_of_rows",),
+        "if each != EACH[1] or told == str(error):",
+        "if each == EACH[1] or told == str(error):",
     ),
 )
 
@@ -2082,7 +2160,7 @@ SHARES_AND_GROUPS = (
     plant(
         "rows-without-a-label-are-persons",
         "each row without a usable label is a person of its own",
-        "dpfast/data/groups.py",
+        "dpfast/data/persons/numbering.py",
         GROUP_TESTS,
         "    except Exception:\n        return None\n",
         "    except Exception:\n        return object()\n",
@@ -3754,8 +3832,8 @@ WEIGHTS_AND_OFFSETS = (
         "a fit without a public bound takes the largest weight for it",
         "dpfast/regression/fit.py",
         WEIGHTED_FITS,
-        "    request = Request(\n        X,\n",
-        "    if sample_weight is not None and largest_weight is None:\n        largest_weight = float(np.nanmax(sample_weight))\n    request = Request(\n        X,\n",
+        "    with rows_unseen(each):\n",
+        "    if sample_weight is not None and largest_weight is None:\n        largest_weight = float(np.nanmax(sample_weight))\n    with rows_unseen(each):\n",
     ),
     plant(
         "offsets-relative-to-their-mean",

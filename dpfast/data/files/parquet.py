@@ -171,17 +171,21 @@ class Decoder:
     def block(self, k: int) -> Block:
         return self._encoding.block(self._table(k, self._columns))
 
-    def columns(self, names: list[str], arguments: list[str]) -> Callable[[int], list[Any]]:
-        """Other columns of the row groups, as numbers; refused by their types."""
+    def columns(
+        self, names: list[str], arguments: list[str], read: Callable[[Any, str], Any] = numbers
+    ) -> Callable[[int], list[Any]]:
+        """Other columns of the row groups, as numbers or as ``read`` does; refused by type."""
         for file, footer in self._footers.items():
             found = footer.metadata.schema.to_arrow_schema()
             for argument, name in zip(arguments, names, strict=True):
-                _check_column(found, file, f"{argument}={described(name, text=True)}", name, True)
+                place = f"{argument}={described(name, text=True)}"
+                _check_column(found, file, place, name, read is numbers)
+                read(found.empty_table()[name], name)
         wanted = list(dict.fromkeys(names))
 
         def decode(k: int) -> list[Any]:
             table = self._table(k, wanted)
-            return [numbers(table[name], name) for name in names]
+            return [read(table[name], name) for name in names]
 
         return decode
 

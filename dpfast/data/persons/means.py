@@ -1,0 +1,201 @@
+"""Records that are persons, each of whom counts with the mean of what their rows contribute.
+
+Rows stay where they are, in any order: sums of scores and curvatures over rows that are weighted by
+one over the number of their person's are sums of persons' means.  How many rows there are is as
+private as what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data.beside.given import DASK
+from dpfast.data.columns import library
+from dpfast.data.parts import WithoutCovariates
+from dpfast.data.persons.numbering import Numbering
+from dpfast.data.records import Covariates, Records
+from dpfast.data.reduction import additions
+from dpfast.errors import InvalidInput, described
+
+__all__ = ["MOST_ROWS", "ROWS_AT_A_TIME", "PersonMeans", "averaged", "refuse_cluster"]
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.intp]
+
+#: Rows that are summed at a time, and more than there ever are: how deep a sum is must not depend
+#: on how many there are (claim C72).
+ROWS_AT_A_TIME, MOST_ROWS = 1 << 16, 1 << 42
+
+
+class PersonMeans(Records):
+    """Rows of n persons, each with one over the number of a person's usable rows as its weight.
+
+    n counts persons.  Nothing public depends on the number of rows.
+
+    Parameters
+    ----------
+    rows : Records
+        The rows, wherever they are kept.
+    whose : Whose
+        Of which persons they are.
+    weights : ndarray of shape (n,)
+        Of each row of a person.
+    """
+
+    __slots__ = ("_rows", "_weights", "_whose", "coding", "read_again")
+
+    can_be_dealt = False
+
+    def __init__(self, rows: Records, whose: Whose, weights: Array) -> None:
+        self.n, self.n_covariates = len(weights), rows.n_covariates
+        self.names, self.coding, self.read_again = rows.names, rows.coding, rows.read_again
+        self.block_sizes = (ROWS_AT_A_TIME,)
+        self._rows, self._whose, self._weights = rows, whose, weights
+
+    @property
+    def additions(self) -> int:
+        """Of as many blocks as there are at most, because their number is private."""
+        return additions(MOST_ROWS // ROWS_AT_A_TIME)
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """The rows, some at a time."""
+        return ((X, y) for X, y, _ in self.pieces())
+
+    def pieces(self) -> Iterator[tuple[Covariates, Array, Numbers]]:
+        """The rows, some at a time: covariates, (response, weight, offset), and whose they are.
+
+        A row that is not usable has neither response nor weight: there are queries that put other
+        responses in the place of theirs.
+        """
+        for X, y, persons in _pieces(self._rows, self._whose):
+            beside = np.zeros((len(y), 3))
+            beside[:, 0] = y if y.ndim == 1 else y[:, 0]
+            if y.ndim == 2:
+                beside[:, 2] = y[:, 2]
+            beside[:, 1] = self._weights[persons]
+            idle = (persons < 0) | ~np.isfinite(beside[:, ::2]).all(axis=1)
+            beside[idle, :2] = np.nan, 0.0
+            yield X, beside, persons
+
+    def without_covariates(self) -> PersonMeans:
+        """The same persons with the responses of their usable rows alone."""
+        return PersonMeans(WithoutCovariates(self._rows), self._whose, self._weights)
+
+
+class Whose:
+    """The person of each row.
+
+    Parameters
+    ----------
+    rows : Records
+    group : array-like or LabelsOf
+        Labels of all rows, or what reads those of a block each time.
+    """
+
+    def __init__(self, rows: Records, group: Any) -> None:
+        self._numbering = Numbering()
+        self._read = group if callable(group) else None
+        self._seen = False
+        self._all: Numbers | None = None
+        if self._read is None:
+            self._all = self._numbering.of(group)
+            if len(self._all) != rows.n:
+                raise InvalidInput(
+                    "group must have one label for each row of X."
+                )  # their number is private
+
+    def of_block(self, k: int, start: int, size: int) -> Numbers:
+        """Of the rows of block k, which begins with row ``start``."""
+        if self._all is not None:
+            return self._all[start : start + size]
+        assert self._read is not None
+        found, positions = self._read(k)[0]
+        return self._numbering.of_labels(found, positions, grow=not self._seen)
+
+    def counts(self, rows: Records) -> NDArray[np.int64]:
+        """How many usable rows each person has, from one pass; nobody is new from then on."""
+        found = np.zeros(len(self._numbering), dtype=np.int64)
+        start = 0
+        for k, (X, y) in enumerate(rows.blocks()):
+            persons = self.of_block(k, start, len(y))
+            start += len(y)
+            for first in range(0, len(y), ROWS_AT_A_TIME):
+                some = slice(first, first + ROWS_AT_A_TIME)
+                usable = _usable(X[some], y[some])
+                of_some = np.bincount(persons[some][usable], minlength=len(self._numbering))
+                of_some[: len(found)] += found
+                found = of_some
+                if self._all is not None:
+                    persons[some][~usable] = -1  # for good, whatever becomes of the row
+        self._seen = True
+        return found
+
+
+def averaged(records: Records, group: Any) -> PersonMeans:
+    """Records of persons, each of whom counts with the mean of what their rows contribute.
+
+    Rows without a usable label are one person, as in :func:`dpfast.data.groups.grouped`.  A row
+    with a cell that is not finite, or with no response, is not counted among its person's; a person
+    without any other contributes zero.
+
+    Parameters
+    ----------
+    records : Records
+        The rows; with offsets or without.
+    group : array-like or LabelsOf
+        Label of the person of each row.  The number of persons is public, that of rows is not.
+    """
+    refuse_cluster(records)
+    whose = Whose(records, group)
+    counts = whose.counts(records)
+    # rounded down, so that the weights of a person's rows add up to at most 1 (claim C72)
+    weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)
+    return PersonMeans(records, whose, weights)
+
+
+def refuse_cluster(X: Any) -> None:
+    """Refuse what is on a cluster, whose scheduler sees chunks and tasks: they follow the rows."""
+    if library(X) in DASK or getattr(X, "elsewhere", False):
+        raise InvalidInput(
+            f'each="person" does not read records of Dask; received {described(X)}. Sizes of '
+            "chunks and tasks are seen by its scheduler, and follow the number of rows, which is "
+            "private here. Write Parquet files and pass dpfast.open_parquet(...), or load the rows "
+            "(X.compute())."
+        )
+
+
+def _usable(X: Any, y: Any) -> NDArray[np.bool_]:
+    """Which rows have finite covariates, responses and offsets."""
+    found: NDArray[np.bool_] = np.isfinite(X).all(axis=1)
+    return found & (np.isfinite(y) if y.ndim == 1 else np.isfinite(y).all(axis=1))
+
+
+def _pieces(rows: Records, whose: Whose) -> Iterator[tuple[Any, Any, Numbers]]:
+    """Covariates, responses and persons of ROWS_AT_A_TIME rows each, but the last."""
+    parts: list[tuple[Any, Any, Numbers]] = []
+    held = start = 0
+    for k, (X, y) in enumerate(rows.blocks()):
+        persons = whose.of_block(k, start, len(y))
+        start += len(y)
+        done = 0
+        while done < len(y):
+            some = slice(done, done + ROWS_AT_A_TIME - held)
+            parts.append((X[some], y[some], persons[some]))
+            done = min(some.stop, len(y))
+            held += len(parts[-1][1])
+            if held == ROWS_AT_A_TIME:
+                yield _together(parts)
+                parts, held = [], 0
+    if parts:
+        yield _together(parts)
+
+
+def _together(parts: list[tuple[Any, Any, Numbers]]) -> tuple[Any, Any, Numbers]:
+    X, y, persons = [
+        found[0] if len(found) == 1 else np.concatenate(found) for found in zip(*parts, strict=True)
+    ]
+    return X, y, persons

@@ -1,0 +1,139 @@
+"""Persons by their labels: numbers in order of first appearance, equal labels the same.
+
+A label decides about its own row alone, and none raises: what cannot stand for a person is missing,
+and all rows without a label are one person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data.beside.given import without
+from dpfast.data.columns import column, frame, labels, library
+from dpfast.data.records import Records
+from dpfast.errors import InvalidInput, RecordsUnavailable, described
+
+__all__ = ["LabelsOf", "Numbering", "taken_from"]
+
+#: Labels of block k of records that are read again, as :func:`dpfast.data.columns.labels` has them.
+LabelsOf = Callable[[int], list[Any]]
+
+#: NumPy's types of which equal entries are equal labels; floats have NaN.
+PLAIN = "biuS"
+
+
+class Numbering:
+    """Numbers of the persons that were seen so far, whose count is ``len``."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def of(self, group: Any) -> NDArray[np.intp]:
+        """The person of each row, from a column of labels; who is new gets the next number.
+
+        Raises
+        ------
+        InvalidInput
+            If the column's *type* is not one of labels.
+        """
+        return self.of_labels(*_found(group))
+
+    def of_labels(
+        self, found: list[Any], positions: NDArray[Any], grow: bool = True
+    ) -> NDArray[np.intp]:
+        """The same from labels that may occur, and from where they do; -1 is a missing one.
+
+        Raises
+        ------
+        RecordsUnavailable
+            If somebody new is not to get a number.
+        """
+        places, first, rows = np.unique(positions, return_index=True, return_inverse=True)
+        numbers = np.empty(len(places), dtype=np.intp)
+        for k in np.argsort(first).tolist():
+            person = None if places[k] < 0 else _person(found[places[k]])
+            if grow:
+                numbers[k] = self._numbers.setdefault(person, len(self._numbers))
+            elif (known := self._numbers.get(person)) is not None:
+                numbers[k] = known
+            else:
+                raise RecordsUnavailable(
+                    "the data were changed since they were first read. What was charged stays "
+                    "charged. Open the data again."
+                )
+        return numbers[rows.ravel()]
+
+
+def taken_from(X: Any, group: Any) -> tuple[Any, Any]:
+    """The covariates alone and the labels, where ``group`` is the name of a column of X.
+
+    Of opened records the labels are a :data:`LabelsOf`.
+    """
+    if not isinstance(group, str):
+        return X, group
+    named = f"group={described(group, text=True)}"
+    if isinstance(X, Records):
+        columns = getattr(X, "columns", None)
+        if columns is None:
+            raise InvalidInput(
+                f"{named} by the name of a column is for data frames and Parquet files; received "
+                f"{described(X)}. Pass the column itself."
+            )
+        return X, columns([group], ["group"], labels)
+    if frame(X) is None:
+        raise InvalidInput(
+            f"{named} names a column, and X is no data frame that could have it: {described(X)}. "
+            "Pass the column itself."
+        )
+    return without(X, (group,)), column(X, group)
+
+
+def _found(group: Any) -> tuple[list[Any], NDArray[Any]]:
+    """Labels that occur and where; of plain arrays each but once."""
+    plain = type(group) in (np.ndarray, np.memmap) or library(group) == "pandas"
+    dtype = getattr(group, "dtype", None)
+    if plain and isinstance(dtype, np.dtype) and dtype.kind in PLAIN and group.ndim == 1:
+        different, positions = np.unique(np.asarray(group), return_inverse=True)
+        return different.tolist(), positions
+    return labels(group, "group")
+
+
+def _person(label: Any) -> Any:
+    """The label as a key; None for whatever is not equal to itself or cannot be a key."""
+    try:
+        key = _key(label)
+        return key if bool(label == label) else None
+    except Exception:
+        return None
+
+
+def _key(label: Any) -> Any:
+    """What stands for a label, of a type whose comparisons with the others never raise or warn."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, str):
+        return str.__str__(label)
+    if isinstance(label, int):
+        return int.__int__(label)
+    if isinstance(label, float):
+        return float.__float__(label)
+    if isinstance(label, Decimal):
+        hash(label)  # raises for one that signals
+        return Decimal(label)
+    if isinstance(label, bytes):
+        return "bytes", bytes(memoryview(label))  # b"1" == "1" may warn
+    if isinstance(label, datetime):
+        aware = label.utcoffset() is not None
+        return "time", aware, (label.astimezone(UTC) if aware else label).isoformat()
+    if isinstance(label, date):
+        return "date", label.isoformat()
+    raise TypeError
