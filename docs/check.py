@@ -31,6 +31,9 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
            "--disable-component-update", "--disable-sync"]  # fmt: skip
 
+#: Screenshots end here; proofs are long.
+TALLEST = 5_000
+
 #: Missing images, and what sticks out to the right of the page and does not scroll on its own.
 LOOK = """() => {
   const missing = [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src);
@@ -154,6 +157,7 @@ def _in_every_way(view: Any, page: str, shots: Path | None) -> Iterator[Trouble]
         view.set_viewport_size({"width": width, "height": height})
         for theme in THEMES:
             view.evaluate("theme => { document.body.dataset.theme = theme }", theme)
+            view.evaluate("() => new Promise(requestAnimationFrame)")
             found = view.evaluate(LOOK)
             for source in found["missing"]:
                 yield Trouble(page, f"{device}, {theme}", f"missing image: {source[:80]}")
@@ -161,7 +165,14 @@ def _in_every_way(view: Any, page: str, shots: Path | None) -> Iterator[Trouble]
                 yield Trouble(page, f"{device}, {theme}", f"wider than the screen: {what}")
             if shots is not None:
                 name = page.replace("/", "-").removesuffix(".html")
-                view.screenshot(path=shots / f"{name}-{device}-{theme}.png", full_page=True)
+                tall = view.evaluate("() => document.documentElement.scrollHeight")
+                clip = {"x": 0, "y": 0, "width": width, "height": min(tall, TALLEST)}
+                view.screenshot(
+                    path=shots / f"{name}-{device}-{theme}.png",
+                    full_page=True,
+                    clip=clip,
+                    timeout=0,
+                )
 
 
 def found_browser() -> str | None:

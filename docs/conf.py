@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import dpfast  # noqa: E402 - after the path
 
@@ -18,11 +18,14 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "mathematics",  # plain text becomes formulas, on these pages
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",  # a copy of MathJax in the pages: readers ask no other server
 ]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+typeset_prose = ["claims/.*"]
+typeset_pages = ["methods", "privacy", "releases", "scale", "how-many-records"]
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
@@ -38,6 +41,7 @@ html_title = f"dpfast {version}"
 html_favicon = "static/dpfast.svg"
 html_static_path = ["static"]
 html_css_files = ["dpfast.css"]
+html_js_files = ["dpfast.js"]
 copybutton_exclude = ".linenos, .gp, .go"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
