@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion, described
 from dpfast.privacy.conversions import (
+    DELTA_FLOOR,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
@@ -503,7 +504,7 @@ class PureDP(Budget):
         if epsilon >= self.epsilon:
             return 0.0
         ratio = -math.expm1(epsilon - self.epsilon) / (1.0 + math.exp(-self.epsilon))
-        return min(1.0, ratio * ROUND_UP)
+        return min(1.0, max(ratio * ROUND_UP, DELTA_FLOOR))
 
     def as_gdp(self) -> GDP:
         """``2 Phi^-1(e^eps/(1 + e^eps))``-GDP (claim C5)."""
@@ -516,8 +517,9 @@ class PureDP(Budget):
     def as_approx(self, delta: float) -> ApproxDP:
         """``(eps, delta)``, or less where ``delta`` buys a smaller epsilon (claim C8)."""
         delta = positive(delta, "delta", below_one=True)
-        # log(e^eps - delta (1 + e^eps)), negative if delta is at least the total variation
-        inside = 1.0 - delta * (1.0 + math.exp(-self.epsilon))
+        # log(e^eps - delta (1 + e^eps)), negative if delta is at least the total variation; from
+        # 1 - delta, because 1 - delta (1 + e^-eps) would lose the digits of a delta close to 1
+        inside = (1.0 - delta) - delta * math.exp(-self.epsilon)
         epsilon = self.epsilon + math.log(inside) if inside > 0.0 else 0.0
         epsilon = min(self.epsilon, max(0.0, epsilon) + 1e-14 * (1.0 + self.epsilon))
         return amount(ApproxDP, epsilon, delta)

@@ -270,7 +270,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
             high = middle
     alpha = 1.0 + high
     minus_log_shrink = math.log1p(1.0 / high)  # -log(1 - 1/a)
-    terms = (alpha * rho, -minus_log_shrink, -(log_delta + math.log(alpha)) / high)
+    # the logarithms one by one: they nearly cancel where epsilon is of the size of delta
+    terms = (alpha * rho, -minus_log_shrink, -log_delta / high, -math.log(alpha) / high)
     epsilon = sum(terms) + 4e-15 * (sum(abs(term) for term in terms) + minus_log_shrink / high)
     return max(0.0, epsilon)
 

@@ -15,8 +15,14 @@ from dpfast.privacy.rounding import MARGIN_500
 
 __all__ = ["attack_advantage", "attack_power", "explain"]
 
-#: Relative rounding of a handful of elementary functions, upwards.
-_UP = 1.0 + MARGIN_500
+#: Relative error of ``Phi(Phi^-1(a) + mu)`` as computed: a relative error of the quantile moves
+#: it by up to the square of the quantile, 1400 at the smallest normal rate, times as much.
+QUANTILE_MARGIN = 1e-11
+
+#: Added to what is rounded up: next to zero no relative margin is any use.
+FLOOR = 1e-300
+
+_SMALLEST_NORMAL = 2.0**-1022
 
 #: False-positive rates that :func:`explain` reports.
 RATES = (0.001, 0.01, 0.05, 0.1)
@@ -53,7 +59,7 @@ def attack_power(budget: Budget | float, false_positive_rate: float) -> float:
         delta = budget.delta if isinstance(budget, ApproxDP) else 0.0
         return _approximate_power(budget.epsilon, delta, rate)
     assert isinstance(budget, ZCDP)
-    best = min(1.0, rate + attack_advantage(budget))
+    best = min(1.0, _up(rate + attack_advantage(budget)))
     for step in range(-60, 61):  # every epsilon gives a valid bound
         epsilon = budget.rho + math.sqrt(budget.rho) * 1.12**step
         if epsilon < 700.0:
@@ -68,15 +74,23 @@ def attack_advantage(budget: Budget | float) -> float:
     candidates can rise above one half.
     """
     budget = as_budget(budget)
+    if not any(budget.values()):
+        return 0.0  # nothing was spent
     if isinstance(budget, GDP):
-        return min(1.0, math.erf(budget.mu / math.sqrt(8.0)) * _UP)
+        return _up(math.erf(budget.mu / math.sqrt(8.0)))
     if isinstance(budget, (PureDP, ApproxDP)):
         delta = budget.delta if isinstance(budget, ApproxDP) else 0.0
         epsilon = budget.epsilon
-        return min(1.0, (math.tanh(epsilon / 2.0) + delta * 2.0 / (1.0 + _exp(epsilon))) * _UP)
+        return _up(math.tanh(epsilon / 2.0) + delta * 2.0 / (1.0 + _exp(epsilon)))
     assert isinstance(budget, ZCDP)
     # Pinsker and Bretagnolle-Huber: zCDP bounds the Kullback-Leibler divergence by rho.
-    return min(math.sqrt(budget.rho / 2.0), math.sqrt(-math.expm1(-budget.rho)), 1.0) * _UP
+    distance = min(math.sqrt(0.5) * math.sqrt(budget.rho), math.sqrt(-math.expm1(-budget.rho)))
+    return _up(distance)
+
+
+def _up(probability: float) -> float:
+    """More than a handful of elementary functions can have lost, and at most 1."""
+    return min(1.0, probability * (1.0 + MARGIN_500) + FLOOR)
 
 
 def _gaussian_power(mu: float, rate: float) -> float:
@@ -84,14 +98,16 @@ def _gaussian_power(mu: float, rate: float) -> float:
         return rate
     from scipy.special import ndtr, ndtri
 
-    # an error of a few ulp in the quantile moves the power by less than |x| + mu times as much
-    return min(1.0, float(ndtr(ndtri(rate) + mu)) * (1.0 + 1e-12))
+    quantile = ndtri(max(rate, _SMALLEST_NORMAL))  # below, a quantile has few digits
+    return min(1.0, float(ndtr(quantile + mu)) * (1.0 + QUANTILE_MARGIN) + FLOOR)
 
 
 def _approximate_power(epsilon: float, delta: float, rate: float) -> float:
+    if rate == 0.0:
+        return delta
     rising = _exp(epsilon) * rate + delta
     falling = 1.0 - math.exp(-epsilon) * (1.0 - delta - rate)
-    return max(rate, min(1.0, rising * _UP, falling + 2.0**-50))
+    return max(rate, min(_up(rising), falling + 2.0**-49))
 
 
 def _exp(x: float) -> float:

@@ -115,13 +115,13 @@ def test_zcdp_of_a_request_is_decided_exactly():
         assert spent <= rho
 
 
-def exact_zcdp_epsilon(rho, delta):
+def exact_zcdp_epsilon(rho, delta, high="1e12"):
     rho, delta = mp.mpf(rho), mp.mpf(delta)
 
     def epsilon(alpha):
         return alpha * rho + mp.log(1 - 1 / alpha) - (mp.log(delta) + mp.log(alpha)) / (alpha - 1)
 
-    low, high = mp.mpf("1e-12"), mp.mpf("1e12")  # of alpha - 1; the derivative changes sign once
+    low, high = mp.mpf("1e-12"), mp.mpf(high)  # of alpha - 1; the derivative changes sign once
     for _ in range(150):
         middle = mp.sqrt(low * high)
         if middle**2 * rho < -mp.log(delta * (1 + middle)):
@@ -142,6 +142,20 @@ def test_zcdp_to_approximate_matches_the_closed_form():
             assert zcdp_delta(rho, found) <= delta * (1 + RELATIVE)
             # and the Gaussian mechanism, which is sqrt(2 rho)-GDP, needs less
             assert gdp_epsilon(math.sqrt(2 * rho), delta) <= found
+
+
+@pytest.mark.parametrize(
+    ("rho", "delta"),
+    [
+        (9.398349631890083e-65, 6.645133055170717e-33),
+        (5.314607118722101e-61, 5.854479052640462e-31),
+    ],
+)
+def test_zcdp_to_approximate_where_logarithms_cancel(rho, delta):
+    """rho of the size of delta^2: epsilon is of the size of delta, alpha of that of 1/delta."""
+    truth = exact_zcdp_epsilon(rho, delta, mp.mpf("1e60"))
+    found = zcdp_epsilon(rho, delta)
+    assert 0 < truth <= found <= truth * (1 + mp.mpf("1e-6"))
 
 
 def test_zcdp_within():
@@ -187,8 +201,9 @@ def test_pure_to_zcdp_bounds_the_renyi_divergence_of_randomised_response():
 
 
 def test_pure_to_approximate():
-    for epsilon in (0.1, 1.0, 5.0, 50.0):
-        for delta in (1e-9, 1e-3, 0.3):
+    for epsilon in (0.1, 1.0, 5.0, 12.338932040229318, 24.02420829922928, 50.0):
+        # the last ones are so close to one that 1 - delta (1 + e^-epsilon) has few digits
+        for delta in (1e-9, 1e-3, 0.3, 0.9996707980118614, 0.9999723093423795, 1.0 - 1e-9):
             converted = PureDP(epsilon).as_approx(delta)
             e = mp.mpf(epsilon)
             truth = (mp.exp(e) - mp.exp(mp.mpf(converted.epsilon))) / (1 + mp.exp(e))
