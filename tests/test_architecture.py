@@ -301,7 +301,9 @@ def test_margins_for_rounding_are_proved_in_one_place(path):
     if room_of(name_of(path)) == "models" or name_of(path).endswith("privacy.rounding"):
         return
     own = re.findall(r"1\.0 [+-] 2\.0\*\*-(?!53)\d+|[A-Z_]*MARGIN = .*", path.read_text("utf-8"))
-    assert set(own) <= {"JOINT_MARGIN = 3.0", "DELTA_MARGIN = 2e-11"}, f"{name_of(path)}: {own}"
+    # the last two are proved over boxes, in C2 and C45
+    known = {"JOINT_MARGIN = 3.0", "DELTA_MARGIN = 2e-11", "QUANTILE_MARGIN = 1e-11"}
+    assert set(own) <= known, f"{name_of(path)}: {own}"
 
 
 def sources_in(*rooms: str) -> list[Path]:
