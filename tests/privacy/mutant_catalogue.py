@@ -864,6 +864,8 @@ FLATTERING_CONVERSIONS = (
         ("tests/privacy/test_tradeoff.py::test_nothing_is_lost_next_to_zero",),
         "return min(1.0, float(ndtr(quantile + mu)) * (1.0 + QUANTILE_MARGIN) + FLOOR)",
         "return min(1.0, float(ndtr(quantile + mu)) * (1.0 + QUANTILE_MARGIN))",
+        "quantile = ndtri(max(rate, _SMALLEST_NORMAL))",
+        "quantile = ndtri(rate)",
     ),
     plant(
         "epsilon-rounded-down",
