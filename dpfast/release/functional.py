@@ -10,7 +10,7 @@ import numpy as np
 
 from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import kind_of
-from dpfast.curator.release.terms import functional_multipliers
+from dpfast.curator.release.terms import functional_noises
 from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -85,9 +85,9 @@ def release_functional(
         with more than that its noise is smaller (``docs/releases.md``).
     noise_law : {"auto", "laplace", "student", "gaussian"}
         Law of the noise.  "auto" takes the one with the least standard deviation after the
-        certificate is seen (claim R34), which costs less than half a percent: "laplace" far above
-        the records that certify, "student" (three degrees of freedom), which tolerates the most
-        change of scale, near them, "gaussian" (the paper's) for many numbers.
+        certificate is seen, which costs nothing (claim R35): "laplace" far above the records that
+        certify, "student" (three degrees of freedom), which tolerates the most change of scale,
+        near them, "gaussian" (the paper's) for many numbers.
     certificate : {"auto", "leverage", "global", "recursive"}
         What is certified; "auto" is "leverage", and "global" for the paper's procedure.  The
         smallest eigenvalue of the Hessian, by one release whose step is the
@@ -102,9 +102,9 @@ def release_functional(
         Part of epsilon for the certificate; for both, if there are two.
     fallback : {None, "objective-perturbation"}
         What to do if the curvature cannot be certified: return :class:`NotCertified`, or release
-        the parameter of a ridge-penalised problem by objective perturbation, for which a tenth of
-        delta is kept.  It also takes the place of a release that is certified so barely that, by
-        the released curvature, its noise would be larger.
+        the parameter of a ridge-penalised problem by objective perturbation, with all that the
+        certificate leaves.  It also takes the place of a release that is certified so barely that,
+        by the released curvature, its noise would be larger.
     max_noise : float, optional
         Largest standard deviation of the noise that is of use, by its public bound: a release
         above it is answered as one that is not certified.
@@ -134,7 +134,7 @@ def release_functional(
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R9, R20 to R24 and
-    R28 to R34 of ``PROOFS-release.md``).  The scale of the noise is a secret: only a
+    R28 to R35 of ``PROOFS-release.md``).  The scale of the noise is a secret: only a
     public bound of it is returned.  The public penalty of claim R20 is part of the objective; its
     force is that of a fraction of one record.  Running time is not protected.
 
@@ -177,7 +177,7 @@ def release_functional(
         "functional", main, certificate_share, fallback, noise=noise_law, count=len(rows),
         certificates=1 + twice,
     )  # fmt: skip
-    functional_multipliers(terms)  # refuses an impossible budget while nothing is spent
+    functional_noises(terms)  # refuses an impossible budget while nothing is spent
     session = Session(
         request, terms, kind, "release_functional", total, ledger, extra, rows, aside, limit
     )  # fmt: skip

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
+from dpfast.curator.release.terms import difference
 from dpfast.kernels.linalg import sandwich as sandwich_covariance
 from dpfast.optimize import Newton
 from dpfast.optimize.budgets import Budgets
 from dpfast.privacy.budget import GDP, ApproxDP
-from dpfast.privacy.conversions import ratio_to_float
 from dpfast.privacy.ledger import Ledger
 from dpfast.release.request import ReleaseRequest
 
@@ -36,13 +35,8 @@ def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
     ``total * (1 - share)``, rounded, and ``total * share``, rounded, are more than the total for
     one pair of numbers in three, by a last bit.
     """
-    left, aside = [], []
-    for whole in total.values():
-        part = whole * share
-        rest = Fraction(whole) - Fraction(part)
-        aside.append(part)
-        left.append(ratio_to_float(rest.numerator, rest.denominator, up=False))
-    return ApproxDP(*left), ApproxDP(*aside)
+    aside = ApproxDP(*[whole * share for whole in total.values()])
+    return difference(total, aside), aside
 
 
 def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> Sandwich:

@@ -26,9 +26,8 @@ __all__ = ["FALLBACKS", "Session", "fallback_ridge", "make_terms"]
 
 FALLBACKS = (None, "objective-perturbation")
 
-#: Part of delta for the certificate's failure, and of the rest for a fallback.
+#: Part of delta for the certificate's failure.
 FAILURE_SHARE = 0.5
-RESERVE_SHARE = 0.1
 
 Array = NDArray[np.float64]
 
@@ -46,12 +45,11 @@ def make_terms(
     """Divide the total between certificate, release and fallback."""
     share = number_in(certificate_share, "certificate_share", "(0, 1)")
     fallback = one_of(fallback, FALLBACKS, "fallback")
-    reserve = total.delta * RESERVE_SHARE if fallback else 0.0
-    failure = (total.delta - reserve) * FAILURE_SHARE
-    return Terms(
-        what, total.epsilon, total.delta, total.epsilon * share, failure, noise, count, reserve,
-        certificates,
+    terms = Terms(
+        what, total.epsilon, total.delta, total.epsilon * share, 0.0, noise, count,
+        fallback is not None, certificates,
     )  # fmt: skip
+    return terms._replace(delta1=(total.delta - terms.reserve) * FAILURE_SHARE)
 
 
 def fallback_ridge(request: ReleaseRequest, epsilon: float) -> float:
@@ -126,7 +124,7 @@ class Session:
         )
         self.query = request.open(terms, kind, self.own_ledger, directions)
         self.kind = self.query.kind
-        self.instead = self._plan_fallback() if terms.reserve else None
+        self.instead = self._plan_fallback() if terms.fallback else None
         request.charge(ledger, privacy, what)  # everything that can be refused was
 
     def certificate(self) -> Certificate:
@@ -243,8 +241,7 @@ class Session:
         )
 
     def _plan_fallback(self) -> _Fallback:
-        terms = self.terms
-        rest = ApproxDP(terms.epsilon - terms.epsilon1, terms.reserve)
+        rest = self.terms.for_fallback
         ridge = fallback_ridge(self.request, rest.epsilon)
         curator = self.request.curator(Ledger(rest), ridge)
         return _Fallback(ridge, perturbation_terms(curator, self.request.domain.radius, rest))

@@ -44,13 +44,13 @@ def sampled():
     return opened, lambda paid: paid.gradient(np.zeros(3))
 
 
-def certified(reserve=0.0):
+def certified(fallback=False):
     """One certificate, and how it is asked for."""
     domain = Box(1.0).bind(2)
     objective = Objective(
         LogCosh(2.0), Bounded(domain.radius * (1 + 1e-12)), 2, fit_intercept=False, scale=1.0
     )
-    terms = Terms("parameter", 4.0, 1e-6, 1.0, 4e-7, reserve=reserve)
+    terms = Terms("parameter", 4.0, 1e-6, 1.0, 4e-7, fallback=fallback)
     keeper = Curator(
         ProjectedRecords(records(), domain),
         objective,
@@ -165,7 +165,7 @@ def fallback_of(paid, epsilon=3.0, delta=1e-7):
 
 
 def test_c48_a_fallback_is_released_once_and_in_place_of_the_release():
-    paid, ask = certified(reserve=1e-7)
+    paid, ask = certified(fallback=True)
     with pytest.raises(dpfast.BudgetExceeded):  # before the certificate
         paid.fallback(*fallback_of(paid))
     ask(paid)
@@ -176,7 +176,7 @@ def test_c48_a_fallback_is_released_once_and_in_place_of_the_release():
 
 
 def test_c48_no_fallback_beyond_what_was_kept_for_it():
-    paid, ask = certified(reserve=1e-7)
+    paid, ask = certified(fallback=True)
     ask(paid)
     for terms in (fallback_of(paid, epsilon=3.01), fallback_of(paid, delta=2e-7)):
         with pytest.raises(dpfast.BudgetExceeded, match="kept for it"):

@@ -1,4 +1,4 @@
-"""Claims R5, R8, R9 and R10: counts, tails, calibrations, Student noise, objective perturbation."""
+"""Claims R5, R8 to R10 and R35: counts, tails, calibrations, Student noise, perturbation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.profiles import gaussian_profile, laplace_profile, worst_profile
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.sensitivity import (
-    calibrate_choices,
-    calibrate_functional,
+    calibrate_functionals,
     calibrate_parameter,
     eigenvalue_step,
     lower_bound_from_release,
@@ -168,58 +167,41 @@ def test_r9_the_loss_of_student_noise_is_bounded():
 KINDS = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}
 
 
-def total_delta(noise, b, tau, epsilon, epsilon1, M):
-    """The mixture of the integer's loss with both ends, summed over the integers themselves."""
+def of_integers(epsilon1, M=1024):
+    """Losses of an integer of a certificate and their probabilities, integer by integer."""
     numerator, denominator = laplace_rate(M, epsilon1)
     a = numerator / denominator
-    j = np.arange(-40 * M, 41 * M)
-    mass = np.exp(-a * np.abs(j)) * math.tanh(a / 2)
-    loss = a * (np.abs(j - M) - np.abs(j))
-    ends = [KINDS[noise](epsilon - loss, 1 / b, ratio) for ratio in (1 - tau, 1 + tau)]
-    return float((mass * np.maximum(*ends)).sum())
+    inner = np.arange(1, M)
+    tail = 1.0 / (1.0 + math.exp(-a))  # of all integers up to 0, whose loss is the largest
+    mass = np.concatenate(
+        [[tail], np.exp(-a * inner) * math.tanh(a / 2), [math.exp(-a * M) * tail]]
+    )
+    return a * (M - 2.0 * np.arange(M + 1)), mass
 
 
-@pytest.mark.parametrize(
-    ("noise", "tau"),
-    [("laplace", 0.02), ("laplace", 0.0), ("gaussian", 0.01), ("student", 0.05), ("student", 0.1)],
-)
-@pytest.mark.parametrize(("epsilon", "epsilon1"), [(1.0, 0.25), (4.0, 1.0)])
-def test_r8_the_multiplier_is_enough_and_less_is_not(noise, tau, epsilon, epsilon1):
+@pytest.mark.parametrize(("epsilon", "epsilon1"), [(1.0, 0.25), (4.0, 1.0), (0.2, 0.05)])
+def test_r8_the_multiplier_is_enough_and_less_is_not(epsilon, epsilon1):
     delta, delta1 = 1e-6, 5e-7
-    b = calibrate_functional(epsilon, delta, epsilon1, delta1, tau, noise)
-    assert delta1 + total_delta(noise, b, tau, epsilon, epsilon1, 1024) <= delta
-    assert delta1 + total_delta(noise, 0.99 * b, tau, epsilon, epsilon1, 1024) > delta
+    b = calibrate_parameter(epsilon, delta, epsilon1, delta1)
+    loss, mass = of_integers(epsilon1)
+    total = [
+        delta1 + float(mass @ gaussian_profile(epsilon - loss, 1 / noise, 1.0))
+        for noise in (b, 0.999 * b)
+    ]
+    assert total[0] <= delta < total[1]
+    assert calibrate_parameter(epsilon, delta, epsilon1, delta1) == b  # from the cache
 
 
 def test_r8_multipliers_of_the_design_page():
-    root = {"laplace": math.sqrt(2), "gaussian": 1.0, "student": math.sqrt(3)}
-    for epsilon, epsilon1, tau, noise, expected in (
-        (1.0, 0.25, 0.0, "gaussian", 5.53), (1.0, 0.25, 0.0, "laplace", 1.89),
-        (1.0, 0.25, 0.02, "gaussian", 10.5), (1.0, 0.25, 0.02, "laplace", 2.48),
-        (1.0, 0.25, 0.05, "laplace", 5.58), (1.0, 0.25, 0.05, "student", 2.97),
-        (1.0, 0.25, 0.1, "student", 3.46), (4.0, 1.0, 0.02, "laplace", 0.51),
-        (4.0, 1.0, 0.1, "laplace", 0.83), (4.0, 1.0, 0.1, "student", 0.67),
-    ):  # fmt: skip
-        b = calibrate_functional(epsilon, 1e-6, epsilon1, 5e-7, tau, noise)
-        assert b * root[noise] == pytest.approx(expected, rel=1e-2)
-    assert calibrate_functional(1.0, 1e-6, 0.25, 5e-7, 0.05, "gaussian") == math.inf
-    assert calibrate_parameter(1.0, 1e-6, 0.25, 5e-7) == calibrate_functional(
-        1.0, 1e-6, 0.25, 5e-7, 0.0, "gaussian"
-    )
-
-
-def test_r8_more_budget_never_needs_more_noise():
-    b = [calibrate_functional(1.0, d, 0.25, 5e-8, 0.02) for d in (1e-7, 1e-6, 1e-5)]
+    assert calibrate_parameter(1.0, 1e-6, 0.25, 5e-7) == pytest.approx(5.53, rel=1e-2)
+    b = [calibrate_parameter(1.0, d, 0.25, 5e-8) for d in (1e-7, 1e-6, 1e-5)]
     assert b == sorted(b, reverse=True)
-    with pytest.raises(InvalidBudget):
-        calibrate_functional(1.0, 1e-6, 1.0, 5e-7, 0.02)
-    with pytest.raises(InvalidBudget):
-        calibrate_functional(1.0, 1e-6, 0.25, 1e-6, 0.02)
-    with pytest.raises(InvalidBudget, match="noise"):
-        calibrate_functional(1.0, 1e-6, 0.25, 5e-7, 0.02, "uniform")
+    for wrong in ((1.0, 1e-6, 1.0, 5e-7), (1.0, 1e-6, 0.25, 1e-6)):
+        with pytest.raises(InvalidBudget):
+            calibrate_parameter(*wrong)
 
 
-# ---- R34: law and tolerance chosen after the certificate -----------------------------------------
+# ---- R35: functionals beside a certificate -------------------------------------------------------
 
 CHOICES = tuple(
     (law, tau)
@@ -228,57 +210,90 @@ CHOICES = tuple(
 )
 
 
-def worst_choice(multipliers, epsilon, epsilon1, M=1024):
-    """Largest delta over all rules that choose by the integer, which is the attack.
-
-    Summed over the integers: for each the choice with the largest profile for what its loss leaves.
-    """
-    numerator, denominator = laplace_rate(M, epsilon1)
-    a = numerator / denominator
-    far = math.ceil(40.0 / a)
-    j = np.arange(-far, far + M)
-    mass = np.exp(-a * np.abs(j)) * math.tanh(a / 2)
-    loss = a * (np.abs(j - M) - np.abs(j))
-    levels, place = np.unique(loss, return_inverse=True)
-    profiles = [
-        KINDS[law](epsilon - levels, 1 / b, ratio)
-        for (law, tau), b in zip(CHOICES, multipliers, strict=True)
-        if b < math.inf
-        for ratio in (1 - tau, 1 + tau)
-    ]
-    return float((mass * np.max(profiles, axis=0)[place]).sum())
+def worst(choice, b, epsilon):
+    """Largest delta of one functional at epsilon, over the ratios that the tolerance allows."""
+    law, tau = choice
+    ratios = np.linspace(1.0 - tau, 1.0 + tau, 21)
+    return float(KINDS[law](np.array([epsilon]), 1.0 / b, ratios).max())
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "share"), [(0.2, 0.25), (1.0, 0.25), (1.0, 0.05), (4.0, 0.25), (8.0, 0.25)]
+    ("epsilon", "delta"), [(0.05, 1e-4), (0.75, 1e-8), (0.75, 5e-7), (8.0, 1e-5)]
 )
-def test_r34_a_choice_after_the_certificate_is_covered_and_less_is_not(epsilon, share):
-    delta, delta1, epsilon1 = 1e-6, 5e-7, epsilon * share
-    found = calibrate_choices(epsilon, delta, epsilon1, delta1, CHOICES)
-    assert delta1 + worst_choice(found, epsilon, epsilon1) <= delta
-    assert delta1 + worst_choice([0.995 * b for b in found], epsilon, epsilon1) > delta
-    alone = [calibrate_functional(epsilon, delta, epsilon1, delta1, t, law) for law, t in CHOICES]
-    assert all(
-        b == math.inf or 0.9998 * least <= b < 1.03 * least
-        for b, least in zip(found, alone, strict=True)
+def test_r35_each_multiplier_is_enough_and_less_is_not(epsilon, delta):
+    found = calibrate_functionals(epsilon, delta, CHOICES, other_delta=delta / 64)
+    for choice, b in zip(CHOICES, found, strict=True):
+        if b < math.inf:
+            assert worst(choice, b, epsilon) <= delta * (1 - 1 / 64)
+            assert worst(choice, b * (1 - 1e-3), epsilon) > delta * (1 - 1 / 64)
+        else:  # the ratio alone tells too much
+            assert worst(choice, 1e11, epsilon) > delta * (1 - 1 / 64)
+    assert sum(b < math.inf for b in found) >= 2
+    # choices do not touch each other, and no order is asked for
+    assert (
+        calibrate_functionals(epsilon, delta, CHOICES[::-1], other_delta=delta / 64)
+        == (found[::-1])
     )
 
 
-@pytest.mark.parametrize(("epsilon", "share", "excess"), [(1.0, 0.25, 1.03), (1.0, 0.05, 1.2)])
-def test_r34_multipliers_that_are_each_enough_are_not_together(epsilon, share, excess):
-    delta, delta1 = 1e-6, 5e-7
-    alone = [
-        calibrate_functional(epsilon, delta, epsilon * share, delta1, tau, law)
-        for law, tau in CHOICES
+@pytest.mark.parametrize(("epsilon", "share"), [(0.2, 0.25), (1.0, 0.05), (1.0, 0.25), (8.0, 0.5)])
+def test_r35_a_choice_by_the_certificate_is_covered(epsilon, share):
+    """The largest delta over all rules that choose by the integer, summed over the integers."""
+    delta, delta1, epsilon1 = 1e-6, 5e-7, epsilon * share
+    found = calibrate_functionals(epsilon - epsilon1, delta - delta1, CHOICES)
+    loss, mass = of_integers(epsilon1)
+    profiles = [
+        KINDS[law](epsilon - loss, 1 / b, ratio)
+        for (law, tau), b in zip(CHOICES, found, strict=True)
+        if b < math.inf
+        for ratio in (1 - tau, 1 + tau)
     ]
-    assert worst_choice(alone, epsilon, epsilon * share) > excess * (delta - delta1)
+    total = delta1 + float(mass @ np.max(profiles, axis=0))
+    # what is charged is spent by somebody who goes on after a refusal, not by this pair alone
+    assert 0.5 * (delta - delta1) < total - delta1 <= delta - delta1
 
 
-def test_r34_one_choice_is_no_choice():
-    alone = calibrate_functional(1.0, 1e-6, 0.25, 5e-7, 0.02, "student")
-    (found,) = calibrate_choices(1.0, 1e-6, 0.25, 5e-7, (("student", 0.02),))
-    assert found == pytest.approx(alone, rel=2e-4)
-    assert calibrate_choices(1.0, 1e-6, 0.25, 5e-7, (("gaussian", 0.3),)) == (math.inf,)
+def test_r35_a_refusal_that_cost_no_delta_would_be_tried_until_a_bound_fails():
+    """The attack that (epsilon1, 0) for a refusal allows.
+
+    Neither of two neighbours can be certified; each refused attempt costs epsilon only, and what
+    follows the first bound that fails promises nothing.  Both give the same integers.
+    """
+    epsilon1, delta1, delta2, M = 0.25, 5e-7, 5e-7, 1024
+    numerator, denominator = laplace_rate(M, epsilon1)
+    a, k = numerator / denominator, tail_count(epsilon1, delta1, M)
+    fails = math.exp(-a * (k + 1)) / (1.0 + math.exp(-a))  # P(0 + noise > k)
+    assert lower_bound_from_release(k, k, 0.1, 1e-9, M) == 0.0  # refused
+    assert lower_bound_from_release(k + 1, k, 0.1, 1e-9, M) > 0.1  # more than there is
+    attempts = 8
+    told = -math.expm1(attempts * math.log1p(-fails))
+    assert told > 3.0 * (delta1 + delta2)  # if only the last one paid for its failure
+    assert told <= attempts * delta1  # as R35 charges
+
+
+def test_r35_multipliers_of_the_design_page():
+    """Of functionals alone, so below those of the page, which pays for the certificate, too."""
+    root = {"laplace": math.sqrt(2), "gaussian": 1.0, "student": math.sqrt(3)}
+    for epsilon, tau, noise, expected in (
+        (0.75, 0.02, "laplace", 2.48), (0.75, 0.05, "student", 2.97), (0.75, 0.1, "student", 3.46),
+        (3.0, 0.02, "laplace", 0.51), (3.0, 0.1, "student", 0.67),
+    ):  # fmt: skip
+        (b,) = calibrate_functionals(epsilon, 5e-7, ((noise, tau),))
+        assert b * root[noise] == pytest.approx(expected, rel=0.03)
+    assert calibrate_functionals(0.75, 5e-7, (("gaussian", 0.05),)) == (math.inf,)
+    for choice, match in ((("uniform", 0.1), "noise"), (("laplace", 1.0), "tau")):
+        with pytest.raises(InvalidBudget, match=match):
+            calibrate_functionals(0.75, 5e-7, (choice,))
+    with pytest.raises(InvalidBudget, match="epsilon"):
+        calibrate_functionals(0.0, 5e-7, CHOICES)
+
+
+def test_r35_more_budget_never_needs_more_noise():
+    for law in KINDS:
+        b = [calibrate_functionals(0.75, d, ((law, 0.005),))[0] for d in (1e-8, 1e-6, 1e-4)]
+        assert b == sorted(b, reverse=True)
+        b = [calibrate_functionals(e, 1e-6, ((law, 0.005),))[0] for e in (0.3, 1.0, 4.0)]
+        assert b == sorted(b, reverse=True)
 
 
 # ---- R10: objective perturbation -----------------------------------------------------------------

@@ -11,7 +11,6 @@ import pytest
 
 from dpfast.errors import InvalidInput
 from dpfast.models import Ball, Box
-from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.condition import (
     LogScale,
     largest_bound,
@@ -27,7 +26,7 @@ from dpfast.privacy.release.profiles import (
     worst_profile,
 )
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
-from dpfast.privacy.release.sensitivity import calibrate_functional, eigenvalue_step, hessian_ratio
+from dpfast.privacy.release.sensitivity import calibrate_functionals, eigenvalue_step, hessian_ratio
 from tests.privacy.test_release_theory import hessian, minimise, one_sided, smooth_absolute
 
 KINDS = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}
@@ -198,41 +197,6 @@ DENSITY = {
 }
 
 
-def integer_losses(epsilon1, M, certificates):
-    """Losses of the integers and their probabilities, by enumeration of the sums."""
-    numerator, denominator = laplace_rate(M, epsilon1 / certificates)
-    a = numerator / denominator
-    j = np.arange(-60 * M, 61 * M)
-    mass = np.exp(-a * np.abs(j)) * math.tanh(a / 2)
-    loss = np.abs(j - M) - np.abs(j)
-    one = np.array([mass[loss == level].sum() for level in range(-M, M + 1)])
-    both = one
-    for _ in range(certificates - 1):
-        both = np.convolve(both, one)
-    size = certificates * M
-    keep = both > 0.0
-    return a * np.arange(-size, size + 1)[keep], both[keep]
-
-
-@pytest.mark.parametrize(
-    ("noise", "tau"), [("laplace", 0.02), ("gaussian", 0.01), ("student", 0.1)]
-)
-@pytest.mark.parametrize("certificates", [2, 3])
-def test_r30_the_multiplier_is_enough_and_less_is_not(noise, tau, certificates):
-    epsilon, epsilon1, delta, delta1, M = 2.0, 0.7, 1e-6, 5e-7, 16
-    b = calibrate_functional(
-        epsilon, delta, epsilon1, delta1, tau, noise, M, certificates=certificates
-    )
-    losses, mass = integer_losses(epsilon1, M, certificates)
-
-    def total(b):
-        ends = [KINDS[noise](epsilon - losses, 1 / b, ratio) for ratio in (1 - tau, 1 + tau)]
-        return delta1 + float((mass * np.maximum(*ends)).sum())
-
-    assert total(b) <= delta
-    assert total(0.99 * b) > delta
-
-
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "student"])
 def test_r30_composed_profiles_are_above_the_exact_ones_and_close(noise):
     """Two and three releases of each ratio: the profile integrated over the others' losses."""
@@ -259,9 +223,8 @@ def test_r30_composed_profiles_are_above_the_exact_ones_and_close(noise):
 @pytest.mark.parametrize(("noise", "k"), [("laplace", 2), ("gaussian", 2), ("laplace", 3)])
 def test_r30_several_releases_cannot_do_with_less(noise, k):
     """The worst pair of equal ratios, convolved exactly on a fine grid of losses rounded down."""
-    epsilon, epsilon1, delta, delta1, tau = 2.0, 0.5, 1e-5, 5e-6, 0.004
-    b = calibrate_functional(epsilon, delta, epsilon1, delta1, tau, noise, 16, count=k)
-    losses, mass = integer_losses(epsilon1, 16, 1)
+    epsilon, delta, tau = 1.5, 5e-6, 0.004
+    (b,) = calibrate_functionals(epsilon, delta, ((noise, tau),), count=k)
 
     def total(b):
         """A lower bound of delta: every release with one ratio, its losses rounded down."""
@@ -276,19 +239,33 @@ def test_r30_several_releases_cannot_do_with_less(noise, k):
             sums = np.convolve(sums, one)
         level = step * (np.arange(len(sums)) - 4000 * k)
         kept = sums > 1e-18
-        gap = epsilon - losses[:, None] - level[kept][None, :]
-        return delta1 + float(mass @ (np.maximum(-np.expm1(gap), 0.0) @ sums[kept]))
+        return float(np.maximum(-np.expm1(epsilon - level[kept]), 0.0) @ sums[kept])
 
     assert total(b) <= delta
     assert total(0.97 * b) > delta
 
 
+@pytest.mark.parametrize("k", [2, 7])
+def test_r30_what_is_returned_was_evaluated(k):
+    """Whatever the search guessed: the profile of the returned multiplier is within delta."""
+    epsilon, delta, taus = 0.75, 5e-7, (0.001, 0.004, 0.016, 0.064, 0.256)
+    for law in ("laplace", "gaussian", "student"):
+        found = calibrate_functionals(epsilon, delta, tuple((law, t) for t in taus), count=k)
+        worst = student_worst_profile if law == "student" else partial(worst_profile, KINDS[law])
+        for tau, b in zip(taus, found, strict=True):
+            for noise, enough in ((b, True), (0.999 * b, False)):
+                if b < math.inf:
+                    bound = worst(1.0 / noise, 1.0 - tau, 1.0 + tau)
+                    cost = composed_profile(bound, k, epsilon)(np.array([epsilon]))
+                    assert bool(cost[0] <= delta) is enough
+        assert found[0] < math.inf and found[-1] == math.inf
+
+
 def test_r30_several_numbers_need_less_noise_than_shares_of_the_budget():
-    epsilon, delta, epsilon1, delta1, tau = 1.0, 1e-6, 0.25, 5e-7, 0.01
-    for k, most in ((2, 0.87), (5, 0.40)):
-        joint = calibrate_functional(epsilon, delta, epsilon1, delta1, tau, count=k)
-        share = calibrate_functional(
-            (epsilon - epsilon1) / k, delta1 + (delta - delta1) / k, 2.0**-30, delta1, tau, M=1
-        )
+    epsilon, delta = 0.75, 5e-7
+    for k, most in ((2, 0.9), (5, 0.45)):
+        (joint,) = calibrate_functionals(epsilon, delta, (("laplace", 0.01),), count=k)
+        (share,) = calibrate_functionals(epsilon / k, delta / k, (("laplace", 0.01),))
+        (one,) = calibrate_functionals(epsilon, delta, (("laplace", 0.01),))
         assert joint < most * share
-        assert joint > k * calibrate_functional(epsilon, delta, epsilon1, delta1, tau) * 0.9
+        assert joint > k * one * 0.9

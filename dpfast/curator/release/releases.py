@@ -74,7 +74,7 @@ class CertifiedRelease(PaidAnswers):
         self._curator = curator
         self._minimiser: Minimiser | None = None
         self._searching = threading.Lock()
-        fallback = ["fallback"] if terms.reserve else []
+        fallback = ["fallback"] if terms.fallback else []
         curator.ledger.charge(terms.budget, terms.label)
         super().__init__(
             ["certificate", *second, terms.what, *fallback],
@@ -172,10 +172,10 @@ class CertifiedRelease(PaidAnswers):
         terms : PerturbationTerms
             Within the budget that is left beside the certificate.
         """
-        left = self.terms.epsilon - self.terms.epsilon1, self.terms.reserve
-        if not (terms.budget.epsilon <= left[0] and terms.budget.delta <= left[1]):
+        kept = self.terms.for_fallback
+        if not (terms.budget.epsilon <= kept.epsilon and terms.budget.delta <= kept.delta):
             raise BudgetExceeded(
-                f"the fallback costs {terms.budget!r} and {left!r} was kept for it. Nothing was "
+                f"the fallback costs {terms.budget!r} and {kept!r} was kept for it. Nothing was "
                 "released. Plan it with what was kept."
             )
         self._take("fallback", after="certificate", forgo=self.terms.what)

@@ -1,17 +1,20 @@
 """What a certificate and a release cost and which noise they get: public numbers only.
 
 Everything is a function of the budget, the public constants and the *released* certificate, so it
-can be chosen after the certificate is seen (claim R8 holds for every choice).
+can be chosen after the certificate is seen (claims R8 and R35 hold for every choice).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 from dpfast.errors import InvalidBudget, described
-from dpfast.privacy.budget import ApproxDP, Budget, PureDP
+from dpfast.privacy.budget import ApproxDP, Budget, PureDP, amount
+from dpfast.privacy.conversions import ratio_to_float
 from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.condition import (
@@ -28,7 +31,7 @@ from dpfast.privacy.release.sensitivity import (
     EVALUATION,
     MOST_EVALUATION,
     FunctionalFactors,
-    calibrate_choices,
+    calibrate_functionals,
     calibrate_parameter,
     evaluation_error,
     functional_factors,
@@ -46,17 +49,26 @@ __all__ = [
     "ParameterTerms",
     "Size",
     "Terms",
+    "difference",
     "functional_terms",
     "largest_scale",
     "parameter_terms",
     "proportional_terms",
 ]
 
-#: Tolerances of the ratio of scales to choose from, after the certificate is seen.
-TOLERANCES = (0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.045, 0.065, 0.1, 0.14, 0.19, 0.25)
+#: Tolerances of the ratio of scales to choose from, after the certificate is seen: from what needs
+#: the least noise to what certifies the earliest.
+TOLERANCES = tuple([float(f"{0.0005 * 1.1**k:.4g}") for k in range(70)])
 
-#: Normal noise is best for many numbers only, and a law more makes the others' noise larger.
-FEW_NUMBERS = 4
+
+#: Part of delta that is kept for the fallback of a whole parameter.
+RESERVE_SHARE = 0.1
+
+
+def difference(whole: ApproxDP, part: ApproxDP) -> ApproxDP:
+    """What is left of a budget: together with the part exactly the whole at most."""
+    left = [Fraction(a) - Fraction(b) for a, b in zip(whole.values(), part.values(), strict=True)]
+    return ApproxDP(*[ratio_to_float(x.numerator, x.denominator, up=False) for x in left])
 
 
 class Size(NamedTuple):
@@ -98,8 +110,8 @@ class Terms(NamedTuple):
         Law of a functional's noise, or ``"auto"`` for the best, after the certificate is seen.
     n_functionals : int
         Number of functionals.
-    reserve : float
-        Part of delta kept for a fallback.
+    fallback : bool
+        Whether there is something to release in place of what is not certified.
     certificates : int
         Integers of the certificate, which share epsilon1 and delta1 equally: the smallest
         eigenvalue's, and that of the largest if there are two.
@@ -112,8 +124,26 @@ class Terms(NamedTuple):
     delta1: float
     noise: str = "auto"
     n_functionals: int = 1
-    reserve: float = 0.0
+    fallback: bool = False
     certificates: int = 1
+
+    @property
+    def reserve(self) -> float:
+        """Part of delta kept for a fallback: none beside functionals, whose place it takes."""
+        kept = self.fallback and self.what == "parameter"
+        return self.delta * RESERVE_SHARE if kept else 0.0
+
+    @property
+    def rest(self) -> ApproxDP:
+        """What is left beside the certificate: exactly no more (claim R35)."""
+        whole = ApproxDP(self.epsilon, self.delta)
+        return difference(whole, ApproxDP(self.epsilon1, self.delta1))
+
+    @property
+    def for_fallback(self) -> ApproxDP:
+        """What a fallback may cost: all of that, or what was set aside beside a parameter."""
+        rest = self.rest
+        return rest if self.what == "functional" else amount(ApproxDP, rest.epsilon, self.reserve)
 
     @property
     def budget(self) -> Budget:
@@ -127,7 +157,7 @@ class Terms(NamedTuple):
         """What the charge is for; each query is named by a part of it."""
         parts = ["certificate"] + ["largest eigenvalue"] * (self.certificates > 1)
         parts += [self.what] * (self.what != "nothing")
-        return " + ".join(parts + ["perturbed minimiser"] * (self.reserve > 0.0))
+        return " + ".join(parts + ["perturbed minimiser"] * self.fallback)
 
     def certificate_mu(self, ratio: float) -> float:
         """Gaussian-DP reading of the certificate for an audit."""
@@ -141,9 +171,7 @@ class Terms(NamedTuple):
     @property
     def laws(self) -> tuple[str, ...]:
         """Laws of the noise among which one is chosen after the certificate is seen."""
-        if self.noise != "auto":
-            return (self.noise,)
-        return ("laplace", "student") if self.n_functionals < FEW_NUMBERS else LAWS
+        return LAWS if self.noise == "auto" else (self.noise,)
 
     def tail(self) -> int:
         """How far the noise of each integer is taken to reach (claims R5 and R28)."""
@@ -207,7 +235,7 @@ def functional_terms(
 ) -> tuple[FunctionalTerms, ...] | None:
     """The law and the tolerance with the least noise, or None if nothing can be certified.
 
-    One law and one tolerance for all of the functionals, which claims R30 and R34 calibrate.
+    One law and one tolerance for all of the functionals, which claims R30 and R35 calibrate.
 
     Parameters
     ----------
@@ -224,35 +252,26 @@ def functional_terms(
         return None
     solver_error = plan.solver_error + (3.0 * error if error > EVALUATION else 0.0)
     v = hessian_ratio(plan.step, l0)
-    best: tuple[FunctionalTerms, ...] | None = None
+    best: tuple[Noise, FunctionalFactors] | None = None
     least = math.inf
-    for (law, tau), multiplier in functional_multipliers(terms).items():
-        factors = functional_factors(v, tau, solver_error)
+    for noise in functional_noises(terms):
+        factors = functional_factors(v, noise.tau, solver_error)
         if factors is None:
             continue
-        noise = _Noise(law, tau, multiplier)
-        found = _with_noise(plan, l0, noise, factors, sizes, solver_error)
-        if (guess := _guess(found, sizes, plan.radius)) < least:
-            best, least = found, guess
-    return best
+        if (guess := _guess(noise, factors, sizes, plan.radius)) < least:
+            best, least = (noise, factors), guess
+    return None if best is None else _with_noise(plan, l0, *best, sizes, solver_error)
 
 
-class _Noise(NamedTuple):
-    law: str
-    tau: float
-    multiplier: float
-
-
-def _guess(choices: tuple[FunctionalTerms, ...], sizes: Sequence[Size], radius: float) -> float:
+def _guess(noise: Noise, factors: FunctionalFactors, sizes: Sequence[Size], radius: float) -> float:
     """Logarithm of the product of the deviations, up to a constant that is the same for all."""
-    logarithms = []
-    for choice, (norm, support, alignment) in zip(choices, sizes, strict=True):
+    product = len(sizes) * math.log(noise.deviation)
+    for norm, support, alignment in sizes:
         if support is not None:
             alignment = min(1.0, support / (radius * norm))
         # half-way between the bound and the guess of Delta, as in claim R7
-        part = choice.factors.A * 0.5 * (1.0 + alignment) + choice.factors.Bc
-        logarithms.append(math.log(choice.multiplier * law_scale(choice.law) * part))
-    return math.fsum(logarithms)
+        product += math.log(factors.A * 0.5 * (1.0 + alignment) + factors.Bc)
+    return product
 
 
 def proportional_terms(
@@ -263,7 +282,7 @@ def proportional_terms(
     inner_radius: float,
     sizes: Sequence[Size],
 ) -> tuple[FunctionalTerms, ...] | None:
-    """Noise in proportion to Delta, or None if nothing can be certified (claims R29 and R34).
+    """Noise in proportion to Delta, or None if nothing can be certified (claims R29 and R35).
 
     Parameters
     ----------
@@ -282,19 +301,16 @@ def proportional_terms(
     if found is None:
         return None
     factors = FunctionalFactors(found.factor, 0.0)
-    # the scale is the same for every law here
-    multipliers = functional_multipliers(terms)
-    allowed = [_Noise(law, tau, b) for (law, tau), b in multipliers.items() if tau == found.tau]
-    if not allowed:
-        return None
-    noise = min(allowed, key=lambda noise: noise.multiplier * law_scale(noise.law))
-    return _with_noise(plan, l0, noise, factors, sizes, e)
+    for noise in functional_noises(terms):
+        if noise.tau == found.tau:
+            return _with_noise(plan, l0, noise, factors, sizes, e)
+    return None
 
 
 def _with_noise(
     plan: MinimiserPlan | LeveragePlan,
     l0: float,
-    noise: _Noise,
+    noise: Noise,
     factors: FunctionalFactors,
     sizes: Sequence[Size],
     solver_error: float,
@@ -318,36 +334,54 @@ def _with_noise(
     return tuple(choices)
 
 
-def functional_multipliers(terms: Terms) -> dict[tuple[str, float], float]:
-    """Noise over omega of each of the functionals, for every law and tolerance that noise allows.
+class Noise(NamedTuple):
+    """Law, tolerance of the ratio of scales, and noise over omega."""
 
-    The one that is used is chosen by the released counts (claims R8, R24, R30 and R34).
+    law: str
+    tau: float
+    multiplier: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over omega."""
+        return self.multiplier * law_scale(self.law)
+
+
+@lru_cache(maxsize=64)
+def functional_noises(terms: Terms) -> tuple[Noise, ...]:
+    """The law with the least noise for each tolerance that noise allows.
+
+    The one that is used is chosen by the released counts (claims R24, R30 and R35).
 
     Raises
     ------
     InvalidBudget
         If the grid of a release would be too coarse for the budget.
     """
-    delta = terms.delta - terms.reserve
-    grid = grid_delta(terms.epsilon, terms.n_functionals)
-    if not delta - terms.delta1 > 2.0 * grid:
+    rest = terms.rest
+    grid = grid_delta(rest.epsilon, terms.n_functionals)
+    if not rest.delta > 2.0 * grid:
         raise InvalidBudget(
             f"delta = {described(terms.delta)} is too small beside the precision of the noise at "
             f"epsilon = {described(terms.epsilon)}. Use a larger delta or a smaller epsilon."
         )
-    tolerances = TOLERANCES if terms.certificates == 1 else proportional_tolerances()
+    # several numbers take longer to calibrate
+    tolerances = TOLERANCES if terms.n_functionals == 1 else TOLERANCES[::2]
+    if terms.certificates > 1:
+        tolerances = proportional_tolerances()
     choices = tuple((law, tau) for law in terms.laws for tau in tolerances)
-    multipliers = calibrate_choices(
-        terms.epsilon,
-        delta,
-        terms.epsilon1,
-        terms.delta1,
-        choices,
-        other_delta=grid,
-        certificates=terms.certificates,
-        count=terms.n_functionals,
+    multipliers = calibrate_functionals(
+        *rest.values(), choices, count=terms.n_functionals, other_delta=grid
     )
-    return {choice: b for choice, b in zip(choices, multipliers, strict=True) if b < math.inf}
+    allowed = [
+        Noise(law, tau, b)
+        for (law, tau), b in zip(choices, multipliers, strict=True)
+        if b < math.inf
+    ]
+    quietest: dict[float, Noise] = {}
+    for noise in sorted(allowed, key=lambda noise: noise.deviation):
+        quietest.setdefault(noise.tau, noise)
+    return tuple(quietest.values())
 
 
 def parameter_terms(

@@ -1,8 +1,9 @@
-"""Noise multipliers for which a certificate and a release together cost the user's budget.
+"""Noise multipliers of what a certificate allows, for a user's budget.
 
-The certificate is an integer with discrete Laplace noise (claim C22), the release next to it has a
-worst profile with an endpoint property (C26, C27, R9); their total is a finite sum (C28), searched
-for the smallest multiplier that keeps ``(epsilon, delta)`` (claim R8).
+Functionals are calibrated alone, to what their certificate leaves of the budget (claim R35): the
+profile of their noise has an endpoint property (C26, C27, R9), so one evaluation says what a
+multiplier costs.  The whole parameter is calibrated together with its certificate, an integer with
+discrete Laplace noise (C22), of which the total is a finite sum (C28, claim R8).
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from dpfast.privacy.rounding import MARGIN_30
 
 __all__ = [
     "COUNT",
-    "calibrate_choices",
-    "calibrate_functional",
+    "calibrate_functionals",
     "calibrate_parameter",
     "objective_perturbation_delta",
     "objective_perturbation_scale",
@@ -46,79 +46,167 @@ _UP = 1.0 + MARGIN_30
 _NOISE = {"laplace": laplace_profile, "gaussian": gaussian_profile, "student": student_profile}
 
 _PRECISION = 1e-7
-_COMMON_PRECISION = 1e-5
 
-#: Of multipliers that are raised by a common factor afterwards.
-_ROUGH_PRECISION = 1e-4
-
-#: A choice that needs this much more noise than the best is never made; it would cost the others.
-MOST_NOISE = 20.0
+#: Of the multipliers of several functionals, each of which takes a composition.
 _JOINT_PRECISION = 1e-4
 _RANGE = (1e-6, 1e12)
 
-
-def _check_budget(epsilon: float, delta: float, epsilon1: float, delta1: float) -> None:
-    if not (0.0 < epsilon1 < epsilon < math.inf and 0.0 < delta1 < delta < 1.0):
-        raise InvalidBudget(
-            "the certificate must cost less than the whole: 0 < epsilon1 < epsilon and "
-            f"0 < delta1 < delta < 1; received epsilon={described(epsilon)}, "
-            f"epsilon1={described(epsilon1)}, delta={described(delta)}, delta1={described(delta1)}."
-        )
+#: What needs this much more noise than a little less tolerance is never chosen.
+MOST_NOISE = 20.0
 
 
-def calibrate_functional(
+# ---- functionals --------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def calibrate_functionals(
     epsilon: float,
     delta: float,
-    epsilon1: float,
-    delta1: float,
-    tau: float,
-    noise: str = "laplace",
-    M: int = COUNT,
+    choices: tuple[tuple[str, float], ...],
     *,
-    other_delta: float = 0.0,
-    certificates: int = 1,
     count: int = 1,
-) -> float:
-    """Multiplier b of the scale omega for which the total is ``(epsilon, delta)`` (R8, R30).
+    other_delta: float = 0.0,
+) -> tuple[float, ...]:
+    """Multipliers b of the scale omega, each of which makes a release ``(epsilon, delta)`` (R35).
+
+    Each is enough by itself, so whoever chooses among them may have seen the certificate.
 
     Parameters
     ----------
     epsilon, delta : float
-        Total, certificate included.
-    epsilon1, delta1 : float
-        Cost of the certificate's integers and probability that a bound fails.
-    tau : float
-        Tolerance of the ratio of neighbouring scales, as given to
+        What the certificate leaves: of the functionals alone, where it holds.
+    choices : tuple of (str, float)
+        Law of Z in ``value + b omega Z`` (Laplace of scale 1, standard normal, Student t(3)), and
+        tolerance tau of the ratio of neighbouring scales, as given to
         :func:`~dpfast.privacy.release.sensitivity.functional_factors`.
-    noise : {"laplace", "gaussian", "student"}
-        Law of Z in ``value + b omega Z``: Laplace of scale 1, standard normal, Student t(3).
-    M : int
-        Sensitivity of each of the certificate's integers.
-    certificates : int
-        Number of these integers, which share epsilon1 equally.
     count : int
-        Number of releases with this multiplier, each of its own scale omega.
+        Number of functionals with this multiplier, each of its own scale omega.
     other_delta : float
         Part of delta set aside for what else may fail, such as
         :func:`~dpfast.privacy.release.scaled.grid_delta`.
 
     Returns
     -------
-    float
-        Smallest b up to a relative 1e-7 (1e-4 for several releases), rounded up; infinity if no
-        noise suffices, because the ratio of scales alone tells neighbours apart.
+    tuple of float
+        For each choice the smallest b up to a relative 1e-7 (1e-4 for several functionals), rounded
+        up; infinity if no noise suffices, because the ratio of scales alone tells neighbours apart.
     """
-    _check_budget(epsilon, delta, epsilon1, delta1)
-    if noise not in _NOISE:
+    if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
         raise InvalidBudget(
-            f"noise must be one of {sorted(_NOISE)}; received {described(noise, text=True)}."
+            "epsilon must be positive and finite and delta in (0, 1); received "
+            f"{described(epsilon)} and {described(delta)}."
         )
-    if not 0.0 <= tau < 1.0:
-        raise InvalidBudget(f"tau must lie in [0, 1); received {described(tau)}.")
-    budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
-    return _multiplier(noise, epsilon, budget, epsilon1 / certificates, tau, M, certificates, count)
+    for law, tau in choices:
+        if law not in _NOISE:
+            raise InvalidBudget(
+                f"noise must be one of {sorted(_NOISE)}; received {described(law, text=True)}."
+            )
+        if not 0.0 <= tau < 1.0:
+            raise InvalidBudget(f"tau must lie in [0, 1); received {described(tau)}.")
+    budget = delta * (1.0 - 1e-12) - other_delta
+    search = _one_functional if count == 1 else _several_functionals
+    found: dict[tuple[str, float], float] = {}
+    for law in _NOISE:
+        taus = tuple(sorted({tau for name, tau in choices if name == law}))
+        if taus:
+            multipliers = search(law, taus, epsilon, budget, count)
+            found |= {(law, tau): b for tau, b in zip(taus, multipliers, strict=True)}
+    return tuple([found[choice] for choice in choices])
 
 
+def _one_functional(
+    law: str, taus: tuple[float, ...], epsilon: float, budget: float, _: int
+) -> list[float]:
+    """All tolerances at once: one evaluation of the profile at epsilon each."""
+    low, high = 1.0 - np.array(taus), 1.0 + np.array(taus)
+    at = np.array([epsilon])
+
+    def enough(b: Array) -> NDArray[np.bool_]:
+        return np.asarray(worst_profile(_NOISE[law], _UP / b, low, high)(at) <= budget)
+
+    return [float(b) for b in _smallest(enough, len(taus))]
+
+
+def _several_functionals(
+    law: str, taus: tuple[float, ...], epsilon: float, budget: float, count: int
+) -> list[float]:
+    """One tolerance after the other: each needs a little more noise than the one before."""
+    at = np.array([epsilon])
+    found: list[float] = []
+    slope = -10.0
+    for tau in taus:
+
+        def excess(b: float, tau: float = tau) -> float:
+            shift, low, high = _UP / b, 1.0 - tau, 1.0 + tau
+            one: Profile = (
+                student_worst_profile(shift, low, high)
+                if law == "student"
+                else worst_profile(_NOISE[law], shift, low, high)
+            )
+            cost = float(composed_profile(one, count, epsilon)(at)[0])
+            return math.log(cost / budget) if budget > 0.0 else math.inf
+
+        guess = count / epsilon
+        if found:
+            guess = found[-1] * (found[-1] / found[-2] if len(found) > 1 else 1.0)
+        b, slope = _smallest_near(excess, guess, slope)
+        found.append(b)
+        if b == math.inf:  # more tolerance is never cheaper
+            return found + [math.inf] * (len(taus) - len(found))
+    return found
+
+
+def _smallest_near(
+    excess: Callable[[float], float], guess: float, slope: float
+) -> tuple[float, float]:
+    """Smallest value, from above, at which a decreasing function is not positive, and its slope.
+
+    By secants in the logarithm of the value, started at a guess.  Whatever the steps, what is
+    returned was evaluated; infinity where ``MOST_NOISE`` times the guess is not enough.
+    """
+    x = math.log(guess)
+    low, high, most = -math.inf, math.inf, x + math.log(MOST_NOISE)
+    last: tuple[float, float] | None = None
+    for _ in range(200):
+        f = excess(math.exp(x))
+        if last is not None and (f - last[1]) * (x - last[0]) < 0.0:
+            slope = (f - last[1]) / (x - last[0])
+        last = x, f
+        if f <= 0.0:
+            high = x
+        else:
+            low = x
+            if x >= most:
+                return math.inf, slope
+        if f <= 0.0 and (f >= slope * _JOINT_PRECISION or high - low <= _JOINT_PRECISION):
+            break
+        x = min(max(x - f / slope + 0.3 * _JOINT_PRECISION, x - 1.0), x + 1.0, most)
+        if not low < x < high:
+            x = 0.5 * (low + high)
+        if high - low <= _JOINT_PRECISION:
+            break
+    return math.exp(high), slope
+
+
+def _smallest(
+    enough: Callable[[Array], NDArray[np.bool_]], size: int = 1, precision: float = _PRECISION
+) -> Array:
+    """Smallest value of each increasing criterion, from above; infinity where there is none."""
+    low, high = np.full(size, _RANGE[0]), np.full(size, _RANGE[1])
+    possible = enough(high)
+    while (high / low > 1.0 + precision).any():
+        middle = np.sqrt(low * high)
+        if not ((low < middle) & (middle < high)).any():
+            break
+        there = enough(middle)
+        high, low = np.where(there, middle, high), np.where(there, low, middle)
+    return np.where(possible, high, math.inf)
+
+
+# ---- the whole parameter -------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
 def calibrate_parameter(
     epsilon: float,
     delta: float,
@@ -131,120 +219,36 @@ def calibrate_parameter(
     """Gaussian multiplier b of the shift t for which the total is ``(epsilon, delta)`` (claim R8).
 
     The parameter plus noise of scale ``gaussian_scale(t, 1/b, dimension)`` per coordinate.
-    Arguments and result as in :func:`calibrate_functional`.
-    """
-    _check_budget(epsilon, delta, epsilon1, delta1)
-    budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
-    return _multiplier("gaussian", epsilon, budget, epsilon1, 0.0, M)
-
-
-@lru_cache(maxsize=256)
-def calibrate_choices(
-    epsilon: float,
-    delta: float,
-    epsilon1: float,
-    delta1: float,
-    choices: tuple[tuple[str, float], ...],
-    M: int = COUNT,
-    *,
-    other_delta: float = 0.0,
-    certificates: int = 1,
-    count: int = 1,
-) -> tuple[float, ...]:
-    """Multipliers for laws and tolerances among which one is chosen after the certificate (R34).
-
-    A choice that follows what the certificate showed pairs large losses of the one with large
-    profiles of the other, so multipliers that are each enough by themselves are not enough
-    together: they are raised by one factor, for which the largest of all profiles is.
 
     Parameters
     ----------
-    choices : tuple of (str, float)
-        Law and tolerance, as ``noise`` and ``tau`` of :func:`calibrate_functional`; the other
-        arguments are those of that function.
+    epsilon, delta : float
+        Total, certificate included.
+    epsilon1, delta1 : float
+        Cost of the certificate's integer and probability that its bound fails.
+    M : int
+        Sensitivity of the integer.
+    other_delta : float
+        Part of delta set aside for what else may fail.
 
     Returns
     -------
-    tuple of float
-        One multiplier a choice; infinity for those that no noise allows.
+    float
+        Smallest b up to a relative 1e-7, rounded up; infinity if no noise suffices.
     """
-    _check_budget(epsilon, delta, epsilon1, delta1)
+    if not (0.0 < epsilon1 < epsilon < math.inf and 0.0 < delta1 < delta < 1.0):
+        raise InvalidBudget(
+            "the certificate must cost less than the whole: 0 < epsilon1 < epsilon and "
+            f"0 < delta1 < delta < 1; received epsilon={described(epsilon)}, "
+            f"epsilon1={described(epsilon1)}, delta={described(delta)}, delta1={described(delta1)}."
+        )
     budget = (delta - delta1) * (1.0 - 1e-12) - other_delta
-    e1 = epsilon1 / certificates
-    alone = [
-        _multiplier(law, epsilon, budget, e1, tau, M, certificates, count, _ROUGH_PRECISION)
-        for law, tau in choices
-    ]
-    least = min(alone, default=math.inf)
-    alone = [b if b <= MOST_NOISE * least else math.inf for b in alone]
 
-    def enough(factor: float) -> bool:
-        profiles = [
-            _profile(law, factor * b, tau, epsilon, count)
-            for (law, tau), b in zip(choices, alone, strict=True)
-            if b < math.inf
-        ]
+    def enough(b: Array) -> NDArray[np.bool_]:
+        profile = worst_profile(gaussian_profile, _UP / float(b[0]), 1.0, 1.0)
+        return np.array([with_discrete_laplace(profile, epsilon1, M, epsilon) <= budget])
 
-        def largest(e: Array) -> Array:
-            return np.asarray(np.max([profile(e) for profile in profiles], axis=0))
-
-        return with_discrete_laplace(largest, e1, M, epsilon, certificates) <= budget
-
-    if least == math.inf:
-        return tuple(alone)
-    factor = _smallest(enough, _COMMON_PRECISION, (1.0 - _ROUGH_PRECISION, 4.0))
-    return tuple(factor * b for b in alone)
-
-
-def _profile(noise: str, b: float, tau: float, epsilon: float, count: int) -> Profile:
-    """Largest profile of releases with this multiplier and tolerance."""
-    shift, low, high = _UP / b, 1.0 - tau, 1.0 + tau
-    if count == 1:
-        return worst_profile(_NOISE[noise], shift, low, high)
-    if noise == "student":
-        one = student_worst_profile(shift, low, high)
-    else:
-        one = worst_profile(_NOISE[noise], shift, low, high)
-    return composed_profile(one, count, epsilon)
-
-
-@lru_cache(maxsize=1024)
-def _multiplier(
-    noise: str,
-    epsilon: float,
-    budget: float,
-    epsilon1: float,
-    tau: float,
-    M: int,
-    certificates: int = 1,
-    count: int = 1,
-    precision: float = _PRECISION,
-) -> float:
-    def enough(b: float) -> bool:
-        profile = _profile(noise, b, tau, epsilon, count)
-        return with_discrete_laplace(profile, epsilon1, M, epsilon, certificates) <= budget
-
-    return _smallest(enough, precision if count == 1 else _JOINT_PRECISION)
-
-
-def _smallest(
-    enough: Callable[[float], bool],
-    precision: float = _PRECISION,
-    between: tuple[float, float] = _RANGE,
-) -> float:
-    """Smallest value of an increasing criterion, from above; infinity if there is none."""
-    low, high = between
-    if not enough(high):
-        return math.inf
-    while high / low > 1.0 + precision:
-        middle = math.sqrt(low * high)
-        if not low < middle < high:
-            break
-        if enough(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return float(_smallest(enough)[0])
 
 
 # ---- objective perturbation ---------------------------------------------------------------------
@@ -335,10 +339,10 @@ def objective_perturbation_scale(
         )
     unit = 2.0 * B1 * radius / n
 
-    def enough(b: float) -> bool:
+    def enough(b: Array) -> NDArray[np.bool_]:
         found = objective_perturbation_delta(
-            epsilon, b * unit, curvature_bound, B1, radius, n, lreg
+            epsilon, float(b[0]) * unit, curvature_bound, B1, radius, n, lreg
         )
-        return found <= delta
+        return np.array([found <= delta])
 
-    return _smallest(enough) * unit * _UP
+    return float(_smallest(enough)[0]) * unit * _UP

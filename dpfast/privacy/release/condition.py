@@ -34,7 +34,7 @@ __all__ = [
 
 _UP = 1.0 + MARGIN_30
 
-#: Significant bits of a tolerance, and the least: few, as all are calibrated together (claim R34).
+#: Significant bits of a tolerance, and the least: few, as all are calibrated beforehand.
 TOLERANCE_BITS = 3
 LEAST_CHANGE = 2.0**-8
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Values = float | Array
 Profile = Callable[[Array], Array]
 
 #: Cells of the chord rule in :func:`with_laplace`; its excess falls with their square.
@@ -39,79 +39,82 @@ LOSSES = 1024
 ROUNDING = 1e-15
 
 
-def _check(shift: float, ratio: float) -> None:
-    if not (0.0 <= shift < math.inf and 0.0 < ratio < math.inf):
+def broadcast(epsilon: Array, shift: Values, ratio: Values) -> tuple[Array, Array, Array]:
+    """Arguments of a profile, checked and of one shape."""
+    s, r = np.asarray(shift, dtype=float), np.asarray(ratio, dtype=float)
+    if not (np.all((s >= 0.0) & (s < math.inf)) and np.all((r > 0.0) & (r < math.inf))):
         raise InvalidBudget(
             "a shift must be finite and at least 0 and a ratio of scales positive and finite; "
             f"received {described(shift)} and {described(ratio)}."
         )
+    e = np.atleast_1d(np.asarray(epsilon, dtype=float))
+    return np.broadcast_arrays(e, s, r)  # type: ignore[return-value]
 
 
-def gaussian_profile(epsilon: Array, shift: float, ratio: float) -> Array:
+def gaussian_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
     """Profile of ``N(0, 1)`` against ``N(shift, ratio^2)``, rounded up (claim C26).
 
     Parameters
     ----------
     epsilon : ndarray
         Any real values.
-    shift : float
+    shift : float or ndarray
         Distance of the centres in units of the first scale.
-    ratio : float
+    ratio : float or ndarray
         Second scale over the first.
     """
-    _check(shift, ratio)
-    e = np.asarray(epsilon, dtype=float)
+    e, shift, ratio = broadcast(epsilon, shift, ratio)
     with np.errstate(all="ignore"):
-        if ratio == 1.0:
-            if shift == 0.0:
-                return np.asarray(np.maximum(0.0, -np.expm1(e)))
-            upper = -e / shift - shift / 2.0  # the event is z < upper, x = shift + z
-            value = ndtr(upper + shift) - np.exp(e) * ndtr(upper)
-            return np.asarray(
-                np.minimum(np.maximum(value, 0.0) + ROUNDING * (1.0 + np.exp(e)), 1.0)
-            )
+        factor = np.exp(e)
+        # of equal scales the event is z < upper, x = shift + z
+        upper = np.where(shift > 0.0, -e / shift - shift / 2.0, np.where(e < 0.0, np.inf, -np.inf))
+        equal = np.maximum(ndtr(upper + shift) - factor * ndtr(upper), 0.0)
+        if (ratio == 1.0).all():
+            return _rounded_up(equal, e)
         # the event is (1 - ratio^2) z^2 - 2 shift ratio z - k > 0, x = shift + ratio z
         a = (1.0 - ratio) * (1.0 + ratio)
         b = shift * ratio
-        k = 2.0 * (e - math.log(ratio)) + shift * shift
+        k = 2.0 * (e - np.log(ratio)) + shift * shift
         discriminant = b * b + a * k
         root = np.sqrt(np.maximum(discriminant, 0.0))
         large = b + root  # never cancels: b >= 0
         first, second = large / a, np.where(large > 0.0, -k / np.maximum(large, 1e-300), 0.0)
         low, high = np.minimum(first, second), np.maximum(first, second)
-        p_inside = ndtr(shift + ratio * high) - ndtr(shift + ratio * low)
-        q_inside = ndtr(high) - ndtr(low)
-        if ratio < 1.0:  # the event is outside of [low, high]
-            p = ndtr(shift + ratio * low) + ndtr(-(shift + ratio * high))
-            q = ndtr(low) + ndtr(-high)
-            value = np.where(discriminant > 0.0, p - np.exp(e) * q, -np.expm1(e))
-        else:
-            value = np.where(discriminant > 0.0, p_inside - np.exp(e) * q_inside, 0.0)
-        # P(A) - exp(e) Q(A) of any event is a lower bound; of the best event it is the profile
-        value = np.maximum(value, np.maximum(0.0, -np.expm1(e)))
-        return np.asarray(np.minimum(value + ROUNDING * (1.0 + np.exp(e)), 1.0))
+        x_low, x_high = shift + ratio * low, shift + ratio * high
+        inside = ndtr(x_high) - ndtr(x_low) - factor * (ndtr(high) - ndtr(low))
+        outside = ndtr(x_low) + ndtr(-x_high) - factor * (ndtr(low) + ndtr(-high))
+        without_roots = np.where(ratio < 1.0, -np.expm1(e), 0.0)
+        unequal = np.where(ratio < 1.0, outside, inside)
+        unequal = np.where(discriminant > 0.0, unequal, without_roots)
+        return _rounded_up(np.where(ratio == 1.0, equal, unequal), e)
 
 
-def laplace_profile(epsilon: Array, shift: float, ratio: float) -> Array:
+def _rounded_up(value: Array, e: Array) -> Array:
+    """``P(A) - exp(e) Q(A)``, of any event a lower bound and of the best event the profile."""
+    value = np.maximum(value, np.maximum(0.0, -np.expm1(e)))
+    return np.asarray(np.minimum(value + ROUNDING * (1.0 + np.exp(e)), 1.0))
+
+
+def laplace_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
     """Profile of a Laplace law of scale 1 around 0 against scale ``ratio`` around ``shift``.
 
     The loss ``log ratio - |x| + |x - shift|/ratio`` is linear on three pieces; cut where it equals
     epsilon, the event is a union of intervals (claim C27).
     """
-    _check(shift, ratio)
-    e = np.atleast_1d(np.asarray(epsilon, dtype=float))
+    e, shift, ratio = broadcast(epsilon, shift, ratio)
     a = 1.0 / ratio - 1.0
-    base = math.log(ratio) + shift / ratio
+    base = np.log(ratio) + shift / ratio
     with np.errstate(all="ignore"):
-        left = np.where(a != 0.0, (base - e) / (a if a else 1.0), 0.0)
+        slope = np.where(a != 0.0, a, 1.0)
+        left = np.where(a != 0.0, (base - e) / slope, 0.0)
         middle = (base - e) / (1.0 + 1.0 / ratio)
-        right = np.where(a != 0.0, (e - math.log(ratio) + shift / ratio) / (a if a else 1.0), shift)
+        right = np.where(a != 0.0, (e - np.log(ratio) + shift / ratio) / slope, shift)
         cuts = [
             np.full_like(e, -np.inf),
             np.minimum(left, 0.0),
             np.zeros_like(e),
             np.clip(middle, 0.0, shift),
-            np.full_like(e, shift),
+            shift,
             np.maximum(right, shift),
             np.full_like(e, np.inf),
         ]
@@ -124,7 +127,7 @@ def laplace_profile(epsilon: Array, shift: float, ratio: float) -> Array:
         return np.asarray(np.minimum(value + ROUNDING * (1.0 + np.exp(e)), 1.0))
 
 
-def _laplace_mass(low: Array, high: Array, centre: float, scale: float) -> Array:
+def _laplace_mass(low: Array, high: Array, centre: Values, scale: Values) -> Array:
     """Probability of [low, high], from the nearer tail."""
 
     def tail(t: Array) -> Array:  # P(T < t) for t <= 0
@@ -139,13 +142,14 @@ def _laplace_mass(low: Array, high: Array, centre: float, scale: float) -> Array
 
 
 def worst_profile(
-    kind: Callable[[Array, float, float], Array], shift: float, low: float, high: float
+    kind: Callable[[Array, Values, Values], Array], shift: Values, low: Values, high: Values
 ) -> Profile:
     """Largest profile over shifts up to ``shift`` and scale ratios in ``[low, high]``.
 
     Attained at the largest shift and one of the two ratios (claims C26 and C27).
     """
-    if not 0.0 < low <= 1.0 <= high < math.inf:
+    least, most = np.asarray(low), np.asarray(high)
+    if not np.all((least > 0.0) & (least <= 1.0) & (most >= 1.0) & (most < math.inf)):
         raise InvalidBudget(
             f"the ratios must satisfy 0 < low <= 1 <= high; got {described(low)}, "
             f"{described(high)}."
@@ -181,13 +185,13 @@ def with_laplace(profile: Profile, laplace_epsilon: float, epsilon: float) -> fl
 
 
 def with_discrete_laplace(
-    profile: Profile, laplace_epsilon: float, sensitivity: int, epsilon: float, count: int = 1
+    profile: Profile, laplace_epsilon: float, sensitivity: int, epsilon: float
 ) -> float:
-    """delta at epsilon of integer releases next to a release with this profile (claims C28, R30).
+    """delta at epsilon of an integer release next to a release with this profile (claim C28).
 
-    Each of ``count`` integers has this sensitivity and discrete Laplace noise of rate
-    ``laplace_epsilon / sensitivity``; their losses add up to one of ``count sensitivity + 1``
-    values, so the mixture is a finite sum.
+    The integer has this sensitivity and discrete Laplace noise of rate
+    ``laplace_epsilon / sensitivity``; its loss has one of ``sensitivity + 1`` values, so the
+    mixture is a finite sum.
     """
     e1, size = laplace_epsilon, sensitivity
     if not (0.0 < e1 < math.inf and 1 <= size <= 1 << 20):
@@ -195,36 +199,25 @@ def with_discrete_laplace(
             "laplace_epsilon must be positive and finite and sensitivity in [1, 2^20]; received "
             f"{described(e1)} and {described(size)}."
         )
-    losses, mass = _discrete_laplace_losses(e1, size, count)
-    total = float((mass * profile(np.asarray(epsilon - losses, dtype=float))).sum())
-    return min(1.0, total * (1.0 + count * 1e-12) + 1e-15)
-
-
-@lru_cache(maxsize=64)
-def _discrete_laplace_losses(e1: float, size: int, count: int) -> tuple[Array, Array]:
     a = e1 / size
-    one: Array = -math.expm1(-a) / (1.0 + math.exp(-a)) * np.exp(-a * np.arange(size + 1))
-    one[0] = 1.0 / (1.0 + math.exp(-a))
-    one[-1] = math.exp(-e1) / (1.0 + math.exp(-a))
-    mass: Array = one
-    for _ in range(count - 1):
-        mass = np.asarray(np.convolve(mass, one), dtype=float)
-    losses: Array = a * (count * size - 2.0 * np.arange(count * size + 1, dtype=float))
-    return losses, mass
+    mass: Array = -math.expm1(-a) / (1.0 + math.exp(-a)) * np.exp(-a * np.arange(size + 1))
+    mass[0] = 1.0 / (1.0 + math.exp(-a))
+    mass[-1] = math.exp(-e1) / (1.0 + math.exp(-a))
+    losses = a * (size - 2.0 * np.arange(size + 1, dtype=float))
+    total = float((mass * profile(np.asarray(epsilon - losses, dtype=float))).sum())
+    return min(1.0, total * (1.0 + 1e-12) + 1e-15)
 
 
 def _lower_hull(x: Array, y: Array) -> NDArray[np.intp]:
     """Indices of the corners of the greatest convex function below the points."""
-    xs, ys = x.tolist(), y.tolist()
-    corners: list[int] = []
-    for k in range(len(xs)):
-        while len(corners) > 1:
-            i, j = corners[-2:]
-            if (ys[j] - ys[i]) * (xs[k] - xs[i]) < (ys[k] - ys[i]) * (xs[j] - xs[i]):
-                break
-            corners.pop()
-        corners.append(k)
-    return np.array(corners)
+    corners = np.arange(len(x))
+    while True:  # what lies above the chord of its neighbours is no corner
+        at, height = x[corners], y[corners]
+        slopes = (height[1:] - height[:-1]) / (at[1:] - at[:-1])
+        bends = slopes[:-1] < slopes[1:]
+        if bends.all():
+            return corners
+        corners = np.concatenate([corners[:1], corners[1:-1][bends], corners[-1:]])
 
 
 def composed_profile(profile: Profile, count: int, reach: float) -> Profile:

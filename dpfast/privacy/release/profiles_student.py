@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.privacy.release.profiles import ROUNDING, Profile, _check, worst_profile
+from dpfast.privacy.release.profiles import ROUNDING, Profile, Values, broadcast, worst_profile
 
 __all__ = ["STUDENT_DEGREES", "student_profile", "student_worst_profile"]
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 STUDENT_DEGREES = 3
 
 
-def student_profile(epsilon: Array, shift: float, ratio: float) -> Array:
+def student_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
     """Profile of a t(3) law of scale 1 around 0 against scale ``ratio`` around ``shift``.
 
     The loss is a quotient of two quadratics to a power, so the event where it exceeds epsilon is
@@ -27,17 +27,16 @@ def student_profile(epsilon: Array, shift: float, ratio: float) -> Array:
     ----------
     epsilon : ndarray
         Any real values.
-    shift : float
+    shift : float or ndarray
         Distance of the centres in units of the first scale.
-    ratio : float
+    ratio : float or ndarray
         Second scale over the first.
     """
-    _check(shift, ratio)
-    e = np.atleast_1d(np.asarray(epsilon, dtype=float))
+    e, shift, ratio = broadcast(epsilon, shift, ratio)
     nu = float(STUDENT_DEGREES)
     with np.errstate(all="ignore"):
         # (nu ratio^2 + (x - shift)^2) / (nu + x^2) > factor
-        factor = np.exp(2.0 * (e + nu * math.log(ratio)) / (nu + 1.0))
+        factor = np.exp(2.0 * (e + nu * np.log(ratio)) / (nu + 1.0))
         a = 1.0 - factor
         constant = shift * shift + nu * (ratio * ratio - factor)
         discriminant = shift * shift - a * constant
@@ -45,8 +44,8 @@ def student_profile(epsilon: Array, shift: float, ratio: float) -> Array:
         first = np.where(a != 0.0, large / np.where(a != 0.0, a, 1.0), math.inf)
         second = np.where(large > 0.0, constant / np.where(large > 0.0, large, 1.0), 0.0)
         low, high = np.minimum(first, second), np.maximum(first, second)
-        p, q = _mass(low, high, 0.0, 1.0), _mass(low, high, shift, ratio)
-        p_out, q_out = _outside(low, high, 0.0, 1.0), _outside(low, high, shift, ratio)
+        p, p_out = _inside_and_outside(low, high)
+        q, q_out = _inside_and_outside((low - shift) / ratio, (high - shift) / ratio)
         scale = np.exp(e)
         # a > 0: the event is outside of [low, high], a < 0: inside, a = 0: below the root
         value = np.where(a >= 0.0, p_out - scale * q_out, p - scale * q)
@@ -77,24 +76,21 @@ def _upper_tail(t: Array) -> Array:
     """``P(T > t)`` of a t(3) variable for t >= 0, without cancellation in the tail."""
     u = t / math.sqrt(3.0)
     # (arctan(1/u) - u/(1 + u^2))/pi; for large u the difference is 2/(3 u^3) - 4/(5 u^5) + ...
-    direct = np.arctan2(1.0, u) - u / (1.0 + u * u)
-    w = 1.0 / np.maximum(u, 1.0) ** 2
+    tail = np.maximum(np.arctan2(1.0, u) - u / (1.0 + u * u), 0.0)
+    large = u > 20.0
+    w = 1.0 / u[large] ** 2
     series = 0.0 * w
     for k in range(12, 0, -1):
         series = (-1.0) ** (k + 1) * 2.0 * k / (2.0 * k + 1.0) + w * series
-    far = series * w * np.sqrt(w)
-    return np.asarray(np.where(u > 20.0, far, np.maximum(direct, 0.0)) / math.pi)
+    tail[large] = series * w * np.sqrt(w)
+    return np.asarray(tail / math.pi)
 
 
-def _outside(low: Array, high: Array, centre: float, scale: float) -> Array:
-    u, v = (low - centre) / scale, (high - centre) / scale
-    below = np.where(u <= 0.0, _upper_tail(np.abs(u)), 1.0 - _upper_tail(np.abs(u)))
-    above = np.where(v >= 0.0, _upper_tail(np.abs(v)), 1.0 - _upper_tail(np.abs(v)))
-    return np.asarray(below + above)
-
-
-def _mass(low: Array, high: Array, centre: float, scale: float) -> Array:
-    u, v = (low - centre) / scale, (high - centre) / scale
-    tails = _upper_tail(np.abs(u)), _upper_tail(np.abs(v))
-    same_side = np.abs(tails[0] - tails[1])
-    return np.asarray(np.where((u < 0.0) & (v > 0.0), 1.0 - tails[0] - tails[1], same_side))
+def _inside_and_outside(low: Array, high: Array) -> tuple[Array, Array]:
+    """``P(low < T < high)`` and its complement, each to its own relative precision."""
+    of_low, of_high = _upper_tail(np.abs(low)), _upper_tail(np.abs(high))
+    around = (low < 0.0) & (high > 0.0)
+    inside = np.where(around, 1.0 - of_low - of_high, np.abs(of_low - of_high))
+    below = np.where(low <= 0.0, of_low, 1.0 - of_low)
+    above = np.where(high >= 0.0, of_high, 1.0 - of_high)
+    return inside, below + above

@@ -16,8 +16,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.release.calibration import (
     COUNT,
-    calibrate_choices,
-    calibrate_functional,
+    calibrate_functionals,
     calibrate_parameter,
     objective_perturbation_delta,
     objective_perturbation_scale,
@@ -28,8 +27,7 @@ from dpfast.privacy.sensitivity import check_constants
 __all__ = [
     "COUNT",
     "FunctionalFactors",
-    "calibrate_choices",
-    "calibrate_functional",
+    "calibrate_functionals",
     "calibrate_parameter",
     "eigenvalue_step",
     "evaluation_error",
