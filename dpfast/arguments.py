@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput, described
 
 __all__ = [
-    "file_path", "flag", "function", "number_in", "one_of", "positive", "real_array", "real_number",
-    "refuse_own_class", "text_names", "whole_number",
+    "detached", "file_path", "flag", "function", "number_in", "one_of", "positive", "real_array",
+    "real_number", "refuse_own_class", "text_names", "whole_number",
 ]  # fmt: skip
 
 FLOAT64 = np.dtype(np.float64)
@@ -129,6 +129,16 @@ def flag(value: Any, name: str) -> bool:
     if isinstance(value, (bool, np.bool_)) or (type(value) is int and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{name} must be True or False; received {described(value)}.")
+
+
+def detached(thing: Any) -> Any:
+    """``copy.copy`` of an object with attributes, without its detour through pickling.
+
+    What is written on the one does not reach the other: a caller's code may keep what it passed.
+    """
+    other = object.__new__(type(thing))
+    other.__dict__ = thing.__dict__.copy()
+    return other
 
 
 def refuse_own_class(thing: object, remedy: str) -> None:

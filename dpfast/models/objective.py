@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, positive, whole_number
+from dpfast.arguments import detached, flag, positive, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.free_scale import FreeScale, joint_scale
@@ -154,9 +154,10 @@ class Objective:
             return
         n_covariates = whole_number(n_covariates, "n_covariates", 0, 2**53)
         fit_intercept = flag(fit_intercept, "fit_intercept")
-        self.loss = loss = for_records(loss, None, n_covariates + int(fit_intercept))
-        weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))
-        self.weighting = weighting
+        # copies: bounds and kernels are made of them at different times
+        loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))
+        weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))
+        self.loss, self.weighting = loss, weighting
         self.n_covariates = n_covariates
         self.fit_intercept = fit_intercept
         self.n_coefficients = n_covariates + int(fit_intercept)

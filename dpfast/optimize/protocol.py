@@ -14,7 +14,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import detached, real_array
 from dpfast.curator import Answer, Curator, JointAnswer, StepBudget
 from dpfast.curator.blocks import Dealing
 from dpfast.errors import InvalidInput, described
@@ -353,16 +353,9 @@ def refuse_unmet_needs(method: Method, objective: Objective) -> None:
 
 def public_copy(objective: Objective) -> Objective:
     """An objective for an optimiser to read: what it writes there, no curator sees."""
-    shown: Objective = _copy(objective)
-    shown.loss, shown.weighting = _copy(objective.loss), _copy(objective.weighting)
+    shown: Objective = detached(objective)
+    shown.loss, shown.weighting = detached(objective.loss), detached(objective.weighting)
     return shown
-
-
-def _copy(thing: Any) -> Any:
-    """``copy.copy`` of an object with attributes, without its detour through pickling."""
-    other = object.__new__(type(thing))
-    other.__dict__ = thing.__dict__.copy()
-    return other
 
 
 def answers_only(

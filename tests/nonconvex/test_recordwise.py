@@ -48,6 +48,24 @@ def test_k6_no_function_exceeds_its_declared_bounds(rows, limit):
     assert np.isfinite(whole.gradient(new, 1.0)).all()
 
 
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_k6_what_a_function_writes_on_its_objective_changes_no_bound(vectorized):
+    """It may keep the objective it is part of, whose constants the records are held to."""
+
+    def gradients(theta, X, y):
+        objective.lipschitz = objective.smoothness = 1e9
+        return 1e6 * X
+
+    X, y = np.eye(2), np.zeros(2)
+    objective = PerRecordObjective(
+        gradients, dimension=2, lipschitz=0.7, smoothness=2.0, vectorized=vectorized
+    )
+    keeper = GradientCurator(as_records(X, y), objective, dpfast.Ledger(1e3), dpfast.SeededNoise(0))
+    for _ in range(2):  # the first call writes
+        assert np.linalg.norm(keeper._gradient(np.zeros(2))) <= 0.7
+    assert objective.lipschitz == 1e9 and keeper.lipschitz == 0.7
+
+
 def test_k6_what_the_function_raises_on_one_record_does_not_show():
     X = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [0.5, 0.5]])
     y = np.zeros(4)

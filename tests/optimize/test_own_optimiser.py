@@ -13,6 +13,8 @@ import dpfast
 from dpfast.curator import Answer, Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Clip, LogCosh, Mallows, Objective
+from dpfast.models.losses import LOSSES
+from dpfast.models.weighting import Weighting
 from dpfast.optimize import Budgets, GradientDescent, Method, Trajectory, Uniform
 from dpfast.optimize.damping import Backtracking
 from dpfast.optimize.protocol import answers_only, public_copy
@@ -260,6 +262,64 @@ def test_what_an_optimiser_writes_reaches_no_curator():
     shown = public_copy(first.objective)
     assert vars(shown).keys() == vars(first.objective).keys()
     assert shown.loss is not first.objective.loss
+
+
+WEIGHTINGS = Weighting.__subclasses__()
+
+
+class Scribbler(HeavyBall):
+    """Keeps a setting that a caller passed, writes on it once it runs, and asks."""
+
+    def __init__(self, thing, change):
+        super().__init__()
+        self.thing, self.change, self.found = thing, change, []
+
+    def run(self, answers, start, budgets, progress=None):
+        for name in ("c", "h", "radius"):
+            if name in vars(self.thing):
+                setattr(self.thing, name, getattr(self.thing, name) * self.change)
+        half = budgets[0]._replace(gradient=0.05, hessian=0.0, meat=0.0)
+        blocks = answers.deal(0.1)
+        part = blocks.block(blocks.n_slots)
+        self.found += [part.joint(start, half), answers.joint(start, half)]
+        if answers.objective.loss.needs_scale:
+            self.found.append(answers.constant_term(1.0).joint(np.zeros(1), half))
+        if answers.objective.has_curvature:
+            self.found.append(answers.extreme_eigenvalue(start, 0.05, largest=True))
+        final = answers.joint(start, budgets[-1])
+        return Trajectory(start, [start], final=final)
+
+
+SETTINGS = {
+    **{name: (lambda kind=kind: (kind(), Mallows(1.5))) for name, kind in LOSSES.items()},
+    "poisson": lambda: (dpfast.Poisson(2.0), Mallows(1.5)),
+    "custom": lambda: (
+        dpfast.CustomLoss(
+            lambda r: r * r / 2, lambda r: r, lambda r: 1.0, psi_bound=1.0, psi_prime_bound=1.0
+        ),
+        Mallows(1.5),
+    ),
+    **{kind.__name__: (lambda kind=kind: (LogCosh(), kind(1.5))) for kind in WEIGHTINGS},
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator(setting, which):
+    """Bounds and kernels are made at different times: larger constants would be noise not drawn."""
+    X, y = data(60)
+    X, y = 100.0 * X, 1e3 * y if setting != "logistic" else (y > 0.0) * 1.0
+    runs = []
+    for change in (1.0, 1e3):
+        parts = SETTINGS[setting]()
+        method = Scribbler(parts[which], change)
+        dpfast.fit(
+            X, y, parts[0], weights=parts[1], scale=1.0 if parts[0].needs_scale else None,
+            method=method, inference=False, privacy=1.0, noise=dpfast.SeededNoise(0),
+        )  # fmt: skip
+        runs.append(method.found)
+    assert len(runs[0]) >= 2
+    assert repr(runs[0]) == repr(runs[1])
 
 
 class Liar(float):

@@ -1228,6 +1228,28 @@ MONEY = (
         "        objective=objective,\n",
     ),
     plant(
+        "settings-a-caller-can-still-write-on",
+        "a curator made later reads the loss and the weights that a caller's optimiser has changed",
+        OBJECTIVE,
+        (
+            "tests/optimize/test_own_optimiser.py::test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator",
+        ),
+        "loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))",
+        "loss = for_records(loss, None, n_covariates + int(fit_intercept))",
+        "weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))",
+        "weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))",
+    ),
+    plant(
+        "users-objective-can-be-written-on",
+        "users' gradients are held to a bound that the function has raised since the noise was set",
+        "dpfast/curator/nonconvex/recordwise.py",
+        (
+            "tests/nonconvex/test_recordwise.py::test_k6_what_a_function_writes_on_its_objective_changes_no_bound",
+        ),
+        "self._objective = detached(objective)",
+        "self._objective = objective",
+    ),
+    plant(
         "optimiser-brings-its-own-numbers",
         "a budget of a caller's own kind of number reaches the ledger",
         "dpfast/optimize/protocol.py",

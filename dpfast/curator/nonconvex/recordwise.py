@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import detached
 from dpfast.curator.quiet import quiet
 from dpfast.data import Records
 from dpfast.kernels.user_gradients import CompiledGradients
@@ -28,7 +29,9 @@ class RecordGradients:
     """Sums over records of clipped gradients and of clipped changes of gradients."""
 
     def __init__(self, objective: PerRecordObjective, records: Records) -> None:
-        self._objective = objective
+        self._objective = detached(
+            objective
+        )  # a function of a caller's may keep what it is part of
         records.blocks()  # refused, while nothing is spent, where records never leave their workers
         self._records = records
         self._compiled: CompiledGradients | None = None
