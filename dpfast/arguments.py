@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ __all__ = [
 ]  # fmt: skip
 
 FLOAT64 = np.dtype(np.float64)
+
+Thing = TypeVar("Thing")
 
 
 def real_array(value: Any, name: str) -> NDArray[np.float64]:
@@ -131,7 +133,7 @@ def flag(value: Any, name: str) -> bool:
     raise InvalidInput(f"{name} must be True or False; received {described(value)}.")
 
 
-def detached(thing: Any) -> Any:
+def detached(thing: Thing) -> Thing:
     """``copy.copy`` of an object with attributes, without its detour through pickling.
 
     What is written on the one does not reach the other: a caller's code may keep what it passed.
