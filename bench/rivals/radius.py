@@ -11,7 +11,6 @@ is read off, the rule that is shipped among them.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals.peers import standardised
-from bench.rivals.tables import LOGISTIC_TABLES, available, read
+from bench.rivals.tables import LOGISTIC_TABLES, available, options, read, store
 from dpfast.regression.purchase import likely_radius
 
 Array = NDArray[np.float64]
@@ -133,13 +132,7 @@ def report(cells: list[Cell]) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, prog="python -m bench.rivals.radius")
-    parser.add_argument("--data", type=Path, default=None)
-    parser.add_argument("--runs", type=int, default=12)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS)
-    parser.add_argument("--store", action="store_true")
-    asked = parser.parse_args(argv)
+    asked = options("bench.rivals.radius", __doc__, 12, BUDGETS).parse_args(argv)
     cells = []
     for table in available(LOGISTIC_TABLES, asked.data, asked.only):
         X, y = read(table, asked.data)
@@ -151,10 +144,7 @@ def main(argv: list[str] | None = None) -> int:
             print(report(cells[-1:])[2], file=sys.stderr, flush=True)
     text = "\n".join(report(cells))
     print(text)
-    if asked.store:
-        budgets = " ".join(f"{mu:g}" for mu in asked.budgets)
-        command = f"`python -m bench.rivals.radius --runs {asked.runs} --budgets {budgets}`"
-        RESULTS.write_text(f"{command}\n\n{text}\n")
+    store("bench.rivals.radius", asked, RESULTS, text)
     return 0
 
 

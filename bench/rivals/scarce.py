@@ -9,7 +9,6 @@ averaged over the runs.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
-from bench.rivals.tables import TABLES, available, read
+from bench.rivals.tables import TABLES, available, options, read, store
 
 Array = NDArray[np.float64]
 
@@ -99,13 +98,8 @@ def report(cells: list[Cell]) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, prog="python -m bench.rivals.scarce")
-    parser.add_argument("--data", type=Path, default=None)
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--only", default="")
+    parser = options("bench.rivals.scarce", __doc__, 20, BUDGETS)
     parser.add_argument("--losses", nargs="+", default=LOSSES)
-    parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS)
-    parser.add_argument("--store", action="store_true")
     asked = parser.parse_args(argv)
     cells = []
     for table in available(TABLES, asked.data, asked.only):
@@ -124,9 +118,7 @@ def main(argv: list[str] | None = None) -> int:
                 print(report(cells[-1:])[4], file=sys.stderr, flush=True)
     text = "\n".join(report(cells))
     print(text)
-    if asked.store:
-        command = f"`python -m bench.rivals.scarce --runs {asked.runs}`"
-        RESULTS.write_text(f"{command}\n\n{text}\n")
+    store("bench.rivals.scarce", asked, RESULTS, text)
     return 0
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
+from dpfast.data.bought.maps import CHUNK, alone, map_records, norms
 from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 __all__ = ["Whitened"]
-
-#: Rows that are mapped, or whose lengths are computed, at a time: they stay in the cache.
-CHUNK = 4096
 
 
 class Whitened:
@@ -144,9 +142,12 @@ class Whitened:
 
     def refuse_sums(self, gram: float, moment: float) -> None:
         """Refuse budgets at which :meth:`gram` and :meth:`moment` would be; costs nothing."""
-        one = Mallows(1.0)
-        self._about(LeastSquares(), one).plan(StepBudget(0.0, gram))
-        self._about(Huber(1.0), one).plan(StepBudget(moment))
+        self.refuse_gram(gram)
+        self._about(Huber(1.0), Mallows(1.0)).plan(StepBudget(moment))
+
+    def refuse_gram(self, mu: float) -> None:
+        """Refuse a budget at which :meth:`gram` would be; costs nothing."""
+        self._about(LeastSquares(), Mallows(1.0)).plan(StepBudget(0.0, mu))
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""
@@ -199,58 +200,13 @@ class MappedArrays(Records):
     __slots__ = ()
 
     def __init__(self, records: Records, arguments: tuple[Any, ...]) -> None:
-        super().__init__(*_mapped(records.X, records.y, arguments), None)
+        super().__init__(*map_records(records.X, records.y, arguments), None)
 
 
 def _of_mapped(
     X: Covariates, y: Array, function: Callable[..., Any], how: tuple[Any, ...], *arguments: Any
 ) -> Any:
-    return function(*_mapped(X, y, how), *arguments)
-
-
-def _mapped(X: Covariates, y: Array, how: tuple[Any, ...]) -> tuple[Array, Array]:
-    """Rows and responses under the map; the weights beside responses stay."""
-    rows, response = _map_rows(X, _alone(y), *how)
-    if y.ndim == 1:
-        return rows, response
-    joined = y.copy()
-    joined[:, 0] = response
-    return rows, joined
-
-
-def _alone(y: Array) -> Array:
-    """The responses in place, without the weights beside them."""
-    return y if y.ndim == 1 else y[:, 0]
-
-
-def _map_rows(
-    X: Covariates, y: Array, matrix: Array, intercept: bool, radius: float, power: float
-) -> tuple[Array, Array]:
-    """Rows and responses under the map; a row's numbers are those of its own alone.
-
-    A record that is not finite is told by its response: a row of infinities need not stay one.
-    """
-    rows, nothing = np.empty((len(X), matrix.shape[1])), np.zeros(X.shape[1])
-    response = np.array(y)
-    constant, slopes = (matrix[0], matrix[1:]) if intercept else (0.0, matrix)
-    with np.errstate(all="ignore"):
-        for first in range(0, len(X), CHUNK):
-            some = slice(first, first + CHUNK)
-            given, mapped = X[some], rows[some]
-            np.matmul(given, slopes, out=mapped)
-            mapped += constant
-            # zero, or NaN where an entry is not finite: a third of the time of isfinite and all
-            response[some] += np.einsum("ij,j->i", given, nothing)
-            if power:
-                discount = np.minimum(1.0, radius / _norms(given, intercept)) ** power
-                mapped *= discount[:, None]
-                response[some] *= discount
-    return rows, response
-
-
-def _norms(X: Covariates, intercept: bool) -> Array:
-    squares: Array = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return np.asarray(np.sqrt(squares + 1.0 if intercept else squares))
+    return function(*map_records(X, y, how), *arguments)
 
 
 def _count_lengths(
@@ -258,9 +214,9 @@ def _count_lengths(
 ) -> NDArray[np.int64]:
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
     for first in range(0, len(X), CHUNK):
-        rows, responses = X[first : first + CHUNK], _alone(y)[first : first + CHUNK]
+        rows, responses = X[first : first + CHUNK], alone(y)[first : first + CHUNK]
         with np.errstate(all="ignore"):
-            lengths = _norms(rows, intercept)
+            lengths = norms(rows, intercept)
             if theta is not None:
                 fitted = rows @ theta[1:] + theta[0] if intercept else rows @ theta
                 lengths = lengths * np.abs(responses - fitted)

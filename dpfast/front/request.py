@@ -15,7 +15,7 @@ from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.data import Records, as_records
 from dpfast.data.beside.given import Beside
-from dpfast.data.bought.units import Units, in_units
+from dpfast.data.bought.units import Turned, Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
 from dpfast.data.groups import EACH, checked_group_size, grouped
@@ -178,6 +178,11 @@ class Request:
         self.records = in_units(self.records, units, coding)
         self.coding = coding
         self.new_rows = NewRows(coding, others=self.new_rows.others)
+
+    def turned(self, records: Records, turned: Turned) -> None:
+        """Go on with records in released units under a released map, which new rows need not."""
+        assert records.coding is not None
+        self.records = in_units(records, turned, records.coding)
 
     def objective(
         self,

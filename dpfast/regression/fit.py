@@ -109,8 +109,10 @@ def fit(
         Add a constant term, the first coefficient.
     weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
         How a record's covariates are bounded; default ``Mallows(sqrt(p))``, p counting the
-        intercept.  In bought units the radius of the logistic loss is ``1.7 sqrt(p) (n mu /
-        5000)^.17``, if that is larger: its target tends to the maximum of the likelihood.
+        intercept.  The logistic loss in bought units has Mallows weights of whitened rows, with a
+        radius that is bought, too: its target tends to the maximum of the likelihood.  A ridge or
+        a start of your own leaves rows as they are, with the radius ``1.7 sqrt(p) (n mu /
+        5000)^.17``, if that is larger.
     ridge : float
         Public ridge penalty ``ridge/2 ||theta||^2``.
     method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
@@ -244,7 +246,9 @@ def fit(
             progress=progress,
             refused=refused,
         )
-    bought = bought_units(request, unit, loss, scale, weights, standardize)
+    # weights, ridge and start are of rows as they are
+    even = weights is None and not ridge and getattr(method, "start", None) is None
+    bought = bought_units(request, unit, loss, scale, weights, standardize, even)
     if request.means and bought is not None:
         raise InvalidInput(KNOWN)
     mu = unit.mu if bought is None else bought.rest
@@ -252,7 +256,7 @@ def fit(
     if weights is None and (bought is not None or released):
         weights = weights_in_bought_units(loss, request.n, request.dimension, mu)
 
-    def planned(scale: Any) -> Recipe:
+    def planned(scale: Any, weights: Weighting | None = weights) -> Recipe:
         return recipe_of(
             request.n,
             request.n_covariates,
@@ -277,7 +281,8 @@ def fit(
     charge_shared(ledger, privacy, total, request.label("fit", walk.objective.loss.name))
     if bought is not None:
         with np.errstate(all="ignore"):  # of released numbers
-            walk.go_on_with(planned(bought.run()), bought)
+            scale = bought.run()
+            walk.go_on_with(planned(scale, bought.weights or weights), bought)
 
     def result(found: Found) -> Fit:
         return walk.result(found, request.guarantee(total, own))

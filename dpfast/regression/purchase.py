@@ -9,13 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag
+from dpfast.curator.whitened import Whitened
+from dpfast.data.bought.units import Turned
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.front.request import Request
+from dpfast.inference.natural import NaturalMap
 from dpfast.models import FreeScale, Loss, Mallows, Objective, Weighting, resolve_loss
 from dpfast.models.losses import check_constant
 from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.answers import Answers
-from dpfast.optimize.least_squares.run import few
+from dpfast.optimize.least_squares.leverage import (
+    budgets,
+    composed,
+    even_radius,
+    most_share,
+    on_coefficients,
+    turn,
+)
+from dpfast.optimize.least_squares.run import (
+    FINE,
+    FIRST_RADIUS,
+    MOST_CELLS,
+    few,
+    longest_radius,
+    seen_lengths,
+)
 from dpfast.optimize.protocol import answers_only
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
@@ -97,6 +115,63 @@ class Pilot:
         return theta[:-1], self._objective.scale_at(theta)
 
 
+class EvenRows:
+    """Rows turned until no direction is longer than another, and the radius of their weights.
+
+    Parameters
+    ----------
+    request : Request
+        Of a loss with bounded scores.
+    loss : Loss
+    mu : float
+        Of the whole analysis; what it spends is a part (``most_share``).
+    ledger : Ledger
+        That pays.
+
+    Privacy
+    -------
+    Grams (claim C14) and histograms of lengths (C60) of rows under released maps, which are maps
+    of each record alone (D5).
+    """
+
+    def __init__(self, request: Request, loss: Loss, mu: float, ledger: Ledger) -> None:
+        self._request, self._ledger = request, ledger
+        shape = request.n_covariates, request.fit_intercept
+        self._objective = Objective(loss, Mallows(1.0), shape[0], fit_intercept=shape[1])
+        self._budgets = part = budgets(request.n, request.dimension, mu)
+        rows = self._rows()
+        for gram in (part.rows, *[part.turned] * bool(part.turned)):  # refuses an impossible budget
+            rows.refuse_gram(gram)
+        for lengths in (*[part.lengths] * bool(part.lengths), part.leverage):
+            rows.refuse_lengths(MOST_CELLS, lengths)
+
+    def _rows(self) -> Whitened:
+        return Whitened(self._request.curator(self._objective, self._ledger))
+
+    def run(self, left: float) -> tuple[NaturalMap, float]:
+        """Pay, and turn the request's records; the map back to their coefficients, and the radius.
+
+        Parameters
+        ----------
+        left : float
+            What the fit may spend.
+        """
+        request, part = self._request, self._budgets
+        n, p, intercept = request.n, request.dimension, request.fit_intercept
+        units = request.records
+        matrix = turn(self._rows().gram(FIRST_RADIUS * math.sqrt(p), part.rows), intercept)
+        request.turned(units, Turned(matrix, intercept))
+        if part.turned:
+            rows = self._rows()
+            longest = seen_lengths(rows, FINE, part.lengths).longest
+            gram = rows.gram(min(longest, longest_radius(n, p, part.turned)), part.turned)
+            matrix = composed(matrix, turn(gram, intercept), intercept)
+            request.turned(units, Turned(matrix, intercept))
+        lengths = seen_lengths(self._rows(), FINE, part.leverage)
+        back = NaturalMap(on_coefficients(matrix, intercept), np.zeros(p))
+        return back, even_radius(lengths, n, p, left)
+
+
 class BoughtUnits:
     """Standardisation inside a fit, within its total.
 
@@ -110,20 +185,29 @@ class BoughtUnits:
         Whether the fit is out of reach, so that the mean of the response is all there is to buy.
     remarks : tuple of str
         What is not to be relied on in the units; known once they were bought.
+    weights : Weighting or None
+        Of turned rows, known once they were bought; None if rows are not turned.
+    back : NaturalMap or None
+        From coefficients of turned rows to those of the released units.
     """
 
     remarks: tuple[str, ...] = ()
+    weights: Weighting | None = None
+    back: NaturalMap | None = None
     _pilot: Pilot | None = None
     _released: Array | None = None  # the pilot's coefficients
 
-    def __init__(self, request: Request, unit: GDP, scale: Any, loss: Loss) -> None:
+    def __init__(
+        self, request: Request, unit: GDP, scale: Any, loss: Loss, even: bool = False
+    ) -> None:
         response = not loss.binary_response
         columns = request.n_covariates + int(response)
         share = units_share(request.n, columns, unit.mu)
         pilot = 0.0
         if loss.scale_by_pilot and scale is None:
             pilot = pilot_share(request.n, request.dimension, unit.mu)
-        self.rest = unit.mu * math.sqrt(1.0 - share - pilot) * (1.0 - MARGIN_8000)
+        turning = most_share(request.n, request.dimension, unit.mu) if even else 0.0
+        self.rest = unit.mu * math.sqrt(1.0 - share - pilot - turning) * (1.0 - MARGIN_8000)
         self.ledger = Ledger(unit)
         self._request, self._scale, self._response = request, scale, response
         mu = unit.mu * math.sqrt(share)
@@ -135,14 +219,16 @@ class BoughtUnits:
                 "larger budget or fewer columns, or declare their ranges in a schema and pass "
                 "scale=<public residual scale>."
             )
-        self._pilot: Pilot | None = None
-        self._released: Array | None = None  # the pilot's coefficients
+        self._even: EvenRows | None = None
         if self.only_mean:
             return
         self._purchase = Purchase(request, mu, self.ledger, response=response, whole=unit.mu)
         if pilot:
             own = unit.mu * math.sqrt(pilot) * (1.0 - MARGIN_8000)
             self._pilot = Pilot(request, own, self.ledger)
+        if even:
+            own = unit.mu * (1.0 - MARGIN_8000)
+            self._even = EvenRows(request, loss, own, self.ledger)
 
     @property
     def planned_scales(self) -> list[Any]:
@@ -169,6 +255,9 @@ class BoughtUnits:
     def run(self) -> Any:
         """Buy the units, put the request's records into them; the scale in these."""
         self.remarks = self._purchase.in_place()
+        if self._even is not None:
+            self.back, radius = self._even.run(self.rest)
+            self.weights = Mallows(radius)
         if self._pilot is not None:
             self._released, scale = self._pilot.run()
             return scale
@@ -255,9 +344,17 @@ def least_share(n: int, columns: int, mu: float) -> float:
 
 
 def bought_units(
-    request: Request, unit: GDP, loss: str | Loss, scale: Any, weights: Any, standardize: Any
+    request: Request,
+    unit: GDP,
+    loss: str | Loss,
+    scale: Any,
+    weights: Any,
+    standardize: Any,
+    even: bool = False,
 ) -> BoughtUnits | None:
     """What is to be bought, by public arguments alone; None if nothing is.
+
+    Rows of a binary response are turned, too, if that is allowed (``even``).
 
     By itself nothing is bought but for a robust loss whose scale can be estimated, where neither
     scale nor weights nor a schema says anything about units.
@@ -286,4 +383,4 @@ def bought_units(
             "the scale of this loss cannot be estimated: pass scale=<public residual scale>, or "
             "take log-cosh, huber or pseudo-huber."
         )
-    return BoughtUnits(request, unit, scale, kind)
+    return BoughtUnits(request, unit, scale, kind, even and kind.binary_response)

@@ -114,26 +114,41 @@ class Walk:
             covariance, missing = covariance_or_reason(
                 optimiser, trajectory, self._request.n_units, objective.ridge
             )
+        estimate, iterates = self._back(trajectory.theta, trajectory.iterates)
         if self._bought is not None and covariance is not None:
+            if self._bought.back is not None:
+                covariance = self._bought.back.covariance(covariance)
             remarks = (*self._bought.remarks, *covariance.remarks)
-            kept, predictor = shrunk(trajectory.theta, covariance, objective)
+            kept, predictor = shrunk(estimate, covariance, objective)
             if kept < 1.0:
                 remarks = (*remarks, SHRUNK.format(kept=kept))
             covariance = covariance._replace(remarks=remarks)
-        return Found(trajectory.theta, trajectory.iterates, covariance, missing, predictor)
+        return Found(estimate, iterates, covariance, missing, predictor)
+
+    def _back(self, theta: Array, iterates: Sequence[Array]) -> tuple[Array, Sequence[Array]]:
+        """In released units, where rows were turned since."""
+        if self._bought is None or (back := self._bought.back) is None:
+            return theta, iterates
+        return back.params(theta), [back.params(iterate) for iterate in iterates]
 
     def so_far(self, error: str) -> Found | None:
         """What was released before an error of this name, if anything."""
         if not self._answered:
             return None
-        return Found(self._answered[-1], self._answered, missing=UNFINISHED % error)
+        theta, iterates = self._back(self._answered[-1], self._answered)
+        return Found(theta, iterates, missing=UNFINISHED % error)
+
+    @property
+    def _of_rows(self) -> str:
+        turned = self._bought is not None and self._bought.back is not None
+        return ", weights of whitened rows" if turned else ""
 
     def result(self, found: Found, privacy: Guarantee) -> Fit:
         """A fit, in the units of the columns as they came."""
         fitted = self._request.fit(
             found.theta,
             self.objective,
-            model=self._recipe.model,
+            model=self._recipe.model + self._of_rows,
             method=self._recipe.method,
             privacy=privacy,
             iterates=found.iterates,

@@ -9,7 +9,8 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.whitened import Whitened, _map_rows
+from dpfast.curator.whitened import Whitened
+from dpfast.data.bought.maps import map_rows
 from dpfast.data.records import as_records
 from dpfast.errors import BudgetExceeded
 from dpfast.models import LeastSquares, Mallows, Objective
@@ -121,7 +122,7 @@ def test_other_rows_keep_their_bits(layout):
                 if layout == "strided":
                     changed = np.repeat(X, 2, axis=1)[:, ::2]
                 changed[n // 2] = hostile
-                rows = [_map_rows(x, y, matrix, True, 1.0, 0.5) for x in (X, changed)]
+                rows = [map_rows(x, y, matrix, True, 1.0, 0.5) for x in (X, changed)]
                 others = np.arange(n) != n // 2
                 for before, after in zip(*rows, strict=True):
                     assert np.array_equal(before[others], after[others])

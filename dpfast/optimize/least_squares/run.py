@@ -26,7 +26,21 @@ from dpfast.optimize.least_squares.histogram import (
 )
 from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["MOST_CELLS", "STEPS", "Budgets", "Found", "Rows", "budgets", "few", "least_squares"]
+__all__ = [
+    "FINE",
+    "FIRST_RADIUS",
+    "MOST_CELLS",
+    "STEPS",
+    "Budgets",
+    "Found",
+    "Rows",
+    "budgets",
+    "few",
+    "floor_of",
+    "least_squares",
+    "longest_radius",
+    "seen_lengths",
+]
 
 Array = NDArray[np.float64]
 
@@ -211,8 +225,8 @@ def least_squares(
     whiten, unmapping, _ = _inverse_root(rows.gram(FIRST_RADIUS * p**0.5, budget.rows))
     rows, mapping = rows.mapped(whiten), whiten
 
-    lengths = _seen(rows, FINE, budget.lengths)
-    radius = min(lengths.longest, _longest_radius(n, p, budget.whitened))
+    lengths = seen_lengths(rows, FINE, budget.lengths)
+    radius = min(lengths.longest, longest_radius(n, p, budget.whitened))
     gram = rows.gram(radius, budget.whitened)
     whiten, back, values = _inverse_root(gram)
     power = least_exponent(lengths, radius, CURVATURE_BEYOND)
@@ -222,7 +236,7 @@ def least_squares(
     steep, mapping = rows.mapped(whiten, radius, power), mapping @ whiten
     unmapping = back @ unmapping
 
-    scores = _seen(steep, COARSE, budget.scores, pilot)
+    scores = seen_lengths(steep, COARSE, budget.scores, pilot)
     counted = math.hypot(*budget.steps[EARLY:])
     bound = best_bound(scores, 2.0 / (n * counted), p)
 
@@ -251,8 +265,10 @@ def least_squares(
         if progress is not None:
             progress(step + 1, STEPS)
 
-    cut, hidden = float(scores.tail(np.array([bound]))[0]), values < _floor(gram)
-    known = np.clip((values - 2.0 * gram.noise_scale) / np.maximum(values, _floor(gram)), 0.0, 1.0)
+    cut, hidden = float(scores.tail(np.array([bound]))[0]), values < floor_of(gram)
+    known = np.clip(
+        (values - 2.0 * gram.noise_scale) / np.maximum(values, floor_of(gram)), 0.0, 1.0
+    )
     unknown = np.minimum(1.0 / p, pilot_variance + (1.0 - known) ** 2 / p)
     return Found(
         theta=mapping @ theta,
@@ -275,13 +291,13 @@ def least_squares(
     )
 
 
-def _seen(rows: Rows, per_octave: int, mu: float, theta: Array | None = None) -> Lengths:
+def seen_lengths(rows: Rows, per_octave: int, mu: float, theta: Array | None = None) -> Lengths:
     """A released histogram of the rows' lengths, or of their scores' at a parameter."""
     found = rows.lengths(tops_of_cells(per_octave)[:-1], mu, theta)
     return Lengths.visible(found.value, found.noise_scale, per_octave)
 
 
-def _longest_radius(n: int, p: int, mu: float) -> float:
+def longest_radius(n: int, p: int, mu: float) -> float:
     """At which the noise of a Gram is as large as it may be."""
     return math.sqrt(GRAM_NOISE * n * mu / (math.sqrt(2.0 * p) * math.sqrt(2.0)))
 
@@ -295,7 +311,7 @@ def _pilot(rows: Rows, whiten: Array, radius: float, mu: float) -> tuple[Array, 
     return shrunk * (whiten.T @ moment.value), noise * shrunk
 
 
-def _floor(gram: Answer) -> float:
+def floor_of(gram: Answer) -> float:
     """Below it an eigenvalue is not told from noise."""
     return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
 
@@ -303,7 +319,7 @@ def _floor(gram: Answer) -> float:
 def _inverse_root(gram: Answer) -> tuple[Array, Array, Array]:
     """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, and L."""
     values, vectors = eigh(gram.value)
-    roots = np.sqrt(np.maximum(values, _floor(gram)))
+    roots = np.sqrt(np.maximum(values, floor_of(gram)))
     return vectors / roots, (vectors * roots).T, values
 
 
