@@ -29,9 +29,8 @@ class RecordGradients:
     """Sums over records of clipped gradients and of clipped changes of gradients."""
 
     def __init__(self, objective: PerRecordObjective, records: Records) -> None:
-        self._objective = detached(
-            objective
-        )  # a function of a caller's may keep what it is part of
+        # a caller's function may keep, and write on, what it is part of
+        self._objective = detached(objective)
         records.blocks()  # refused, while nothing is spent, where records never leave their workers
         self._records = records
         self._compiled: CompiledGradients | None = None
