@@ -5,6 +5,8 @@ With one record and divisor 1 a kernel returns that record's contribution.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 
 import numpy as np
@@ -153,3 +155,79 @@ def test_pairs_through_the_compiled_kernel_stay_within_their_sensitivity(loss):
             hessians = np.array([part[1] for part in found])
             distance = np.linalg.norm(hessians[:, None] - hessians[None], axis=(2, 3))
             assert distance.max() <= mean_rank_one(curvature, 1, 2)
+
+
+ALL = records.GRADIENT | records.HESSIAN | records.MEAT
+SLOTS = (0, 1, 3, 7, 8, 31, 64, 127, 128, 255, 288, 293, 296, 297, 298, 299)
+
+
+@pytest.fixture
+def every_isa():
+    yield records._available_isas()
+    records._set_isa("")
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "float32", "with an intercept"])
+@pytest.mark.parametrize("q", [1, 5, 12, 13, 17, 24, 40, 170])
+def test_c47_a_records_contribution_is_the_same_bits_in_every_slot(q, layout, every_isa):
+    """Among records that contribute zero, at a parameter where the residual is all rounding.
+
+    The last bit of a predictor is then the whole score: nothing would hide a slot that shows.
+    """
+    rng = np.random.default_rng(q)
+    row, theta = rng.normal(size=q), rng.normal(size=q) * 1e16
+    intercept = layout == "with an intercept"
+    if layout == "float32":
+        row = row.astype(np.float32)
+    y = float(np.append(row, 1.0)[: q + intercept] @ np.append(theta, 0.5)[: q + intercept])
+    theta = np.append(0.5, theta) if intercept else theta
+    kernel = records.RecordKernel(LOG_COSH, 1.0, 1.0, MALLOWS, 2.0, intercept)
+    for isa in every_isa:
+        records._set_isa(isa)
+        for want in (records.GRADIENT, ALL):
+            found = set()
+            for slot in SLOTS:
+                X, responses = np.zeros((300, q), row.dtype), np.full(300, np.nan)
+                X[slot], responses[slot] = row, y
+                if layout == "columns":
+                    X = np.asfortranarray(X)
+                parts = kernel.sums(X, responses, theta, want, 1.0, 1)
+                found.add(tuple(part.tobytes() for part in parts if part is not None))
+            assert len(found) == 1, isa
+
+
+@pytest.mark.parametrize("weighting", range(5))
+def test_c12_a_record_that_is_repaired_moves_others_by_rounding_alone(weighting, every_isa):
+    """A record that is no number, or too long for its square, sends its block another way.
+
+    Those beside it, at most 127, have the same predictors and other last bits of psi and weight:
+    within 8 roundings each, which claim C13 has room for.
+    """
+    worst, u = 0.0, 2.0**-53
+    rng = np.random.default_rng(weighting)
+    for isa in every_isa:
+        records._set_isa(isa)
+        for loss, q, scale in itertools.product(
+            records.LOSS_CODES.values(), (2, 9, 30), (1.0, 1e16)
+        ):
+            try:
+                kernel = records.RecordKernel(loss, 0.7, 1.0, weighting, 2.0, False, h=0.4)
+            except ValueError:
+                continue  # no residual for Schweppe weights
+            row, theta = 3.0 * rng.normal(size=q), scale * rng.normal(size=q)
+            y = 1.0 if loss == LOGISTIC else float(row @ theta) + 0.3
+            for want in (records.GRADIENT, ALL):
+                found = []
+                for other in (0.0, np.nan, np.inf):
+                    X, responses = np.zeros((100, q)), np.full(100, np.nan)
+                    X[3], responses[3], X[5] = row, y, other
+                    with contextlib.suppress(ValueError):  # no Hessian
+                        found.append(kernel.sums(X, responses, theta, want, 1.0, 1))
+                for parts in found[1:]:
+                    for first, second in zip(found[0], parts, strict=True):
+                        size = 0.0 if first is None else float(np.abs(first).max())
+                        if size > 1e-100:
+                            worst = max(worst, float(np.abs(first - second).max()) / size / u)
+    assert worst <= 8.0
+    if weighting == MALLOWS:
+        assert worst > 0.0  # the test sees what it is about
