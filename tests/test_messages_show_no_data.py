@@ -163,6 +163,8 @@ CALLS = {
     "bayesopt.Tuner": {k: v for k, v in SEARCH.items() if k != "losses"},
     "bayesopt.SearchSettings": {},
     "bayesopt.AdaGrad": {}, "bayesopt.Plain": {"step_size": 0.1}, "bayesopt.Smoothed": {},
+    "bayesopt.Categorical": {"choices": ["a", "b"]}, "bayesopt.Integer": {"low": 1, "high": 9},
+    "bayesopt.Real": {"low": 0.1, "high": 9.0},
     "bayesopt.GradientInformation": {"covariance": bayesopt.RBF(), "noise_variance": 0.1,
                                      "bounds": [[0.0, 1.0]]},
     "bayesopt.Matern52": KERNEL, "bayesopt.Matern72": KERNEL, "bayesopt.Polynomial2": KERNEL,

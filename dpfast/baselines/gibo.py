@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +23,8 @@ Array = NDArray[np.float64]
 
 
 def nonprivate_gibo(
-    losses: Callable[[Array], ArrayLike],
-    bounds: ArrayLike,
+    losses: Callable[[Any], ArrayLike],
+    bounds: Any,
     *,
     n_records: int,
     steps: int = 25,
@@ -63,14 +64,16 @@ def nonprivate_gibo(
     values = RecordValues(n_records, Ledger(1.0), SeededNoise(0))
     for _ in range(settings.steps):
         points = run.batch()
-        told = np.array([losses(theta) for theta in settings.box.outside(points)])
+        asked = settings.space.all_parameters(settings.box.outside(points))
+        told = np.array([losses(theta) for theta in asked])
         values.append(told, len(points))
         run.add(points)
         weights = run.weights()
         run.move(values.nonprivate_mean(weights), 0.0, weights)
-    d = settings.box.dimension
+    d, theta = settings.box.dimension, run.recommendation()
     return Tuning(
-        theta=run.recommendation(),
+        theta=theta,
+        parameters=settings.space.parameters(theta),
         iterates=settings.box.outside(np.array(run.iterates)),
         points=settings.box.outside(np.array(run.points).reshape(-1, d)),
         batch_sizes=tuple(run.batch_sizes),

@@ -14,6 +14,7 @@ What is added: an unknown mean of the losses, privacy noise projected on the dir
 signal, smoothed updates, budgets that grow towards the end, and averages of the last iterates.
 """
 
+from dpfast.bayesopt.parameters import Categorical, Integer, Real
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.settings import SearchSettings
 from dpfast.bayesopt.sklearn_losses import sklearn_losses
@@ -27,13 +28,16 @@ from dpfast.bayesopt.updates import AdaGrad, Plain, Smoothed
 
 __all__ = [
     "AdaGrad",
+    "Categorical",
     "Covariance",
     "GradientInformation",
+    "Integer",
     "Matern52",
     "Matern72",
     "Plain",
     "Polynomial2",
     "RBF",
+    "Real",
     "SearchSettings",
     "Smoothed",
     "TrainingCost",

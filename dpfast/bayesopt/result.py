@@ -20,7 +20,9 @@ class Tuning(NamedTuple):
     Attributes
     ----------
     theta : ndarray of shape (d,)
-        The recommended parameters: average of the last iterates, or the last one.
+        The recommended parameters: average of the last iterates, or the last one.  Where `bounds`
+        had types: a column per number (of its logarithm, on a log scale) and a column of zeros and
+        a one per choice.
     iterates : ndarray of shape (steps + 1, d)
         The start and every iterate after it.
     points : ndarray of shape (m, d)
@@ -39,6 +41,9 @@ class Tuning(NamedTuple):
         For the validation records.  Training data are not covered.
     lost_steps : int
         Steps that were paid for but whose answer was lost in a crash.
+    parameters : ndarray, list or dict
+        The recommended parameters as the losses receive them: theta, or values of the declared
+        types.
 
     Privacy
     -------
@@ -62,6 +67,7 @@ class Tuning(NamedTuple):
     method: str
     privacy: Guarantee
     lost_steps: int = 0
+    parameters: Any = None
 
     @property
     def n_evaluations(self) -> int:
@@ -90,6 +96,8 @@ class Tuning(NamedTuple):
             "               for the validation records; training data are not covered",
             f"  theta        {np.array2string(self.theta, precision=4, threshold=20)}",
         ]
+        if isinstance(self.parameters, (list, dict)):
+            lines[-1] = f"  parameters   {_shown(self.parameters)}"
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,3 +116,12 @@ class Tuning(NamedTuple):
                 found[name] = value.tolist()
         found["privacy"] = self.privacy.to_dict()
         return found
+
+
+def _shown(parameters: list[Any] | dict[str, Any]) -> str:
+    def one(value: Any) -> str:
+        return f"{value:.4g}" if isinstance(value, float) else f"{value!r}"
+
+    if isinstance(parameters, list):
+        return ", ".join(map(one, parameters))
+    return ", ".join(f"{name}={one(value)}" for name, value in parameters.items())

@@ -81,8 +81,10 @@ class Search:
             allowed = settings.threshold * settings.covariance.prior_trace(theta)
             found = self._information.choose_batch(theta, allowed, settings.max_batch)
         # exactly what the caller will be given, to the last bit
-        box = settings.box
-        return box.inside(box.outside(np.asarray(found)))
+        points = settings.space.settled_batch(
+            np.asarray(found), theta, lambda batch: self._information.trace(batch, theta)
+        )
+        return settings.box.inside(settings.box.outside(points))
 
     def add(self, points: Array) -> None:
         """Enlarge D by evaluated points: line 6."""
@@ -106,12 +108,13 @@ class Search:
             self.origins, self.gradients, self.variances, self.noise_scales, self.settings.steps
         )
         step = self.settings.update.step(history)
-        self.iterates.append(self.settings.box.project(self.theta + step))
+        self.iterates.append(self.settings.space.project(self.theta + step))
 
     def recommendation(self) -> Array:
         """Average of the last iterates, in the caller's units."""
         count = max(1, round(self.settings.average * len(self.gradients)))
-        return self.settings.box.outside(np.mean(self.iterates[-count:], axis=0))
+        space = self.settings.space
+        return space.box.outside(space.settled(np.mean(self.iterates[-count:], axis=0)))
 
     def _evaluated(self) -> Array:
         if not self.points:

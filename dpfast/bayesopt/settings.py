@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, one_of, positive, real_array, real_number
+from dpfast.arguments import number_in, one_of, positive, real_number
 from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.space import Space
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
 from dpfast.bayesopt.surrogate.gradient_information import MEANS
 from dpfast.bayesopt.updates import Smoothed, Update, resolve_update
@@ -60,8 +61,8 @@ class SearchSettings:
         How the budget is divided among the steps; default one that grows towards the end.
     average : float in [0, 1)
         Share of the iterates, from the end, that the recommendation averages.
-    start : array-like of shape (d,), optional
-        Public start; default the middle of the box.
+    start : array-like of shape (d,), list or dict, optional
+        Public start, as the losses receive parameters; default the middle of the box.
     units : {"box", "theta"}
         Coordinates of the search: sides of the box of length one, or the caller's own.
 
@@ -84,14 +85,14 @@ class SearchSettings:
     update: str | Update | None = None
     schedule: str | Schedule | None = None
     average: float = 0.3
-    start: ArrayLike | None = None
+    start: Any = None
     units: str = "box"
 
 
 class Settings(NamedTuple):
     """Everything a search is a function of besides the losses: all public."""
 
-    box: Box
+    space: Space
     start: Array
     covariance: Covariance
     noise_variance: float
@@ -105,6 +106,11 @@ class Settings(NamedTuple):
     schedule: Schedule
     average: float
 
+    @property
+    def box(self) -> Box:
+        """Of the columns that are searched."""
+        return self.space.box
+
     def describe(self) -> str:
         """One line."""
         size = f"batch={self.batch}"
@@ -114,6 +120,7 @@ class Settings(NamedTuple):
             f"{self.covariance!r}, mean={self.mean}, noise_variance={self.noise_variance:g}, "
             f"clip={self.clip:g}, {size}, {self.update!r}, {self.schedule!r}, "
             f"average={self.average:g}, units={self.box.units}"
+            + (f", {self.space!r}" if repr(self.space) else "")
         )
 
     def fingerprint(self) -> str:
@@ -123,7 +130,7 @@ class Settings(NamedTuple):
 
 
 def resolve_settings(
-    bounds: ArrayLike, clip: float, steps: int, search: SearchSettings | None
+    bounds: Any, clip: float, steps: int, search: SearchSettings | None
 ) -> Settings:
     """Check the arguments of :func:`dpfast.tune` and fill in the defaults."""
     if search is None:
@@ -134,15 +141,15 @@ def resolve_settings(
         )
     covariance, noise_variance, mean = search.covariance, search.noise_variance, search.mean
     batch, threshold, average = search.batch, search.threshold, search.average
-    box = Box(bounds, search.units)
-    d = box.dimension
+    space = Space(bounds, search.units)
+    box, d = space.box, space.box.dimension
     if covariance is None:
         if search.units != "box":
             raise InvalidInput(
                 'without a covariance the units must be "box": a default length-scale is a part '
                 "of each side. Pass covariance=dpfast.bayesopt.RBF(length_scales)."
             )
-        covariance = RBF(DEFAULT_LENGTH * max(1.0, np.sqrt(d) / 4.0))
+        covariance = RBF(space.lengths(DEFAULT_LENGTH * max(1.0, np.sqrt(d) / 4.0)))
     covariance = checked_covariance(covariance, d)
     if noise_variance is None:
         noise_variance = DEFAULT_NOISE * covariance.output_scale**2
@@ -159,8 +166,8 @@ def resolve_settings(
         )
     average = number_in(average, "average", "[0, 1)")
     return Settings(
-        box,
-        _start(search.start, box),
+        space,
+        space.start(search.start),
         covariance,
         float(noise_variance),
         mean,
@@ -183,17 +190,3 @@ def default_batch(dimension: int) -> int:
 def _narrowest(box: Box) -> float:
     low, high = box.search_bounds.T
     return float(np.min(high - low))
-
-
-def _start(start: ArrayLike | None, box: Box) -> Array:
-    """In coordinates of the search; the middle of the box by default."""
-    if start is None:
-        return box.inside(0.5 * box.lower + 0.5 * box.upper)
-    theta = np.array(real_array(start, "start"))
-    if theta.shape != (box.dimension,) or not np.isfinite(theta).all():
-        raise InvalidInput(
-            f"start must be {box.dimension} finite public numbers; received shape {theta.shape}."
-        )
-    if not ((theta >= box.lower) & (theta <= box.upper)).all():
-        raise InvalidInput("start must lie within the bounds.")
-    return box.inside(theta)

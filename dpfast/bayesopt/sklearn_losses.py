@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_number
+from dpfast.bayesopt.parameters import Parameter
+from dpfast.bayesopt.space import as_parameter
 from dpfast.data.cells import number_cells
 from dpfast.data.classes import comparable, equal, label_kind, readable
 from dpfast.data.records import as_records
@@ -46,14 +47,12 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 class SklearnLosses:
-    """``losses(theta)`` for :func:`dpfast.tune`; made by :func:`sklearn_losses`.
+    """``losses(parameters)`` for :func:`dpfast.tune`; made by :func:`sklearn_losses`.
 
     Attributes
     ----------
-    bounds : list of (float, float)
-        Of theta: logarithms for parameters searched on a log scale.
-    names : tuple of str
-        Of the parameters, in the order of theta.
+    bounds : dict of str to Parameter
+        Names of parameters and what they can be.
     n_records : int
         Number of validation records.
 
@@ -68,7 +67,7 @@ class SklearnLosses:
         estimator: Any,
         training: tuple[Any, Any],
         validation: tuple[Any, Any],
-        parameters: Mapping[str, tuple[Any, ...]],
+        parameters: Mapping[str, Any],
         metric: str | Callable[[Any, Any], Any],
     ) -> None:
         from sklearn.base import clone
@@ -85,24 +84,14 @@ class SklearnLosses:
         self._features, self._values = _features(training[0], validation[0])
         if not isinstance(parameters, Mapping):
             raise InvalidInput(
-                "parameters must map names to (low, high) or (low, high, 'log'); received "
-                f"{described(parameters)}."
+                "parameters must map names to (low, high), (low, high, 'log') or "
+                f"dpfast.bayesopt.Real, Integer or Categorical; received {described(parameters)}."
             )
         self.n_records = len(validation[1])
-        self.names = tuple(parameters)
-        self._logarithmic = np.array(
-            [_is_logarithmic(name, parameters[name]) for name in parameters]
-        )
-        limits = np.array(
-            [
-                [real_number(end, f"parameters[{described(name, text=True)}]") for end in p[:2]]
-                for name, p in parameters.items()
-            ]
-        ).reshape(-1, 2)
-        if self._logarithmic.any() and not (limits[self._logarithmic] > 0.0).all():
-            raise InvalidInput("bounds of a parameter on a log scale must be positive.")
-        limits[self._logarithmic] = np.log(limits[self._logarithmic])
-        self.bounds: list[tuple[float, float]] = [(low, high) for low, high in limits.tolist()]
+        self.bounds: dict[str, Parameter] = {
+            name: as_parameter(given, f"parameters[{described(name, text=True)}]")
+            for name, given in parameters.items()
+        }
         if not callable(metric) and metric not in (*METRICS, "log_loss"):
             raise InvalidInput(
                 f"metric must be one of {sorted([*METRICS, 'log_loss'])} or a function of (truth, "
@@ -110,41 +99,15 @@ class SklearnLosses:
             )
         self._metric = metric
 
-    def parameters(self, theta: Any) -> dict[str, float]:
-        """Parameters of the estimator at theta; the argument of ``set_params``.
+    def __call__(self, parameters: Any) -> Array:
+        """Train on the training records, return one loss per validation record, shape (n,).
 
         Parameters
         ----------
-        theta : array-like of shape (d,)
-            In the units of ``bounds``.
-
-        Returns
-        -------
-        dict of str to float
-            In the estimator's units: no logarithms.
-
-        Raises
-        ------
-        ValueError
-            If theta has another number of coordinates, or holds no numbers.
-
-        Examples
-        --------
-        >>> from sklearn.linear_model import Ridge
-        >>> X, y = np.linspace(-1.0, 1.0, 40)[:, None], np.linspace(-0.5, 0.5, 40)
-        >>> losses = dpfast.bayesopt.sklearn_losses(
-        ...     Ridge(), X[::2], y[::2], X[1::2], y[1::2], {"alpha": (1e-3, 10.0, "log")}
-        ... )
-        >>> losses.parameters([0.0])
-        {'alpha': 1.0}
+        parameters : dict
+            Names to values, for ``set_params``.
         """
-        values = np.array(theta, dtype=np.float64)
-        values[self._logarithmic] = np.exp(values[self._logarithmic])
-        return dict(zip(self.names, values.tolist(), strict=True))
-
-    def __call__(self, theta: Any) -> Array:
-        """Train on the training records, return one loss per validation record, shape (n,)."""
-        model = self._clone(self._estimator).set_params(**self.parameters(theta))
+        model = self._clone(self._estimator).set_params(**parameters)
         model.fit(*self._training)
         features, unusable = self._usable(model)
         with np.errstate(all="ignore"):
@@ -176,7 +139,7 @@ def sklearn_losses(
     y_train: Any,
     X_validation: Any,
     y_validation: Any,
-    parameters: Mapping[str, tuple[Any, ...]],
+    parameters: Mapping[str, Any],
     metric: str | Callable[[Any, Any], Any] = "squared_error",
 ) -> SklearnLosses:
     """Losses of an estimator on validation records, as a function of its parameters.
@@ -190,8 +153,9 @@ def sklearn_losses(
     X_validation, y_validation
         Validation records, the ones that are.
     parameters : dict
-        Name (as for ``set_params``, so ``"svr__C"`` in a pipeline) to ``(low, high)`` or
-        ``(low, high, "log")``.
+        Name (as for ``set_params``, so ``"svr__C"`` in a pipeline) to a
+        :class:`dpfast.bayesopt.Real`, :class:`dpfast.bayesopt.Integer` or
+        :class:`dpfast.bayesopt.Categorical`, or to ``(low, high)`` or ``(low, high, "log")``.
     metric : {"squared_error", "absolute_error", "zero_one", "log_loss"} or callable
         A callable takes (truth, prediction) and returns one loss per record, computed from that
         record alone.
@@ -213,27 +177,15 @@ def sklearn_losses(
     >>> losses = dpfast.bayesopt.sklearn_losses(
     ...     Ridge(), X, X[:, 0], X, X[:, 0], {"alpha": (0.1, 10.0, "log")}
     ... )
-    >>> dpfast.tune(
+    >>> found = dpfast.tune(
     ...     losses, losses.bounds, n_records=losses.n_records, privacy=1.0, steps=2
-    ... ).theta.shape
-    (1,)
+    ... )
+    >>> list(found.parameters)
+    ['alpha']
     """
     return SklearnLosses(
         estimator, (X_train, y_train), (X_validation, y_validation), parameters, metric
     )
-
-
-def _is_logarithmic(name: str, given: tuple[Any, ...]) -> bool:
-    if (
-        not isinstance(given, (list, tuple))
-        or len(given) not in (2, 3)
-        or (len(given) == 3 and given[2] not in ("log", "linear"))
-    ):
-        raise InvalidInput(
-            f"parameters[{described(name, text=True)}] must be (low, high) or (low, high, "
-            f"'log'); received {described(given)}."
-        )
-    return len(given) == 3 and given[2] == "log"
 
 
 def _log_loss(model: Any, features: Any, truth: Any) -> Array:

@@ -51,8 +51,11 @@ class Tuner:
 
     Parameters
     ----------
-    bounds : array-like of shape (d, 2)
-        Public lower and upper bound of each parameter.
+    bounds : array-like of shape (d, 2), list or dict
+        Public lower and upper bound of each parameter.  A list may hold
+        :class:`dpfast.bayesopt.Real`, :class:`dpfast.bayesopt.Integer` and
+        :class:`dpfast.bayesopt.Categorical` beside pairs; a dict gives names to pairs or to these.
+        Points are then lists, or dicts, of values of these types.
     privacy : GDP, ZCDP, ApproxDP or float
         The total to spend on the validation records; a float is ``mu`` of Gaussian DP.
     n_records : int
@@ -84,6 +87,8 @@ class Tuner:
     The validation records are protected with ``privacy`` in total, under replacement of one record,
     n public (claims G1 to G3 of ``PROOFS-bayesopt.md``), provided a record's loss
     depends on that record and public numbers only.  Training data are not covered.
+    Rounding to whole numbers and choices costs nothing: points are rounded before they are
+    evaluated, so a record's loss is its loss at a place that public and released numbers decide.
 
     Examples
     --------
@@ -97,7 +102,7 @@ class Tuner:
 
     def __init__(
         self,
-        bounds: ArrayLike,
+        bounds: Any,
         *,
         privacy: Budget | float,
         n_records: int,
@@ -193,11 +198,13 @@ class Tuner:
 
     @property
     def theta(self) -> Array:
-        """The current iterate, in the caller's units, shape (d,)."""
+        """The current iterate in the columns of :attr:`Tuning.theta`, shape (d,)."""
         return self._settings.box.outside(self._search.theta)
 
-    def ask(self) -> Array:
-        """Points at which the losses are wanted, shape (b, d), in the caller's units.
+    def ask(self) -> Any:
+        """Points at which the losses are wanted, in the caller's units.
+
+        An array of shape (b, d); where `bounds` have types or names, a list of b lists or dicts.
 
         The same points until they are told.  After a resumption without kept values, the points
         evaluated before come first.
@@ -228,7 +235,8 @@ class Tuner:
             if self._training is not None:
                 self._training.charge(len(self._missing) + len(found))
             self._pending = found
-        return self._settings.box.outside(np.array([*self._missing, *self._pending]))
+        points = self._settings.box.outside(np.array([*self._missing, *self._pending]))
+        return self._settings.space.all_parameters(points)
 
     def tell(self, values: ArrayLike) -> None:
         """Take the losses at the points asked for, and make one step.
@@ -284,9 +292,10 @@ class Tuner:
         (2, 1)
         """
         search, box = self._search, self._settings.box
-        d = box.dimension
+        d, theta = box.dimension, search.recommendation()
         return Tuning(
-            theta=search.recommendation(),
+            theta=theta,
+            parameters=self._settings.space.parameters(theta),
             iterates=box.outside(np.array(search.iterates)),
             points=box.outside(np.array(search.points).reshape(-1, d)),
             batch_sizes=tuple(search.batch_sizes),

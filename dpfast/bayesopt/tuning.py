@@ -28,8 +28,8 @@ Array = NDArray[np.float64]
 
 
 def tune(
-    losses: Callable[[Array], ArrayLike],
-    bounds: ArrayLike,
+    losses: Callable[[Any], ArrayLike],
+    bounds: Any,
     *,
     privacy: Budget | float,
     n_records: int,
@@ -53,11 +53,13 @@ def tune(
     Parameters
     ----------
     losses : callable
-        ``losses(theta)`` trains and evaluates at parameters of shape (d,) and returns one loss per
-        validation record, shape (n,).  A record's loss may depend on that record and on ``theta``
-        only: no standardisation by the validation set, no ranks, no early stopping on it.
-    bounds : array-like of shape (d, 2)
-        Public lower and upper bound of each parameter.
+        ``losses(theta)`` trains and evaluates at parameters, an array of shape (d,) (or the list or
+        dict that `bounds` ask for), and returns one loss per validation record, shape (n,).  A
+        record's loss may depend on that record and on ``theta`` only: no standardisation by the
+        validation set, no ranks, no early stopping on it.
+    bounds : array-like of shape (d, 2), list or dict
+        Public lower and upper bound of each parameter, or its type; see
+        :class:`dpfast.bayesopt.Tuner`.
     privacy, n_records, clip, steps, search, ledger, noise, training, path, keep_values
         See :class:`dpfast.bayesopt.Tuner`.
     progress : callable, optional
@@ -84,10 +86,26 @@ def tune(
     The validation records are protected with ``privacy`` in total, under replacement of one record,
     n public (claims G1 to G3 of ``PROOFS-bayesopt.md``).  The training data are not:
     see :class:`dpfast.bayesopt.TrainingCost`.  There is no argument for fitting the covariance to
-    the values told: that would be one more query (``fit_covariance`` takes public values).
+    the values told: that would be one more query (``fit_covariance`` takes public values).  Points
+    are rounded to whole numbers and choices before ``losses`` sees them, by public and released
+    numbers, so that rounding costs nothing.
 
     Examples
     --------
+    >>> deep = lambda p: np.full(500, abs(p["depth"] - 3) / 8 + (p["loss"] == "a"))
+    >>> found = dpfast.tune(
+    ...     deep,
+    ...     {
+    ...         "depth": dpfast.bayesopt.Integer(1, 9),
+    ...         "loss": dpfast.bayesopt.Categorical(["a", "b"]),
+    ...     },
+    ...     privacy=5.0,
+    ...     n_records=500,
+    ...     noise=dpfast.SeededNoise(0),
+    ... )
+    >>> found.parameters
+    {'depth': 3, 'loss': 'b'}
+
     >>> import numpy as np
     >>> import dpfast
     >>> x = np.random.default_rng(0).normal(1.0, 0.3, size=(2000, 3))
@@ -127,9 +145,7 @@ def tune(
 class _TunedLosses(Tuner):
     """A search that calls a function for its losses, the first time before anything is spent."""
 
-    def __init__(
-        self, losses: Callable[[Array], ArrayLike], bounds: ArrayLike, **options: Any
-    ) -> None:
+    def __init__(self, losses: Callable[[Any], ArrayLike], bounds: Any, **options: Any) -> None:
         self._losses = function(losses, "losses", "the parameters")
         self._first: list[Array] = []  # what the rehearsal was told, until it is used
         super().__init__(bounds, **options)
@@ -139,7 +155,8 @@ class _TunedLosses(Tuner):
         batch = self._search.batch()
         if self._training is not None:
             self._training.charge(1)  # for what is run, whatever comes of it
-        told = checked_values(self._losses(self._settings.box.outside(batch)[0]), n)
+        points = self._settings.space.all_parameters(self._settings.box.outside(batch))
+        told = checked_values(self._losses(points[0]), n)
         if self._training is not None:
             self._training.charge(len(batch) - 1)
         self._first, self._pending = [told], batch

@@ -200,6 +200,28 @@ def test_g2_points_are_functions_of_released_gradients():
         assert report.passed, report
 
 
+def test_g2_rounded_points_are_functions_of_released_gradients():
+    """The same with whole numbers and choices, which are rounded before they are evaluated."""
+    space = {
+        "a": dpfast.bayesopt.Integer(-2, 3),
+        "b": dpfast.bayesopt.Categorical(["x", "y", "z"]),
+        "c": dpfast.bayesopt.Real(0.1, 9.0, log=True),
+    }
+
+    def found(slope):
+        values = np.zeros(12)
+        values[0] = slope[0]
+        result = dpfast.tune(
+            lambda p: values * (p["a"] + (p["b"] == "y") - p["c"]), space, privacy=0.8,
+            n_records=12, clip=0.5, steps=4,
+        )  # fmt: skip
+        return result.points, result.parameters, result.gradients
+
+    for pair in ([[1.0], [np.nan]], [[1e308], [-1e308]], [[0.0], [np.inf]]):
+        report = replay(found, *pair, budget=0.8)
+        assert report.passed, report
+
+
 def test_g2_the_budget_is_kept_by_every_schedule():
     for schedule in (None, "uniform", dpfast.Geometric(3.0, 0.01)):
         found = search(steep(1.0), schedule=schedule, steps=7)

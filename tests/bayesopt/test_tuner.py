@@ -263,28 +263,28 @@ def test_scikit_learn_estimators():
         {"gamma": (1e-3, 10.0, "log"), "epsilon": (0.01, 0.5)},
     )  # fmt: skip
     assert told.n_records == 120
-    assert told.bounds == [(np.log(1e-3), np.log(10.0)), (0.01, 0.5)]
-    assert told.parameters([0.0, 0.2]) == {"gamma": 1.0, "epsilon": 0.2}
-    start = told([np.log(1e-3), 0.5]).mean()
+    assert repr(told.bounds) == "{'gamma': Real(0.001, 10, log=True), 'epsilon': Real(0.01, 0.5)}"
+    far = {"gamma": 1e-3, "epsilon": 0.5}
+    start = told(far).mean()
     found = dpfast.tune(
         told, told.bounds, privacy=5.0, n_records=told.n_records, clip=2.0, steps=8,
-        search=SearchSettings(start=[np.log(1e-3), 0.5], update=Smoothed(0.2)),
+        search=SearchSettings(start=far, update=Smoothed(0.2)),
         noise=dpfast.SeededNoise(0),
     )  # fmt: skip
-    assert told(found.theta).mean() < 0.5 * start
+    assert told(found.parameters).mean() < 0.5 * start
 
     labels = truth > 0.0
     logistic = sklearn_losses(
         linear.LogisticRegression(), features[train], labels[train], features[valid],
         labels[valid], {"C": (0.01, 100.0, "log")}, "log_loss",
     )  # fmt: skip
-    assert logistic([0.0]).shape == (120,)
-    assert 0.0 < logistic([0.0]).mean() < 0.7
+    assert logistic({"C": 1.0}).shape == (120,)
+    assert 0.0 < logistic({"C": 1.0}).mean() < 0.7
     zero_one = sklearn_losses(
         linear.LogisticRegression(), features[train], labels[train], features[valid],
         labels[valid], {"C": (0.01, 100.0)}, "zero_one",
     )  # fmt: skip
-    assert set(zero_one([1.0])) <= {0.0, 1.0}
+    assert set(zero_one({"C": 1.0})) <= {0.0, 1.0}
     for parameters in ({"C": (0.0, 1.0, "log")}, {"C": (1.0,)}, {"C": (1.0, 2.0, "cube")}):
         with pytest.raises(InvalidInput):
             sklearn_losses(

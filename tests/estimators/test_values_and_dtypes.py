@@ -316,9 +316,9 @@ def test_one_validation_label_changes_no_other_loss(metric, cell):
     from sklearn.linear_model import LogisticRegression
 
     labels, bounds = Y.astype(int).tolist(), {"C": (0.1, 1.0, "log")}
-    plain = sklearn_losses(LogisticRegression(), X, Y, X, labels, bounds, metric)([0.0])
+    plain = sklearn_losses(LogisticRegression(), X, Y, X, labels, bounds, metric)({"C": 1.0})
     changed = [cell, *labels[1:]]
-    found = sklearn_losses(LogisticRegression(), X, Y, X, changed, bounds, metric)([0.0])
+    found = sklearn_losses(LogisticRegression(), X, Y, X, changed, bounds, metric)({"C": 1.0})
     np.testing.assert_array_equal(found[1:], plain[1:])
     assert not found[0] < 1.0
 
@@ -331,10 +331,10 @@ def test_a_validation_record_that_scikit_learn_refuses_has_no_loss(value, as_lis
 
     for model, name in ((Ridge(), "alpha"), (DecisionTreeClassifier(), "ccp_alpha")):
         features = X.copy()
-        plain = sklearn_losses(model, X, Y, features, Y, {name: (0.1, 1.0)})([0.1])
+        plain = sklearn_losses(model, X, Y, features, Y, {name: (0.1, 1.0)})({name: 0.1})
         features[2, 1] = value
         given = features.tolist() if as_list else features
-        found = sklearn_losses(model, X, Y, given, Y, {name: (0.1, 1.0)})([0.1])
+        found = sklearn_losses(model, X, Y, given, Y, {name: (0.1, 1.0)})({name: 0.1})
         np.testing.assert_array_equal(np.delete(found, 2), np.delete(plain, 2))
 
 
@@ -346,7 +346,7 @@ def test_a_record_of_a_frame_that_scikit_learn_refuses_has_no_loss(value, librar
 
     def losses(cells):
         frame = frames.DataFrame({"a": cells, "b": X[:, 1]})
-        return sklearn_losses(Ridge(), train, Y, frame, Y, {"alpha": (0.1, 1.0)})([0.1])
+        return sklearn_losses(Ridge(), train, Y, frame, Y, {"alpha": (0.1, 1.0)})({"alpha": 0.1})
 
     train = frames.DataFrame({"a": X[:, 0], "b": X[:, 1]})
     plain, cells = losses(X[:, 0].tolist()), X[:, 0].tolist()
@@ -365,6 +365,6 @@ def test_what_an_estimator_says_about_validation_covariates_is_not_shown():
         frame.loc[3, "a"] = SECRET
         losses = sklearn_losses(LogisticRegression(), X, Y, frame, Y, {"C": (0.1, 1.0)}, metric)
         with pytest.raises(InvalidInput, match="not shown") as refusal:
-            losses([0.5])
+            losses({"C": 0.5})
         text = "".join(traceback.format_exception(refusal.value))
         assert SECRET not in text

@@ -30,6 +30,9 @@ def searches() -> Iterator[Example]:
         "plain, one point at a time": {"batch": 1, "update": bayesopt.Plain(0.1)},
         "Matern, shared ledger": {"covariance": bayesopt.Matern52(0.4), "ledger": GDP(2.0)},
         "training": {"training": GDP(9.0)},
+        "parameters with types": {
+            "bounds": [bayesopt.Integer(-2, 2), bayesopt.Categorical([-1.0, 0.5, 2])]
+        },
     }  # fmt: skip
     for label, options in paths.items():
         call = partial(_tune, options | n)
@@ -76,7 +79,8 @@ def _tune(options: dict[str, Any], data: Any) -> Any:
         own["ledger"] = Ledger(own["ledger"])
     if "training" in own:
         own["training"] = TrainingCost(Ledger(own["training"]), 0.5)
-    found = tune(partial(_planes, data), [(-2.0, 2.0)] * 2, privacy=GDP(1.0), **own)
+    bounds = own.pop("bounds", [(-2.0, 2.0)] * 2)
+    found = tune(partial(_planes, data), bounds, privacy=GDP(1.0), **own)
     return found, found.summary(), found.to_dict(), repr(found)
 
 

@@ -1,0 +1,221 @@
+"""The parameters of a search together: what the caller declared, evaluates and is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import real_array
+from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.parameters import Parameter, Real
+from dpfast.errors import InvalidInput, described
+
+__all__ = ["Space", "as_parameter"]
+
+Array = NDArray[np.float64]
+
+#: Most evaluations of what a batch leaves unknown, while its points are rounded.
+MOST_TRIALS = 1000
+
+
+def as_parameter(given: Any, what: str) -> Parameter:
+    """A parameter, or the real one of a pair ``(low, high)`` or ``(low, high, "log")``."""
+    if isinstance(given, Parameter):
+        return given
+    if isinstance(given, (list, tuple)) and len(given) in (2, 3):
+        if len(given) == 2:
+            return Real(*given)
+        if type(given[2]) is str and given[2] == "log":
+            return Real(given[0], given[1], log=True)
+    raise InvalidInput(
+        f"{what} must be dpfast.bayesopt.Real(low, high), Integer(low, high), "
+        f"Categorical(choices), or (low, high) or (low, high, 'log'); received {described(given)}."
+    )
+
+
+class Space:
+    """Parameters as declared, and the box of the columns they are searched in.
+
+    Parameters
+    ----------
+    bounds : array-like of shape (d, 2), sequence or mapping
+        Pairs of numbers only, then points are arrays; a sequence with a :class:`Parameter` among
+        its pairs, then points are lists; names with parameters or pairs, then they are dicts.
+    units : {"box", "theta"}
+        As for :class:`Box`; other than "box" for arrays only.
+
+    Attributes
+    ----------
+    box : Box
+        Of the columns.
+    """
+
+    def __init__(self, bounds: Any, units: str = "box") -> None:
+        self._names: tuple[str, ...] | None = None
+        self._parameters: list[Parameter] | None = None
+        if isinstance(bounds, Mapping):
+            self._names = tuple(bounds)
+            if not self._names or not all(type(name) is str for name in self._names):
+                raise InvalidInput(
+                    "bounds given as a mapping must have names of parameters; received "
+                    f"{described(bounds)}."
+                )
+            self._parameters = [
+                as_parameter(bounds[name], f"bounds[{described(name, text=True)}]")
+                for name in self._names
+            ]
+        elif isinstance(bounds, (list, tuple)) and any(isinstance(p, Parameter) for p in bounds):
+            self._parameters = [as_parameter(p, f"bounds[{k}]") for k, p in enumerate(bounds)]
+        if self._parameters is None:
+            self.box = Box(bounds, units)
+            return
+        columns = np.concatenate([parameter.column_bounds for parameter in self._parameters])
+        self.box = Box(columns, units)
+        if units != "box":
+            raise InvalidInput(
+                'units must be "box" where parameters have types or names; received '
+                f"{described(units, text=True)}."
+            )
+
+    @property
+    def rounds(self) -> bool:
+        """Whether there is anything to round."""
+        return any(parameter._spacing() for parameter in self._parameters or [])
+
+    def lengths(self, length: float) -> float | Array:
+        """Default length-scales: at least the distance of neighbouring values, part of a side."""
+        if not self.rounds:
+            return length
+        found = np.full(self.box.dimension, length)
+        for parameter, at in self._blocks():
+            found[at] = max(length, parameter._spacing())
+        return found
+
+    def start(self, given: Any) -> Array:
+        """Coordinates of the search of a start, the middle by default."""
+        if self._parameters is None:
+            return self._start_of_array(given)
+        if given is None:
+            theta = np.concatenate([parameter._middle() for parameter in self._parameters])
+        else:
+            pairs = zip(self._parameters, self._values_of(given), strict=True)
+            theta = np.concatenate([parameter._columns(value) for parameter, value in pairs])
+        return self.box.inside(theta)
+
+    def _start_of_array(self, given: Any) -> Array:
+        box = self.box
+        if given is None:
+            return box.inside(0.5 * box.lower + 0.5 * box.upper)
+        theta = np.array(real_array(given, "start"))
+        if theta.shape != (box.dimension,) or not np.isfinite(theta).all():
+            raise InvalidInput(
+                f"start must be {box.dimension} finite public numbers; received shape "
+                f"{theta.shape}."
+            )
+        if not ((theta >= box.lower) & (theta <= box.upper)).all():
+            raise InvalidInput("start must lie within the bounds.")
+        return box.inside(theta)
+
+    def _values_of(self, given: Any) -> list[Any]:
+        count = len(self._parameters or [])
+        if self._names is None:
+            if isinstance(given, (list, tuple)) and len(given) == count:
+                return list(given)
+            expected = f"a list of {count} values, one per parameter"
+        else:
+            if isinstance(given, Mapping) and {*given} == {*self._names}:
+                return [given[name] for name in self._names]
+            expected = f"a mapping of {', '.join(self._names)} to values"
+        raise InvalidInput(f"start must be {expected}; received {described(given)}.")
+
+    def parameters(self, theta: Array) -> Any:
+        """What the caller is handed for columns theta: an array, a list or a dict."""
+        if self._parameters is None:
+            return theta
+        values = [parameter._value(theta[at]) for parameter, at in self._blocks()]
+        return values if self._names is None else dict(zip(self._names, values, strict=True))
+
+    def all_parameters(self, points: Array) -> Any:
+        """The same for several, shape (b, d): an array, or a list."""
+        if self._parameters is None:
+            return points
+        return [self.parameters(theta) for theta in points]
+
+    def project(self, point: Array) -> Array:
+        """The nearest point the search may move through, in its coordinates."""
+        if not self.rounds:
+            return self.box.project(point)
+        theta = self.box.outside(point)  # categories have the same unit inside and outside
+        for parameter, at in self._blocks():
+            theta[at] = parameter._project(theta[at])
+        return self.box.project(self.box.inside(theta))
+
+    def settled(self, point: Array) -> Array:
+        """The nearest point that can be evaluated, in coordinates of the search."""
+        if not self.rounds:
+            return point
+        theta = self.box.outside(point)
+        for parameter, at in self._blocks():
+            theta[at] = parameter._columns(parameter._value(theta[at]))
+        return self.box.inside(theta)
+
+    def settled_batch(
+        self, points: Array, point: Array, unknown: Callable[[Array], float]
+    ) -> Array:
+        """Points near those given that can be evaluated and leave little unknown about a slope.
+
+        Rounding to the nearest value would mostly move a batch to where the search is, which says
+        nothing about the slope there.  So each rounded coordinate of each point is tried at the
+        values on both sides of the search (or at every choice), and what leaves the least unknown
+        is kept.
+
+        Parameters
+        ----------
+        points : ndarray of shape (b, d)
+        point : ndarray of shape (d,)
+            Where the search is.
+        unknown : callable
+            Of a batch; public, such as the trace that the acquisition minimises.
+        """
+        if not self.rounds:
+            return points
+        batch = np.array([self.settled(each) for each in points])
+        theta = self.box.outside(point)
+        least, trials = unknown(batch), 0
+        for parameter, at in self._blocks():
+            options = [self._inside(columns, at) for columns in parameter._neighbours(theta[at])]
+            for each in batch:
+                for option in options:
+                    if trials >= MOST_TRIALS or np.array_equal(each[at], option):
+                        continue
+                    before, each[at] = each[at].copy(), option
+                    value, trials = unknown(batch), trials + 1
+                    if value < least:
+                        least = value
+                    else:
+                        each[at] = before
+        return batch
+
+    def _inside(self, columns: Array, at: slice) -> Array:
+        theta = self.box.lower.copy()
+        theta[at] = columns
+        return self.box.inside(theta)[at]
+
+    def _blocks(self) -> Iterator[tuple[Parameter, slice]]:
+        """Parameters and their columns."""
+        first = 0
+        for parameter in self._parameters or []:
+            last = first + len(parameter.column_bounds)
+            yield parameter, slice(first, last)
+            first = last
+
+    def __repr__(self) -> str:
+        """Every public constant of parameters with types; nothing for an array's."""
+        if self._parameters is None:
+            return ""
+        if self._names is None:
+            return repr(self._parameters)
+        return repr(dict(zip(self._names, self._parameters, strict=True)))
