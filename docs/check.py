@@ -97,7 +97,7 @@ def dead_links(built: Path) -> Iterator[Trouble]:
             address, name = urldefrag(link)
             if urlsplit(link).scheme:
                 continue
-            target = unquote(urljoin(page, address)) if address else page
+            target = unquote(urljoin(page, urlsplit(address).path)) if address else page
             if not (built / target).is_file():
                 yield Trouble(page, "source", f"dead link: {link}")
             elif name and target in pages and unquote(name) not in pages[target].names:

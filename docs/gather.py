@@ -6,6 +6,7 @@ python docs/gather.py        before sphinx-build; `make docs` does both
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -20,7 +21,9 @@ def gather() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
     for page in sorted((ROOT / "dpfast" / "privacy").rglob("PROOFS*.md")):
-        shutil.copy(page, claims / page.name.lower())
+        text = page.read_text(encoding="utf-8")  # whose links lead from folder to folder
+        text = re.sub(r"\]\([\w./-]*(PROOFS[\w-]*\.md)", lambda m: f"]({m[1].lower()}", text)
+        (claims / page.name.lower()).write_text(text, encoding="utf-8")
     for page in sorted((ROOT / "bench" / "results").glob("*.md")):
         text = page.read_text()
         title = "" if text.startswith("# ") else f"# {page.stem.capitalize()}\n\n"

@@ -42,6 +42,13 @@ def commands(path: Path) -> list[str]:
     return [command.strip() for command in found]
 
 
+def test_pages_are_opened_before_they_are_deployed():
+    for name in ("test.yml", "pages.yml"):
+        assert "make docs-check" in (ROOT / ".github" / "workflows" / name).read_text("utf-8")
+    text = (ROOT / ".github" / "workflows" / "pages.yml").read_text("utf-8")
+    assert "needs: build" in text and "path: docs/_build/html" in text
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_what_a_workflow_runs_exists(path):
     """Scripts of .ci, targets of make, modules of this tree; pip and cibuildwheel are others'."""
