@@ -74,7 +74,11 @@ def test_fits_with_weights_offsets_and_persons_on_random_neighbours(seed, person
         if persons:
             m = int(rng.integers(1, 60))
             more = [rng.normal(size=(m, 2)), np.zeros(m), np.ones(m), np.zeros(m)]
-            more = [*hostile(rng, *more, rows=range(m)), np.full(m, who)]
+            if rng.random() < 0.5:  # of all of them the same cell, where usable rows would hide it
+                more[rng.choice([0, 1, 3])][:] = rng.choice(HOSTILE)
+                more = [*more, np.full(m, who)]
+            else:
+                more = [*hostile(rng, *more, rows=range(m)), np.full(m, who)]
             other = [np.concatenate(pair) for pair in zip(other, more, strict=True)]
         tables = table, other
         options = {
