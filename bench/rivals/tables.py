@@ -298,8 +298,10 @@ def store(
 ) -> None:
     """Write what a benchmark found, if asked to, with the command that finds it."""
     if asked.store:
-        budgets = " ".join(f"{mu:g}" for mu in asked.budgets)
-        command = f"`python -m {name} --runs {asked.runs} --budgets {budgets}`"
+        command = f"`python -m {name} --runs {asked.runs}"
+        if "budgets" in asked:
+            command += f" --budgets {' '.join(f'{mu:g}' for mu in asked.budgets)}"
+        command += "`"
         results.write_text(f"{command}{left_out}\n\n{text}\n")
 
 
