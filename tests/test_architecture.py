@@ -182,7 +182,8 @@ def test_only_the_noise_module_draws_random_numbers(path):
 
 #: What of `dpfast.privacy` draws from a noise source and releases nothing by it.
 SECRET_RANDOMNESS = {
-    "chunk_keys", "deal", "normal_vector", "number_of_trials", "scatter", "trial_point"
+    "chunk_keys", "deal", "normal_vector", "number_of_trials", "scatter", "secret_choices",
+    "trial_point",
 }  # fmt: skip
 DOOR = "dpfast.curator.door"
 #: Who draws noise beside the mechanisms: a Poisson sample, an observed source, public simulations.

@@ -7,16 +7,22 @@ rows; the product of a person's mean score with itself is not a sum over rows, a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.curator.door import source_of_noise
+from dpfast.data import Records
+from dpfast.data.persons.chosen import OneRowEach
 from dpfast.data.persons.means import ROWS_AT_A_TIME, PersonMeans
 from dpfast.data.reduction import tree_sum
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel, summation_depth
+from dpfast.privacy.dealing import secret_choices
+from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["PERSONS_AT_A_TIME", "depth_of_products", "person_sums"]
+__all__ = ["PERSONS_AT_A_TIME", "depth_of_products", "one_row_each", "person_sums"]
 
 Array = NDArray[np.float64]
 
@@ -38,6 +44,18 @@ def depth_of_products(row: int) -> int:
     too (claim C72).
     """
     return 2 * (summation_depth(ROWS_AT_A_TIME, row, GRADIENT) + 8) + 2 * row + HELD
+
+
+def one_row_each(records: Records, noise: NoiseSource) -> Records:
+    """Records of which locations and scales are bought: of persons one row each, chosen in secret.
+
+    Privacy
+    -------
+    Claim C67: whatever is asked about them costs what it costs about n records.
+    """
+    if not isinstance(records, PersonMeans):
+        return records
+    return OneRowEach(records, partial(secret_choices, source=source_of_noise(noise)))
 
 
 def person_sums(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
+from dpfast.curator.persons import one_row_each
 from dpfast.data import Records, as_records
 from dpfast.data.beside.given import Beside
 from dpfast.data.bought.units import Turned, Units, in_units
@@ -79,6 +80,9 @@ class Request:
         Public bound on the rows of one person; 1 without groups, and where each person counts once.
     means : bool
         Whether records are persons, who count with the mean of their rows.
+    records, single : Records
+        What is fitted, and of what units and scales are bought: one row of each person, if these
+        count with the mean of theirs.
     coding : Coding or None
         How a schema coded the records.
     new_rows : NewRows
@@ -151,6 +155,7 @@ class Request:
                 if self.means
                 else grouped(self.records, group, self.group_size)
             )
+        self.single = one_row_each(self.records, self.noise) if self.means else self.records
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
@@ -175,14 +180,23 @@ class Request:
 
     def in_units(self, units: Units, coding: Coding) -> None:
         """Go on with the same records in released units."""
-        self.records = in_units(self.records, units, coding)
+        self._map((self.records, self.single), units, coding)
         self.coding = coding
         self.new_rows = NewRows(coding, others=self.new_rows.others)
 
-    def turned(self, records: Records, turned: Turned) -> None:
-        """Go on with records in released units under a released map, which new rows need not."""
-        assert records.coding is not None
-        self.records = in_units(records, turned, records.coding)
+    def turned(self, records: tuple[Records, Records], turned: Turned) -> None:
+        """Go on with records in released units under a released map, which new rows need not.
+
+        ``records``: what is fitted and of what is bought, as they were when they got their units.
+        """
+        coding = records[0].coding
+        assert coding is not None
+        self._map(records, turned, coding)
+
+    def _map(self, records: tuple[Records, Records], units: Units | Turned, coding: Coding) -> None:
+        fitted, single = records
+        self.records = in_units(fitted, units, coding)
+        self.single = self.records if single is fitted else in_units(single, units, coding)
 
     def objective(
         self,
@@ -224,9 +238,11 @@ class Request:
                 f"Numeric, coded ({name} - {units[0]:g}) / {units[1]:g}. Declare it {remedy}."
             )
 
-    def curator(self, objective: Objective, ledger: Ledger) -> Curator:
+    def curator(self, objective: Objective, ledger: Ledger, single: bool = False) -> Curator:
+        """Of the records; or of those of which scales are bought."""
         self.check_response(objective.loss)
-        return Curator(self.records, objective, ledger, self.noise, self.threads)
+        records = self.single if single else self.records
+        return Curator(records, objective, ledger, self.noise, self.threads)
 
     def label(self, method: str, *facts: str) -> str:
         """What a shared ledger calls the charge of a method."""

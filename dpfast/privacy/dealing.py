@@ -1,7 +1,7 @@
 """Records dealt into parts at random, and what a cross-validation on such parts costs.
 
-Claims C53 to C55 of PROOFS.md.  A dealing looks at the number of records only: parts that follow
-labels, values or the order of a table let one record move others.
+Claims C53 to C55 and C67 of PROOFS.md.  A dealing looks at the number of records only: parts that
+follow labels, values or the order of a table let one record move others.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dpfast.privacy.noise import NoiseSource
 
 __all__ = [
     "SLOTS",
+    "secret_choices",
     "chunk_keys",
     "cross_validation_cost",
     "deal",
@@ -111,6 +112,18 @@ def scatter(n: int, source: NoiseSource, n_slots: int = SLOTS) -> Slots:
     """
     kind = _kind(n_slots)
     return source.words(-(-n * kind.itemsize // 8)).view(kind)[:n]
+
+
+def secret_choices(n: int, source: NoiseSource) -> NDArray[np.float64]:
+    """For each of n persons an independent number, uniform on the multiples of 2^-53 in [0, 1).
+
+    Which of their rows is taken for them follows from it and from how many they have.
+
+    Privacy
+    -------
+    Free: no record is looked at (claim C67).
+    """
+    return np.ldexp((source.words(n) >> np.uint64(11)).astype(np.float64), -53)
 
 
 def chunk_keys(n_chunks: int, source: NoiseSource) -> NDArray[np.uint64]:

@@ -35,12 +35,12 @@ from dpfast.regression.walk import Found, Walk
 __all__ = ["fit"]
 
 
-#: What persons who count with the mean of their rows cannot do without (claim C72).
-KNOWN = (
-    'each="person" needs what is bought otherwise to be declared: scale=<number> (for all losses '
-    "but the logistic), covariates of about unit size or a schema, and a loss with a bound on one "
-    "record's score. Declare them, or keep a public number of rows of each person with "
-    "group_size=..."
+#: What is not proved of persons who count with the mean of their rows (claim C72).
+ROBUST = (
+    'each="person" is for robust losses, quantiles, counts and the logistic loss with a scale that '
+    "is known or bought: least squares and a free scale need bounds that were proved for single "
+    'rows. Leave scale out of a fit with "log-cosh", "huber" or "pseudo-huber", which buys it, '
+    "pass a number, or keep a public number of rows of each person with group_size=..."
 )
 
 
@@ -153,7 +153,7 @@ def fit(
         the number of rows is private.  The target is that of rows with weight one over the number
         of their person's; if that number depends on the response (as for rows until an event) it is
         another one than that of the rows.  Rows come in any order, from memory or from files (not
-        from Dask).  Needs a known ``scale``, and covariates with declared units.
+        from Dask).  What is bought is bought with one row of each person, chosen in secret.
     sample_weight : array-like of shape (n,) or str, optional
         Private weight of each record, as of a sampling design, or the name of its column in a data
         frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
@@ -228,7 +228,7 @@ def fit(
     if standardize is not None:
         standardize = flag(standardize, "standardize")
     if request.means and (is_least_squares(loss) or isinstance(scale, FreeScale)):
-        raise InvalidInput(KNOWN)
+        raise InvalidInput(ROBUST)
     if is_least_squares(loss):
         refused = {
             "scale": (scale, None),
@@ -249,8 +249,6 @@ def fit(
     # weights, ridge and start are of rows as they are
     even = weights is None and not ridge and getattr(method, "start", None) is None
     bought = bought_units(request, unit, loss, scale, weights, standardize, even)
-    if request.means and bought is not None:
-        raise InvalidInput(KNOWN)
     mu = unit.mu if bought is None else bought.rest
     released = request.coding is not None and request.coding.released
     if weights is None and (bought is not None or released):

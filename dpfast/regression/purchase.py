@@ -89,7 +89,8 @@ class Pilot:
 
     Privacy
     -------
-    A fit with a free scale (claims C34 to C37) that composes with what follows (C9).
+    A fit with a free scale (claims C34 to C37) that composes with what follows (C9); of one row of
+    each person where these count with the mean of theirs (C67).
     """
 
     def __init__(self, request: Request, mu: float, ledger: Ledger) -> None:
@@ -102,7 +103,8 @@ class Pilot:
         self._method.check(self._answers(), self._budgets)  # refuses an impossible budget
 
     def _answers(self) -> Answers:
-        return answers_only(self._request.curator(self._objective, self._ledger), self._budgets, [])
+        curator = self._request.curator(self._objective, self._ledger, single=True)
+        return answers_only(curator, self._budgets, [])
 
     def run(self) -> tuple[Array, float]:
         """Pay; the coefficients and the residual scale, within ``SCALES``."""
@@ -146,7 +148,7 @@ class EvenRows:
             rows.refuse_lengths(MOST_CELLS, lengths)
 
     def _rows(self) -> Whitened:
-        return Whitened(self._request.curator(self._objective, self._ledger))
+        return Whitened(self._request.curator(self._objective, self._ledger, single=True))
 
     def run(self, left: float) -> tuple[NaturalMap, float]:
         """Pay, and turn the request's records; the map back to their coefficients, and the radius.
@@ -158,7 +160,7 @@ class EvenRows:
         """
         request, part = self._request, self._budgets
         n, p, intercept = request.n, request.dimension, request.fit_intercept
-        units = request.records
+        units = request.records, request.single
         matrix = turn(self._rows().gram(FIRST_RADIUS * math.sqrt(p), part.rows), intercept)
         request.turned(units, Turned(matrix, intercept))
         if part.turned:
@@ -204,7 +206,7 @@ class BoughtUnits:
         columns = request.n_covariates + int(response)
         share = units_share(request.n, columns, unit.mu)
         pilot = 0.0
-        if loss.scale_by_pilot and scale is None:
+        if (loss.scale_by_pilot or request.means) and response and scale is None:
             pilot = pilot_share(request.n, request.dimension, unit.mu)
         turning = most_share(request.n, request.dimension, unit.mu) if even else 0.0
         self.rest = unit.mu * math.sqrt(1.0 - share - pilot - turning) * (1.0 - MARGIN_8000)
@@ -238,7 +240,8 @@ class BoughtUnits:
         if self._scale is None and self._pilot is not None:
             return [SCALES.low, SCALES.high, SCALES.start]
         if self._scale is None:
-            return [SCALES if self._response else None]
+            free = SCALES.start if self._request.means else SCALES  # of persons: not proved
+            return [free if self._response else None]
         start = _start(self._scale)
         return [self._in_spreads(start / part) for part in (*FARTHEST, 1.0)]
 

@@ -100,7 +100,7 @@ def fit_mean_alone(
     if request.beside is not None and request.beside.weighted:
         raise InvalidBudget(UNWEIGHTED.format(strength=n * mu, q=q))
     own = Ledger(GDP(mu))
-    columns = Columns(request.records, own, request.noise)
+    columns = Columns(request.single, own, request.noise)
     request.check_response(objective.loss)
     binary = objective.loss.binary_response
     search = Search(columns, [q], mu * (1.0 - MARGIN_8000))

@@ -303,7 +303,7 @@ class Purchase:
             raise InvalidInput("X must have at least one column, and their names must differ.")
         self.ledger = ledger
         self._request = request
-        columns = Columns(request.records, ledger, request.noise)
+        columns = Columns(request.single, ledger, request.noise)
         self._search = search = Search(columns, range(q + int(response)), mu * (1.0 - MARGIN_8000))
         _refuse_hopeless(search, request.n, mu, mu if whole is None else whole)
         for m in (1, 2 * len(search.columns)):  # refuses an impossible budget

@@ -123,10 +123,9 @@ def test_labels_of_every_kind_and_missing_cells():
         ({"group_size": 3}, "group_size"),
         ({"group": None}, "needs group"),
         ({"each": "people"}, "each"),
-        ({"loss": "log-cosh"}, "scale=<number>"),
-        ({"loss": "least-squares"}, "scale=<number>"),
-        ({"loss": "log-cosh", "scale": dpfast.FreeScale(0.1, 10.0)}, "scale=<number>"),
-        ({"standardize": True}, "scale=<number>"),
+        ({"loss": "log-cosh", "weights": Bounded(1.8)}, "scale"),
+        ({"loss": "least-squares"}, "least squares"),
+        ({"loss": "log-cosh", "scale": dpfast.FreeScale(0.1, 10.0)}, "free scale"),
     ],
 )
 def test_refused_by_name_before_the_charge(options, named):

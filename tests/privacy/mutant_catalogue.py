@@ -1992,7 +1992,9 @@ CELL_TESTS = ("tests/data/test_values_never_speak.py",)
 PERSON_TESTS = ("tests/privacy/test_persons.py", "tests/integration/test_fit_persons.py")
 PERSON_MEANS = "dpfast/data/persons/means.py"
 PERSON_SUMS = "dpfast/curator/persons.py"
+CHOSEN = "dpfast/data/persons/chosen.py"
 SOURCES = "tests/privacy/test_persons_of_sources.py"
+BUYING = "tests/privacy/test_persons_buy.py"
 
 PERSONS = (
     plant(
@@ -2139,6 +2141,62 @@ PERSONS = (
         (SOURCES + "::test_c66_scores_that_do_not_fit_are_summed_in_several_passes",),
         "step = max(1, SCORE_BYTES // (16 * p * PERSONS_AT_A_TIME)) * PERSONS_AT_A_TIME",
         "step = max(1, SCORE_BYTES // (records._rows.n * p)) * PERSONS_AT_A_TIME",
+    ),
+    plant(
+        "all-rows-of-persons-buy",
+        "locations and scales are bought of all rows of persons, as if each were a record",
+        "dpfast/curator/persons.py",
+        (BUYING + "::test_c67_counts_of_persons_attain_the_sensitivity_of_records",),
+        "return OneRowEach(records, partial(secret_choices, source=source_of_noise(noise)))",
+        "return records",
+    ),
+    plant(
+        "the-first-row-is-chosen",
+        "the row that stands for a person is their first",
+        CHOSEN,
+        (BUYING + "::test_c67_every_usable_row_is_as_likely_as_any_other",),
+        "np.floor(self._draw(self.n) * counts)",
+        "np.floor(self._draw(self.n) * 0.5)",
+    ),
+    plant(
+        "one-number-chooses-for-all",
+        "rows of persons are chosen by numbers that follow the rows of others",
+        CHOSEN,
+        (BUYING + "::test_c67_a_replaced_person_is_one_replaced_record",),
+        "np.floor(self._draw(self.n) * counts)",
+        "np.floor(np.roll(self._draw(self.n), counts.max()) * counts)",
+    ),
+    plant(
+        "chosen-again-in-every-pass",
+        "another row stands for a person in every query, so that many of them are used",
+        CHOSEN,
+        (BUYING + "::test_c67_the_row_of_a_person_stays_the_same",),
+        "        if self._found is None:\n",
+        "        if True:\n",
+    ),
+    plant(
+        "pilot-of-all-rows",
+        "the scale of persons is bought from a fit for which no bound is proved",
+        "dpfast/regression/purchase.py",
+        (BUYING + "::test_a_fit_needs_nothing_but_the_persons",),
+        "        curator = self._request.curator(self._objective, self._ledger, single=True)\n",
+        "        curator = self._request.curator(self._objective, self._ledger)\n",
+    ),
+    plant(
+        "lengths-of-all-rows",
+        "a radius is bought from lengths of all rows of persons, as if each were a record",
+        "dpfast/regression/purchase.py",
+        (BUYING + "::test_what_is_bought_of_persons_is_asked_of_single_rows",),
+        "return Whitened(self._request.curator(self._objective, self._ledger, single=True))",
+        "return Whitened(self._request.curator(self._objective, self._ledger))",
+    ),
+    plant(
+        "persons-in-units-are-rows",
+        "persons whose rows are put into released units are taken for records",
+        "dpfast/data/bought/units.py",
+        (BUYING + "::test_units_are_those_of_the_fit_and_of_what_bought_them",),
+        "if isinstance(records, PersonMeans):",
+        "if isinstance(records, tuple):",
     ),
     plant(
         "shapes-of-rows-of-persons",

@@ -14,6 +14,7 @@ from dpfast.audit.calls.fits import (
     fits,
     formulas,
     levels,
+    persons,
     quantiles,
     standardised,
     stored,
@@ -41,6 +42,7 @@ MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     releases,
     stored,
     weighted,
+    persons,
     effects,
 )
 

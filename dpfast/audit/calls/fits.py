@@ -49,7 +49,16 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.regression.fit import fit
 
-__all__ = ["fits", "formulas", "levels", "quantiles", "standardised", "stored", "weighted"]
+__all__ = [
+    "fits",
+    "formulas",
+    "levels",
+    "persons",
+    "quantiles",
+    "standardised",
+    "stored",
+    "weighted",
+]
 
 METHODS: tuple[type[Newton | GradientDescent], ...] = (Newton, GradientDescent)
 
@@ -217,6 +226,30 @@ def weighted() -> Iterator[Example]:
         binary = loss in BINARY
         yield Example(
             name, f"{loss}, weighted, {label}", call, binary, options.get("privacy", GDP(1.0))
+        )
+
+
+def persons() -> Iterator[Example]:
+    """Persons who count with the mean of their rows, here of at most three each."""
+    name = "dpfast.regression.fit.fit"
+    ways: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("huber", "Newton", {"scale": 0.8, "method": Newton(steps=3)}),
+        ("log-cosh", "defaults", {"scale": 0.8}),
+        ("log-cosh", "units bought", {"privacy": GDP(40.0)}),
+        ("logistic", "defaults", {}),
+        ("logistic", "units bought", {"privacy": GDP(40.0), "standardize": True}),
+    )
+    for loss, label, options in ways:
+
+        def call(data: Any, loss: str = loss, options: dict[str, Any] = options) -> Any:
+            X, y = data
+            given: dict[str, Any] = {"group": np.arange(len(y)) // 3, "each": "person"}
+            result = fit(X, y, loss, **({"privacy": GDP(1.0)} | options), **given)
+            return result, result.summary()
+
+        binary = loss in BINARY
+        yield Example(
+            name, f"{loss}, persons, {label}", call, binary, options.get("privacy", GDP(1.0))
         )
 
 

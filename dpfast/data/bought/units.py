@@ -18,6 +18,7 @@ from dpfast.data.bought.maps import map_records
 from dpfast.data.coding import Coding, Encoded, Main
 from dpfast.data.columns import numbers
 from dpfast.data.parts import on_disk
+from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.data.schema import Column
 from dpfast.data.streams import memmap_records
@@ -192,6 +193,8 @@ class _Coded:
 
 def in_units(records: Records, units: Units | Turned, coding: Coding) -> Records:
     """The same records in released units, with the coding that says so."""
+    if isinstance(records, PersonMeans):
+        return records.mapped(lambda rows: in_units(rows, units, coding))
     if hasattr(records, "X"):
         if not (on_disk(records.X) or on_disk(records.y)):
             return CodedRecords(records, units, coding)

@@ -7,7 +7,7 @@ private as what they hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -42,19 +42,21 @@ class PersonMeans(Records):
         The rows, wherever they are kept.
     whose : Whose
         Of which persons they are.
-    weights : ndarray of shape (n,)
-        Of each row of a person.
+    counts : ndarray of shape (n,)
+        How many usable rows each person has.
     """
 
-    __slots__ = ("_rows", "_weights", "_whose", "coding", "read_again")
+    __slots__ = ("_rows", "_weights", "_whose", "coding", "counts", "read_again")
 
     can_be_dealt = False
 
-    def __init__(self, rows: Records, whose: Whose, weights: Array) -> None:
-        self.n, self.n_covariates = len(weights), rows.n_covariates
+    def __init__(self, rows: Records, whose: Whose, counts: NDArray[np.int64]) -> None:
+        self.n, self.n_covariates = len(counts), rows.n_covariates
         self.names, self.coding, self.read_again = rows.names, rows.coding, rows.read_again
         self.block_sizes = (ROWS_AT_A_TIME,)
-        self._rows, self._whose, self._weights = rows, whose, weights
+        self._rows, self._whose, self.counts = rows, whose, counts
+        # rounded down, so that the weights of a person's rows add up to at most 1 (claim C72)
+        self._weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)
 
     @property
     def additions(self) -> int:
@@ -81,9 +83,19 @@ class PersonMeans(Records):
             beside[idle, :2] = np.nan, 0.0
             yield X, beside, persons
 
+    def usable_rows(self) -> Iterator[tuple[Covariates, Array, Numbers]]:
+        """Covariates, responses as they are and persons of the usable rows, some at a time."""
+        for X, y, persons in _pieces(self._rows, self._whose):
+            usable = (persons >= 0) & _usable(X, y)
+            yield X[usable], y[usable], persons[usable]
+
     def without_covariates(self) -> PersonMeans:
         """The same persons with the responses of their usable rows alone."""
-        return PersonMeans(WithoutCovariates(self._rows), self._whose, self._weights)
+        return self.mapped(WithoutCovariates)
+
+    def mapped(self, of_rows: Callable[[Records], Records]) -> PersonMeans:
+        """The same persons with what a function makes of their rows, each on its own."""
+        return PersonMeans(of_rows(self._rows), self._whose, self.counts)
 
 
 class Whose:
@@ -151,10 +163,7 @@ def averaged(records: Records, group: Any) -> PersonMeans:
     """
     refuse_cluster(records)
     whose = Whose(records, group)
-    counts = whose.counts(records)
-    # rounded down, so that the weights of a person's rows add up to at most 1 (claim C72)
-    weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)
-    return PersonMeans(records, whose, weights)
+    return PersonMeans(records, whose, whose.counts(records))
 
 
 def refuse_cluster(X: Any) -> None:
