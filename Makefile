@@ -25,6 +25,7 @@ help:
 	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make docs-check   open every page of it in a browser (needs Chromium)"
 	@echo "make wheels    sdist and manylinux wheels (PYTHONS='python3.11 python3.12 ...')"
+	@echo "make reproducible   the same wheel twice, byte by byte"
 	@echo "make clean     remove what was built"
 
 # The environment; the stamps say which extras are installed and follow the compiled sources.
@@ -98,6 +99,9 @@ docs-check: docs
 PYTHONS ?= $(PYTHON)
 wheels:
 	.ci/wheels $(PYTHONS)
+
+reproducible:
+	.ci/reproducible $(PYTHON)
 
 clean:
 	rm -rf docs/_build docs/claims docs/gallery docs/pictures

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import dpfast.estimators
 from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
     DPPoissonRegressor,
     DPQuantileRegressor,
+)
+
+#: Every estimator there is.
+ESTIMATORS = tuple(
+    getattr(dpfast.estimators, name)
+    for name in sorted(dpfast.estimators.__all__)
+    if name.startswith("DP")
 )
 
 CONSTANTS: dict[Any, dict[str, float]] = {

@@ -29,7 +29,7 @@ from dpfast.estimators import (
     DPQuantileRegressor,
 )
 from dpfast.privacy.noise import NoiseSource
-from tests.estimators.declared import declared
+from tests.estimators.declared import ESTIMATORS, declared
 
 #: Checks of scikit-learn that contradict a promise of this library, and which.
 VALUES = "values never raise: a record that is not finite contributes zero and is still counted"
@@ -67,14 +67,6 @@ RNG = np.random.default_rng(11)
 X = RNG.normal(size=(3000, 3))
 Y = 1.0 + X @ [1.0, -0.5, 0.0] + 0.5 * RNG.normal(size=3000)
 LABELS = np.where(X @ [2.0, -1.0, 0.0] + RNG.logistic(size=3000) > 0.0, "sick", "well")
-
-ESTIMATORS = (
-    DPHuberRegressor,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPPoissonRegressor,
-    DPQuantileRegressor,
-)
 
 
 class Repeating(NoiseSource):

@@ -17,21 +17,11 @@ from dpfast.data.classes import comparable, encoded, label_kind
 from dpfast.errors import InvalidInput
 from dpfast.estimators import (
     DPHuberRegressor,
-    DPLinearRegression,
     DPLogisticRegression,
-    DPPoissonRegressor,
-    DPQuantileRegressor,
     cross_validate,
 )
-from tests.estimators.declared import declared
+from tests.estimators.declared import ESTIMATORS, declared
 
-ESTIMATORS = (
-    DPHuberRegressor,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPPoissonRegressor,
-    DPQuantileRegressor,
-)
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(50, 2))
 Y = (X[:, 0] > 0).astype(float)

@@ -34,23 +34,14 @@ from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
     DPLogisticRegression,
-    DPPoissonRegressor,
-    DPQuantileRegressor,
 )
 from tests.estimators.attacks import attained
-from tests.estimators.declared import declared
+from tests.estimators.declared import ESTIMATORS, declared
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(200, 2))
 Y = X @ [1.0, -0.5] + 0.3 * RNG.normal(size=200)
 LABELS = (X[:, 0] > 0).astype(int)
-ESTIMATORS = (
-    DPHuberRegressor,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPPoissonRegressor,
-    DPQuantileRegressor,
-)
 
 
 def huber(**options):

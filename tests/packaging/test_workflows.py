@@ -71,7 +71,8 @@ def test_what_a_workflow_runs_exists(path):
 def test_the_scheduled_jobs():
     text = (ROOT / ".github" / "workflows" / "scheduled.yml").read_text(encoding="utf-8")
     wanted = {"oldest declared versions", "pre-releases", "free-threaded interpreter",
-              "sanitizers", "slow tests", "planted bugs", "fuzzing"}  # fmt: skip
+              "sanitizers", "slow tests", "planted bugs", "reproducible wheel",
+              "fuzzing"}  # fmt: skip
     assert set(re.findall(r"\{ name: ([^,]+),", text)) == wanted
 
 

@@ -1,0 +1,169 @@
+"""CPU times by what the values are: what somebody who can time a call may learn.
+
+    python -m bench.sidechannel [--quick] [--store]
+
+Every column of X and the response hold one kind of value, for each path through the code; measured
+in alternation, on one thread, in CPU time.  Stored as ``bench/results/sidechannel.md``, without a
+verdict: dpfast makes no promise about time, and the table says how much there is not to promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import dpfast
+from bench.harness import interleaved
+from bench.kernel_limits import processor
+
+STORED = Path(__file__).with_name("results") / "sidechannel.md"
+
+P = 5
+TOTAL = dpfast.ApproxDP(1.0, 1e-6)
+
+#: What every cell of the table holds.
+KINDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "ordinary": lambda z: z,
+    "zero": lambda z: 0.0 * z,
+    "subnormal": lambda z: 1e-310 * z,
+    "huge": lambda z: 1e300 * z,
+    "NaN": lambda z: np.full_like(z, np.nan),
+    "infinite": lambda z: np.where(z > 0.0, np.inf, -np.inf),
+    "one NaN in 100": lambda z: np.where(np.arange(len(z)) % 100 == 0, np.nan, z.T).T,
+}
+
+Table = tuple[np.ndarray, np.ndarray]
+Call = Callable[[Table], object]
+
+
+def noise() -> dpfast.SeededNoise:
+    return dpfast.SeededNoise(1)
+
+
+def fitted(loss: str, method: str, **options: object) -> Call:
+    def run(table: Table) -> object:
+        X, y = table
+        y = (y > 0.0).astype(float) if loss == "logistic" else y
+        return dpfast.fit(
+            X, y, loss, privacy=TOTAL, method=method, noise=noise(), threads=1,
+            weights=dpfast.Mallows(3.0), standardize=False, **options,
+        )  # fmt: skip
+
+    return run
+
+
+def with_defaults(loss: str) -> Call:
+    """Units, and what else is not declared, are bought."""
+    return lambda table: dpfast.fit(*table, loss, privacy=TOTAL, noise=noise(), threads=1)
+
+
+def released(table: Table) -> object:
+    return dpfast.release_functional(
+        *table, "log-cosh", [1.0, *[0.0] * (P - 1)], privacy=TOTAL, scale=1.0, noise=noise(),
+        domain=dpfast.Ball(3.0), threads=1,
+    )  # fmt: skip
+
+
+def parameter(table: Table) -> object:
+    return dpfast.release_parameter(
+        *table, "log-cosh", privacy=TOTAL, scale=1.0, noise=noise(), domain=dpfast.Ball(3.0),
+        threads=1,
+    )  # fmt: skip
+
+
+def minimised(table: Table) -> object:
+    return dpfast.minimize(*table, "tukey", privacy=TOTAL, scale=1.0, noise=noise(), threads=1)
+
+
+def quantiles(table: Table) -> object:
+    return dpfast.private_quantiles(
+        table[1], (0.25, 0.5), low=-4.0, high=4.0, privacy=TOTAL, noise=noise()
+    )
+
+
+def perturbed(table: Table) -> object:
+    return dpfast.baselines.output_perturbation(
+        *table, "log-cosh", privacy=TOTAL, scale=1.0, ridge=0.1, weights=dpfast.Bounded(3.0),
+        noise=noise(), threads=1,
+    )  # fmt: skip
+
+
+PATHS: dict[str, Call] = {
+    "fit, adaptive-newton": fitted("log-cosh", "adaptive-newton", scale=1.0),
+    "fit, newton": fitted("log-cosh", "newton", scale=1.0),
+    "fit, gradient-descent": fitted("log-cosh", "gradient-descent", scale=1.0),
+    "fit, double-noise": fitted("log-cosh", "double-noise", scale=1.0),
+    "fit, Huber": fitted("huber", "auto", scale=1.0),
+    "fit, least squares": with_defaults("least-squares"),
+    "fit, logistic": fitted("logistic", "auto"),
+    "fit, quantile": fitted("quantile", "auto", scale=1.0),
+    "fit, units bought": with_defaults("log-cosh"),
+    "private_quantiles": quantiles,
+    "release_functional": released,
+    "release_parameter": parameter,
+    "minimize, tukey": minimised,
+    "output_perturbation": perturbed,
+}
+
+
+def tables(n: int) -> dict[str, Table]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, P))
+    y = X @ np.linspace(1.0, -1.0, P) + rng.normal(size=n)
+    return {kind: (change(X), change(y)) for kind, change in KINDS.items()}
+
+
+def measure(n: int, rounds: int) -> dict[str, dict[str, float]]:
+    """CPU seconds by path and kind."""
+    found = {}
+    for name, path in PATHS.items():
+        calls = {
+            kind: (lambda path=path, table=table: path(table)) for kind, table in tables(n).items()
+        }
+        found[name] = interleaved(calls, rounds=rounds, budget=0.0, clock=time.process_time)
+    return found
+
+
+def page(found: dict[str, dict[str, float]], n: int, rounds: int) -> str:
+    kinds = list(KINDS)
+    lines = [
+        "# CPU times by kinds of values",
+        "",
+        f"`python -m bench.sidechannel --store`: n = {n:,}, {P} columns, one thread, median of",
+        f"{rounds} rounds in alternation; {processor()}. Milliseconds for ordinary values, for the",
+        "others the ratio to them. Every cell of X and y holds that kind.",
+        "",
+        "The table states and judges nothing. dpfast makes no promise about time",
+        "(`docs/privacy.md`): where a ratio is not 1, who can time the call learns something about",
+        "the values. Gradual underflow stays, because claim C11 needs it; searches behind the",
+        "Curator take as many steps as they need.",
+        "",
+        "| path | ordinary, ms | " + " | ".join(kinds[1:]) + " |",
+        "|" + "---|" * (len(kinds) + 1),
+    ]
+    for name, times in found.items():
+        usual = times["ordinary"]
+        ratios = " | ".join(f"{times[kind] / usual:.2f}" for kind in kinds[1:])
+        lines.append(f"| {name} | {1e3 * usual:.2f} | {ratios} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="few records, few rounds")
+    parser.add_argument("--store", action="store_true", help=f"write {STORED.name}")
+    asked = parser.parse_args(argv)
+    n, rounds = (500, 1) if asked.quick else (5_000, 3)
+    text = page(measure(n, rounds), n, rounds)
+    print(text)
+    if asked.store:
+        STORED.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
