@@ -11,6 +11,7 @@ import numpy as np
 from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import functional_noises
+from dpfast.front.partial import KeepingPaid
 from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -112,7 +113,9 @@ def release_functional(
         Share of the budget for a private sandwich covariance, which :meth:`~dpfast.release.
         FunctionalRelease.conf_int` needs.
     ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
+        A budget shared by several analyses, which has to have the total.  The certificate is
+        charged at once (``certificate_share`` of epsilon, half of delta), the rest before anything
+        else is drawn, and not at all where nothing is certified.
     noise : NoiseSource, optional
         Default: operating-system entropy.
     threads : int, optional
@@ -129,14 +132,16 @@ def release_functional(
     InvalidInput, InvalidBudget
         On a wrong shape, dtype, option or budget, before anything is spent.
     BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.
+        If the shared ledger cannot pay, before the data are touched.  If another analysis has
+        spent the rest meanwhile, the certificate is in the attribute ``partial_result``.
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claims R2 to R9, R20 to R24 and
-    R28 to R35 of ``PROOFS-release.md``).  The scale of the noise is a secret: only a
-    public bound of it is returned.  The public penalty of claim R20 is part of the objective; its
-    force is that of a fraction of one record.  Running time is not protected.
+    ``privacy`` in total, or what the certificate costs where nothing is released, under
+    replacement of one record, n public (claims R2 to R9, R20 to R24 and R28 to R35 of
+    ``PROOFS-release.md``).  The scale of the noise is a secret: only a public bound of it is
+    returned.  The public penalty of claim R20 is part of the objective; its force is that of a
+    fraction of one record.  Running time is not protected.
 
     Examples
     --------
@@ -175,7 +180,7 @@ def release_functional(
         extra = ("a private sandwich covariance",)
     terms = make_terms(
         "functional", main, certificate_share, fallback, noise=noise_law, count=len(rows),
-        certificates=1 + twice,
+        certificates=1 + twice, whole=total,
     )  # fmt: skip
     functional_noises(terms)  # refuses an impossible budget while nothing is spent
     session = Session(
@@ -183,13 +188,15 @@ def release_functional(
     )  # fmt: skip
 
     found = session.certificate()
-    if twice:
-        found = session.with_largest(found)
-    choices = session.choices(found)
-    if choices is None:
-        return session.refusal(found)
-    value = session.query.functionals(rows, choices)
-    errors = None if sandwich is None else sampling_errors(sandwich, rows)
+    with KeepingPaid(lambda _: found):
+        if twice:
+            found = session.with_largest(found)
+        choices = session.choices(found)
+        if choices is None:
+            return session.refusal(found)
+        session.pay_rest(total, "release")
+        value = session.query.functionals(rows, choices)
+        errors = None if sandwich is None else sampling_errors(sandwich, rows)
     return FunctionalRelease(
         value=float(value[0]) if single else value,
         directions=rows,

@@ -16,7 +16,7 @@ from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.parts import parts_of
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Request
 from dpfast.inference.composition import Composition
 from dpfast.models import Bounded, Domain, Loss, Objective
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
@@ -139,10 +139,8 @@ class ReleaseRequest:
         curator = self.curator(ledger)
         return CertifiedRelease(curator, terms, kind(curator, self.domain, directions))
 
-    def charge(self, ledger: Ledger | None, privacy: Budget, what: str) -> None:
-        charge_shared(
-            ledger, privacy, privacy, f"{what}({self.loss.name}, n={self.n}, p={self.dimension})"
-        )
+    def label(self, what: str) -> str:
+        return f"{what}({self.loss.name}, n={self.n}, p={self.dimension})"
 
     def direction(self, direction: Any) -> tuple[Array, bool, tuple[str, ...]]:
         """Rows of directions, whether there was a single one, and their names."""

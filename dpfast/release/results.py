@@ -263,7 +263,11 @@ class NotCertified:
         A public ridge penalty with which any records could be released.
     shrinkage : float
         Share of a coefficient that this ridge would take away, by the released curvature.
+    left : ApproxDP or None
+        What was offered beside the certificate and not charged (claim R35); None where the whole
+        was charged at once.
     privacy : ReleaseGuarantee
+        Of what was charged.
 
     Privacy
     -------
@@ -282,6 +286,7 @@ class NotCertified:
         ridge_needed: float,
         shrinkage: float,
         privacy: ReleaseGuarantee,
+        left: ApproxDP | None = None,
     ) -> None:
         self.certificate = certificate
         self.lower_bound_needed = lower_bound_needed
@@ -289,6 +294,7 @@ class NotCertified:
         self.records_range = records_range
         self.shrinkage = shrinkage
         self.ridge_needed = ridge_needed
+        self.left = left
         self.privacy = privacy
 
     def __str__(self) -> str:
@@ -305,9 +311,10 @@ class NotCertified:
             wanted = "too few records to see the curvature at all, or covariates that determine y"
             if low < math.inf:
                 wanted += f"; at least {low:,.0f} would be needed (now {self.privacy.n:,})"
+        same = "the same budget" if self.left is None else "what is left"
         advice = [
             wanted,
-            "dpfast.fit, or fallback='objective-perturbation', answers with the same budget now",
+            f"dpfast.fit, or fallback='objective-perturbation', answers with {same} now",
         ]
         if self.shrinkage <= MOST_SHRINKAGE:
             advice.append(
@@ -315,13 +322,19 @@ class NotCertified:
                 f"{self.shrinkage:.0%} off the coefficients"
             )
         lines = "\n".join(f"  {line}" for line in advice)
+        unspent = ""
+        if self.left is not None:
+            unspent = (
+                f"\n  not charged: epsilon={self.left.epsilon:.6g}, delta={self.left.delta:.3g} "
+                "of what was offered"
+            )
         return (
             f"Not certified: the lower bound {self.certificate.lower_bound:.5g} would have to be "
             f"{self.lower_bound_needed:.5g}\n"
             f"{lines}\n"
             f"  released estimate of the {self.certificate.quantity}: "
             f"{self.certificate.estimate:.5g}\n"
-            f"{self.privacy}"
+            f"{self.privacy}{unspent}"
         )
 
     def __repr__(self) -> str:

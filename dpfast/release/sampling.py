@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Curator
-from dpfast.curator.release.terms import difference
+from dpfast.curator.release.terms import difference, in_units
 from dpfast.kernels.linalg import sandwich as sandwich_covariance
 from dpfast.optimize import Newton
 from dpfast.optimize.budgets import Budgets
@@ -35,7 +35,7 @@ def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
     ``total * (1 - share)``, rounded, and ``total * share``, rounded, are more than the total for
     one pair of numbers in three, by a last bit.
     """
-    aside = ApproxDP(*[whole * share for whole in total.values()])
+    aside = ApproxDP(*[in_units(whole * share, whole) for whole in total.values()])
     return difference(total, aside), aside
 
 

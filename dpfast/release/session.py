@@ -1,4 +1,4 @@
-"""One certified release: opened and charged at once, then asked step by step."""
+"""One certified release: opened, then asked step by step, and charged as far as it goes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import GlobalKind, Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, perturbation_terms
-from dpfast.curator.release.terms import FunctionalTerms, Terms, largest_scale
+from dpfast.curator.release.terms import (
+    FunctionalTerms,
+    Terms,
+    difference,
+    in_units,
+    largest_scale,
+)
+from dpfast.front.request import charge_shared, refuse_unpayable
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import release_constants
 from dpfast.privacy.budget import ApproxDP, PureDP
@@ -41,15 +48,18 @@ def make_terms(
     noise: str,
     count: int,
     certificates: int = 1,
+    whole: ApproxDP | None = None,
 ) -> Terms:
-    """Divide the total between certificate, release and fallback."""
+    """Divide the total between certificate, release and fallback, in units of the whole."""
+    whole = total if whole is None else whole
     share = number_in(certificate_share, "certificate_share", "(0, 1)")
     fallback = one_of(fallback, FALLBACKS, "fallback")
     terms = Terms(
-        what, total.epsilon, total.delta, total.epsilon * share, 0.0, noise, count,
-        fallback is not None, certificates,
+        what, total.epsilon, total.delta, in_units(total.epsilon * share, whole.epsilon), 0.0,
+        noise, count, fallback is not None, certificates,
     )  # fmt: skip
-    return terms._replace(delta1=(total.delta - terms.reserve) * FAILURE_SHARE)
+    failure = (total.delta - terms.reserve) * FAILURE_SHARE
+    return terms._replace(delta1=in_units(failure, whole.delta))
 
 
 def fallback_ridge(request: ReleaseRequest, epsilon: float) -> float:
@@ -65,7 +75,7 @@ class _Fallback(NamedTuple):
 
 
 class Session:
-    """A certified release whose budget was charged; its certificates, and what a refusal returns.
+    """A certified release whose certificate was charged, and what a refusal returns.
 
     Parameters
     ----------
@@ -78,7 +88,8 @@ class Session:
     privacy : PureDP or ApproxDP
         The total, all of it: ``extra`` and what ``terms`` divide.
     ledger : Ledger or None
-        Shared; charged at once.
+        Shared.  Refused at once if it cannot pay for all; the certificate is charged at once, and
+        before functionals or their fallback are drawn the rest (claim R35).
     extra : tuple of str
         What else the total pays for.
     directions : ndarray of shape (k, p), optional
@@ -92,6 +103,8 @@ class Session:
     ----------
     query : CertifiedRelease
     kind : Kind
+    promised : PureDP or ApproxDP
+        What was charged so far, and holds for what was released.
     tests : str
         What the certificate consists of, for a guarantee.
     """
@@ -125,7 +138,26 @@ class Session:
         self.query = request.open(terms, kind, self.own_ledger, directions)
         self.kind = self.query.kind
         self.instead = self._plan_fallback() if terms.fallback else None
-        request.charge(ledger, privacy, what)  # everything that can be refused was
+        self._shared, self._label = ledger, request.label(what)
+        refuse_unpayable(ledger, privacy, privacy, self._label)
+        # everything that can be refused was
+        self._charge(terms.opening if terms.later else privacy, "certificate")
+
+    def pay_rest(self, total: PureDP | ApproxDP, part: str) -> None:
+        """Charge what of this total follows the certificate; refused, nothing of it is drawn."""
+        if self.terms.later:
+            self._charge(self._beyond_opening(total), part)
+            self.promised = total
+
+    def _beyond_opening(self, total: PureDP | ApproxDP) -> ApproxDP:
+        opening = self.terms.opening
+        assert isinstance(total, ApproxDP) and isinstance(opening, ApproxDP)
+        return difference(total, opening)
+
+    def _charge(self, spend: PureDP | ApproxDP, part: str) -> None:
+        label = f"{self._label}: {part}" if self.terms.later else self._label
+        charge_shared(self._shared, spend, spend, label)
+        self.promised = spend
 
     def certificate(self) -> Certificate:
         """Release the lower bound."""
@@ -151,13 +183,14 @@ class Session:
         return found.with_largest(self.terms.upper_bound(self.query.largest(scale).value, scale))
 
     def guarantee(self, *entries: str) -> ReleaseGuarantee:
-        total = self.privacy
+        total = self.promised
         delta = total.delta if isinstance(total, ApproxDP) else 0.0
         spent = composition_of(self.own_ledger)
-        if self.aside is not None:
+        if self.aside is not None and total == self.privacy:
             part, ledger = self.aside
             spent = Sum((spent, Prepaid(self.extra[0], part, composition_of(ledger))))
-        return self.request.guarantee(total.epsilon, delta, (*entries, *self.extra), spent)
+            entries = (*entries, *self.extra)
+        return self.request.guarantee(total.epsilon, delta, entries, spent)
 
     def choices(self, found: Certificate) -> tuple[FunctionalTerms, ...] | None:
         """How functionals are released, or None for what :meth:`refusal` returns."""
@@ -237,6 +270,7 @@ class Session:
             records_range=(max(fewest, float(self.request.n)), most),
             ridge_needed=ridge,
             shrinkage=ridge / (ridge + eigenvalue) if ridge < math.inf else 1.0,
+            left=self._beyond_opening(self.privacy) if terms.later else None,
             privacy=self.guarantee(self.tests),
         )
 
@@ -247,6 +281,7 @@ class Session:
         return _Fallback(ridge, perturbation_terms(curator, self.request.domain.radius, rest))
 
     def _fall_back(self, certificate: Certificate, fallback: _Fallback) -> ParameterRelease:
+        self.pay_rest(self.terms.budget, "fallback")  # standard errors are not bought
         curator = self.request.curator(Ledger(self.terms.budget), fallback.ridge)
         answer = self.query.fallback(curator, fallback.terms)
         scale = fallback.terms.tilt_scale

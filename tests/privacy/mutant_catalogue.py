@@ -1954,10 +1954,11 @@ BLACK_BOX = (
         "dpfast/release/session.py",
         REFUSED_TESTS,
         "        self.query = request.open(terms, kind, self.own_ledger, directions)\n",
-        "        request.charge(ledger, privacy, what)\n"
+        "        self._shared, self._label = ledger, request.label(what)\n"
+        '        self._charge(terms.opening if terms.later else privacy, "certificate")\n'
         "        self.query = request.open(terms, kind, self.own_ledger, directions)\n",
-        "        request.charge(ledger, privacy, what)  # everything that can be refused was\n",
-        "",
+        'was\n        self._charge(terms.opening if terms.later else privacy, "certificate")\n',
+        "was\n",
     ),
     plant(
         "steering-queries-unchecked",
@@ -2553,7 +2554,7 @@ RELEASE_ALGORITHMS = (
         "certificate and release cost nothing",
         "dpfast/curator/release/releases.py",
         REGISTRY,
-        "        curator.ledger.charge(terms.budget, terms.label)\n",
+        "        curator.ledger.charge(terms.opening, terms.label)\n",
         "",
     ),
     plant(
@@ -2835,11 +2836,11 @@ ERRORS = "tests/privacy/test_errors_are_paid.py::"
 SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "inference-beside-a-last-bit",
-        "what is left beside the standard errors is rounded up",
+        "parts of a total have last places of their own, and their sum is not the total",
         "dpfast/curator/release/terms.py",
-        (TOTALS + "test_a_divided_total_is_not_exceeded_by_a_last_bit",),
-        "ratio_to_float(x.numerator, x.denominator, up=False)",
-        "ratio_to_float(x.numerator, x.denominator, up=True)",
+        (SUMS + "test_parts_of_a_total_add_up_to_its_last_bit",),
+        "return math.floor(part / math.ulp(whole)) * math.ulp(whole)",
+        "return part",
     ),
     plant(
         "blocks-recorded-as-free",
@@ -3032,16 +3033,50 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "a result reports what is left beside the standard errors as its total",
         "dpfast/release/session.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
-        "        total = self.privacy\n",
+        "        total = self.promised\n",
         "        total = self.terms\n",
     ),
     plant(
         "shared-ledger-without-inference",
         "a shared ledger is not charged for the standard errors of a release",
+        "dpfast/release/functional.py",
+        (PAID + "test_a_certificate_is_charged_and_then_what_it_allows",),
+        'session.pay_rest(total, "release")',
+        'session.pay_rest(main, "release")',
+    ),
+    plant(
+        "refusal-without-delta",
+        "a certificate that refuses costs no delta, and may be tried until its bound fails",
+        "dpfast/curator/release/terms.py",
+        (PAID + "test_a_certificate_is_charged_and_then_what_it_allows",),
+        "return ApproxDP(self.epsilon1, self.delta1) if self.later",
+        "return PureDP(self.epsilon1) if self.later",
+    ),
+    plant(
+        "functionals-not-charged",
+        "functionals and their fallback are drawn without a charge to the curator's ledger",
+        "dpfast/curator/release/releases.py",
+        (TOTALS + "test_every_result_of_the_registry_is_accounted_for_and_every_draw_is_paid",),
+        "        if terms.later:\n            ledger.charge(terms.rest, label)\n",
+        "",
+    ),
+    plant(
+        "rest-not-shared",
+        "a shared ledger pays for the certificate only",
         "dpfast/release/session.py",
-        (PAID + "test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn",),
-        "request.charge(ledger, privacy, what)",
-        "request.charge(ledger, terms.budget, what)",
+        (PAID + "test_a_certificate_is_charged_and_then_what_it_allows",),
+        "            self._charge(self._beyond_opening(total), part)\n",
+        "",
+    ),
+    plant(
+        "rest-charged-when-it-is-drawn",
+        "the shared ledger is charged for functionals after they were drawn",
+        "dpfast/release/functional.py",
+        (PAID + "test_a_second_charge_that_is_refused_draws_nothing_and_keeps_the_certificate",),
+        '        session.pay_rest(total, "release")\n'
+        "        value = session.query.functionals(rows, choices)\n",
+        "        value = session.query.functionals(rows, choices)\n"
+        '        session.pay_rest(total, "release")\n',
     ),
     plant(
         "certificate-not-shared",

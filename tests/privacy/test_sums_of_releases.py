@@ -10,6 +10,7 @@ R24, R28, R30 and R35 of PROOFS-release.md).
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ from dpfast.privacy.release.profiles import (
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.scaled import TOTAL_VARIATION
 from dpfast.release import certify, release_functional, release_parameter
+from dpfast.release.sampling import divided
+from dpfast.release.session import make_terms
 
 MANY, FEW = 20_000, 60  # certified, and not
 RNG = np.random.default_rng(8)
@@ -260,8 +263,24 @@ def test_a_certificate_alone_costs_what_it_says(monkeypatch):
 @pytest.mark.parametrize("what", ["functional", "parameter"])
 @pytest.mark.parametrize("fallback", [False, True])
 def test_a_release_charges_all_of_its_terms(what, fallback):
-    """Opened on a caller's own curator, it charges certificate, release and reserve together."""
+    """Opened on a curator: a parameter at once, functionals when they are asked for."""
     total = dpfast.ApproxDP(1.5, 1e-5)
     made = terms.Terms(what, *total.values(), 0.4, 2e-6, fallback=fallback)
     assert made.budget == total
-    assert terms.Terms("nothing", 1.5, 0.0, 1.5, 1e-6).budget == dpfast.PureDP(1.5)
+    opening = total if what == "parameter" else dpfast.ApproxDP(0.4, 2e-6)
+    assert made.opening == opening and made.later == (what == "functional")
+    assert terms.Terms("nothing", 1.5, 0.0, 1.5, 1e-6).opening == dpfast.PureDP(1.5)
+
+
+def test_parts_of_a_total_add_up_to_its_last_bit():
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        total = dpfast.ApproxDP(10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-9, -3))
+        main, aside = divided(total, rng.uniform(0.01, 0.9))
+        made = make_terms(
+            "functional", main, rng.uniform(0.01, 0.9), None, noise="auto", count=1, whole=total
+        )
+        for whole, *parts in zip(
+            *(budget.values() for budget in (total, aside, made.opening, made.rest)), strict=True
+        ):
+            assert sum(map(Fraction, parts)) == Fraction(whole)

@@ -146,7 +146,8 @@ def test_several_functionals_and_one_charge():
     ledger = dpfast.Ledger(BUDGET)
     found = dpfast.release_functional(X, y, LOSS, ["x1", "x3"], ledger=ledger, **OPTIONS)
     assert found.value.shape == (2,)
-    assert len(ledger.entries) == 1
+    assert len(ledger.entries) == 2  # the certificates, then the functionals
+    assert ledger.spent == BUDGET
     assert "smallest and the largest" in str(found)
     with pytest.raises(dpfast.InvalidInput, match="procedure must be"):
         dpfast.release_functional(X, y, LOSS, "x1", **(OPTIONS | {"procedure": "other"}))

@@ -419,7 +419,11 @@ def test_noise_above_what_is_wanted_is_not_certified():
         X, y, LOSS, "x1", max_noise=bound / 4.0, ledger=ledger, **options
     )
     assert isinstance(refused, NotCertified)
-    assert len(ledger.entries) == 1
+    (entry,) = ledger.entries
+    assert entry.charged == refused.privacy.total
+    assert entry.charged.values() == pytest.approx((1.0, 5e-7), rel=1e-12)
+    assert refused.left == ledger.remaining
+    assert "not charged: epsilon=3, delta=5e-07" in str(refused)
     assert refused.records_needed > 20_000  # as many as make the noise this small
     more = sample(int(1.3 * refused.records_needed))
     assert dpfast.release_functional(*more, LOSS, "x1", max_noise=bound / 4.0, **options).certified

@@ -1,10 +1,11 @@
-"""Test and release: a certificate of the curvature, then what it allows, paid for at once.
+"""Test and release: a certificate of the curvature, then what it allows.
 
-The cost of a certificate and of the release it makes possible is not a sum (claim R8), so a
-:class:`CertifiedRelease` charges (epsilon, delta) when it is opened and answers its questions once
-each: the certificate, an integer with discrete Laplace noise, one more for the largest eigenvalue
-if the terms say so, and then functionals of the minimiser, or all of it.  The scale of a
-functional's noise follows from the records: it is drawn from and forgotten here (claim R22).
+A :class:`CertifiedRelease` answers its questions once each: the certificate, an integer with
+discrete Laplace noise, one more for the largest eigenvalue if the terms say so, and then
+functionals of the minimiser, or all of it.  Opening it charges the certificate, functionals are
+charged when they are asked for (claim R35); the cost of a certificate and of a whole parameter is
+not a sum (claim R8), and charged at once.  The scale of a functional's noise follows from the
+records: it is drawn from and forgotten here (claim R22).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class CountAnswer(NamedTuple):
 
 
 class CertifiedRelease(PaidAnswers):
-    """A certificate and one release, for one charge.
+    """A certificate and one release.
 
     Parameters
     ----------
@@ -58,8 +59,9 @@ class CertifiedRelease(PaidAnswers):
 
     Privacy
     -------
-    Opening charges ``terms.budget`` before any record is touched (claims R5 to R8 and R20 to R27
-    of ``PROOFS-release.md``).  Every part is released once, by this object alone: a
+    Opening charges ``terms.opening`` before any record is touched, functionals and their fallback
+    charge ``terms.rest`` before they are drawn (claims R5 to R8, R20 to R27 and R35 of
+    ``PROOFS-release.md``).  Every part is released once, by this object alone: a
     copy or a forked process cannot (claim C48).  How long the search for the minimiser takes
     depends on the records and is not protected.
     """
@@ -75,7 +77,7 @@ class CertifiedRelease(PaidAnswers):
         self._minimiser: Minimiser | None = None
         self._searching = threading.Lock()
         fallback = ["fallback"] if terms.fallback else []
-        curator.ledger.charge(terms.budget, terms.label)
+        curator.ledger.charge(terms.opening, terms.label)
         super().__init__(
             ["certificate", *second, terms.what, *fallback],
             "it was not paid for, is used, or was asked before the certificate. Open "
@@ -129,7 +131,7 @@ class CertifiedRelease(PaidAnswers):
                 f"{self.terms.n_functionals} functional(s) were paid for; received "
                 f"{len(directions)}. Nothing was released: ask for as many."
             )
-        self._take("functional", after="certificate", forgo="fallback")
+        self._take_paid("functional", "functional", forgo="fallback")
         found = self._found()
         values = [_exact_product(w, found.theta) for w in directions]
         scales = [self._scale(found, w, t) for w, t in zip(directions, choices, strict=True)]
@@ -144,7 +146,7 @@ class CertifiedRelease(PaidAnswers):
 
     def parameter(self, choice: ParameterTerms) -> Array:
         """Release the minimiser with normal noise of a public scale (claim R4)."""
-        self._take("parameter", after="certificate", forgo="fallback")
+        self._take_paid("parameter", "parameter", forgo="fallback")
         shift, scale = choice.shift, choice.noise_scale
         receipt = Receipt("parameter", self.kind.plan.claim, shift / scale, shift, scale)
         question = ("parameter", receipt.mu, choice)
@@ -178,8 +180,17 @@ class CertifiedRelease(PaidAnswers):
                 f"the fallback costs {terms.budget!r} and {kept!r} was kept for it. Nothing was "
                 "released. Plan it with what was kept."
             )
-        self._take("fallback", after="certificate", forgo=self.terms.what)
+        self._take_paid("fallback", "perturbed minimiser", forgo=self.terms.what)
         return paid_minimiser(curator, terms)
+
+    def _take_paid(self, answer: str, label: str, *, forgo: str) -> None:
+        """Mark what follows the certificate as given, and charge it if opening did not."""
+        terms, ledger = self.terms, self._curator.ledger
+        if terms.later:  # refused, it is still there to be asked for
+            ledger.check(terms.rest, label)
+        self._take(answer, after="certificate", forgo=forgo)
+        if terms.later:
+            ledger.charge(terms.rest, label)
 
     def _found(self) -> Minimiser:
         with self._searching:  # two threads would search twice

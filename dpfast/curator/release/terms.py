@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from dpfast.errors import InvalidBudget, described
-from dpfast.privacy.budget import ApproxDP, Budget, PureDP, amount
+from dpfast.privacy.budget import ApproxDP, PureDP, amount
 from dpfast.privacy.conversions import ratio_to_float
 from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
@@ -51,6 +51,7 @@ __all__ = [
     "Terms",
     "difference",
     "functional_terms",
+    "in_units",
     "largest_scale",
     "parameter_terms",
     "proportional_terms",
@@ -63,6 +64,14 @@ TOLERANCES = tuple([float(f"{0.0005 * 1.1**k:.4g}") for k in range(70)])
 
 #: Part of delta that is kept for the fallback of a whole parameter.
 RESERVE_SHARE = 0.1
+
+
+def in_units(part: float, whole: float) -> float:
+    """A part in units of the last place of a whole, rounded down.
+
+    Sums and differences of such parts, up to the whole, have no rounding.
+    """
+    return math.floor(part / math.ulp(whole)) * math.ulp(whole)
 
 
 def difference(whole: ApproxDP, part: ApproxDP) -> ApproxDP:
@@ -143,21 +152,32 @@ class Terms(NamedTuple):
     def for_fallback(self) -> ApproxDP:
         """What a fallback may cost: all of that, or what was set aside beside a parameter."""
         rest = self.rest
-        return rest if self.what == "functional" else amount(ApproxDP, rest.epsilon, self.reserve)
+        return rest if self.later else amount(ApproxDP, rest.epsilon, self.reserve)
 
     @property
-    def budget(self) -> Budget:
-        """What opening the release charges."""
+    def budget(self) -> ApproxDP | PureDP:
+        """All of it."""
         if self.delta == 0.0:
             return PureDP(self.epsilon1)
         return ApproxDP(self.epsilon, self.delta)
 
     @property
+    def later(self) -> bool:
+        """Whether what follows the certificate is charged when it is asked for (claim R35)."""
+        return self.what == "functional"
+
+    @property
+    def opening(self) -> ApproxDP | PureDP:
+        """What opening the release charges: a parameter is not calibrated alone (claim R8)."""
+        return ApproxDP(self.epsilon1, self.delta1) if self.later else self.budget
+
+    @property
     def label(self) -> str:
-        """What the charge is for; each query is named by a part of it."""
+        """What the first charge is for; each query is named by a part of it."""
         parts = ["certificate"] + ["largest eigenvalue"] * (self.certificates > 1)
-        parts += [self.what] * (self.what != "nothing")
-        return " + ".join(parts + ["perturbed minimiser"] * self.fallback)
+        if self.what == "parameter":
+            parts += ["parameter"] + ["perturbed minimiser"] * self.fallback
+        return " + ".join(parts)
 
     def certificate_mu(self, ratio: float) -> float:
         """Gaussian-DP reading of the certificate for an audit."""
