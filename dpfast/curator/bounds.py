@@ -17,6 +17,7 @@ from dpfast.privacy.sensitivity_scale import (
     meat_factor,
     score_diameter,
 )
+from dpfast.privacy.sensitivity_sides import joint_sides_mu
 
 __all__ = ["joint_cost", "record_bounds", "refuse_free_scale"]
 
@@ -32,6 +33,9 @@ def joint_cost(objective: Objective | Constants, budget: StepBudget, means: bool
             refuse_free_scale(objective, "a mean of a person's rows")
         return joint_scale_mu(_coupling(objective), majorize, gradient, hessian, meat)
     coupling = objective.majorizer_coupling if majorize else objective.coupling
+    if (sides := objective.sides) is not None:
+        size = 0.5 * sides.diameter
+        return joint_sides_mu(coupling, (*sides, size), gradient, hessian, meat, means=means)
     return joint_mu(coupling, gradient, hessian, meat, means=means)
 
 

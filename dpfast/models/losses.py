@@ -137,10 +137,10 @@ class Loss:
         "logit" or "log" where the predictor is that function of the mean; else "identity".
     start : float
         Public start of the intercept.
-    psi_bound : float
-        ``sup |psi|``.
-    psi_prime_bound : float
-        ``sup psi'``.
+    psi_bound, psi_prime_bound : float
+        ``sup |psi|`` and ``sup psi'``.
+    short_side : float
+        Bound on psi of its sign of smaller scores, relative to ``psi_bound``; 1 where both are one.
     coupling : str
         Relation between ``|psi|/sup|psi|`` and ``psi'/sup psi'`` that decides how a gradient and
         a Hessian released together are accounted (formulas page, section 4.3).
@@ -191,7 +191,7 @@ class Loss:
     scale_part: ClassVar[ScalePart | None] = None
     h: float = 1.0
     scale_by_pilot: ClassVar[bool] = False
-    mean_curvature, level_shift, peakedness = 1.0, 0.0, 1.0
+    mean_curvature, level_shift, peakedness, short_side = 1.0, 0.0, 1.0, 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")

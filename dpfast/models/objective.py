@@ -14,7 +14,16 @@ from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.free_scale import FreeScale, joint_scale
 from dpfast.models.losses import Loss, check_constant, resolve_loss
 from dpfast.models.smooth_losses import for_records
-from dpfast.models.weighting import Bounded, Clip, Schweppe, Weighting, resolve_weighting
+from dpfast.models.weighting import (
+    Bounded,
+    Clip,
+    Schweppe,
+    Sides,
+    Weighting,
+    check_together,
+    resolve_weighting,
+    sides_of,
+)
 
 __all__ = ["Constants", "Objective", "Terms"]
 
@@ -32,6 +41,7 @@ class Constants(NamedTuple):
     score_diameter: float
     curvature_bound: float
     meat_bound: float
+    sides: Sides | None = None
     free_scale: None = None
 
 
@@ -99,6 +109,8 @@ class Objective:
         ``B``: bound on the norm of one record's score (formulas page, section 2b).
     score_diameter : float
         Diameter of the set of scores, the quantity that replacing a record can move.
+    sides : Sides or None
+        Why the diameter is less than twice the bound, where it is.
     curvature_bound : float
         ``Bbar``: bound on the Frobenius norm of one record's Hessian.
     meat_bound : float
@@ -168,28 +180,18 @@ class Objective:
         else:
             self.scale = free_scale.high
         self.ridge = _resolve_ridge(ridge)
-        if isinstance(weighting, Schweppe) and not loss.needs_scale:
-            raise InvalidInput(
-                f"{described(weighting)} scales the residual of a record together with its "
-                f"covariates, and the {loss.name} loss is not a function of a residual: P(y = 1) "
-                "would change. Use "
-                "weights=dpfast.Mallows(radius) or dpfast.Bounded(radius)."
-            )
+        check_together(weighting, loss, fit_intercept)
         if free_scale is not None and (scale is not None or self.ridge):
             raise InvalidInput(
                 "a free scale cannot be combined with a fixed one, nor with a ridge penalty, "
                 "whose weight beside the loss would change with the estimated scale; received "
                 f"scale={described(scale)} and ridge={described(ridge)}."
             )
-        if isinstance(weighting, Bounded) and fit_intercept and weighting.radius <= 1.0:
-            raise InvalidInput(
-                f"Bounded(radius={weighting.radius:g}) leaves no room for covariates beside the "
-                "intercept, whose value 1 counts in the norm of a row. Pass a radius above 1."
-            )
         radius = weighting.radius
         self.score_bound = radius if isinstance(weighting, Clip) else loss.psi_bound * radius
         _refuse_extreme(self.score_bound, "largest score of a record")
-        self.score_diameter = 2.0 * self.score_bound
+        self.sides = sides_of(loss, weighting, fit_intercept)
+        self.score_diameter = (self.sides.diameter if self.sides else 2.0) * self.score_bound
         self.meat_bound = self.score_bound**2
         self.has_curvature = weighting.has_curvature and loss.has_curvature
         self.coupling = loss.coupling if self.has_curvature else "independent"
@@ -308,6 +310,7 @@ class Objective:
             self.score_diameter,
             self.curvature_bound,
             self.meat_bound,
+            self.sides,
         )
 
     def curvature_refusal(self) -> str:

@@ -265,7 +265,10 @@ class Quantile(Loss):
     noise of a private Hessian would hide the curvature: far out in the tails, and with few records.
     bench/results/quantile.md has the coverage of both targets.
 
-    The score is not symmetric: its bound is ``max(tau, 1 - tau)`` times the radius of the weights.
+    The score is not symmetric: its bound is ``max(tau, 1 - tau)`` times the radius R of the
+    weights, and beside an intercept (Mallows or Bounded weights) noise is for the diameter of the
+    scores, ``max(R, 2 max(tau, 1 - tau) sqrt(R^2 - 1))``, which is less than twice that bound but
+    for the median (claim C75): 29% less at tau = 0.9 with R^2 = 2, 13% with R^2 = 4.
     There is no free scale: it would be the bandwidth in disguise.  Where nothing is declared
     :func:`dpfast.fit` buys units, and a scale and a start from a short log-cosh fit.
 
@@ -370,6 +373,10 @@ class Quantile(Loss):
     @property
     def psi_bound(self) -> float:
         return max(self.h, 1.0 - self.h)
+
+    @property
+    def short_side(self) -> float:  # type: ignore[override]
+        return min(self.h, 1.0 - self.h) / self.psi_bound
 
     @property
     def psi_prime_bound(self) -> float:

@@ -231,7 +231,9 @@ class Poisson(Loss):
 
     Privacy
     -------
-    Charged like any loss without a coupling (claims C76 and C77).  The constants are public.
+    Charged like any loss without a coupling (claims C76 and C77); where ``largest_mean`` is below
+    ``largest_residual`` scores of one sign are shorter, and noise beside an intercept is for the
+    diameter of all scores (claim C75).  The constants are public.
 
     Examples
     --------
@@ -292,6 +294,10 @@ class Poisson(Loss):
     @property
     def psi_bound(self) -> float:
         return self.c
+
+    @property
+    def short_side(self) -> float:  # type: ignore[override]
+        return min(self.h, self.c) / self.c
 
     @property
     def psi_prime_bound(self) -> float:

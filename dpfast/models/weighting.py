@@ -7,11 +7,11 @@ and curvature.  The norm of a record is that of its full row, intercept included
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from dpfast.arguments import refuse_own_class
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import check_constant
+from dpfast.models.losses import Loss, check_constant
 
 __all__ = [
     "Bounded",
@@ -19,8 +19,11 @@ __all__ = [
     "Mallows",
     "MallowsLinear",
     "Schweppe",
+    "Sides",
     "Weighting",
+    "check_together",
     "resolve_weighting",
+    "sides_of",
 ]
 
 
@@ -199,3 +202,56 @@ def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
         "dpfast.MallowsLinear(radius), dpfast.Clip(radius) or "
         f"None (Mallows with radius sqrt(p)); received {described(weights, text=True)}."
     )
+
+
+def check_together(weighting: Weighting, loss: Loss, fit_intercept: bool) -> None:
+    """Refuse weights that a loss, or an intercept, leaves without meaning."""
+    if isinstance(weighting, Schweppe) and not loss.needs_scale:
+        raise InvalidInput(
+            f"{described(weighting)} scales the residual of a record together with its "
+            f"covariates, and the {loss.name} loss is not a function of a residual: P(y = 1) "
+            "would change. Use "
+            "weights=dpfast.Mallows(radius) or dpfast.Bounded(radius)."
+        )
+    if isinstance(weighting, Bounded) and fit_intercept and weighting.radius <= 1.0:
+        raise InvalidInput(
+            f"Bounded(radius={weighting.radius:g}) leaves no room for covariates beside the "
+            "intercept, whose value 1 counts in the norm of a row. Pass a radius above 1."
+        )
+
+
+class Sides(NamedTuple):
+    """Scores with a longer and a shorter side, of rows with an intercept (claim C75).
+
+    Attributes
+    ----------
+    short : float
+        Bound on the shorter side's ``|psi|``, relative to the longer one's.
+    square : float
+        Squared radius of the weights.
+    far : bool
+        Whether rows may be far away: with next to no score, and any curvature.
+    """
+
+    short: float
+    square: float
+    far: bool
+
+    @property
+    def diameter(self) -> float:
+        """Diameter of the set of scores, in bounds on one score.
+
+        Opposite signs share a row; of one sign are rows of which the intercept is a part.
+        """
+        square = max(self.square, 2.0) if self.far else self.square
+        return min(2.0, max(1.0 + self.short, 2.0 * math.sqrt(1.0 - 1.0 / square)) * (1 + 2**-48))
+
+
+def sides_of(loss: Loss, weighting: Weighting, fit_intercept: bool) -> Sides | None:
+    """What is known beyond a bound on the norm of one record's score, if anything.
+
+    Rows that are scaled as a whole may point anywhere, and clipped scores as well.
+    """
+    if not (fit_intercept and loss.short_side < 1.0 and isinstance(weighting, (Bounded, Mallows))):
+        return None
+    return Sides(loss.short_side, weighting.radius**2, isinstance(weighting, Mallows))

@@ -1,0 +1,192 @@
+"""What is released together costs less noise where scores of one sign are longer (claim C75).
+
+The curvature's bound is attained beside a score of any length, so a diameter that is smaller than
+twice the bound on a score calls for rules of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpfast.errors import InvalidInput, described
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.privacy.sensitivity import joint_mu
+
+__all__ = ["Geometry", "joint_sides_mu"]
+
+#: Cells of the grids of positions on a loss, whose curvature is ``4 s (1 - s)``, and of arguments
+#: of ``tanh(u)/u``, up to the last of which ``1/u`` is the bound.
+CELLS, STEP, REACH = 512, 1.0 / 64.0, 32.0
+
+#: Halvings, by the golden ratio, of where the best centre may be; any centre is valid.
+HALVINGS, GOLDEN = 24, 0.5 * (math.sqrt(5.0) - 1.0)
+
+
+class Geometry(NamedTuple):
+    """Scores of rows with an intercept of 1, in units of the bound on one record's score.
+
+    Attributes
+    ----------
+    short : float
+        Largest score on the shorter side.
+    square : float
+        Squared radius of the weights.
+    far : bool
+        Whether rows may be scaled down, their intercept included, at full curvature.
+    size : float
+        Diameter of all scores, over 2; noise is for that.
+    """
+
+    short: float
+    square: float
+    far: bool
+    size: float
+
+
+def joint_sides_mu(
+    coupling: str,
+    geometry: tuple[float, float, bool, float],
+    mu_gradient: float,
+    mu_hessian: float,
+    mu_meat: float = 0.0,
+    *,
+    means: bool = False,
+) -> float:
+    """What gradient, Hessian and meat at one parameter cost together, rounded up (claim C75).
+
+    Parameters
+    ----------
+    coupling : str
+        As for :func:`~dpfast.privacy.sensitivity.joint_mu`.  The logistic ones say more here: that
+        score and curvature are those of a smoothed quantile (claim C56).
+    geometry : Geometry
+    mu_gradient, mu_hessian, mu_meat : float
+        What each costs on its own, with noise for the *diameter* of the scores (gradient) and
+        ``sqrt(2) * bound / n`` (matrices); 0 leaves a quantity out.
+    means : bool
+        Whether records are persons, each the mean of their rows (claim C72).
+
+    Returns
+    -------
+    float
+        At most ``sqrt(mu_gradient^2 + mu_hessian^2 + mu_meat^2)``.
+    """
+    return _joint(coupling, Geometry(*geometry), mu_gradient, mu_hessian, mu_meat, means)
+
+
+@lru_cache(maxsize=1024)
+def _joint(
+    coupling: str,
+    geometry: Geometry,
+    mu_gradient: float,
+    mu_hessian: float,
+    mu_meat: float,
+    means: bool,
+) -> float:
+    short, square, _, size = geometry
+    if not (0.0 < short <= 1.0 and 0.0 < square < math.inf and 0.5 <= size <= 1.0):
+        raise InvalidInput(
+            "short must lie in (0, 1], square must be positive and size in [0.5, 1]; received "
+            f"{described(tuple(geometry))}."
+        )
+    # as if noise were for twice the bound: nothing is known of the scores but that
+    bounded = joint_mu(coupling, mu_gradient / size, mu_hessian, mu_meat, means=means)
+    scale = max(mu_gradient, mu_hessian, mu_meat)
+    g, h, q = (mu_gradient / scale) ** 2, (mu_hessian / scale) ** 2, (mu_meat / scale) ** 2
+    squared = g + h + q
+    g /= size * size
+    if coupling != "none" and (4.0 * q <= g or not means):
+        squared = min(squared, _collinear(geometry, g, h, q))
+    if coupling == "logistic":
+        squared = min(squared, _centred(geometry, g, h, q, _quantile))
+    elif coupling == "logistic-majorizer":
+        squared = min(squared, _centred(geometry, g, h, q, _quantile_majorizer))
+    return min(bounded, scale * math.sqrt(squared)) * (1.0 + MARGIN_8000)
+
+
+# ---- part (a): rows of which the intercept is a part are never opposite -------------------------
+
+
+def _collinear(geometry: Geometry, g: float, h: float, q: float) -> float:
+    """The corners of claim C17, for pairs of scores of one sign and of both."""
+    short, apart = geometry.short, max(0.0, 1.0 - 2.0 / max(geometry.square, 2.0))
+    worst = 0.0
+    for constant, bend in ((0.0, h), (0.5 * h, 0.0)):  # both curvatures, or one
+        # one sign: |cos| is at most `apart` where it lengthens the difference
+        for meat, bent in ((0.0, q), (0.5 * q, 0.0)):
+            start = constant + bend + meat + bent + 0.5 * g
+            worst = max(worst, _crest(start, 0.5 * g, bend + bent, apart))
+        # both signs: rows may be one
+        start = constant + bend + 0.25 * g * (1.0 + short**2) + 0.5 * q * (1.0 + short**4)
+        worst = max(worst, _crest(start, 0.5 * g * short, bend + q * short**2, 1.0))
+        start = constant + bend + 0.25 * g + 0.5 * q
+        worst = max(worst, _crest(start, 0.25 * g * short, bend, 1.0))
+    return worst
+
+
+def _crest(start: float, slope: float, bend: float, most: float) -> float:
+    """Maximum over t in [0, most] of ``start + slope t - bend t^2``."""
+    t = most if slope >= 2.0 * bend * most else slope / (2.0 * bend)
+    return start + t * (slope - bend * t)
+
+
+# ---- part (b): scores about a centre ------------------------------------------------------------
+
+
+def _centred(
+    geometry: Geometry, g: float, h: float, q: float, curve: Callable[[float], tuple[Any, ...]]
+) -> float:
+    """The largest bracket about the best centre that is found, on the longer side."""
+    square = geometry.square
+    score, bend, (rough_g, rough_tilt, rough_h, rough_q), beyond = curve(geometry.short)
+    fixed, tilted = g * score**2 + h * bend**2 + q * score**4, 2.0 * g / square * score
+
+    def worst(centre: float) -> float:
+        moved = g * centre * centre / square
+        inside: float = moved + float(np.max(fixed - centre * tilted))
+        inside += g * (rough_g + rough_tilt * centre / square) + h * rough_h + q * rough_q
+        ends = [g * s * (s - 2.0 * centre / square) + q * s**4 for s in (1.0, -geometry.short)]
+        outside = moved + max(ends) + h * beyond
+        return float(max(inside, outside, moved + h if geometry.far else moved))
+
+    low, high = 0.0, 1.0
+    left, right = low + (1.0 - GOLDEN) * (high - low), low + GOLDEN * (high - low)
+    at_left, at_right = worst(left), worst(right)
+    for _ in range(HALVINGS):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = low + (1.0 - GOLDEN) * (high - low)
+            at_left = worst(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + GOLDEN * (high - low)
+            at_right = worst(right)
+    return min(at_left, at_right)
+
+
+@lru_cache(maxsize=64)
+def _quantile(short: float) -> tuple[Any, ...]:
+    """Scores and curvatures on a grid of a smoothed quantile, relative to their bounds.
+
+    With them how far g, its tilt, h and q times their part can rise between points of the grid, and
+    a bound on squared curvatures beyond it (there is nothing beyond).
+    """
+    s = np.linspace(0.0, 1.0, CELLS + 1)
+    # (16 s^2 (1 - s)^2)'' >= -16; the squares are convex
+    return (1.0 + short) * s - short, 4.0 * s * (1.0 - s), (0.0, 0.0, 2.0 / CELLS**2, 0.0), 0.0
+
+
+@lru_cache(maxsize=64)
+def _quantile_majorizer(short: float) -> tuple[Any, ...]:
+    """The same with the majorising curvature ``tanh(u)/u``."""
+    u = np.arange(-round(REACH / STEP), round(REACH / STEP) + 1) * STEP
+    tanh = np.tanh(u)
+    bend = np.divide(tanh, u, out=np.ones_like(u), where=u != 0.0)
+    cell = STEP * STEP / 8.0
+    rough = (1.0 * cell, 1.6 * cell, 4.0 / 3.0 * cell, 3.2 * cell)
+    return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), bend, rough, REACH**-2.0
