@@ -107,7 +107,7 @@ def test_ci_runs_the_command_of_the_readme():
 
 
 #: Extras for who works on dpfast, and what the benchmarks compare with: gigabytes.
-NOT_FOR_USERS = {"test", "lint", "bench", "docs", "peers"}
+NOT_FOR_USERS = {"test", "lint", "bench", "docs", "peers", "rivals"}
 
 
 def test_all_is_every_extra_a_user_has_use_for():
