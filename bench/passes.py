@@ -74,7 +74,7 @@ def calls_of(X: Array, y: Array, loss: str) -> dict[str, Call]:
 
     def ours(method: str) -> Call:
         return lambda: dpfast.fit(
-            X, y, loss, scale=scale, privacy=1.0, method=method, threads=1
+            X, y, loss, scale=scale, standardize=False, privacy=1.0, method=method, threads=1
         ).conf_int()
 
     calls = {"default": ours("auto"), "newton": ours("newton")}

@@ -81,6 +81,7 @@ def run(design: str, seeds: range) -> np.ndarray:
                 method=method,
                 noise=dpfast.SeededNoise(seed),
                 threads=1,
+                standardize=False,
                 **options,
             )
             row.append(float(((fit.params - plain.params) ** 2).sum()) / reference**2)

@@ -65,8 +65,9 @@ def run(cell: Cell, fits: int, methods: tuple[str, str] = METHODS) -> dict[str, 
             noise = dpfast.SeededNoise(noise_seed)
             start = time.process_time()
             fit = dpfast.fit(
-                X, y, cell.loss, privacy=cell.mu, scale=scale, noise=noise, threads=1, method=method
-            )
+                X, y, cell.loss, privacy=cell.mu, scale=scale, standardize=False, noise=noise,
+                threads=1, method=method,
+            )  # fmt: skip
             spent = time.process_time() - start
             interval = fit.conf_int()
             covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])

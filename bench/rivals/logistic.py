@@ -56,7 +56,8 @@ Peer = Callable[[Array, Array, float, int], Array]
 
 def units_told(Z: Array, y: Array, mu: float, seed: int) -> Array:
     """dpfast's default weights for declared units."""
-    return dpfast.fit(Z, y, "logistic", privacy=mu, noise=dpfast.SeededNoise(seed)).params
+    noise = dpfast.SeededNoise(seed)
+    return dpfast.fit(Z, y, "logistic", privacy=mu, standardize=False, noise=noise).params
 
 
 def perturbed_objective(Z: Array, y: Array, mu: float, seed: int) -> Array:

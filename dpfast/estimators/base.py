@@ -170,6 +170,9 @@ class PrivateEstimator(BaseEstimator):
         return self._linear_of(records(X, np.zeros(len(X))).X)
 
     def _linear_of(self, X: Covariates) -> Array:
+        """As the fit predicts: in bought units, columns are held to what was seen of them."""
+        if getattr(self.result_, "coded", self.result_) is not self.result_:
+            return np.asarray(self.result_._line(X), dtype=np.float64)
         with np.errstate(all="ignore"):
             return np.asarray(X @ np.ravel(self.coef_) + self.intercept_, dtype=np.float64)
 

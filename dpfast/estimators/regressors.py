@@ -147,12 +147,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         coded = result.coded.coding
         return 5.0 * float(coded.response_units()[1]) if coded is not None else 1.0
 
-    def _linear_of(self, X: Covariates) -> Array:
-        """As the fit predicts: in bought units, columns are held to what was seen of them."""
-        if getattr(self.result_, "coded", self.result_) is self.result_:
-            return super()._linear_of(X)
-        return np.asarray(self.result_.predict(X), dtype=np.float64)
-
     def _losses(self, X: Covariates, y: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.abs(y - self._linear_of(X))
@@ -381,6 +375,8 @@ class DPPoissonRegressor(PrivateRegressor):
         Public: above it no mean is modelled.
     largest_residual, largest_count : float, optional
         Public: where the difference of count and mean is clipped, as for :class:`dpfast.Poisson`.
+    standardize : bool, optional
+        As in :class:`DPLogisticRegression`.
     weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
         As in :class:`DPHuberRegressor`.
 
@@ -405,6 +401,7 @@ class DPPoissonRegressor(PrivateRegressor):
         largest_mean: float | None = None,
         largest_residual: float | None = None,
         largest_count: float | None = None,
+        standardize: bool | None = None,
         weights: Any = None,
         fit_intercept: bool = True,
         ridge: float = 0.0,
@@ -418,6 +415,7 @@ class DPPoissonRegressor(PrivateRegressor):
         self.largest_mean = largest_mean
         self.largest_residual = largest_residual
         self.largest_count = largest_count
+        self.standardize = standardize
         self.weights = weights
         self.fit_intercept = fit_intercept
         self.ridge = ridge
@@ -437,6 +435,7 @@ class DPPoissonRegressor(PrivateRegressor):
             X,
             y,
             self._loss(),
+            standardize=self.standardize,
             weights=self.weights,
             ridge=self.ridge,
             inference=self.inference,

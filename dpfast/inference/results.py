@@ -352,10 +352,14 @@ class Fit(Shown, AfterFit):
         >>> bool(np.allclose(fit.predict([[0.0], [1.0]]), [fit.params[0], fit.params.sum()]))
         True
         """
+        return self._response(self._line(X))
+
+    def _line(self, X: Any) -> NDArray[np.float64]:
+        """The linear predictor that predictions are made of."""
         line = self._coefficients()
         if self._predictor is not None:
             line = self._predictor[: len(line)]
-        return self._response(self._rows(X) @ line)
+        return self._rows(X) @ line
 
     def predict_interval(
         self,

@@ -123,11 +123,11 @@ def fit(
         budget, all public: the adaptive method where there is a curvature to be seen.
     standardize : bool, optional
         Buy centres and spreads of the columns and of the response, within ``privacy``
-        (:func:`dpfast.standardize`); the result is then in the units of the columns as they came,
-        and :attr:`Fit.coded` in the released ones, of which weights and ridge are.  By default
-        bought for least squares of columns that no schema coded, and where a robust loss needs a
-        scale and nothing says anything about units: neither ``scale`` nor ``weights`` nor a
-        schema.  A scale that is not given is then estimated.  Where n and the budget are too small
+        (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is
+        then in the units of the columns as they came, and :attr:`Fit.coded` in the released ones,
+        of which weights and ridge are.  By default bought where nothing says anything about units:
+        neither ``scale`` nor ``weights`` nor a schema; False says that the columns' own units are
+        right.  A scale that is not given is then estimated.  Where n and the budget are too small
         for that, the answer is the mean of the response alone, with a warning.
     inference : bool
         Buy standard errors and intervals with a part of the budget.

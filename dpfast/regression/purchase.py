@@ -202,7 +202,7 @@ class BoughtUnits:
     def __init__(
         self, request: Request, unit: GDP, scale: Any, loss: Loss, even: bool = False
     ) -> None:
-        response = not loss.binary_response
+        response = loss.link == "identity"
         columns = request.n_covariates + int(response)
         share = units_share(request.n, columns, unit.mu)
         pilot = 0.0
@@ -359,8 +359,8 @@ def bought_units(
 
     Rows of a binary response are turned, too, if that is allowed (``even``).
 
-    By itself nothing is bought but for a robust loss whose scale can be estimated, where neither
-    scale nor weights nor a schema says anything about units.
+    By itself where neither scale nor weights nor a schema says anything about units, unless the
+    loss needs a scale that cannot be estimated.
     """
     declared = scale is not None or weights is not None or request.coding is not None
     if standardize is None and declared:
@@ -368,7 +368,8 @@ def bought_units(
     kind = resolve_loss(loss)
     estimable = kind.scale_part is not None or kind.scale_by_pilot
     if standardize is None:
-        standardize = estimable and request.n_covariates > 0
+        complete = estimable or (kind.link != "identity" and not request.means)
+        standardize = complete and request.n_covariates > 0
     if not flag(standardize, "standardize"):
         return None
     if request.coding is not None:
@@ -376,12 +377,7 @@ def bought_units(
             "these records are coded by a schema, which declares the units of their columns: "
             "there is nothing to standardise. Leave standardize out."
         )
-    if kind.link == "log":
-        raise InvalidInput(
-            "units of columns are not bought for counts. Declare ranges in a schema, or scale the "
-            "columns by public numbers and leave standardize out."
-        )
-    if scale is None and not (estimable or kind.binary_response):
+    if scale is None and not (estimable or kind.link != "identity"):
         raise InvalidInput(
             "the scale of this loss cannot be estimated: pass scale=<public residual scale>, or "
             "take log-cosh, huber or pseudo-huber."

@@ -14,7 +14,8 @@ from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
-from dpfast.models import FreeScale, Objective
+from dpfast.models import FreeScale, Loss, Objective
+from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
@@ -102,9 +103,9 @@ def fit_mean_alone(
     own = Ledger(GDP(mu))
     columns = Columns(request.single, own, request.noise)
     request.check_response(objective.loss)
-    binary = objective.loss.binary_response
+    highest = _highest(objective.loss)
     search = Search(columns, [q], mu * (1.0 - MARGIN_8000))
-    if binary:
+    if highest is not None:
         columns.moments_receipt(1, mu)
     elif search.noise > MOST_NOISE * n:
         raise InvalidBudget(
@@ -114,11 +115,12 @@ def fit_mean_alone(
         )
     report = watched(progress, 1)
     charge_shared(ledger, privacy, total, request.label("fit", objective.loss.name))
-    if binary:
-        half = np.full(1, 0.5)
+    if highest is not None:
+        half = np.full(1, 0.5 * highest)
         share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])
         share = min(max(share, 1.0 / (n + 1)), n / (n + 1))
-        found = [math.log(share / (1.0 - share))]
+        of_ones = objective.loss.binary_response
+        found = [math.log(share / (1.0 - share) if of_ones else share * highest)]
     else:
         where = search.run()[0]
         found = [where.centre, where.spread]
@@ -133,11 +135,24 @@ def fit_mean_alone(
         params,
         objective,
         model=f"the mean of the response alone; asked for: {objective!r}",
-        method="clipped mean, its range found by counts" if not binary else "share of ones",
+        method=_how(objective.loss, highest),
         privacy=request.guarantee(total, own),
         iterates=[np.zeros(len(params)), params],
         missing=ALONE.format(strength=n * mu, q=q),
     )
+
+
+def _highest(loss: Loss) -> float | None:
+    """The largest response there is or that counts, where that is public; the least is zero."""
+    if isinstance(loss, Poisson):
+        return 2.0 * loss.largest_mean
+    return 1.0 if loss.binary_response else None
+
+
+def _how(loss: Loss, highest: float | None) -> str:
+    if highest is None:
+        return "clipped mean, its range found by counts"
+    return "share of ones" if loss.binary_response else f"mean of counts held to {highest:g}"
 
 
 def kept_part(explained: float, noise: float) -> float:
@@ -169,9 +184,9 @@ def shrunk(
     covariance : Covariance
     objective : Objective
         Without an intercept there is nothing to lean to; nor is the mean of the response what a
-        quantile of it would lean to.
+        quantile of it would lean to.  Of counts nobody knows what slopes explain.
     """
-    if objective.loss.scale_by_pilot:
+    if objective.loss.scale_by_pilot or objective.loss.link == "log":
         return 1.0, None
     p = objective.dimension - int(objective.free_scale is not None)
     if not objective.fit_intercept or p == 1:

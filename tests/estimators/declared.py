@@ -8,6 +8,7 @@ import dpfast.estimators
 from dpfast.estimators import (
     DPHuberRegressor,
     DPLinearRegression,
+    DPLogisticRegression,
     DPPoissonRegressor,
     DPQuantileRegressor,
 )
@@ -19,10 +20,11 @@ ESTIMATORS = tuple(
     if name.startswith("DP")
 )
 
-CONSTANTS: dict[Any, dict[str, float]] = {
+CONSTANTS: dict[Any, dict[str, Any]] = {
     DPHuberRegressor: {"scale": 1.0},
     DPQuantileRegressor: {"scale": 1.0},
-    DPPoissonRegressor: {"largest_mean": 3.0},
+    DPLogisticRegression: {"standardize": False},
+    DPPoissonRegressor: {"largest_mean": 3.0, "standardize": False},
     DPLinearRegression: {"x_bound": 2.0, "y_bound": 1.0},
 }
 

@@ -119,6 +119,7 @@ def test_a_regressor_of_counts_is_the_fit_it_wraps():
     fit = dpfast.fit(X, counts, dpfast.Poisson(**caps), privacy=2.0, noise=dpfast.SeededNoise(3))
     assert estimator.intercept_ == fit.params[0]
     np.testing.assert_allclose(estimator.predict(X[:5]), fit.predict(X[:5]))
+    assert estimator.predict(1e6 * X[:5]) == pytest.approx(fit.predict(1e6 * X[:5]))
     with pytest.raises(InvalidInput, match="largest_mean must be given"):
         DPPoissonRegressor(2.0).fit(X, counts)
 

@@ -236,8 +236,9 @@ def test_a_cell_that_is_a_list_is_no_label():
 
 def test_classes_of_two_types_stay_what_they_are():
     labels = ["none" if y == 0.0 else 1 for y in Y]
-    plain = DPLogisticRegression(noise=SeededNoise(0)).fit(X, Y)
-    model = DPLogisticRegression(classes=("none", 1), noise=SeededNoise(0)).fit(X, labels)
+    plain = declared(DPLogisticRegression, noise=SeededNoise(0)).fit(X, Y)
+    classes = ("none", 1)
+    model = declared(DPLogisticRegression, classes=classes, noise=SeededNoise(0)).fit(X, labels)
     assert np.array_equal(model.coef_, plain.coef_)
     assert model.classes_.tolist() == ["none", 1]
     assert {type(label) for label in model.predict(X)} == {str, int}

@@ -87,6 +87,7 @@ def test_what_stratified_folds_give_away():
             score_privacy=0.25,
             inference=False,
             fit_intercept=False,
+            standardize=False,
             noise=SeededNoise(0),
         )
         return cross_val_score(model, *data, cv=cv())

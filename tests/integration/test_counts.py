@@ -191,7 +191,6 @@ def test_refusals_come_before_the_charge():
         ("largest_mean must be given", (X, y), "poisson", {}),
         ("not a parameter of the poisson", (X, y), loss, {"scale": 1.0}),
         ("not a function of a residual", (X, y), loss, {"weights": dpfast.Schweppe(1.0)}),
-        ("not bought for counts", (X, y), loss, {"standardize": True}),
         (r"Numeric\(0, high, centre=0, unit=1\)", (coded, None), loss, {}),
     ):
         with pytest.raises(InvalidInput, match=match):

@@ -42,6 +42,7 @@ def test_large_budget_recovers_the_exact_fit(loss, method):
         privacy=1e5,
         method=method,
         noise=dpfast.SeededNoise(1),
+        standardize=False,
         **options(loss),
     )
     np.testing.assert_allclose(fit.params, exact.params, atol=2e-3)
@@ -230,6 +231,7 @@ def test_no_value_raises_or_warns(rows, loss, method):
             privacy=1.0,
             method=method,
             noise=dpfast.SeededNoise(0),
+            standardize=False,
             **options(loss),
         )
         assert np.isfinite(fit.params).all()

@@ -37,6 +37,7 @@ def draw(n=2000, p=4, loss="log-cosh", seed=0, intercept=0.5, slopes=0.5):
 def fit(X, y, loss, mu=1.0, seed=0, method=None, **options):
     if loss != "logistic":
         options.setdefault("scale", 1.0)
+    options.setdefault("standardize", False)
     return dpfast.fit(
         X, y, loss, privacy=mu, noise=dpfast.SeededNoise(seed), method=method or AdaptiveNewton(),
         threads=1, **options,
