@@ -296,12 +296,12 @@ class Poisson(Loss):
         return self.c
 
     @property
-    def short_side(self) -> float:  # type: ignore[override]
-        return min(self.h, self.c) / self.c
-
-    @property
     def psi_prime_bound(self) -> float:
         return self.h
+
+    @property
+    def short_side(self) -> float:  # type: ignore[override]
+        return min(self.h, self.c) / self.c
 
     def mean(self, r: ArrayLike) -> NDArray[np.float64]:
         """Mean count at linear predictors.
