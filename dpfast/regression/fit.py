@@ -21,6 +21,7 @@ from dpfast.models import (
     Objective,
     Weighting,
     is_least_squares,
+    resolve_loss,
 )
 from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import GDP, Budget
@@ -250,6 +251,8 @@ def fit(
     even = weights is None and not ridge and getattr(method, "start", None) is None
     bought = bought_units(request, unit, loss, scale, weights, standardize, even)
     mu = unit.mu if bought is None else bought.rest
+    if request.means and method == "auto" and resolve_loss(loss).link == "log":
+        method = "newton"  # the parts of an adaptive step cost more together for persons
     released = request.coding is not None and request.coding.released
     if weights is None and (bought is not None or released):
         weights = weights_in_bought_units(loss, request.n, request.dimension, mu)

@@ -17,6 +17,7 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance, covariance_or_reason
 from dpfast.models import Objective
+from dpfast.optimize.adaptive.method import AdaptiveNewton
 from dpfast.optimize.protocol import answers_only, checked_run
 from dpfast.privacy.ledger import Ledger
 from dpfast.regression.decisions import Recipe
@@ -84,7 +85,9 @@ class Walk:
             costs = [curator.plan(budget).cost.mu for budget in self.budgets]
             if request.means:
                 whole = math.hypot(*costs, self.budgets.steering_mu)
-                if whole > self.budgets.mu * (1.0 + 1e-9):
+                adapts = isinstance(self._optimiser, AdaptiveNewton)
+                counts = self.objective.loss.link == "log"
+                if (adapts and counts) or whole > self.budgets.mu * (1.0 + 1e-9):
                     raise InvalidInput(DEARER)
             self._answers = answers_only(curator, self.budgets, self._answered)
             self._optimiser.check(self._answers, self.budgets)

@@ -89,15 +89,22 @@ def test_one_row_a_person_is_the_fit_without_groups():
     np.testing.assert_allclose(means.params, alone.params, rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("method", ["newton", "gradient-descent", "double-noise", "auto"])
-@pytest.mark.parametrize("loss", ["logistic", "huber", "log-cosh", "pseudo-huber"])
+METHODS = ["newton", "gradient-descent", "double-noise", "adaptive-newton", "auto"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("loss", ["logistic", "huber", "log-cosh", "pseudo-huber", "poisson"])
 @pytest.mark.parametrize("mu", [0.2, 5.0])
 def test_a_method_arrives_or_is_refused_before_the_charge(method, loss, mu):
     X, y, group = visits()
     ledger = dpfast.Ledger(mu)
-    options = {"scale": None if loss == "logistic" else 1.0, "weights": Bounded(1.8)}
+    known = None if loss in ("logistic", "poisson") else 1.0
+    options = {"scale": known, "weights": Bounded(1.8)}
     options |= {"group": group, "each": "person", "method": method, "ledger": ledger}
-    if loss == "huber" and method in ("gradient-descent", "double-noise"):
+    refused = loss == "huber" and method in ("gradient-descent", "double-noise")
+    if loss == "poisson":
+        loss, refused = dpfast.Poisson(5.0), method not in ("newton", "auto")
+    if refused:
         with pytest.raises(InvalidInput, match="cost more together"):
             dpfast.fit(X, y, loss, privacy=mu, **options)
         assert not ledger.entries
