@@ -108,7 +108,7 @@ class Request:
     ) -> None:
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
         self.group_size = checked_group_size(group, group_size, each)
-        self.means = each == "person"
+        self.means = isinstance(each, str) and each == "person"
         if self.means:
             refuse_cluster(X)
         others: tuple[str, ...] = (group,) if isinstance(group, str) else ()

@@ -248,7 +248,12 @@ def fit(
             refused=refused,
         )
     # weights, ridge and start are of rows as they are
-    even = weights is None and not ridge and getattr(method, "start", None) is None
+    even = (
+        weights is None
+        and isinstance(ridge, float | int)
+        and not ridge
+        and getattr(method, "start", None) is None
+    )
     bought = bought_units(request, unit, loss, scale, weights, standardize, even)
     mu = unit.mu if bought is None else bought.rest
     if request.means and method == "auto" and resolve_loss(loss).link == "log":

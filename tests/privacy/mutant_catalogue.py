@@ -1495,8 +1495,8 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the result shows the exact mean loss",
         "dpfast/regression/walk.py",
         REGISTRY,
-        "            model=self._recipe.model,\n",
-        "            model=f'{self._recipe.model}, loss '\n"
+        "            model=self._recipe.model + self._of_rows,\n",
+        "            model=f'{self._recipe.model}{self._of_rows}, loss '\n"
         "            f'{self._request.curator(self.objective, self._ledger).nonprivate_loss(found.theta):.6g}',\n",
     ),
     plant(
@@ -2176,7 +2176,7 @@ PERSONS = (
         "sums over persons are divided by the number of their rows",
         PERSON_MEANS,
         PERSON_TESTS,
-        "self.n, self.n_covariates = len(weights), rows.n_covariates",
+        "self.n, self.n_covariates = len(counts), rows.n_covariates",
         "self.n, self.n_covariates = rows.n, rows.n_covariates",
     ),
     plant(
@@ -4424,16 +4424,16 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "Grams and lengths of rows that are turned are charged to nobody",
         "dpfast/regression/purchase.py",
         ("tests/bought/test_turned.py",),
-        "return Whitened(self._request.curator(self._objective, self._ledger))",
-        "return Whitened(self._request.curator(self._objective, Ledger(GDP(1e6))))",
+        "Whitened(self._request.curator(self._objective, self._ledger, single=True))",
+        "Whitened(self._request.curator(self._objective, Ledger(GDP(1e6)), single=True))",
     ),
     plant(
         "quantiles-spend-what-their-pilot-costs",
         "a quantile of raw columns plans to spend on itself what its pilot costs",
         "dpfast/regression/purchase.py",
         ("tests/models/test_quantile.py",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot)",
-        "self.rest = unit.mu * math.sqrt(1.0 - share)",
+        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot - turning)",
+        "self.rest = unit.mu * math.sqrt(1.0 - share - turning)",
     ),
     plant(
         "pilot-on-the-house",
@@ -4472,7 +4472,7 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "what the units cost is not taken off what a fit may spend",
         "dpfast/regression/purchase.py",
         ("tests/bought/test_fit.py",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot) * (1.0 - MARGIN_8000)",
+        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot - turning) * (1.0 - MARGIN_8000)",
         "self.rest = unit.mu",
     ),
     plant(
