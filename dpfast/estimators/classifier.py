@@ -216,7 +216,8 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> model = dpfast.estimators.DPLogisticRegression(privacy=5.0).fit(X, X[:, 0] > 0.0)
+        >>> model = dpfast.estimators.DPLogisticRegression(privacy=5.0, standardize=False)
+        >>> model = model.fit(X, X[:, 0] > 0.0)
         >>> model.predict([[-1.0], [1.0]])
         array([0, 1])
         """

@@ -108,7 +108,7 @@ class Request:
     ) -> None:
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
         self.group_size = checked_group_size(group, group_size, each)
-        self.means = isinstance(each, str) and each == "person"
+        self.means = each == "person"
         if self.means:
             refuse_cluster(X)
         others: tuple[str, ...] = (group,) if isinstance(group, str) else ()
@@ -342,7 +342,8 @@ def rows_unseen(each: str) -> Iterator[None]:
         yield
     except InvalidInput as error:
         told = re.sub(r"shape \([^)]*\)|length \d+", "a shape that is not shown", str(error))
-        if each != EACH[1] or told == str(error):
+        of_persons = isinstance(each, str) and each == EACH[1]
+        if not of_persons or told == str(error):
             raise
         refusal = InvalidInput(told)
     else:

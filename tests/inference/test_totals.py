@@ -57,6 +57,7 @@ CHOICES = (
     "sampled gradients",
     "perturbed minimiser",
     "random blocks",
+    "counts",  # of persons: which of their rows is asked about, drawn for nothing (claim C67)
     "selection",
     "random trials",
     "random folds",

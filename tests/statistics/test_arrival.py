@@ -26,7 +26,8 @@ def pair(seed, n, intercept, slopes=SLOPES, privacy=1.0, **options):
     """Error in standard errors of the exact fit, which coefficients are covered, warnings."""
     X, y = draw(seed, n, intercept, slopes)
     noise = dpfast.SeededNoise(seed)
-    fit = dpfast.fit(X, y, "logistic", privacy=privacy, noise=noise, threads=1, **options)
+    options |= {"privacy": privacy, "noise": noise, "threads": 1, "standardize": False}
+    fit = dpfast.fit(X, y, "logistic", **options)
     exact = dpfast.nonprivate_fit(X, y, "logistic")
     truth, interval = np.append(intercept, slopes), fit.conf_int()
     covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])
