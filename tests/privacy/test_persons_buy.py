@@ -18,6 +18,7 @@ from dpfast.data.records import Records
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.privacy.dealing import secret_choices
 from dpfast.privacy.noise import SeededNoise
+from dpfast.regression import purchase
 
 PERSONS, COEFFICIENTS = 3_000, np.array([3e3, 0.2, 500.0])
 
@@ -227,7 +228,15 @@ def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, monkeypatch):
         return plain(self, *arguments, **options)
 
     monkeypatch.setattr(Records, "total", total)
+    turned, whitened = [], purchase.Whitened
+
+    def whitening(room):
+        turned.append(type(room._records))
+        return whitened(room)
+
+    monkeypatch.setattr(purchase, "Whitened", whitening)
     dpfast.fit(X, y, loss, privacy=8.0, group=group, each="person", standardize=True)
+    assert bool(turned) == (loss == "logistic") and PersonMeans not in turned
     first = asked.index(PersonMeans)
     assert set(asked[first:]) == {PersonMeans} and set(asked[:first]) == {OneRowEach}
     assert first > 3
