@@ -2299,8 +2299,8 @@ PERSONS = (
         "a refusal shows how many rows persons have",
         "dpfast/front/request.py",
         (SOURCES + "::test_refusals_say_nothing_about_the_number_of_rows",),
-        "if each != EACH[1] or told == str(error):",
-        "if each == EACH[1] or told == str(error):",
+        "if not of_persons or told == str(error):",
+        "if of_persons or told == str(error):",
     ),
 )
 
