@@ -366,10 +366,10 @@ def bought_units(
     if standardize is None and declared:
         return None
     kind = resolve_loss(loss)
-    estimable = kind.scale_part is not None or kind.scale_by_pilot
+    linked = kind.link != "identity"
+    complete = linked or kind.scale_part is not None or kind.scale_by_pilot
     if standardize is None:
-        complete = estimable or (kind.link != "identity" and not request.means)
-        standardize = complete and request.n_covariates > 0
+        standardize = complete and request.n_covariates > 0 and not (linked and request.means)
     if not flag(standardize, "standardize"):
         return None
     if request.coding is not None:
@@ -377,7 +377,7 @@ def bought_units(
             "these records are coded by a schema, which declares the units of their columns: "
             "there is nothing to standardise. Leave standardize out."
         )
-    if scale is None and not (estimable or kind.link != "identity"):
+    if scale is None and not complete:
         raise InvalidInput(
             "the scale of this loss cannot be estimated: pass scale=<public residual scale>, or "
             "take log-cosh, huber or pseudo-huber."
