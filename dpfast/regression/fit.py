@@ -154,7 +154,8 @@ def fit(
         the number of rows is private.  The target is that of rows with weight one over the number
         of their person's; if that number depends on the response (as for rows until an event) it is
         another one than that of the rows.  Rows come in any order, from memory or from files (not
-        from Dask).  What is bought is bought with one row of each person, chosen in secret.
+        from Dask).  What is bought is bought with one row of each person, chosen in secret; beside
+        a response of 0 and 1 or counts only with ``standardize=True``.
     sample_weight : array-like of shape (n,) or str, optional
         Private weight of each record, as of a sampling design, or the name of its column in a data
         frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
