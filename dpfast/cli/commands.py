@@ -103,6 +103,11 @@ def _values(budget: Budget | None) -> dict[str, object] | None:
 def schema(arguments: argparse.Namespace) -> int:
     from dpfast.data.files.sample import drafted, read_sample
 
+    if (
+        arguments.out is not None
+        and Path(arguments.out).resolve() == Path(arguments.sample).resolve()
+    ):
+        raise InvalidInput("--out is the sample itself. Name another file.")
     sample = read_sample(arguments.sample, typed_delimiter(arguments.delimiter))
     draft, left_out = drafted(sample)
     text = "".join(

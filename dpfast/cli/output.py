@@ -96,7 +96,7 @@ class PaidResult:
         """
         written = self._target is not None and self._write(report)
         # what could not be written is at least on the screen
-        shown = show() if written or self._target is None else report
+        shown = _shown(show, report) if written or self._target is None else report
         if _printed(shown):
             return 0 if written or self._target is None else 4
         if written:
@@ -162,6 +162,15 @@ def _sync(folder: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _shown(show: Callable[[], str], report: str) -> str:
+    """A table for people; the report if that fails, for it was paid for."""
+    try:
+        return show()
+    except Exception as error:
+        tell(f"the table could not be made ({type(error).__name__}); this is what was paid for.")
+        return report
 
 
 def _saved(report: str) -> str | None:

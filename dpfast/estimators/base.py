@@ -15,6 +15,7 @@ from dpfast.data.records import Covariates
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
 from dpfast.front.request import charge_shared
+from dpfast.inference.guarantees import ALONE
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -155,7 +156,7 @@ class PrivateEstimator(BaseEstimator):
         }
 
     def _keep(self, result: Fit) -> Any:
-        relation = f"{result.privacy.relation}; {_one_of_several(self.ledger)}"
+        relation = result.privacy.relation + ALONE + _among(self.ledger)
         result.privacy = result.privacy._replace(relation=relation)
         self.result_ = result
         self.intercept_: Any = float(result.params[0]) if self.fit_intercept else 0.0
@@ -213,11 +214,11 @@ class PrivateEstimator(BaseEstimator):
         return Score(1.0 - float(answer.value[0]) / upper, answer.noise_scale / upper)
 
 
-def _one_of_several(ledger: Ledger | None) -> str:
+def _among(ledger: Ledger | None) -> str:
     """That a fit's own price is not that of a search; from public amounts."""
     if ledger is None:
-        return "this fit alone, without others of a cross-validation or search"
+        return ", without others of a cross-validation or search"
     try:
-        return f"this fit alone: its ledger has spent {ledger.spent!r} in all so far"
+        return f": its ledger has spent {ledger.spent!r} in all so far"
     except (DpfastError, OSError):  # the ledger's file is gone; what was paid for is not lost
-        return "this fit alone: what its ledger has spent in all cannot be read"
+        return ": what its ledger has spent in all cannot be read"

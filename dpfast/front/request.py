@@ -25,7 +25,7 @@ from dpfast.data.persons.numbering import taken_from
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.composition import Composition, Rows, composition_of
-from dpfast.inference.guarantees import RELATION, Guarantee
+from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
@@ -50,16 +50,6 @@ __all__ = [
     "refuse_unpayable",
     "rows_unseen",
 ]
-
-MEANS_RELATION = (
-    "neighbours differ in the replacement of one person with all their rows, however many; the "
-    "number of persons is public, that of rows is not"
-)
-
-GROUP_RELATION = (
-    "neighbours differ in the replacement of one person with up to {m} rows; the number of "
-    "persons is public"
-)
 
 #: What the description of a model says of them.
 OF_PERSONS = ", each person's rows averaged"
@@ -262,9 +252,7 @@ class Request:
         """The guarantee of a method whose every charge is in Gaussian DP."""
         m = self.group_size
         entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
-        relation = RELATION if m == 1 else GROUP_RELATION.format(m=m)
-        if self.means:
-            relation = MEANS_RELATION
+        relation = MEANS_RELATION if self.means else group_relation(m)
         spent: Composition | None = None  # the sum of the entries, which is made when asked for
         if ledger.parts or m > 1:
             spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))

@@ -23,6 +23,7 @@ __all__ = [
     "Prepaid",
     "Rows",
     "Sum",
+    "charges",
     "composed",
     "composition_of",
     "cost",
@@ -130,6 +131,17 @@ def inner_totals(composition: Composition) -> Iterator[tuple[Budget, Composition
     elif isinstance(composition, Sum | Maximum):
         for part in composition.parts:
             yield from inner_totals(part)
+
+
+def charges(composition: Composition) -> Iterator[Budget]:
+    """Every single charge, however deep."""
+    if isinstance(composition, Charge):
+        yield composition.spend
+    elif isinstance(composition, Prepaid | Rows):
+        yield from charges(composition.part)
+    else:
+        for part in composition.parts:
+            yield from charges(part)
 
 
 def shares_of(total: Budget, composition: Composition) -> tuple[Fraction, ...]:

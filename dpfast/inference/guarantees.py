@@ -10,14 +10,36 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
-from dpfast.inference.composition import Charge, Composition, Sum, plain, shares_of, told
+from dpfast.inference.composition import Charge, Composition, Rows, Sum, plain, shares_of, told
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
 
-__all__ = ["NOT_PRIVATE", "RELATION", "TOLD", "Guarantee"]
+__all__ = [
+    "ALONE",
+    "MEANS_RELATION",
+    "NOT_PRIVATE",
+    "RELATION",
+    "TOLD",
+    "Guarantee",
+    "group_relation",
+    "is_stated",
+]
 
 RELATION = "neighbours differ in the replacement of one record; n is public"
+
+MEANS_RELATION = (
+    "neighbours differ in the replacement of one person with all their rows, however many; the "
+    "number of persons is public, that of rows is not"
+)
+
+GROUP_RELATION = (
+    "neighbours differ in the replacement of one person with up to {m} rows; the number of "
+    "persons is public"
+)
+
+#: What follows a relation where a fit is one of several that a ledger or a search paid for.
+ALONE = "; this fit alone"
 
 #: What a search by losses that the caller computed for every record rests on.
 TOLD = (
@@ -414,6 +436,25 @@ def _statement(total: Budget) -> str:
     if isinstance(total, ApproxDP):
         return f"(epsilon={total.epsilon:.6g}, delta={total.delta:.3g})-DP"
     return f"{total.values()[0]:.6g}-{KINDS[type(total)]}"
+
+
+def group_relation(m: int) -> str:
+    """Of a person with up to ``m`` rows, each of which is charged (claim C47)."""
+    return RELATION if m == 1 else GROUP_RELATION.format(m=m)
+
+
+def is_stated(relation: str, composition: Composition | None) -> bool:
+    """Whether a fit can have this relation with charges composed like this.
+
+    Examples
+    --------
+    >>> from dpfast.inference.guarantees import group_relation, is_stated
+    >>> is_stated(group_relation(3), None), is_stated("neighbours differ in one cell", None)
+    (False, False)
+    """
+    factor = composition.factor if isinstance(composition, Rows) else 1
+    allowed = [group_relation(factor)] + [MEANS_RELATION] * (factor == 1)
+    return relation.partition(ALONE)[0] in allowed
 
 
 #: Of a fit for comparison.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import suppress
 from html import unescape
 from html.parser import HTMLParser
 
@@ -14,9 +15,20 @@ import pytest
 import dpfast
 from dpfast.cli import main
 from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.estimators import DPHuberRegressor
+from dpfast.inference.composition import composed
+from dpfast.inference.guarantees import group_relation
 from dpfast.inference.shown.methods import REFUSED
 from dpfast.inference.shown.page import page
-from dpfast.inference.shown.transcript import BEGIN, END, QUESTIONS, digest, transcript
+from dpfast.inference.shown.transcript import (
+    BEGIN,
+    END,
+    FORMAT,
+    QUESTIONS,
+    _in_mu,
+    digest,
+    transcript,
+)
 from tests.inference.test_summary import HOSTILE, READERS, fit_of
 
 GENUINE = {"noise": None}
@@ -175,8 +187,34 @@ def claim_genuine_noise(told):
     told["privacy"]["guarantee"] = "pure DP"
 
 
-LIES = [halve_the_total, halve_total_and_mu, drop_a_charge, drop_a_listed_charge, shrink_epsilon,
-        soften_the_statement, soften_the_words, another_target, negative_charge,
+def count_a_charge_in_text(told):
+    """Read as a fraction it would have a thousand million digits."""
+    told["privacy"]["entries"][0][1] = "1e-999999999"
+
+
+def owe_a_charge(told):
+    told["privacy"]["entries"][0][1] *= -1.0
+
+
+def protect_less(told):
+    told["privacy"]["relation"] = "neighbours differ in one cell"
+
+
+def protect_more(told):
+    told["privacy"]["relation"] = group_relation(2)
+
+
+def count_more_records(told):
+    told["n_records"] *= 2
+
+
+def half_genuine(told):
+    told["privacy"]["genuine"] = "yes"
+
+
+LIES = [count_a_charge_in_text, owe_a_charge, protect_less, protect_more, count_more_records,
+        half_genuine, halve_the_total, halve_total_and_mu, drop_a_charge, drop_a_listed_charge,
+        shrink_epsilon, soften_the_statement, soften_the_words, another_target, negative_charge,
         claim_genuine_noise]  # fmt: skip
 
 
@@ -190,6 +228,39 @@ def test_a_transcript_that_does_not_add_up_is_noticed(fit, lie, tmp_path):
     path.write_text(rewritten(text, lie), "utf-8")
     check = dpfast.verify_report(path)
     assert not check.passed and check.checks[-1] == (QUESTIONS[-1][0], True)
+
+
+def test_every_relation_of_a_fit_is_known(tmp_path):
+    X = np.linspace(-1.0, 1.0, 300)[:, None]
+    ledger = dpfast.Ledger(dpfast.GDP(9.0))
+    persons = {"privacy": 2.0, "scale": 1.0, "group": np.repeat(np.arange(100), 3)}
+    fits = [
+        dpfast.fit(X, X[:, 0], "log-cosh", **persons, group_size=3),
+        dpfast.fit(X, X[:, 0], "log-cosh", **persons, each="person"),
+        DPHuberRegressor(privacy=2.0, scale=1.0).fit(X, X[:, 0]).result_,
+        DPHuberRegressor(privacy=2.0, scale=1.0, ledger=ledger).fit(X, X[:, 0]).result_,
+    ]
+    path = tmp_path / "fit.html"
+    for found in fits:
+        found.report(path)
+        assert dpfast.verify_report(path).passed
+
+    def rows_for_persons(told):
+        told["privacy"]["relation"] = fits[1].privacy.relation
+
+    fits[0].report(path)
+    path.write_text(rewritten(path.read_text("utf-8"), rows_for_persons), "utf-8")
+    assert not dpfast.verify_report(path).passed
+
+
+def test_a_choice_that_is_no_gaussian_is_not_read_as_one():
+    """Claim K4: the exponential mechanism is zCDP, and 2 rho is no square of a mu then."""
+    total, mu = dpfast.ZCDP(0.5), math.nextafter(1.0, 2.0)
+    gaussian = {"charge": "a mean", "type": "GDP", "mu": 0.5}
+    choice = {"charge": "a choice", "type": "PureDP", "epsilon": 0.5}
+    assert _in_mu(total, composed({"sum": [gaussian]}), mu)
+    assert not _in_mu(total, composed({"sum": [gaussian, choice]}), mu)
+    assert _in_mu(total, composed({"sum": [gaussian, choice]}), None)
 
 
 def test_a_total_is_compared_exactly(fit, tmp_path):
@@ -230,6 +301,18 @@ def test_what_is_no_page_is_refused(body, tmp_path):
         dpfast.verify_report(tmp_path / "absent.html")
     with pytest.raises(InvalidInput, match="path"):
         dpfast.verify_report(7)
+
+
+@pytest.mark.parametrize("depth", [100, 400, 450, 480, 490, 50_000])
+def test_a_transcript_without_bottom_is_no_crash(depth, tmp_path):
+    """Whatever runs out first: reading it, writing it again, or adding its charges."""
+    path = tmp_path / "fit.html"
+    sums = '{"sum": [' * depth + "]}" * depth
+    total = '{"type": "GDP", "mu": 1.0}'
+    told = f'{{"format": "{FORMAT}", "privacy": {{"total": {total}, "composition": {sums}}}}}'
+    path.write_text(BEGIN + told + END, "utf-8")
+    with suppress(InvalidInput):
+        assert not dpfast.verify_report(path).passed
 
 
 @pytest.mark.parametrize("key", ["privacy", "params", "names", "statement", "model", "level"])

@@ -186,6 +186,25 @@ def test_without_a_working_directory_the_folder_for_temporary_files_serves(
     assert kept.read_text() == "{}\n" and str(kept) in capsys.readouterr().err
 
 
+def test_a_table_that_cannot_be_made_loses_nothing(capsys):
+    """What was paid for is printed instead."""
+
+    def table():
+        raise ValueError("a cell: 4711")
+
+    with PaidResult(None) as delivery:
+        assert delivery.deliver('{"paid": 1}', table) == 0
+    out, err = capsys.readouterr()
+    assert out == '{"paid": 1}\n' and "ValueError" in err and "4711" not in err
+
+
+def test_a_draft_does_not_replace_its_sample(folder, capsys):
+    before = (folder / "data.csv").read_bytes()
+    assert main(["schema", "draft", "data.csv", "--out", "./data.csv"]) == 1
+    assert "the sample itself" in capsys.readouterr().err
+    assert (folder / "data.csv").read_bytes() == before
+
+
 def test_nothing_is_left_behind_when_the_ledger_refuses(folder, capsys):
     assert main([*FIT, "--mu", "9", "--ledger", "budget", "--out", "fit.json"]) == 3
     assert reports_in(folder) == [] and spent() == 0

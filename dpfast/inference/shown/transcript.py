@@ -13,9 +13,18 @@ import numpy as np
 
 from dpfast.arguments import file_path
 from dpfast.errors import DpfastError, InvalidInput
-from dpfast.inference.composition import amounts, composed, cost, inner_totals, totalled
+from dpfast.inference.composition import (
+    Composition,
+    Rows,
+    amounts,
+    charges,
+    composed,
+    cost,
+    inner_totals,
+    totalled,
+)
 from dpfast.inference.degrees import t_half_widths, t_pvalues
-from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.guarantees import Guarantee, is_stated
 from dpfast.inference.shown.targets import target_of
 from dpfast.inference.summary import headings, row_of
 from dpfast.privacy.budget import GDP, ZCDP, Budget
@@ -30,6 +39,9 @@ FORMAT = "dpfast report 1"
 BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
 LARGEST = 50_000_000  # of a page; a transcript is thousands of times smaller
+
+#: Raised by a transcript that cannot be read as what it says it is.
+UNREADABLE = LookupError, TypeError, ValueError, AttributeError, RecursionError
 
 
 class ReportCheck(NamedTuple):
@@ -167,8 +179,8 @@ def verify_report(path: Any) -> ReportCheck:
     for question, ask in QUESTIONS:
         try:
             answer = ask(told, text)
-        except (DpfastError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError):
-            answer = False  # a transcript that cannot be read as what it says it is
+        except (DpfastError, ArithmeticError, *UNREADABLE):
+            answer = False
         checks.append((question, bool(answer)))
     return ReportCheck(all(answer for _, answer in checks), tuple(checks), digest(told))
 
@@ -181,8 +193,9 @@ def _read(name: str) -> tuple[str, dict[str, Any]]:
         body = text[text.index(BEGIN) + len(BEGIN) :]
         told = json.loads(body[: body.index(END)])
         if told["format"] == FORMAT:
+            digest(told)  # what is nested too deep to be written again is no transcript
             return text, told
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, *UNREADABLE):
         pass
     raise InvalidInput(
         f"{name!r} is no page of Fit.report, or one of another version of dpfast ({FORMAT!r} is "
@@ -212,21 +225,32 @@ def _entries_are_the_sum(told: dict[str, Any], text: str) -> bool:
     in_mu = privacy["entries_unit"] == "mu"
     spent = cost(whole, GDP if in_mu else type(total))[0]
     power = 2 if in_mu else 1
-    listed = sum((Fraction(spend) ** power for _, spend in privacy["entries"]), Fraction(0))
+    listed = sum((_amount(spend) ** power for _, spend in privacy["entries"]), Fraction(0))
     return abs(spent - listed) <= listed / 10**9
 
 
-def _in_mu(total: Budget, mu: float | None) -> bool:
-    """Whether a total in another currency may be read as this much of Gaussian DP (claim K4)."""
+def _amount(spend: Any) -> Fraction:
+    """A charge that is a number: a text such as 1e999999999 would keep a reviewer for days."""
+    if type(spend) not in (int, float) or spend < 0:
+        raise ValueError("charges are numbers of at least 0")
+    return Fraction(spend)
+
+
+def _in_mu(total: Budget, whole: Composition, mu: float | None) -> bool:
+    """Whether a total may be read as this much of Gaussian DP: if every charge is (claim K4)."""
     if isinstance(total, GDP):
         return mu == total.mu
-    return mu is None or (isinstance(total, ZCDP) and Fraction(mu) ** 2 >= 2 * Fraction(total.rho))
+    if mu is None:
+        return True
+    gaussian = all(isinstance(spend, GDP) for spend in charges(whole))
+    return isinstance(total, ZCDP) and gaussian and _amount(mu) ** 2 >= 2 * Fraction(total.rho)
 
 
 def _promise(told: dict[str, Any], text: str) -> bool:
     """Conversions and words, made anew from the total."""
     privacy = told["privacy"]
     total = None if privacy["total"] is None else totalled(privacy["total"])
+    whole = None if total is None else composed(privacy["composition"])
     found = Guarantee(
         total,
         privacy["relation"],
@@ -235,12 +259,17 @@ def _promise(told: dict[str, Any], text: str) -> bool:
         privacy["genuine"],
         math.inf if total is None else math.nan if privacy["mu"] is None else privacy["mu"],
         tuple(privacy["vouched"]),
-        None if total is None else composed(privacy["composition"]),
+        whole,
     )
-    if total is not None and not _in_mu(total, privacy["mu"]):
-        return False
+    if total is not None and whole is not None:
+        if not _in_mu(total, whole, privacy["mu"]) or not is_stated(found.relation, whole):
+            return False
+        # what n counts: persons where the charges are of their rows
+        if told["n_records"] != found.n and not isinstance(whole, Rows):
+            return False
     pairs = [] if total is None else [_plain(np.array(pair)) for pair in found.equivalents()]
     same = str(found) == told["statement"] and pairs == told["equivalents"]
+    same = same and privacy["genuine"] in (True, False)
     return same and found.guarantee == privacy["guarantee"] and found.explain() == told["in_words"]
 
 
