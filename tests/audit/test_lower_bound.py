@@ -161,6 +161,7 @@ def test_a_whole_fit_composes_to_its_claim():
     assert 0.91 * MU <= honest.mu <= MU
 
 
+@pytest.mark.slow
 def test_a_whole_fit_with_weak_noise_is_caught():
     cheat = lower_bound(fit_mechanism(WeakNoise(4)), ANTIPODAL, RUNS, statistic=path_statistic)
     assert cheat.mu > MU

@@ -1,8 +1,9 @@
 """Attacks on every constant of every built-in objective, through the compiled kernels.
 
-Sound: no pair among 1e5 independent random pairs of records per objective, nor among millions of
-structured and evolved ones, moves a quantity by more than is declared.  Tight: some pair moves it
-by at least 0.99 of that.  Where a constant cannot be attained, the reason is in LOOSE below.
+Sound: no pair among 2e4 independent random pairs of records per objective (1e5 in slow tests), nor
+among millions of structured and evolved ones, moves a quantity by more than is declared.  Tight:
+some pair moves it by at least 0.99 of that.  Where a constant cannot be attained, the reason is in
+LOOSE below.
 """
 
 import itertools
@@ -111,8 +112,8 @@ def attack(objective, n_pairs, n_thetas, seed, isa=""):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_sound_on_1e5_random_pairs(name):
-    worst = attack(OBJECTIVES[name], 100_000, 50, seed=1)
+def test_sound_on_random_pairs(name):
+    worst = attack(OBJECTIVES[name], 20_000, 25, seed=1)
     assert len(worst) >= 2 + len(BUDGETS) - 2
     assert max(worst.values()) <= 1.0, worst
     assert worst["gradient"] > 0.9  # the random pairs do come near the bounds
@@ -121,7 +122,7 @@ def test_sound_on_1e5_random_pairs(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", kernels._available_isas())
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_sound_on_every_instruction_set(name, isa):
+def test_sound_on_1e5_random_pairs_with_every_instruction_set(name, isa):
     assert max(attack(OBJECTIVES[name], 100_000, 50, seed=2, isa=isa).values()) <= 1.0
 
 

@@ -193,7 +193,9 @@ def test_the_law_follows_the_certificate():
     assert laws[-1] == "laplace"
 
 
-@pytest.mark.parametrize("kind", ["functional", "leverage", "parameter"])
+@pytest.mark.parametrize(
+    "kind", ["functional", pytest.param("leverage", marks=pytest.mark.slow), "parameter"]
+)
 def test_two_neighbours_are_told_apart_no_better_than_promised(kind):
     """Releases of a pair at the extremes, 800 runs each, all half-lines.
 
