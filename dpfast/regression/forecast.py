@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
 from dpfast.front.request import Request
+from dpfast.inference.degrees import VarianceNoise, t_half_widths
 from dpfast.inference.hypotheses import coverage, half_width
 from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table
@@ -26,7 +27,7 @@ from dpfast.models.smooth_losses import for_records
 from dpfast.models.special_losses import Poisson
 from dpfast.optimize import AdaptiveNewton, GradientDescent, Newton
 from dpfast.optimize.planning import choose_method
-from dpfast.optimize.propagation import gradient_descent_noise, newton_noise
+from dpfast.optimize.propagation import Curvature, gradient_descent_noise, newton_noise
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import gaussian_scale
@@ -54,9 +55,11 @@ class Plan:
     mu : float
         Total Gaussian-DP budget, inference included.
     width : float
-        Expected width of the widest slope's interval (the intercept's, if it is alone).
+        Expected width of the widest slope's interval (the intercept's, if it is alone): of several
+        slopes at least the largest of their :attr:`widths`, because released standard errors
+        scatter.
     widths : ndarray of shape (p,)
-        Of every coefficient, the intercept first.
+        Of every coefficient, the intercept first; how well its standard error is known included.
     sampling_widths : ndarray of shape (p,)
         The same without privacy: sampling error alone.  From the public pilot, so it is public.
     level : float
@@ -80,9 +83,10 @@ class Plan:
     def __init__(self, forecast: _Forecast, n: int, mu: float) -> None:
         self._forecast = forecast
         self.n, self.mu, self.level = n, mu, forecast.level
-        self.widths, self.method, self.remarks = forecast.widths(n, mu)
+        found = forecast.expected(n, mu)
+        self.widths, self.width = found.widths, found.widest
+        self.method, self.remarks = found.method, found.remarks
         self.sampling_widths = forecast.sampling_widths(n)
-        self.width = float(forecast.widest(self.widths))
 
     def curve(
         self, *, n: Sequence[int] | None = None, mu: Sequence[float] | None = None
@@ -121,7 +125,7 @@ class Plan:
         return np.array([self._forecast.width(*pair) for pair in pairs])
 
     def __str__(self) -> str:
-        cost = self.width / float(self._forecast.widest(self.sampling_widths))
+        cost = self.width / float(self._forecast.slopes(self.sampling_widths).max())
         lines = [
             f"n = {self.n:,}, mu = {self.mu:.4g}: the widest slope's {100 * self.level:g}% "
             f"interval is expected to be {self.width:.4g} wide",
@@ -262,6 +266,15 @@ def _bisect(enough: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
+class _Expected(NamedTuple):
+    """Of a number of records and a budget."""
+
+    widths: Array
+    widest: float
+    method: str
+    remarks: tuple[str, ...]
+
+
 class _Forecast:
     """Widths as a function of n and mu, from one public pilot."""
 
@@ -321,6 +334,7 @@ class _Forecast:
         self.sandwich = found.cov_params() * len(y)  # of one record
         curator = request.curator(self.objective, Ledger(1.0))
         _, hessian, _ = curator.nonprivate_sums(found.params)
+        self.hessian = hessian
         self.values, self.vectors = np.linalg.eigh(hessian)
         at_zero = Request(
             X, np.zeros(len(y)), fit_intercept=fit_intercept, noise=None, threads=None, names=None
@@ -330,53 +344,90 @@ class _Forecast:
         )
         self.largest_curvature = float(np.linalg.eigvalsh(ceiling)[-1])
 
-    def widest(self, widths: Array) -> Any:
-        return np.max(widths[1:] if self.fit_intercept and len(widths) > 1 else widths)
+    def slopes(self, values: Array) -> Array:
+        """Those of slopes; of the intercept, if it is alone."""
+        return values[1:] if self.fit_intercept and len(values) > 1 else values
 
     def width(self, n: int, mu: float) -> float:
-        return float(self.widest(self.widths(n, mu)[0]))
+        return self.expected(n, mu).widest
 
     def sampling_widths(self, n: int) -> Array:
-        return self._widths(self.sandwich / n)
+        variances = np.diag(self.sandwich) / n
+        return np.asarray(2.0 * half_width(self.level) * np.sqrt(variances))
 
-    def _widths(self, covariance: Array) -> Array:
-        return np.asarray(2.0 * half_width(self.level) * np.sqrt(np.diag(covariance)))
-
-    def widths(self, n: int, mu: float) -> tuple[Array, str, tuple[str, ...]]:
+    def expected(self, n: int, mu: float) -> _Expected:
         """Expected widths, the method, and what makes them optimistic."""
         objective = self.objective
         optimiser, reason = choose_method("auto", objective, n, mu)
         inverse = (self.vectors / self.values**2) @ self.vectors.T
         planned = optimiser.plan(objective, n, mu, True)
-        budgets: Sequence[StepBudget] = planned
+        budgets = list(planned)
         if isinstance(optimiser, AdaptiveNewton):
             budgets = optimiser.expected(objective, n, mu)
             precision = sum(self._gradient_scale(budget, n) ** -2.0 for budget in budgets)
-            noise, text = inverse / precision, planned.description
+            noise, text, pooled = inverse / precision, planned.description, budgets
         elif isinstance(optimiser, Newton):
             scales = [self._gradient_scale(budget, n) for budget in budgets]
             noise = newton_noise(scales, optimiser.step.planned(len(budgets)), inverse)
-            text = planned.description
+            text, pooled = planned.description, budgets[-2:]
         else:
             assert isinstance(optimiser, GradientDescent)  # all that "auto" chooses from
             scales = [self._gradient_scale(budget, n) for budget in budgets]
             step = optimiser.resolve_step_size(objective, None, self.largest_curvature)
             variances = gradient_descent_noise(self.values, scales, step)
             noise = (self.vectors * variances) @ self.vectors.T
-            text = f"GradientDescent, {len(budgets)} steps"
+            text, pooled = f"GradientDescent, {len(budgets)} steps", budgets[-1:]
+        covariance = self.sandwich + n * noise
+        degrees = self._degrees_of_freedom(covariance, pooled, n)
+        widths = 2.0 * t_half_widths(self.level, degrees) * np.sqrt(np.diag(covariance) / n)
         remarks = self._remarks(budgets[-1], n)
-        return self._widths(self.sandwich / n + noise), f"{text} ({reason})", remarks
+        widest = self._widest(widths, degrees)
+        return _Expected(widths, widest, f"{text} ({reason})", remarks)
+
+    def _degrees_of_freedom(self, covariance: Array, pooled: Sequence[StepBudget], n: int) -> Array:
+        """Of released standard errors: those of a fit whose matrices are the pilot's."""
+        last = pooled[-1]
+        curvatures = [budget.hessian for budget in pooled if not budget.majorize]
+        if not last.meat or not all(curvatures):  # of a block as large as it has to be
+            return np.full(len(covariance), np.inf)
+        scales = [self._curvature_scale(hessian, n) for hessian in curvatures]
+        meat = self._matrix_scale(self.objective.meat_bound, last.meat, n)
+        noise = VarianceNoise(
+            Curvature(self.hessian, 0.0, 0, 0.0),
+            sum(scale**-2.0 for scale in scales) ** -0.5,
+            covariance,
+            meat,
+            n,
+        )
+        return noise.degrees_of_freedom(np.eye(len(covariance)), np.diag(covariance) / n)
+
+    def _widest(self, widths: Array, degrees: Array) -> float:
+        """Median of the largest of the slopes' widths, which scatter with their variances.
+
+        As if independent: a variance has relative deviation ``sqrt(2 / degrees)``, and half of the
+        time none of k is beyond the normal quantile at ``2^(-1/k)``.
+        """
+        from scipy.special import ndtri
+
+        found, known = self.slopes(widths), self.slopes(degrees)
+        beyond = max(0.0, float(ndtri(0.5 ** (1.0 / len(found)))))
+        return float(np.max(found * np.sqrt(1.0 + beyond * np.sqrt(2.0 / known))))
+
+    def _matrix_scale(self, bound: float, mu: float, n: int) -> float:
+        p = self.objective.dimension
+        return gaussian_scale(mean_rank_one(bound, n, p), mu, p * (p + 1) // 2)
+
+    def _curvature_scale(self, mu: float, n: int) -> float:
+        return self._matrix_scale(self.objective.curvature_bound, mu, n)
 
     def _gradient_scale(self, budget: StepBudget, n: int) -> float:
         objective, p = self.objective, self.objective.dimension
         return gaussian_scale(mean_score(objective.score_diameter, n), budget.gradient, p)
 
     def _remarks(self, last: StepBudget, n: int) -> tuple[str, ...]:
-        objective, p = self.objective, self.objective.dimension
-        sensitivity = mean_rank_one(objective.curvature_bound, n, p)
         if not last.hessian:
             return ()  # of a block as large as it has to be
-        noise = 2.0 * gaussian_scale(sensitivity, last.hessian, p * (p + 1) // 2) * p**0.5
+        noise = 2.0 * self._curvature_scale(last.hessian, n) * self.objective.dimension**0.5
         if noise < 0.5 * self.values[0]:
             return ()
         return (
