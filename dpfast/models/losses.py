@@ -139,8 +139,8 @@ class Loss:
         Public start of the intercept.
     psi_bound, psi_prime_bound : float
         ``sup |psi|`` and ``sup psi'``.
-    short_side : float
-        Bound on psi of its sign of smaller scores, relative to ``psi_bound``; 1 where both are one.
+    short_side, score_slope : float
+        Bound on the shorter side's psi over ``psi_bound``; largest slope of psi over that of psi'.
     coupling : str
         Relation between ``|psi|/sup|psi|`` and ``psi'/sup psi'`` that decides how a gradient and
         a Hessian released together are accounted (formulas page, section 4.3).
@@ -191,7 +191,7 @@ class Loss:
     scale_part: ClassVar[ScalePart | None] = None
     h: float = 1.0
     scale_by_pilot: ClassVar[bool] = False
-    mean_curvature, level_shift, peakedness, short_side = 1.0, 0.0, 1.0, 1.0
+    mean_curvature, level_shift, peakedness, short_side, score_slope = 1.0, 0.0, 1.0, 1.0, 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")

@@ -209,7 +209,7 @@ class Objective:
         if weighting.has_curvature:
             _refuse_extreme(steepest, "largest curvature of a record")
         self.curvature_bound = steepest if self.has_curvature else math.inf
-        self.score_smoothness = steepest
+        self.score_smoothness = steepest * loss.score_slope
         self.smoothness = steepest + self.ridge
         # Schweppe's scaled row and a declared ball are bounded themselves (paper 1, Lemma 3);
         # Mallows weights bound ||x||^2 w alone.

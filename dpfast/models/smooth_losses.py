@@ -13,11 +13,13 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import DEFAULT_CORNER, FAR, LOSSES, NEAR, Loss, check_constant
 
 __all__ = [
+    "NarrowQuantile",
     "OstrovskiiBach",
     "Quantile",
     "SmoothAbsolute",
     "SmoothedHuber",
     "for_records",
+    "narrowed",
     "target_of",
 ]
 
@@ -204,6 +206,13 @@ LOGISTIC_KERNEL = math.sqrt(3.0) / math.pi
 #: its weakest direction is taken to be than the mean, and most that noise alone may ask for.
 HESSIAN_MU, WEAKEST, MOST_FOR_NOISE = 0.55, 3.0, 0.3
 
+#: The curvature's bandwidth over the score's; csrc/losses/smooth.h has its third power.
+WIDER = 3.0
+
+#: How far a wide score may move the intercept, in standard errors without privacy and with normal
+#: residuals; 90% intervals then still cover in 88%.
+LARGEST_SHIFT = 0.3
+
 
 def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> float:
     """Bandwidth of a smoothed quantile in units of the residual scale, from public numbers.
@@ -263,7 +272,10 @@ class Quantile(Loss):
     standard error in most data sets.  The rule (He, Pan, Tan and Zhou 2023, for this kernel) is
     ``b = 0.55 ((p + log n)/n)**0.4``, which keeps it below the sampling error, and wider where the
     noise of a private Hessian would hide the curvature: far out in the tails, and with few records.
-    bench/results/quantile.md has the coverage of both targets.
+    Where that would move the intercept by more than 0.3 standard errors, :func:`dpfast.fit` with
+    Newton's method takes two bandwidths, this one for curvatures and a third of it for the score,
+    which decides the target; the result's model names both.  bench/results/quantile.md and
+    quantile-coverage.md have the coverage of both targets.
 
     The score is not symmetric: its bound is ``max(tau, 1 - tau)`` times the radius R of the
     weights, and beside an intercept (Mallows or Bounded weights) noise is for the diameter of the
@@ -275,7 +287,8 @@ class Quantile(Loss):
     Privacy
     -------
     Charged like any loss; for the median the Hessian comes free with the gradient, for other
-    levels at the rate of the logistic loss, whose coupling covers every level (claim C56).
+    levels at the rate of the logistic loss, whose coupling covers every level (claim C56), and
+    with two bandwidths at more (claim C73).
     tau and bandwidth are public, and so is everything a bandwidth is chosen from.
 
     Examples
@@ -417,6 +430,53 @@ class Quantile(Loss):
         return f"Quantile({self.h:g})" if self.automatic else f"Quantile({self.h:g}, {self.c:.4g})"
 
 
+class NarrowQuantile(Quantile):
+    """A :class:`Quantile` whose score is narrower than its curvature (claim C73).
+
+    Made by :func:`dpfast.fit` where the bandwidth that the noise of a Hessian asks for would move
+    the intercept too far.  Steps with a Hessian solve the equation of the narrow score; those that
+    majorise, which only have to get near, use the wide bandwidth throughout.
+
+    Parameters
+    ----------
+    tau : float
+        Level of the quantile.
+    bandwidth : float
+        Of the curvature; the score's is a third of it.
+    """
+
+    name = "narrow-quantile"
+    code = 15
+    score_slope = WIDER
+
+    def __init__(self, tau: float, bandwidth: float) -> None:
+        super().__init__(tau, bandwidth)
+        self.coupling = "narrow-logistic"
+
+    @property
+    def bandwidth(self) -> float:
+        """Width of the score's kernel, that of the target, in units of the scale."""
+        return self.c / WIDER
+
+    @property
+    def self_concordance(self) -> float:
+        return math.inf  # of no loss: the curvature is not the score's slope
+
+    @property
+    def psi_second_bound(self) -> float:
+        return math.inf
+
+    def loss(self, r: ArrayLike) -> NDArray[np.float64]:
+        """That of the score."""
+        return Quantile(self.h, self.bandwidth).loss(r)
+
+    def psi(self, r: ArrayLike) -> NDArray[np.float64]:
+        return Quantile(self.h, self.bandwidth).psi(r)
+
+    def __repr__(self) -> str:
+        return f"Quantile({self.h:g}, {self.bandwidth:.4g})"
+
+
 LOSSES.update({cls.name: cls for cls in (SmoothedHuber, OstrovskiiBach, SmoothAbsolute, Quantile)})
 
 
@@ -429,4 +489,22 @@ def target_of(loss: Loss, scale: float) -> str:
     """What a summary says of the target beside the loss's name; nothing of most losses."""
     if not isinstance(loss, Quantile):
         return ""
-    return f"; smoothed target, bandwidth {loss.c:.4g} scales = {loss.c * scale:.4g}"
+    b = loss.bandwidth or loss.c
+    curvature = "" if b == loss.c else f", curvature with {loss.c:.4g}"
+    return f"; smoothed target, bandwidth {b:.4g} scales = {b * scale:.4g}{curvature}"
+
+
+def narrowed(declared: Loss, chosen: Loss, n: int) -> Loss:
+    """The loss that Newton's method is given: with a narrow score where a wide one has much bias.
+
+    Parameters
+    ----------
+    declared, chosen : Loss
+        As it was asked for, and with the bandwidth of the rule; one that was given is kept.
+    n : int
+    """
+    if not (isinstance(declared, Quantile) and declared.automatic and isinstance(chosen, Quantile)):
+        return chosen
+    tau, shift = chosen.h, math.pi**2 / 6.0 * chosen.c**2 * abs(chosen.level_shift)
+    error = math.sqrt(tau * (1.0 - tau) / n) / chosen.mean_curvature
+    return NarrowQuantile(tau, chosen.c) if shift > LARGEST_SHIFT * error else chosen

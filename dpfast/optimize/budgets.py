@@ -27,6 +27,7 @@ CURVATURE_RATIO = {
     "circle": 1.0,
     "log-cosh-majorizer": 1.0,
     "logistic": 0.693,
+    "narrow-logistic": 0.6,
     "logistic-majorizer": 0.4,
 }
 
@@ -146,7 +147,7 @@ def hessian_costs(objective: Objective) -> bool:
     if objective.free_scale is not None:
         part = objective.loss.scale_part
         return part is None or part.profile is None
-    return objective.coupling == "independent"
+    return objective.coupling in ("independent", "narrow-logistic")
 
 
 def divided(

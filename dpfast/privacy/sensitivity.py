@@ -207,6 +207,7 @@ COUPLINGS = (
     "one-minus-square",  # h <= 1 - tau^2: log-cosh, pseudo-Huber
     "circle",  # h^2 <= 1 - tau^2: pseudo-Huber with its majorising curvature
     "logistic",  # h = 4 tau (1 - tau)
+    "narrow-logistic",  # the same h, beside a score of a third of its bandwidth
     "log-cosh-majorizer",  # tau = tanh s, h = tanh(s)/s
     "logistic-majorizer",  # tau <= (1 + tanh s)/2, h = tanh(s)/s
     "none",  # gradient and curvature need not be collinear

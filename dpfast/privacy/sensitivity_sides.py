@@ -23,6 +23,9 @@ __all__ = ["Geometry", "joint_sides_mu"]
 #: of ``tanh(u)/u``, up to the last of which ``1/u`` is the bound.
 CELLS, STEP, REACH = 512, 1.0 / 64.0, 32.0
 
+#: Step of the grid where the score is three times as steep.
+FINE = 1.0 / 128.0
+
 #: Halvings, by the golden ratio, of where the best centre may be; any centre is valid.
 HALVINGS, GOLDEN = 24, 0.5 * (math.sqrt(5.0) - 1.0)
 
@@ -104,6 +107,8 @@ def _joint(
         squared = min(squared, _collinear(geometry, g, h, q))
     if coupling == "logistic":
         squared = min(squared, _centred(geometry, g, h, q, _quantile))
+    elif coupling == "narrow-logistic":
+        squared = min(squared, _centred(geometry, g, h, q, _narrow_quantile))
     elif coupling == "logistic-majorizer":
         squared = min(squared, _centred(geometry, g, h, q, _quantile_majorizer))
     return min(bounded, scale * math.sqrt(squared)) * (1.0 + MARGIN_8000)
@@ -190,3 +195,14 @@ def _quantile_majorizer(short: float) -> tuple[Any, ...]:
     cell = STEP * STEP / 8.0
     rough = (1.0 * cell, 1.6 * cell, 4.0 / 3.0 * cell, 3.2 * cell)
     return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), bend, rough, REACH**-2.0
+
+
+@lru_cache(maxsize=64)
+def _narrow_quantile(short: float) -> tuple[Any, ...]:
+    """The same of the score of a third of the curvature's bandwidth (claim C73)."""
+    u = np.arange(-round(REACH / FINE), round(REACH / FINE) + 1) * FINE
+    tanh, cosh = np.tanh(3.0 * u), np.cosh(u)
+    cell = FINE * FINE / 8.0
+    # nine times those of the score above; (sech^4)'' = 16 sech^4 - 20 sech^6 >= -4
+    rough = (9.0 * cell, 14.4 * cell, 4.0 * cell, 28.8 * cell)
+    return 0.5 * ((1.0 - short) + (1.0 + short) * tanh), cosh**-2.0, rough, 1e-50

@@ -9,8 +9,9 @@ from typing import NamedTuple, ParamSpec, TypeVar
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.front.request import checked_free_scale, described_model, objective_of
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
-from dpfast.models.smooth_losses import for_records
+from dpfast.models.smooth_losses import for_records, narrowed
 from dpfast.optimize.budgets import Budgets
+from dpfast.optimize.newton import Newton
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.protocol import Method, planned, public_copy
 
@@ -94,7 +95,8 @@ def recipe_of(
         )
     p = n_covariates + int(fit_intercept)
     known, free = checked_free_scale(scale)
-    loss = for_records(resolve_loss(loss), n, p, mu)
+    declared = resolve_loss(loss)
+    loss = for_records(declared, n, p, mu)
     objective = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
     if p > n and not ridge:
         raise InvalidInput(
@@ -109,6 +111,10 @@ def recipe_of(
         )
     shown = public_copy(objective)  # an optimiser of a caller's own may write on it
     optimiser, reason = choose_method(method, shown, n, mu)
+    solves = isinstance(optimiser, Newton) and optimiser.newton_steps is None
+    if solves and (narrow := narrowed(declared, loss, n)) is not loss:
+        objective = objective_of(n_covariates, fit_intercept, narrow, known, weights, ridge, free)
+        shown = public_copy(objective)
     budgets = planned(optimiser, shown, n, mu, inference)
     return Recipe(
         objective=objective,

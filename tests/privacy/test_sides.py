@@ -1,4 +1,4 @@
-"""Attacks on claim C75: scores with a longer side, of rows with an intercept, compiled.
+"""Attacks on claims C73 and C75: scores with a longer side, beside an intercept, compiled.
 
 With one record and divisor 1 a kernel returns that record's contribution.  Offsets are data: they
 put any predictor beside any covariates.
@@ -18,13 +18,14 @@ from dpfast.curator.bounds import joint_cost
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Bounded, Clip, Huber, Mallows, MallowsLinear, Objective, Schweppe
-from dpfast.models.smooth_losses import Quantile
+from dpfast.models.smooth_losses import NarrowQuantile, Quantile
 from dpfast.models.special_losses import Poisson
 from dpfast.privacy.sensitivity import mean_score
 from dpfast.privacy.sensitivity_sides import (
     Geometry,
     _centred,
     _crest,
+    _narrow_quantile,
     _quantile,
     _quantile_majorizer,
     joint_sides_mu,
@@ -33,6 +34,7 @@ from dpfast.privacy.sensitivity_sides import (
 THETA = np.zeros(3)
 RADII = [2.0**0.5, 2.0]
 LOSSES = [Quantile(0.9, 0.2), Quantile(0.25, 0.1), Quantile(0.6, 0.3)]
+NARROW = [NarrowQuantile(0.9, 0.2), NarrowQuantile(0.25, 0.1)]
 COUNTS = [Poisson(2.0, 7.0), Poisson(6.0, 9.0)]
 #: squares of the mu of gradient, curvature and meat
 SHARES = [(1.0, 0.0, 0.0), (1.0, 0.4, 0.0), (1.0, 0.7, 0.12), (1.0, 0.2, 0.5), (0.3, 1.0, 0.0)]
@@ -59,7 +61,9 @@ def responses(loss):
         pairs = [(steep, loss.largest_mean + k) for k in (0.99999999 * a, 2.0 * a, 0.0)]
         pairs += [(t, 0.0) for t in (steep, steep + 1.0, -40.0)]
         return [(y, 1.0, t) for t, y in pairs]
-    return [(float(u * loss.c), 1.0, 0.0) for u in (*np.linspace(-4.0, 4.0, 11), -60.0, 60.0)]
+    grid = np.linspace(-4.0, 4.0, 11)
+    near = np.linspace(-1.2, 1.2, 13) if isinstance(loss, NarrowQuantile) else ()
+    return [(float(u * loss.c), 1.0, 0.0) for u in (*grid, *near, -60.0, 60.0)]
 
 
 def contributions(objective, majorize=False):
@@ -82,7 +86,7 @@ def furthest(features):
 
 @pytest.mark.parametrize("radius", RADII)
 @pytest.mark.parametrize("weighting", [Mallows, Bounded])
-@pytest.mark.parametrize("loss", [*LOSSES, *COUNTS], ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, *NARROW, *COUNTS], ids=lambda one: one.name + repr(one))
 def test_c75_diameter_and_joint_releases(loss, weighting, radius):
     """Together they cost what is charged, and for some shares not much less.
 
@@ -129,7 +133,8 @@ def test_c75_without_what_it_needs_twice_the_bound_is_attained():
 def test_c75_persons_weights_and_records_without_any_part():
     """Means of a person's rows, weighted records and nothing at all cost no more."""
     rng = np.random.default_rng(0)
-    for loss, weighting in product([*LOSSES[:2], COUNTS[0]], [Mallows(1.5), Bounded(1.5)]):
+    losses = [*LOSSES[:2], NARROW[0], COUNTS[0]]
+    for loss, weighting in product(losses, [Mallows(1.5), Bounded(1.5)]):
         objective = objective_of(loss, weighting)
         units = (objective.score_diameter, objective.curvature_bound * math.sqrt(2.0))
         scores, curvatures, _ = contributions(objective)
@@ -155,6 +160,24 @@ def test_c75_persons_weights_and_records_without_any_part():
     )
 
 
+def test_c73_without_an_intercept_it_is_any_loss():
+    """Rows of every direction: noise is for twice the bound, and C17 is what it costs."""
+    objective = Objective(NARROW[0], Bounded(2.0), 2, scale=1.0, fit_intercept=False)
+    kernel = RecordKernel(*objective.kernel_arguments())
+    rows = [2.0 * np.array([[np.cos(a), np.sin(a)]]) for a in np.linspace(0.0, 2.0 * np.pi, 25)]
+    responses = objective.loss.c * np.array([-60.0, 60.0, *np.linspace(-1.2, 1.2, 13)])
+    parts = [
+        kernel.sums(x, np.array([y]), np.zeros(2), 3, 1.0, 1)
+        for x, y in product(rows, responses)
+    ]  # fmt: skip
+    scores, bends = (np.array([p[k].ravel() for p in parts]) for k in (0, 1))
+    units = (2.0 * objective.score_bound, math.sqrt(2.0) * objective.curvature_bound)
+    for mus in ((1.0, 0.6**0.5), (1.0, 1.0)):
+        cost = joint_cost(objective, StepBudget(*mus))
+        both = np.concatenate([mus[0] * scores / units[0], mus[1] * bends / units[1]], axis=1)
+        assert 0.88 * cost <= furthest(both) <= cost * (1 + 1e-11)
+
+
 def test_c75_brackets_hold_between_points_of_the_grids():
     """Their suprema on a finer grid, at the best centre: no more, and hardly less."""
     fine, u = np.linspace(0.0, 1.0, 4003), np.linspace(-40.0, 40.0, 16_002)
@@ -164,6 +187,10 @@ def test_c75_brackets_hold_between_points_of_the_grids():
             _quantile_majorizer: (
                 0.5 * ((1.0 - short) + (1.0 + short) * np.tanh(u)),
                 np.tanh(u) / u,
+            ),
+            _narrow_quantile: (
+                0.5 * ((1.0 - short) + (1.0 + short) * np.tanh(3.0 * u)),
+                np.cosh(u) ** -2.0,
             ),
         }
         for (curve, (score, bend)), far in product(curves.items(), (False, True)):
