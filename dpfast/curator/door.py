@@ -143,14 +143,15 @@ def hand_out_count(
     receipt: Receipt,
     value: int,
     rate: tuple[int, int],
+    cap: int | None = None,
 ) -> int:
-    """Add discrete Laplace noise to an integer, in sight of the observer."""
+    """Add discrete Laplace noise, up to a cap if there is one, in sight of the observer."""
     observer = OBSERVER.get()
     if observer is None:
-        return release_integer(value, rate, noise)
+        return release_integer(value, rate, noise, cap)
 
     def draw() -> NDArray[np.int64]:
-        return np.array([release_integer(value, rate, noise)], dtype=np.int64)
+        return np.array([release_integer(value, rate, noise, cap)], dtype=np.int64)
 
     exact = np.array([value], dtype=np.int64)
     return int(observer.release(question, _seen(Release, receipt, exact), draw)[0])

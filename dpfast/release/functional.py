@@ -138,7 +138,7 @@ def release_functional(
     Privacy
     -------
     ``privacy`` in total, or what the certificate costs where nothing is released, under
-    replacement of one record, n public (claims R2 to R9, R20 to R24 and R28 to R35 of
+    replacement of one record, n public (claims R2 to R9, R20 to R24 and R28 to R36 of
     ``PROOFS-release.md``).  The scale of the noise is a secret: only a public bound of it is
     returned.  The public penalty of claim R20 is part of the objective; its force is that of a
     fraction of one record.  Running time is not protected.

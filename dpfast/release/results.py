@@ -157,7 +157,7 @@ class Certificate:
     floor : float
         The quantity is at least this for every data set.
     failure : float
-        Probability with which a bound may be wrong.
+        Probability with which a bound may be wrong; 0 where its noise is capped (claim R36).
     largest_bound : float or None
         At least the largest eigenvalue; None if it was not asked for, or could not be counted
         because nothing was certified about the smallest.
@@ -233,9 +233,10 @@ class Certificate:
                 f"  largest eigenvalue at most {self.largest_bound:.5g}: condition number at most "
                 f"{self.condition_number:.4g}\n"
             )
+        fails = f" (except with probability {self.failure:.2g})" if self.failure else ""
         return (
-            f"{self.quantity[0].upper()}{self.quantity[1:]}: at least {self.lower_bound:.5g} "
-            f"(except with probability {self.failure:.2g})\n"
+            f"{self.quantity[0].upper()}{self.quantity[1:]}: at least {self.lower_bound:.5g}"
+            f"{fails}\n"
             f"  released estimate {self.estimate:.5g}; one record moves it by {self.step:.3g} at "
             f"most\n{largest}{self.privacy}"
         )

@@ -169,7 +169,7 @@ class Session:
             estimate=kind.estimate(count),
             step=kind.measure.step,
             floor=kind.measure.floor,
-            failure=terms.delta1,
+            failure=terms.failure,
             privacy=self.guarantee(self.tests),
         )
 

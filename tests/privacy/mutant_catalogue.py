@@ -58,6 +58,7 @@ GUARANTEES = "dpfast/inference/guarantees.py"
 PAID = "dpfast/privacy/ledger/paid.py"
 PAID_TESTS = ("tests/privacy/test_paid_answers.py",)
 ROUNDING = "dpfast/privacy/rounding.py"
+CAPPED = "tests/privacy/test_release_capped.py"
 SCHEDULES = "dpfast/optimize/schedules.py"
 BUDGETS = "dpfast/optimize/budgets.py"
 DESCENT = "dpfast/optimize/gradient_descent.py"
@@ -3098,6 +3099,38 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
         "return tail_count(self.count_epsilon, self.delta1 / self.certificates)",
         "return tail_count(self.count_epsilon, self.delta1)",
+    ),
+    plant(
+        "capped-noise-above-its-cap",
+        "noise of a count that is taken to be capped is not drawn again",
+        MECHANISMS,
+        (CAPPED,),
+        "while cap is not None and noise > cap:",
+        "while False:",
+    ),
+    plant(
+        "cap-of-a-sensitivity-of-one",
+        "the cap is that of a count which changes by one cell of its grid",
+        "dpfast/privacy/release/capped.py",
+        (CAPPED,),
+        "math.expm1(min(high * M, 700.0))",
+        "math.expm1(min(high, 700.0))",
+    ),
+    plant(
+        "each-cap-with-all-of-delta1",
+        "each of two capped counts takes the delta of both",
+        "dpfast/curator/release/terms.py",
+        (CAPPED,),
+        "count = self.count_epsilon, self.delta1 / self.certificates",
+        "count = self.count_epsilon, self.delta1",
+    ),
+    plant(
+        "caps-of-whole-parameters",
+        "a whole parameter's count is capped, with which it was not calibrated",
+        "dpfast/curator/release/terms.py",
+        (CAPPED,),
+        "        if not self.later:\n            return None\n        count",
+        "        count",
     ),
     plant(
         "functional-with-all-of-epsilon",

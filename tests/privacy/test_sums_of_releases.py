@@ -4,7 +4,7 @@ Test and release divides one (epsilon, delta) among certificates, the release, a
 standard errors.  Here nothing of that division is taken from the code that makes it: the rates of
 the integers, the multipliers and scales of the noise and the tails are recorded where they are
 used, each piece is converted on its own, and the pieces are added up (claims R5, R8, R10, R22 to
-R24, R28, R30 and R35 of PROOFS-release.md).
+R24, R28, R30, R35 and R36 of PROOFS-release.md).
 """
 
 from __future__ import annotations
@@ -56,10 +56,12 @@ class Record:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rates: list[tuple[int, int]] = []
+        self.caps: list[int | None] = []
         self.tails: list[int] = []
         self.answers: list[tuple[tuple[Any, ...], Any]] = []
         self.tilts: list[float] = []
-        self._spy(monkeypatch, door, "release_integer", lambda _, rate, __: self.rates, 1)
+        self._spy(monkeypatch, door, "release_integer", lambda *_: self.rates, 1)
+        self._spy(monkeypatch, door, "release_integer", lambda *_: self.caps, 3)
         self._spy(monkeypatch, kinds, "lower_bound_from_release", lambda *_, **__: self.tails, 1)
         self._spy(monkeypatch, terms, "largest_bound", lambda *_: self.tails, 1)
         self._spy(monkeypatch, perturbation, "normal_vector", lambda *_: self.tilts, 0)
@@ -87,11 +89,23 @@ class Record:
 
     @property
     def failure(self) -> float:
-        """Probability that some bound fails: the discrete Laplace noise exceeds its tail."""
+        """Probability that a bound fails, or that a capped integer is out of a neighbour's reach.
+
+        The first where the discrete Laplace noise exceeds its tail, the second where it is within
+        COUNT of its cap.
+        """
         total = 0.0
-        for (top, bottom), tail in zip(self.rates, self.tails, strict=True):
+        for (top, bottom), tail, cap in zip(self.rates, self.tails, self.caps, strict=True):
             a = top / bottom
-            total += math.exp(-a * (tail + 1)) / (1.0 + math.exp(-a))
+
+            def above(k: int, a: float = a) -> float:
+                return math.exp(-a * (k + 1)) / (1.0 + math.exp(-a))
+
+            if cap is None:
+                total += above(tail)
+            else:
+                assert tail >= cap >= COUNT
+                total += (above(cap - COUNT) - above(cap)) / (1.0 - above(cap))
         return total
 
     def of(self, query: str) -> Any:
@@ -163,11 +177,16 @@ LOOSE, TIGHT = TOTALS
 #: So small that the finite bits of scaled noise take a visible part of it.
 TINY = dpfast.ApproxDP(3.0, 1e-9)
 
+#: So little epsilon that counts are capped (claim R36).
+STRICT = dpfast.ApproxDP(1.5, 1e-5)
+
 #: Directions, law, procedure, fallback, share of inference, total.
 CASES = [
     pytest.param("x1", "laplace", "direct", None, None, TINY, id="one"),
     pytest.param("x1", "laplace", "direct", OTHER, None, TIGHT, id="fallback"),
     pytest.param("x1", "auto", "direct", None, None, TIGHT, id="auto"),
+    pytest.param("x1", "auto", "direct", None, None, STRICT, id="capped"),
+    pytest.param("x1", "auto", "paper", None, None, STRICT, id="two, capped"),
     pytest.param(["x1", "x2"], "auto", "direct", OTHER, 0.3, LOOSE, id="two, auto"),
     pytest.param("x1", "laplace", "direct", None, 0.3, TIGHT, id="inference"),
     pytest.param("x1", "gaussian", "direct", OTHER, 0.3, LOOSE, id="gaussian, all"),

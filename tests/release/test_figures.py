@@ -8,7 +8,7 @@ pytest.importorskip("matplotlib")
 runner = pytest.importorskip("bench.figures.runner")
 
 
-@pytest.mark.parametrize("name", ["figure-1", "figure-3", "figure-4"])
+@pytest.mark.parametrize("name", ["certificates", "figure-1", "figure-3"])
 def test_a_figure_runs(name, tmp_path):
     report = runner.draw(3, name, True, tmp_path, False)
     assert report["reproduced"] == "yes"

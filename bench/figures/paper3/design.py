@@ -1,4 +1,4 @@
-"""The paper's simulation design, and the noise of each procedure on one data set.
+"""The paper's simulation design, and certificates on one data set, opened as a release would.
 
 Covariates uniform on [-1, 1]^d, ``||theta|| = 1``, Laplace errors of scale 1, loss
 ``log(1 + e^t) + log(1 + e^-t)``, of which ``LogCosh(2)`` is twice: both have the same minimiser,
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 import dpfast
 from dpfast.curator import Curator
@@ -25,43 +24,27 @@ from dpfast.curator.release.terms import (
     Size,
     Terms,
     functional_terms,
-    largest_scale,
-    parameter_terms,
-    proportional_terms,
 )
 from dpfast.data import as_records
 from dpfast.models import Bounded, Box, Domain, LogCosh, Loss, Objective, release_constants
-from dpfast.privacy.conversions import gdp_mu
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
-from dpfast.privacy.release.condition import largest_count
 from dpfast.privacy.release.scaled import law_scale
 from dpfast.privacy.release.sensitivity import (
     COUNT,
     lower_bound_from_release,
-    objective_perturbation_scale,
     scaled_count,
 )
 
 DELTA = 1e-6
 LOSS = LogCosh(2.0)
 
-#: In the order of the figures.
-PROCEDURES = (
-    "ours, Laplace noise",
-    "ours, Student noise",
-    "paper's algorithm 5, corrected",
-    "objective perturbation",
-    "output perturbation",
-    "ideal Gaussian (not private)",
-)
-
 
 def sample(
-    rng: np.random.Generator, n: int, d: int, noise: float = 1.0
+    rng: np.random.Generator, n: int, d: int, noise: float = 1.0, norm: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """The paper's design; its text does not give the scale of the errors."""
     theta = rng.normal(size=d)
-    theta /= np.linalg.norm(theta)
+    theta *= norm / np.linalg.norm(theta)
     X = rng.uniform(-1.0, 1.0, (n, d))
     return X, X @ theta + noise * rng.laplace(size=n)
 
@@ -135,13 +118,13 @@ def lower_bound(
     if certificate == "leverage":
         kept = exact.leverage.plan
         count = scaled_count(exact.inverse, kept.step, kept.eta, largest=kept.ceiling)
-        noisy = release_integer(count, rate, source)
+        noisy = release_integer(count, rate, source, terms.cap)
         return lower_bound_from_release(noisy, terms.tail(), kept.step, kept.eta, lreg=kept.floor)
     if certificate == "global":
         count = scaled_count(exact.smallest, plan.step, plan.eta, largest=plan.largest)
-        return kind.lower_bound(release_integer(count, rate, source), terms.tail())
+        return kind.lower_bound(release_integer(count, rate, source, terms.cap), terms.tail())
     recursion = recursive(exact)
-    noisy = release_integer(recursion.count(exact.smallest), rate, source)
+    noisy = release_integer(recursion.count(exact.smallest), rate, source, terms.cap)
     return max(plan.floor, recursion.lower_bound(noisy, terms.tail()))
 
 
@@ -151,13 +134,6 @@ def recursive(exact: Exact) -> RecursiveCertificate:
     return RecursiveCertificate.linear_model(
         plan.c, plan.slope, curvature, plan.radius, plan.n, eta=plan.eta
     )
-
-
-def delta_sensitivity(exact: Exact, w: np.ndarray) -> float:
-    """``Delta(P, w)``: how far one record can move the functional, to first order."""
-    plan = exact.query.kind.plan
-    p = cho_solve(cho_factor(exact.hessian), w)
-    return 2.0 * plan.slope / plan.n * exact.query.kind.domain.support(p)
 
 
 def functional_noise(exact: Exact, w: np.ndarray, l0: float, law: str) -> float:
@@ -190,87 +166,6 @@ def leverage_noise(exact: Exact, w: np.ndarray, seed: int, law: str) -> tuple[fl
     return scale * sd, choices[0].scale_bound * sd
 
 
-def proportional_noise(exact: Exact, w: np.ndarray, seed: int) -> float:
-    """Standard deviation of the paper's procedure (inf: not certified), Gaussian as there.
-
-    Its two certificates, the first by the paper's recursion, share what ours has for one.
-    """
-    query = exact.query
-    terms = query.terms._replace(noise="gaussian", certificates=2)
-    l0 = lower_bound(exact, seed, "recursive", terms)
-    counted = largest_scale(query.kind.plan, l0)
-    if counted is None:
-        return math.inf
-    rate = laplace_rate(COUNT, terms.count_epsilon)
-    count = release_integer(
-        largest_count(exact.largest, counted), rate, dpfast.SeededNoise(seed + 1)
-    )
-    domain, largest = query.kind.domain, terms.upper_bound(count, counted)
-    sizes = [Size(float(np.linalg.norm(w)), domain.support(w))]
-    choices = proportional_terms(query.kind.plan, terms, l0, largest, domain.inner_radius, sizes)
-    return math.inf if choices is None else query._scale(query._found(), w, choices[0])
-
-
-def ideal_noise(exact: Exact, w: np.ndarray) -> float:
-    """Gaussian noise for Delta itself with the whole budget: uncertified, hence not private."""
-    return delta_sensitivity(exact, w) / gdp_mu(exact.query.terms.epsilon, DELTA)
-
-
-def ridge_of(exact: Exact) -> float:
-    """Ridge of the methods that need one: four times the least for objective perturbation."""
-    plan, objective = exact.query.kind.plan, exact.query._curator.objective
-    curvature = release_constants(objective.loss, objective.scale).curvature
-    return 4.0 * curvature * plan.radius**2 / (plan.n * exact.query.terms.epsilon)
-
-
-def output_noise(exact: Exact, w: np.ndarray, ridge: float) -> float:
-    """Naive output perturbation: ``2 B1 r/(n ridge)`` whatever the data, and the ridge's bias."""
-    plan = exact.query.kind.plan
-    noise = 2.0 * plan.slope * plan.radius / (plan.n * ridge)
-    noise *= float(np.linalg.norm(w)) / gdp_mu(exact.query.terms.epsilon, DELTA)
-    return math.hypot(noise, ridge_bias(exact, w, ridge))
-
-
-def perturbation_noise(exact: Exact, w: np.ndarray, ridge: float) -> float:
-    """Objective perturbation: what its tilt does to the functional, and the ridge's bias."""
-    plan, objective = exact.query.kind.plan, exact.query._curator.objective
-    curvature = release_constants(objective.loss, objective.scale).curvature
-    scale = objective_perturbation_scale(
-        exact.query.terms.epsilon, DELTA, curvature * plan.radius**2, plan.slope, plan.radius,
-        plan.n, ridge,
-    )  # fmt: skip
-    shifted = exact.hessian + ridge * np.eye(len(w))
-    noise = scale * float(np.linalg.norm(np.linalg.solve(shifted, w)))
-    return math.hypot(noise, ridge_bias(exact, w, ridge))
-
-
-def ridge_bias(exact: Exact, w: np.ndarray, ridge: float) -> float:
-    shifted = exact.hessian + ridge * np.eye(len(w))
-    return abs(float(w @ np.linalg.solve(shifted, ridge * exact.theta)))
-
-
-def parameter_noise(exact: Exact, l0: float) -> float:
-    """Scale of the parameter release (inf: not certified)."""
-    choice = parameter_terms(exact.query.kind.plan, exact.query.terms, l0)
-    return math.inf if choice is None else choice.noise_scale
-
-
-def errors(exact: Exact, w: np.ndarray, seed: int) -> dict[str, float]:
-    """Root mean squared error of every procedure beside the exact minimiser."""
-    l0 = lower_bound(exact, seed)
-    ridge = ridge_of(exact)
-    # output perturbation with its best ridge of a few, chosen by an oracle: generous to it
-    grid = ridge * np.geomspace(1.0, 300.0, 12)
-    return {
-        "ours, Laplace noise": functional_noise(exact, w, l0, "laplace"),
-        "ours, Student noise": functional_noise(exact, w, l0, "student"),
-        "paper's algorithm 5, corrected": proportional_noise(exact, w, seed),
-        "objective perturbation": perturbation_noise(exact, w, ridge),
-        "output perturbation": min(output_noise(exact, w, r) for r in grid),
-        "ideal Gaussian (not private)": ideal_noise(exact, w),
-    }
-
-
 def medians(
     xs: Iterable[Any],
     repetitions: int,
@@ -297,24 +192,3 @@ def panels(
         axes.grid(alpha=0.3)
     every[0].set_ylabel(ylabel)
     every[0].legend(fontsize=7)
-
-
-STYLES: dict[str, dict[str, Any]] = {
-    "ours, Laplace noise": {"color": "C0", "marker": "o"},
-    "ours, Student noise": {"color": "C1", "marker": "s"},
-    "paper's algorithm 5, corrected": {"color": "C2", "marker": "^"},
-    "objective perturbation": {"color": "C3", "marker": "v"},
-    "output perturbation": {"color": "C4", "marker": "x"},
-    "ideal Gaussian (not private)": {"color": "0.3", "linestyle": "--"},
-}
-
-
-def draw_errors(axes: Any, xs: list[float], curves: dict[str, list[float]]) -> None:
-    """One panel: error of every procedure, gaps where nothing was certified."""
-    from matplotlib.ticker import NullFormatter
-
-    for name in PROCEDURES:
-        values = np.array(curves[name], dtype=float)
-        shown = np.where(np.isfinite(values), values, np.nan)
-        axes.loglog(xs, shown, label=name, markersize=4, **STYLES[name])
-    axes.xaxis.set_minor_formatter(NullFormatter())  # labels of minor ticks would overlap

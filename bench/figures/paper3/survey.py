@@ -1,4 +1,4 @@
-"""Figures 6 and 7: one coefficient on real surveys (adult and BRFSS for the paper's ACS files)."""
+"""Beside the paper's figures: where each certificate begins on real surveys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import gzip
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -192,12 +192,12 @@ def noise_ratio(run: Run, survey: Survey, exact: design.Exact) -> float | None:
 
 @Figure(
     paper=3,
-    name="figure-6",
+    name="certificates-of-surveys",
     title="Real surveys: condition number and certified eigenvalue (epsilon = 4)",
     statement="On census data the condition number is large, and certification begins late.",
     size=(14.0, 3.8),
 )
-def figure_6(run: Run) -> Outcome:
+def certificates_of_surveys(run: Run) -> Outcome:
     folder = data_folder()
     if folder is None:
         return missing()
@@ -251,66 +251,4 @@ def figure_6(run: Run) -> Outcome:
         "yes",
         f"{text}. Adult and BRFSS stand in for the ACS files of the paper.",
         lambda canvas: design.panels(canvas, found, draw, "lower bound / what it bounds"),
-    )
-
-
-@Figure(
-    paper=3,
-    name="figure-7",
-    title="Real surveys: error of one coefficient (epsilon = 4, delta = 1e-6)",
-    statement="On real data the single-parameter release is the only one that is useful.",
-    size=(9.0, 4.2),
-)
-def figure_7(run: Run) -> Outcome:
-    folder = data_folder()
-    if folder is None:
-        return missing()
-    found: dict[str, Any] = {}
-    for survey in surveys(folder):
-        n, order = len(survey.y), run.rng(survey.name).permutation(len(survey.y))
-        w = 2.0 * np.eye(survey.X.shape[1] + 1)[survey.coefficient]  # codes are two apart
-        grid = np.unique(np.geomspace(4000, n, 3 if run.quick else 9).astype(int))
-
-        def errors(
-            at: tuple[int, design.Exact], seed: int, survey: Survey = survey, w: np.ndarray = w
-        ) -> Iterable[float]:
-            return design.errors(at[1], w, run.seed(survey.name, int(at[0]), seed)).values()
-
-        solutions = [(size, solved(survey, order[:size])) for size in grid]
-        curves = design.medians(solutions, 2 if run.quick else 5, design.PROCEDURES, errors)
-        sampling = []
-        for size, exact in solutions:
-            direction = np.linalg.solve(exact.hessian, w)
-            sampling.append(math.sqrt(float(direction @ exact.hessian @ direction) / size))
-        found[survey.name] = {
-            "coefficient": survey.what,
-            "value in all records": float(w @ exact.theta),
-            "sizes": grid.tolist(),
-            "error": curves,
-            "sampling error": sampling,
-        }
-
-    def draw(axes: Any, entry: dict[str, Any]) -> None:
-        design.draw_errors(axes, entry["sizes"], entry["error"])
-        axes.plot(entry["sizes"], entry["sampling error"], ":", color="0.5", label="sampling error")
-        axes.set(xlabel="n", ylim=(None, 1.0))
-
-    text = "; ".join(
-        f"{name}: {min(entry['error'][k][-1] for k in design.PROCEDURES[:2]):.3g} of ours, "
-        f"{entry['error']['objective perturbation'][-1]:.3g} of objective perturbation, sampling "
-        f"error {entry['sampling error'][-1]:.3g}"
-        for name, entry in found.items()
-    )
-    remark = (
-        f"With all records, {text}.  Objective perturbation with the tight calibration is useful, "
-        "too, and better for few records; the paper compares with a much noisier one."
-    )
-    entries = {f"{name}: coefficient of {e['coefficient']}": e for name, e in found.items()}
-    return Outcome(
-        found,
-        "in part",
-        remark,
-        lambda canvas: design.panels(
-            canvas, entries, draw, "root mean squared error", sharey=False
-        ),
     )

@@ -60,7 +60,7 @@ class CertifiedRelease(PaidAnswers):
     Privacy
     -------
     Opening charges ``terms.opening`` before any record is touched, functionals and their fallback
-    charge ``terms.rest`` before they are drawn (claims R5 to R8, R20 to R27 and R35 of
+    charge ``terms.rest`` before they are drawn (claims R5 to R8, R20 to R27, R35 and R36 of
     ``PROOFS-release.md``).  Every part is released once, by this object alone: a
     copy or a forked process cannot (claim C48).  How long the search for the minimiser takes
     depends on the records and is not protected.
@@ -85,7 +85,7 @@ class CertifiedRelease(PaidAnswers):
         )
 
     def certificate(self) -> CountAnswer:
-        """Release the count of steps with discrete Laplace noise (claims R5 and R31)."""
+        """Release the count of steps with discrete Laplace noise (claims R5, R31 and R36)."""
         self._take("certificate")
         count = self.kind.count(self._found())
         return self._count("certificate", self.kind.claim, (), count)
@@ -111,7 +111,8 @@ class CertifiedRelease(PaidAnswers):
         receipt = Receipt(query, claim, mu, float(COUNT), noise_scale)
         question = (query, mu, *parameters)
         noise = self._curator._noise
-        return CountAnswer(hand_out_count(noise, question, receipt, count, self.rate), receipt)
+        value = hand_out_count(noise, question, receipt, count, self.rate, self.terms.cap)
+        return CountAnswer(value, receipt)
 
     def functionals(self, directions: Array, choices: tuple[FunctionalTerms, ...]) -> Array:
         """Release linear functionals of the minimiser, each with its secret scale (claim R6).

@@ -16,6 +16,7 @@ from dpfast.errors import InvalidBudget, described
 from dpfast.privacy.budget import ApproxDP, PureDP, amount
 from dpfast.privacy.conversions import ratio_to_float
 from dpfast.privacy.mechanisms import gaussian_scale
+from dpfast.privacy.release.capped import capped_tail
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
 from dpfast.privacy.release.condition import (
     LogScale,
@@ -193,8 +194,24 @@ class Terms(NamedTuple):
         """Laws of the noise among which one is chosen after the certificate is seen."""
         return LAWS if self.noise == "auto" else (self.noise,)
 
+    @property
+    def cap(self) -> int | None:
+        """What no count's noise exceeds, where that asks for less than a tail (claim R36)."""
+        if not self.later:
+            return None
+        count = self.count_epsilon, self.delta1 / self.certificates
+        capped = capped_tail(*count)
+        return capped if capped < tail_count(*count) else None
+
+    @property
+    def failure(self) -> float:
+        """With which probability a bound may be wrong."""
+        return self.delta1 if self.cap is None else 0.0
+
     def tail(self) -> int:
-        """How far the noise of each integer is taken to reach (claims R5 and R28)."""
+        """How far the noise of each integer is taken to reach (claims R5, R28 and R36)."""
+        if (cap := self.cap) is not None:
+            return cap
         return tail_count(self.count_epsilon, self.delta1 / self.certificates)
 
     def upper_bound(self, count: int, scale: LogScale) -> float:
