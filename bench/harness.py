@@ -7,8 +7,10 @@ reference are therefore measured in alternation, in one process, and only their 
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -18,6 +20,16 @@ Call = Callable[[], object]
 def is_quick() -> bool:
     """Whether ``python -m bench --quick`` asked for small sizes."""
     return os.environ.get("DPFAST_BENCH_QUICK") == "1"
+
+
+def processor() -> str:
+    """Architecture and, where the system tells, the name of the processor."""
+    try:
+        told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    name = next((line for line in told.splitlines() if line.startswith("model name")), "")
+    return f"{platform.machine()}, {name.partition(':')[2].strip() or 'unknown'}"
 
 
 def interleaved(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import limits
+from bench.harness import processor
 from bench.kernels import references
 from bench.table import seconds_text
 from dpfast.kernels import records
@@ -195,16 +195,6 @@ def target_table(rows: list[Case]) -> str:
         for where, aim, reached, met in targets(rows)
     ]
     return "\n".join(lines)
-
-
-def processor() -> str:
-    """Architecture and, where the system tells, the name of the processor."""
-    try:
-        told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.machine()
-    name = next((line for line in told.splitlines() if line.startswith("model name")), "")
-    return f"{platform.machine()}, {name.partition(':')[2].strip() or 'unknown'}"
 
 
 def page(rows: list[Case], loads: tuple[float, float]) -> str:

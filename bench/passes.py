@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 import time
 from pathlib import Path
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench import limits
-from bench.harness import Call, interleaved
+from bench.harness import Call, interleaved, processor
 
 Array = NDArray[np.float64]
 STORED = Path(__file__).with_name("results") / "passes.md"
@@ -142,7 +141,7 @@ def page(lines: list[str], rounds: int, loads: tuple[float, float]) -> str:
 of a response that is cut in two) and statsmodels' `OLS` with standard errors, which is given the
 constant column ready made. Processor time on one thread, median of {rounds} rounds in which all
 take turns; in brackets how many times as long as the default fit. "Of reading X" is the default fit
-over reading X once and doing nothing else. {platform.machine()}, {os.cpu_count()} CPUs, load
+over reading X once and doing nothing else. {processor()}, {os.cpu_count()} CPUs, load
 average {loads[0]:.2f} before and {loads[1]:.2f} after.
 
 {HEAD}

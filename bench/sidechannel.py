@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
-from bench.harness import interleaved
-from bench.kernel_limits import processor
+from bench.harness import interleaved, processor
 
 STORED = Path(__file__).with_name("results") / "sidechannel.md"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 from pathlib import Path
 
+from bench.harness import processor
 from bench.outofcore.parquet_fit import measured
 
 STORED = Path(__file__).resolve().parents[1] / "results" / "outofcore.md"
@@ -47,7 +47,7 @@ def page(rows: list[tuple[str, dict[str, float]]], loads: tuple[float, float]) -
 
 `python -m bench outofcore --store`. Log-cosh with intervals, three Newton steps or the default
 fit, which reads all random blocks in one pass and then full gradients; 20 covariates of three
-digits, zstd; {platform.machine()}, {os.cpu_count()} CPUs; load average {loads[0]:.2f} before and
+digits, zstd; {processor()}, {os.cpu_count()} CPUs; load average {loads[0]:.2f} before and
 {loads[1]:.2f} after.
 
 "fit / decoding" is the fit beside as many passes of decoding and nothing else, measured in
