@@ -18,7 +18,7 @@ HANDED = (
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
     "effects.results.TreatmentEffect",
     "inference.after.methods.MarginalEffects", "inference.after.methods.Ratios",
-    "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest",
+    "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.shown.compare.Comparison", "inference.shown.table.Summary",
     "inference.shown.table.Table", "inference.shown.transcript.ReportCheck",
     "nonconvex.kl.KLEstimate", "optimize.answers.Answers",

@@ -201,14 +201,14 @@ class Guarantee(NamedTuple):
 
     @property
     def guarantee(self) -> str:
-        """Kind of the promise: the currency of the total, or "none (...)" and why."""
+        """Kind of the promise, the currency of the total, or "none (...)" and why."""
         if self.total is None:
             return "none (not private)"
         return KINDS[type(self.total)] if self.genuine else SIMULATION
 
     @property
     def unit(self) -> str:
-        """Of the entries: "mu", whose squares add up, or "rho", which adds up."""
+        """Of the entries, "mu", whose squares add up, or "rho", which adds up."""
         return "rho" if isinstance(self.total, ZCDP) and math.isnan(self.mu) else "mu"
 
     @property
@@ -371,7 +371,7 @@ class Guarantee(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """The promise in a few words: its kind and its numbers, as in "GDP, mu=1"."""
+        """The promise in a few words, its kind and its numbers, as in "GDP, mu=1"."""
         if self.total is None:
             return self.guarantee
         total = self.total

@@ -12,6 +12,7 @@ from dpfast.inference.after.methods import AfterFit
 from dpfast.inference.degrees import t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.hypotheses import coverage
+from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
 from dpfast.inference.rows import Coded, RowReader
 from dpfast.inference.sandwich import Covariance
@@ -25,8 +26,10 @@ class Fit(Shown, AfterFit):
 
     Attributes
     ----------
-    params : ndarray of shape (p,)
+    params : Named, an ndarray of shape (p,)
         Estimated coefficients, the intercept first; a free scale last, under the name "scale".
+        ``params["age"]`` is the same as ``params[k]`` where ``names[k] == "age"``; so for ``bse``,
+        ``zvalues``, ``pvalues``, ``conf_int()`` and, in rows and columns, ``cov_params()``.
     names : tuple of str
         Names of the coefficients.
     privacy : Guarantee
@@ -95,6 +98,14 @@ class Fit(Shown, AfterFit):
         self._fit_intercept = fit_intercept
         self._free_scale = free_scale
         self._new_rows = rows
+
+    @property
+    def params(self) -> Named:
+        return named(vars(self)["params"], self.names)
+
+    @params.setter
+    def params(self, values: NDArray[np.float64]) -> None:
+        vars(self)["params"] = np.asarray(values)
 
     @property
     def coding(self) -> Coded | None:
@@ -189,7 +200,7 @@ class Fit(Shown, AfterFit):
         coding = self.coded.coding
         return [] if coding is None else coding.released_units()
 
-    def cov_params(self) -> NDArray[np.float64]:
+    def cov_params(self) -> Named:
         """Covariance of the coefficients, sampling and privacy noise together, shape (p, p).
 
         :class:`~dpfast.errors.InferenceUnavailable` where none was bought (``inference=False``).
@@ -208,28 +219,28 @@ class Fit(Shown, AfterFit):
                 "dpfast.fit(..., inference=True), its default, buys one wherever loss and weights "
                 "have a Hessian."
             )
-        return self._covariance.matrix
+        return named(self._covariance.matrix, self.names)
 
     @property
-    def bse(self) -> NDArray[np.float64]:
+    def bse(self) -> Named:
         """Standard errors, shape (p,); they include the privacy noise."""
         with np.errstate(all="ignore"):  # of a covariance that an optimiser of one's own made
-            return np.sqrt(self.cov_params().diagonal())
+            return named(np.sqrt(self.cov_params().diagonal()), self.names)
 
     @property
-    def zvalues(self) -> NDArray[np.float64]:
+    def zvalues(self) -> Named:
         """``params / bse``, shape (p,)."""
         with np.errstate(all="ignore"):
-            return self.params / self.bse
+            return named(self.params / self.bse, self.names)
 
     @property
-    def pvalues(self) -> NDArray[np.float64]:
+    def pvalues(self) -> Named:
         """Two-sided p values of each coefficient being zero, shape (p,) (see :meth:`conf_int`)."""
-        return t_pvalues(self.zvalues, self.degrees_of_freedom)
+        return named(t_pvalues(self.zvalues, self.degrees_of_freedom), self.names)
 
     @property
     def degrees_of_freedom(self) -> NDArray[np.float64]:
-        """How well each standard error is known, shape (p,): those of the t distribution used.
+        """Degrees of freedom of the t distribution used, shape (p,); how well each error is known.
 
         ``2 / r^2`` where the privacy noise in a released variance has the relative standard
         deviation r; infinite where nothing is known of it.
@@ -242,7 +253,7 @@ class Fit(Shown, AfterFit):
         assert self._covariance is not None
         return self._covariance.degrees_of_freedom(rows)
 
-    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Named:
         """Confidence intervals, shape (p, 2).
 
         Parameters
@@ -255,7 +266,7 @@ class Fit(Shown, AfterFit):
         Returns
         -------
         ndarray of shape (p, 2)
-            Lower and upper ends, in the units of the coefficients.
+            Lower and upper ends, in the units of the coefficients; ``conf_int()["age"]`` is a row.
 
         Raises
         ------
@@ -286,7 +297,7 @@ class Fit(Shown, AfterFit):
             if self._free_scale:
                 factor = np.exp(half[-1] / self.params[-1])
                 interval[-1] = self.params[-1] / factor, self.params[-1] * factor
-        return interval
+        return named(interval, self.names)
 
     @property
     def warnings(self) -> tuple[str, ...]:

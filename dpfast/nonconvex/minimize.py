@@ -17,6 +17,7 @@ from dpfast.front.progress import watched
 from dpfast.front.request import charge_shared, checked_start, response_of
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.named import Named
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, Weighting
 from dpfast.models.nonconvex import KL, PerRecordObjective
@@ -79,7 +80,7 @@ class Minimum(Fit):
     def warnings(self) -> tuple[str, ...]:
         return super().warnings + self._remarks
 
-    def cov_params(self) -> NDArray[np.float64]:
+    def cov_params(self) -> Named:
         if self._why_none:
             raise InferenceUnavailable(self._why_none)
         return super().cov_params()

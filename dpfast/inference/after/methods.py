@@ -22,6 +22,7 @@ from dpfast.inference.hypotheses import (
     t_test,
     wald_test,
 )
+from dpfast.inference.named import Named
 
 __all__ = ["AfterFit", "MarginalEffects", "Ratios"]
 
@@ -88,12 +89,16 @@ class MarginalEffects(NamedTuple):
 class AfterFit:
     """Tests, ratios, effects and joint intervals of released coefficients and their covariance."""
 
-    params: Array
     names: tuple[str, ...]
     _fit_intercept: bool
     _free_scale: bool
 
-    def cov_params(self) -> Array:
+    @property
+    def params(self) -> Named:
+        """Estimated coefficients."""
+        raise NotImplementedError
+
+    def cov_params(self) -> Named:
         """Covariance of the coefficients."""
         raise NotImplementedError
 

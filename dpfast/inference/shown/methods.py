@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.hypotheses import coverage
+from dpfast.inference.named import Named
 from dpfast.inference.shown.table import Summary
 
 __all__ = ["Shown"]
@@ -28,21 +29,29 @@ QUERY = (
 #: What costs budget and was not bought: why.
 REFUSED = {
     "aic": QUERY, "bic": QUERY, "llf": QUERY, "fvalue": QUERY, "f_pvalue": QUERY, "ssr": QUERY,
-    "mse_resid": QUERY, "rsquared": QUERY, "rsquared_adj": QUERY, "prsquared": QUERY,
-    "fittedvalues": RECORDS, "resid": RECORDS,
+    "mse_resid": QUERY, "rsquared": QUERY, "rsquared_adj": QUERY, "prsquared": QUERY, "ess": QUERY,
+    "centered_tss": QUERY, "uncentered_tss": QUERY, "mse_model": QUERY, "mse_total": QUERY,
+    "deviance": QUERY, "null_deviance": QUERY, "pearson_chi2": QUERY, "llnull": QUERY,
+    "llr": QUERY, "llr_pvalue": QUERY, "condition_number": QUERY, "eigenvals": QUERY,
+    "fittedvalues": RECORDS, "resid": RECORDS, "wresid": RECORDS, "resid_pearson": RECORDS,
+    "resid_response": RECORDS, "resid_deviance": RECORDS,
 }  # fmt: skip
 
 
 class Shown:
     """Tables, frames and pages of released coefficients."""
 
-    params: Array
     names: tuple[str, ...]
     n_records: int
     _covariance: Any
 
     @property
-    def zvalues(self) -> Array:
+    def params(self) -> Named:
+        """Estimated coefficients."""
+        raise NotImplementedError
+
+    @property
+    def zvalues(self) -> Named:
         """``params / bse``."""
         raise NotImplementedError
 
@@ -81,7 +90,7 @@ class Shown:
         return self.summary().as_html()
 
     @property
-    def tvalues(self) -> Array:
+    def tvalues(self) -> Named:
         """The same as :attr:`zvalues`, under the name statsmodels has, shape (p,)."""
         return self.zvalues
 

@@ -1,0 +1,78 @@
+"""Arrays whose rows can be asked for by name: ``fit.params["age"]`` beside ``fit.params[1]``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpfast.errors import InvalidInput, described
+
+__all__ = ["Named", "named"]
+
+
+class Named(np.ndarray[Any, np.dtype[np.float64]]):
+    """An array whose rows (of a covariance, columns too) have the names of coefficients.
+
+    In everything else it is an array of NumPy: positions, slices and masks mean what they do there,
+    and whatever is computed from it is an array without names.
+
+    Privacy
+    -------
+    Holds released numbers and public names: reading it costs nothing.
+
+    Examples
+    --------
+    >>> X = {"age": np.linspace(20.0, 80.0, 2000)}
+    >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 100)})
+    >>> design = schema.encode(X | {"pay": 10.0 + X["age"]}, response="pay")
+    >>> fit = dpfast.fit(design, None, "log-cosh", privacy=3.0, scale=5.0)
+    >>> bool(fit.params["age"] == fit.params[1]), fit.conf_int()["age"].shape
+    (True, (2,))
+    >>> fit.bse[["age", "intercept"]].shape, "age" in fit.params
+    ((2,), True)
+    """
+
+    _names: tuple[str, ...] | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self._names = None  # of slices, copies and transposes: rows may be others
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return array[()] if array.ndim == 0 else np.asarray(array)
+
+    def __getitem__(self, key: Any) -> Any:
+        if self._names is not None:
+            key = tuple(map(self._place, key)) if isinstance(key, tuple) else self._place(key)
+        return self.view(np.ndarray)[key]
+
+    def _place(self, key: Any) -> Any:
+        if isinstance(key, list):
+            return [self._place(one) for one in key]
+        if not isinstance(key, str):
+            return key
+        assert self._names is not None
+        if key not in self._names:
+            raise InvalidInput(
+                f"a coefficient is one of {list(self._names)} or its position; received "
+                f"{described(key, text=True)}."
+            )
+        return self._names.index(key)
+
+    def __contains__(self, value: object) -> bool:
+        if isinstance(value, str):
+            return value in (self._names or ())
+        return bool(np.any(self.view(np.ndarray) == value))
+
+    def __reduce__(self) -> Any:
+        return self.view(np.ndarray).__reduce__()
+
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
+
+def named(values: Any, names: tuple[str, ...]) -> Named:
+    """The same numbers, in the same memory, with names for their rows."""
+    found = np.asarray(values, dtype=np.float64).view(Named)
+    found._names = names
+    return found

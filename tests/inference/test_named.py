@@ -1,0 +1,89 @@
+"""Coefficients by name: what statsmodels' users write, beside positions as NumPy has them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.errors import InvalidInput
+from tests.inference.test_summary import fit_of
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return fit_of(["age", "educ"])
+
+
+def test_every_released_number_can_be_asked_for_by_name(fit):
+    assert fit.names == ("intercept", "age", "educ")
+    for read in ("params", "bse", "zvalues", "tvalues", "pvalues"):
+        found = getattr(fit, read)
+        for k, name in enumerate(fit.names):
+            assert found[name] == found[k] and type(found[name]) is np.float64
+        np.testing.assert_array_equal(found[["educ", "age"]], found[[2, 1]])
+    low, high = fit.conf_int(0.9)["educ"]
+    assert low == fit.conf_int(0.9)[2, 0] and high == fit.conf_int(0.9)["educ", 1]
+    covariance = fit.cov_params()
+    assert covariance["age", "educ"] == covariance[1, 2]
+    np.testing.assert_array_equal(covariance["age"], covariance[1])
+    assert covariance[["age", "educ"]].shape == (2, 3)
+
+
+def test_positions_mean_what_they_do_in_numpy(fit):
+    params = fit.params
+    plain = np.array(params.tolist())
+    assert isinstance(params, np.ndarray)
+    for key in (0, -1, slice(1, None), [0, 2], np.array([True, False, True]), ..., None, (0,)):
+        np.testing.assert_array_equal(params[key], plain[key])
+        assert type(params[key]) in (np.ndarray, np.float64)
+    assert list(params) == list(plain) and repr(params) == repr(plain)
+    assert plain[0] in params and plain[0] + 1.0 not in params
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda p: p + 1.0, lambda p: -p, np.exp, lambda p: p @ np.ones((3, 3)), lambda p: p[:2],
+        lambda p: np.concatenate([p, p]), np.round, np.copy, np.sort, pickle.dumps,
+        lambda p: p.reshape(3, 1), lambda p: p.copy(), copy.deepcopy,
+        lambda p: p.astype(np.float32),
+    ],
+)  # fmt: skip
+def test_what_is_computed_has_no_names(fit, made):
+    """Its rows may be others: a name would point to the wrong one."""
+    found = made(fit.params)
+    found = pickle.loads(found) if isinstance(found, bytes) else found
+    with pytest.raises(IndexError, match="only integers"):
+        found["age"]
+
+
+def test_transposed_intervals_have_no_names(fit):
+    with pytest.raises(IndexError):
+        fit.conf_int()[1:].T["age"]
+    assert type(fit.params.sum()) is np.float64 and type(fit.params @ fit.params) is np.float64
+
+
+def test_a_name_that_is_not_there_is_refused_with_those_that_are(fit):
+    with pytest.raises(InvalidInput, match=r"\['intercept', 'age', 'educ'\] or its position"):
+        fit.params["wage"]
+    assert "educ" in fit.params and "wage" not in fit.params
+
+
+def test_fits_keep_their_names_through_a_pickle_and_other_units(fit):
+    again = pickle.loads(pickle.dumps(fit))
+    assert again.params["educ"] == fit.params["educ"]
+    assert type(vars(again)["params"]) is np.ndarray
+    x = np.linspace(1e6, 2e6, 4000)[:, None]
+    bought = dpfast.fit(x, np.linspace(-1.0, 1.0, 4000), "log-cosh", privacy=2.0)
+    assert bought.params["x1"] == bought.params[1]
+    assert bought.coded.params["x1"] == bought.coded.params[1]
+
+
+def test_minima_have_names_too():
+    x = np.linspace(-1.0, 1.0, 300)[:, None]
+    found = dpfast.minimize(x, 0.5 * x[:, 0], "cauchy", privacy=1.0, scale=1.0, names=["dose"])
+    assert found.params["dose"] == found.params[found.names.index("dose")]
