@@ -104,7 +104,7 @@ reproducible:
 	.ci/reproducible $(PYTHON)
 
 clean:
-	rm -rf docs/_build docs/claims docs/gallery docs/pictures
+	rm -rf docs/_build docs/api docs/claims docs/gallery docs/pictures
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
 	rm -f $(GENERATED) dpfast/kernels/*.so demo-*.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

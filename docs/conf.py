@@ -1,12 +1,15 @@
 """Sphinx configuration; `make docs` builds with warnings as errors."""
 
+import os
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
-import dpfast  # noqa: E402 - after the path
+import reference  # noqa: E402 - after the path
+
+import dpfast  # noqa: E402
 
 project = "dpfast"
 copyright = "dpfast developers"
@@ -15,6 +18,9 @@ version = release = dpfast.__version__
 extensions = [
     "myst_nb",  # pages with code cells are executed, every time
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.linkcode",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
@@ -34,7 +40,8 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 # Pages link to files of the repository, too; claims are third-level headings everywhere.
 # Outputs of cells include "text" that looks like nothing pygments knows.
-suppress_warnings = ["myst.xref_missing", "myst.header", "ref.python"]
+# Tables of a class stand within its description, which is the module they are in.
+suppress_warnings = ["myst.xref_missing", "myst.header", "ref.python", "autosummary.import_cycle"]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"dpfast {version}"
@@ -48,13 +55,34 @@ napoleon_use_rtype = False
 napoleon_use_ivar = True
 napoleon_custom_sections = [("Privacy", "notes_style")]
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 70
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+# The pages of the reference, and of the source they link to, are made by docs/reference.py.
+autosummary_generate = False
+autosummary_filename_map = reference.addresses(reference.names())
+linkcode_resolve = reference.source_of
+
+# Types of others link to their pages where DPFAST_DOCS_LINKS=1 says that the network is there;
+# without it they are names, and nobody is asked.
+intersphinx_timeout = 20
+intersphinx_mapping = {}
+if os.environ.get("DPFAST_DOCS_LINKS") == "1":
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "pandas": ("https://pandas.pydata.org/docs", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+    }
 
 
 def setup(app):
-    """Methods that scikit-learn adds to our classes refer to pages of its own documentation."""
-    app.connect("autodoc-skip-member", _skip_what_scikit_learn_adds)
-
-
-def _skip_what_scikit_learn_adds(app, what, name, member, skip, options):
-    return skip or (getattr(member, "__module__", None) or "").startswith("sklearn.")
+    """Links of the reference lead to pages of the source."""
+    app.connect("autodoc-process-signature", reference.signature)
+    app.connect("doctree-read", reference.letters)
+    app.connect("html-collect-pages", reference.sources)

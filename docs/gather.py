@@ -1,4 +1,4 @@
-"""Gathers what the pages include: the proofs, the stored results, the figures, the pictures.
+"""Gathers what the pages include: proofs, stored results, figures, pictures, the reference.
 
 python docs/gather.py        before sphinx-build; `make docs` does both
 """
@@ -9,6 +9,7 @@ import json
 import re
 import runpy
 import shutil
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +28,7 @@ def gather() -> None:
     for page in sorted((ROOT / "bench" / "results").glob("*.md")):
         text = page.read_text()
         title = "" if text.startswith("# ") else f"# {page.stem.capitalize()}\n\n"
-        (gallery / page.name).write_text(title + text)
+        (gallery / page.name).write_text(title + text + stored(page))
     for folder in sorted((ROOT / "bench" / "results" / "figures").glob("paper*")):
         number = folder.name.removeprefix("paper")
         parts = [f"# Experiments of paper {number}\n"]
@@ -45,6 +46,19 @@ def gather() -> None:
             (gallery / f"figures-{folder.name}.md").write_text("\n".join(parts))
 
 
+def stored(page: Path) -> str:
+    """When a page was written last, where the history of the repository is at hand to tell."""
+    asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%as, %h", "--", str(page)]
+    try:
+        shallow = subprocess.check_output([*asked[:3], "rev-parse", "--is-shallow-repository"])
+        told = subprocess.check_output(asked, text=True).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    if shallow.strip() == b"true" or not told:
+        return ""
+    return f"\n\n*Stored last: {told}.*\n"
+
+
 def _by_number(path: Path) -> tuple[bool, int, str]:
     digits = "".join(c for c in path.stem if c.isdigit())
     return (not path.stem.startswith("figure"), int(digits or 0), path.stem)
@@ -60,3 +74,4 @@ def draw() -> None:
 if __name__ == "__main__":
     gather()
     draw()
+    runpy.run_path(str(DOCS / "reference.py"), run_name="__main__")

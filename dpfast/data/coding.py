@@ -148,7 +148,7 @@ class Design:
 
     @property
     def radius(self) -> float:
-        """Public bound on the norm of a row, the intercept included: what ``Bounded`` takes."""
+        """Public bound on the norm of a row, the intercept included; what ``Bounded`` takes."""
         largest = np.abs(self.bounds).max(axis=1)
         total = float(largest @ largest) + float(self.fit_intercept)
         return math.sqrt(total) * (1.0 + 1e-12)

@@ -265,7 +265,7 @@ class OneHot:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """With a reference level, as of an interval: from zero to the largest entry at least."""
+        """With a reference level, as of an interval, from zero to the largest entry at least."""
         return 0.5 / math.sqrt(self.width), 0.5
 
     def gauge_at(self, p: Array, excess: float) -> float:

@@ -79,7 +79,7 @@ class ReleasePlan(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """The function with the smaller error: ``"release_functional"`` or ``"fit"``."""
+        """The function with the smaller error, ``"release_functional"`` or ``"fit"``."""
         pays = self.certified >= OFTEN and self.error < self.fit_error
         return "release_functional" if pays else "fit"
 

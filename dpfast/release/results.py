@@ -60,7 +60,7 @@ class ReleaseGuarantee(NamedTuple):
 
     @property
     def total(self) -> PureDP | ApproxDP:
-        """What is promised: pure DP where delta is zero."""
+        """What is promised; pure DP where delta is zero."""
         if self.delta == 0.0:
             return PureDP(self.epsilon)
         return ApproxDP(self.epsilon, self.delta)

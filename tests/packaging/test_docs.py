@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import dpfast
+from tests.surface import public
+
 DOCS = Path(__file__).parents[2] / "docs"
 WRITTEN = ("", "tutorials")  # folders of pages; the others are made by docs/gather.py
 PAGES = sorted(
@@ -115,3 +118,40 @@ def test_the_gallery_has_every_stored_result(tmp_path, monkeypatch):
     page = (tmp_path / "docs" / "gallery" / "figures-paper1.md").read_text()
     assert re.findall(r"figure-\d+", page) == ["figure-1", "figure-2", "figure-10"]
     assert (tmp_path / "docs" / "gallery" / "kernels.md").exists()
+
+
+def test_every_public_name_has_a_page_of_its_own_and_a_source():
+    reference = load("reference")
+    listed = reference.names()
+    assert len(listed) == len(set(listed))
+    things = {id(reference.thing(name)) for name in listed}
+    everything = public() | {f"errors.{name}": getattr(dpfast.errors, name)
+                             for name in dpfast.errors.__all__ if name[0].isupper()}  # fmt: skip
+    assert [name for name, thing in everything.items() if id(thing) not in things] == []
+    files = [reference.addresses(listed).get(name, name).lower() for name in listed]
+    assert len(files) == len(set(files)), "one folder of a Mac holds them all"
+    assert [name for name in listed if not reference.place_of(name)] == ["dpfast.audit.KINDS"]
+    assert reference.place_of("dpfast.Fit.conf_int")[0] == "dpfast.inference.results"
+    info = {"module": "dpfast", "fullname": "fit"}
+    assert reference.source_of("py", info).startswith("../_modules/dpfast/regression/fit.html#line")
+
+
+def test_a_page_of_a_class_lists_what_no_other_page_has():
+    reference = load("reference")
+    documented = {kind for name in reference.names()
+                  if isinstance(kind := reference.thing(name), type)}  # fmt: skip
+    shown, refused = reference.members(dpfast.Fit, documented)
+    assert "conf_int" in shown and "rsquared" in refused and not set(shown) & set(refused)
+    assert "run" not in reference.members(dpfast.Newton, documented)[0]
+    assert "run" in reference.members(dpfast.optimize.Method, documented)[0]
+    assert "conf_int" not in reference.members(dpfast.Minimum, documented)[0]
+    page = reference.page("dpfast.Fit", documented)
+    assert "~dpfast.Fit.conf_int" in page and "``rsquared``" in page
+
+
+def test_signatures_say_what_users_pass():
+    signature = load("reference").signature
+    assert signature(None, "class", "dpfast.Fit", dpfast.Fit, {}, "(*, params)", None) == ("", None)
+    spelt = "(x: ~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.float64]])"
+    told, back = signature(None, "function", "dpfast.fit", dpfast.fit, {}, spelt, None)
+    assert told == "(x: ~numpy.typing.NDArray[~numpy.float64])" and back is None

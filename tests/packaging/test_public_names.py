@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -56,7 +57,9 @@ def test_what_the_documentation_names_exists():
                 continue
             thing, path = dpfast, first
             for name in rest:
-                path = f"{path}.{name}"
+                home, path = path, f"{path}.{name}"
+                if inspect.isfunction(thing):  # in the module of its name
+                    thing = importlib.import_module(home)
                 if not hasattr(thing, name):
                     importlib.import_module(path)  # an ImportError names the page's mistake
                 thing = getattr(thing, name)
