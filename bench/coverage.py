@@ -120,7 +120,9 @@ def markdown(rows: list[dict]) -> str:
         "`python -m bench.coverage`; intercept first, then slopes, then the scale where it is "
         "estimated; widths relative to the non-private intervals of the same estimator on the same "
         "data, and so the mean l2 error of the coefficients; `warned` is the share of fits that "
-        "carried a warning, `lost` the number that ended further from the truth than they started.",
+        "carried a warning, `lost` the number that ended further from the truth than they started. "
+        "`ms/fit` is the time that passed, on a machine that may have been busy with other work: "
+        "no measure of speed.",
         "",
         "| design | n | mu | fits | coverage | non-private coverage | width ratio | "
         "error ratio | warned | lost | ms/fit |",
