@@ -210,8 +210,9 @@ HESSIAN_MU, WEAKEST, MOST_FOR_NOISE = 0.55, 3.0, 0.3
 WIDER = 3.0
 
 #: How far a wide score may move the intercept, in standard errors without privacy and with normal
-#: residuals; 90% intervals then still cover in 88%.
-LARGEST_SHIFT = 0.3
+#: residuals (90% intervals then still cover in 88%), and how far a narrow one may for the sake of a
+#: curvature that is so many times wider than the rule's.
+LARGEST_SHIFT, NARROW_SHIFT, STILL_WIDER = 0.3, 0.15, 1.5
 
 
 def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> float:
@@ -505,6 +506,9 @@ def narrowed(declared: Loss, chosen: Loss, n: int) -> Loss:
     """
     if not (isinstance(declared, Quantile) and declared.automatic and isinstance(chosen, Quantile)):
         return chosen
-    tau, shift = chosen.h, math.pi**2 / 6.0 * chosen.c**2 * abs(chosen.level_shift)
+    tau, moved = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)
     error = math.sqrt(tau * (1.0 - tau) / n) / chosen.mean_curvature
-    return NarrowQuantile(tau, chosen.c) if shift > LARGEST_SHIFT * error else chosen
+    if moved * chosen.c**2 <= LARGEST_SHIFT * error:
+        return chosen
+    unmoved = WIDER * math.sqrt(NARROW_SHIFT * error / moved)
+    return NarrowQuantile(tau, max(chosen.c, min(STILL_WIDER * chosen.c, unmoved)))
