@@ -124,10 +124,16 @@ class Plan:
             pairs = [(self.n, float(m)) for m in real_array(mu, "mu").ravel()]
         return np.array([self._forecast.width(*pair) for pair in pairs])
 
+    def _budget(self) -> str:
+        text = f"mu = {self.mu:.4g}"
+        if self.mu > 1e3:  # protects nobody, and has no epsilon beyond 1e4
+            return text
+        return f"{text} (epsilon = {GDP(self.mu).epsilon(1e-6):.3g} at delta = 1e-6)"
+
     def __str__(self) -> str:
         cost = self.width / float(self._forecast.slopes(self.sampling_widths).max())
         lines = [
-            f"n = {self.n:,}, mu = {self.mu:.4g}: the widest slope's {100 * self.level:g}% "
+            f"n = {self.n:,}, {self._budget()}: the widest slope's {100 * self.level:g}% "
             f"interval is expected to be {self.width:.4g} wide",
             f"  {cost:.3g} times as wide as without privacy; {self.method}",
             f"  forecast from {self._forecast.source}",
@@ -142,7 +148,7 @@ class Plan:
         columns = (f"{100 * self.level:g}% interval", "without privacy", "times as wide")
         facts = (
             ("Records", f"{self.n:,}"),
-            ("Budget", f"mu = {self.mu:.4g}"),
+            ("Budget", self._budget()),
             ("Method", self.method),
             ("Forecast", f"from {self._forecast.source}"),
         )

@@ -82,6 +82,13 @@ def test_a_plan_says_when_it_is_optimistic():
     assert "beware" in text and "Hessian" in text
 
 
+def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
+    found = dpfast.plan(n=500, p=3, mu=1.0, scale=1.0)
+    for text in (str(found), found._repr_html_()):
+        assert "mu = 1 (epsilon = 4.89 at delta = 1e-6)" in text
+    assert "epsilon" not in str(dpfast.plan(n=500, p=3, mu=1e5, scale=1.0))
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
