@@ -20,7 +20,7 @@ from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.protocol import Method, own_noise, refuse_without_matrices
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 
-__all__ = ["Covariance", "covariance_or_reason", "sandwich_covariance"]
+__all__ = ["Covariance", "covariance_or_reason", "pooled", "sandwich_covariance"]
 
 Matrix = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def sandwich_covariance(
         Public ridge penalty, part of the curvature.
     """
     refuse_without_matrices(trajectory, len(trajectory.theta))
-    hessian, noise_scale = _pooled(trajectory.hessians or (trajectory.final.hessian,))
+    hessian, noise_scale = pooled(trajectory.hessians or (trajectory.final.hessian,))
     hessian = with_ridge(hessian, ridge)
     floor = 2.0 * noise_scale * len(hessian) ** 0.5
     sampling, n_floored, _ = sandwich(hessian, trajectory.final.meat.value, floor)
@@ -108,7 +108,7 @@ def covariance_or_reason(
         )
 
 
-def _pooled(hessians: Sequence[Answer]) -> tuple[Matrix, float]:
+def pooled(hessians: Sequence[Answer]) -> tuple[Matrix, float]:
     """Several Hessians as one, weighted by precision, and its noise scale.
 
     Their noises are independent.

@@ -23,6 +23,7 @@ from dpfast.models import (
     is_least_squares,
     resolve_loss,
 )
+from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -255,7 +256,8 @@ def fit(
         and not ridge
         and getattr(method, "start", None) is None
     )
-    bought = bought_units(request, unit, loss, scale, weights, standardize, even)
+    held = even and (isinstance(method, AdaptiveNewton) or method in ("auto", "adaptive-newton"))
+    bought = bought_units(request, unit, loss, scale, weights, standardize, even, held)
     mu = unit.mu if bought is None else bought.rest
     if request.means and method == "auto" and resolve_loss(loss).link == "log":
         method = "newton"  # the parts of an adaptive step cost more together for persons

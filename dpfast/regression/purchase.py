@@ -22,6 +22,7 @@ from dpfast.optimize.least_squares.leverage import (
     budgets,
     composed,
     even_radius,
+    missed,
     most_share,
     on_coefficients,
     turn,
@@ -41,6 +42,7 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
 from dpfast.regression.scarce import only_the_mean
 from dpfast.regression.standardise import Purchase
+from dpfast.regression.unweighted.scores import HeldScores, held_share
 
 __all__ = [
     "BoughtUnits",
@@ -150,8 +152,8 @@ class EvenRows:
     def _rows(self) -> Whitened:
         return Whitened(self._request.curator(self._objective, self._ledger, single=True))
 
-    def run(self, left: float) -> tuple[NaturalMap, float]:
-        """Pay, and turn the request's records; the map back to their coefficients, and the radius.
+    def run(self, left: float) -> tuple[NaturalMap, float, float]:
+        """Pay, and turn the request's records; the map back, the radius, and what it misses.
 
         Parameters
         ----------
@@ -171,7 +173,8 @@ class EvenRows:
             request.turned(units, Turned(matrix, intercept))
         lengths = seen_lengths(self._rows(), FINE, part.leverage)
         back = NaturalMap(on_coefficients(matrix, intercept), np.zeros(p))
-        return back, even_radius(lengths, n, p, left)
+        radius = even_radius(lengths, n, p, left)
+        return back, radius, float(missed(lengths, np.array([radius]))[0])
 
 
 class BoughtUnits:
@@ -191,16 +194,28 @@ class BoughtUnits:
         Of turned rows, known once they were bought; None if rows are not turned.
     back : NaturalMap or None
         From coefficients of turned rows to those of the released units.
+    missed : float
+        By how much the weights of turned rows may move the mean score, its norm.
+    held : HeldScores or None
+        Scores without weights, where they are to be asked for.
     """
 
     remarks: tuple[str, ...] = ()
     weights: Weighting | None = None
     back: NaturalMap | None = None
+    missed: float = 0.0
+    held: HeldScores | None = None
     _pilot: Pilot | None = None
     _released: Array | None = None  # the pilot's coefficients
 
     def __init__(
-        self, request: Request, unit: GDP, scale: Any, loss: Loss, even: bool = False
+        self,
+        request: Request,
+        unit: GDP,
+        scale: Any,
+        loss: Loss,
+        even: bool = False,
+        held: bool = False,
     ) -> None:
         response = loss.link == "identity"
         columns = request.n_covariates + int(response)
@@ -231,6 +246,12 @@ class BoughtUnits:
         if even:
             own = unit.mu * (1.0 - MARGIN_8000)
             self._even = EvenRows(request, loss, own, self.ledger)
+            self._whole = self.rest
+            part = held_share(request.n, request.dimension, unit.mu)
+            if held and part and not request.means:
+                own = self.rest * math.sqrt(part) * (1.0 - MARGIN_8000)
+                self.held = HeldScores(request, loss, own, self.ledger)
+                self.rest *= math.sqrt(1.0 - part) * (1.0 - MARGIN_8000)
 
     @property
     def planned_scales(self) -> list[Any]:
@@ -259,7 +280,7 @@ class BoughtUnits:
         """Buy the units, put the request's records into them; the scale in these."""
         self.remarks = self._purchase.in_place()
         if self._even is not None:
-            self.back, radius = self._even.run(self.rest)
+            self.back, radius, self.missed = self._even.run(self._whole)
             self.weights = Mallows(radius)
         if self._pilot is not None:
             self._released, scale = self._pilot.run()
@@ -354,10 +375,12 @@ def bought_units(
     weights: Any,
     standardize: Any,
     even: bool = False,
+    held: bool = False,
 ) -> BoughtUnits | None:
     """What is to be bought, by public arguments alone; None if nothing is.
 
-    Rows of a binary response are turned, too, if that is allowed (``even``).
+    Rows of a binary response are turned, too, if that is allowed (``even``), and scores without
+    weights are asked for if the optimiser is one that they can go on from (``held``).
 
     By itself where neither scale nor weights nor a schema says anything about units, unless the
     loss needs a scale that cannot be estimated.
@@ -382,4 +405,4 @@ def bought_units(
             "the scale of this loss cannot be estimated: pass scale=<public residual scale>, or "
             "take log-cosh, huber or pseudo-huber."
         )
-    return BoughtUnits(request, unit, scale, kind, even and kind.binary_response)
+    return BoughtUnits(request, unit, scale, kind, even and kind.binary_response, held)

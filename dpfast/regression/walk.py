@@ -18,11 +18,14 @@ from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance, covariance_or_reason
 from dpfast.models import Objective
 from dpfast.optimize.adaptive.method import AdaptiveNewton
+from dpfast.optimize.adaptive.steps import Arrival
 from dpfast.optimize.protocol import answers_only, checked_run
+from dpfast.optimize.trajectory import Trajectory
 from dpfast.privacy.ledger import Ledger
 from dpfast.regression.decisions import Recipe
 from dpfast.regression.purchase import BoughtUnits
 from dpfast.regression.scarce import SHRUNK, shrunk
+from dpfast.regression.unweighted.combined import nearer, with_discounts
 
 __all__ = ["Found", "Walk"]
 
@@ -117,7 +120,12 @@ class Walk:
             covariance, missing = covariance_or_reason(
                 optimiser, trajectory, self._request.n_units, objective.ridge
             )
-        estimate, iterates = self._back(trajectory.theta, trajectory.iterates)
+        theta = trajectory.theta
+        iterates: Sequence[Array] = trajectory.iterates
+        if self._bought is not None and self._bought.back is not None:
+            theta, covariance = self._without_weights(trajectory, covariance, self._bought)
+            iterates = [*iterates, theta]
+        estimate, iterates = self._back(theta, iterates)
         if self._bought is not None and covariance is not None:
             if self._bought.back is not None:
                 covariance = self._bought.back.covariance(covariance)
@@ -127,6 +135,18 @@ class Walk:
                 remarks = (*remarks, SHRUNK.format(kept=kept))
             covariance = covariance._replace(remarks=remarks)
         return Found(estimate, iterates, covariance, missing, predictor)
+
+    def _without_weights(
+        self, found: Trajectory, covariance: Covariance | None, bought: BoughtUnits
+    ) -> tuple[Array, Covariance | None]:
+        """Nearer to what rows say whose weights take most from them, or with a remark."""
+        theta, held = found.theta, bought.held
+        if held is not None and isinstance(found.details, Arrival):
+            n, radius = self._request.n_units, self.objective.weighting.radius
+            theta, covariance = nearer(found, covariance, held.answer, n, radius)
+        if covariance is not None:
+            covariance = with_discounts(covariance, bought.missed, held is not None)
+        return theta, covariance
 
     def _back(self, theta: Array, iterates: Sequence[Array]) -> tuple[Array, Sequence[Array]]:
         """In released units, where rows were turned since."""

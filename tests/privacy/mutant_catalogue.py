@@ -2320,6 +2320,22 @@ PERSONS = (
         "        curator = self._request.curator(self._objective, self._ledger)\n",
     ),
     plant(
+        "rounds-of-held-scores-are-one",
+        "each round of held scores is asked with the budget of all of them",
+        "dpfast/regression/unweighted/scores.py",
+        ("tests/bought/test_turned.py::test_the_total_pays_for_units_turning_and_fit",),
+        "        each = mu * ((1.0 - MARGIN_8000) / ROUNDS) ** 0.5\n",
+        "        each = mu\n",
+    ),
+    plant(
+        "held-scores-beside-the-whole",
+        "the weighted fit spends what held scores spend, too",
+        "dpfast/regression/purchase.py",
+        ("tests/bought/test_turned.py::test_the_total_pays_for_units_turning_and_fit",),
+        "                self.rest *= math.sqrt(1.0 - part) * (1.0 - MARGIN_8000)\n",
+        "",
+    ),
+    plant(
         "lengths-of-all-rows",
         "a radius is bought from lengths of all rows of persons, as if each were a record",
         "dpfast/regression/purchase.py",

@@ -18,7 +18,16 @@ from dpfast.kernels.linalg import eigh
 from dpfast.optimize.least_squares.histogram import Lengths
 from dpfast.optimize.least_squares.run import few, floor_of, longest_radius
 
-__all__ = ["Budgets", "budgets", "composed", "even_radius", "most_share", "on_coefficients", "turn"]
+__all__ = [
+    "Budgets",
+    "budgets",
+    "composed",
+    "even_radius",
+    "missed",
+    "most_share",
+    "on_coefficients",
+    "turn",
+]
 
 Array = NDArray[np.float64]
 
@@ -123,7 +132,11 @@ def even_radius(lengths: Lengths, n: int, p: int, mu: float) -> float:
     least = math.sqrt(max(p, 2))
     octaves = max(1, math.ceil(math.log2(max(lengths.longest / least, 1.0))))
     radii = least * np.exp2(np.arange(TRIED * octaves + 1) / TRIED)
-    reach = np.minimum(lengths.middles, FORESEEN * radii[:, None])
-    missed = np.maximum(reach - radii[:, None], 0.0) @ lengths.shares
-    errors = p * (2.0 * radii / (n * mu)) ** 2 + (MISSED * missed) ** 2
+    errors = p * (2.0 * radii / (n * mu)) ** 2 + missed(lengths, radii) ** 2
     return float(radii[int(np.argmin(errors))])
+
+
+def missed(lengths: Lengths, radii: Array) -> Array:
+    """By how much weights of these radii may move the mean score, its norm."""
+    reach = np.minimum(lengths.middles, FORESEEN * radii[:, None])
+    return np.asarray(MISSED * (np.maximum(reach - radii[:, None], 0.0) @ lengths.shares))
