@@ -87,6 +87,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.blackbox.vectors.RecordValues.__init__": "holds no record yet",
     "dpfast.curator.blackbox.vectors.RecordValues.mean_receipt": "public constants only",
     "dpfast.curator.blackbox.vectors.RecordValues.loss_receipt": "public constants only",
+    "dpfast.curator.shares.share_receipt": "public constants only",
     "dpfast.curator.blackbox.vectors.RecordValues.depth": "public constants only",
     "dpfast.curator.blackbox.vectors.RecordValues.n_points": "counts points; public",
     "dpfast.curator.blackbox.vectors.RecordValues.keep": (

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from dpfast.arguments import function, positive, real_array
-from dpfast.baselines.searched import Searched, checked_range, guarantee_of
+from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.settings import checked_range
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput

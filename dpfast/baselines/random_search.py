@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from dpfast.arguments import function, real_number
-from dpfast.baselines.searched import Searched, checked_range, guarantee_of
+from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.settings import checked_range
 from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
 from dpfast.curator.blackbox.vectors import RecordValues, checked_values
 from dpfast.errors import InvalidBudget, described

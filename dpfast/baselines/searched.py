@@ -7,15 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_array
-from dpfast.errors import InvalidInput, described
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Searched", "checked_range", "guarantee_of"]
+__all__ = ["Searched", "guarantee_of"]
 
 Array = NDArray[np.float64]
 
@@ -41,20 +39,6 @@ class Searched(NamedTuple):
     scores: Array
     method: str
     privacy: Guarantee
-
-
-def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:
-    """Public ends of the losses, the lower one first."""
-    ends = real_array(loss_range, "loss_range")
-    if ends.shape != (2,) or not (
-        1e-200 <= ends[1] - ends[0] < np.inf and np.abs(ends).max() <= 1e200
-    ):
-        raise InvalidInput(
-            "the range of the losses must be two public numbers within 1e200 of zero and at least "
-            "1e-200 apart, the lower one first; "
-            f"received {described(loss_range)}."
-        )
-    return float(ends[0]), float(ends[1])
 
 
 def guarantee_of(total: GDP, n: int, ledger: Ledger, noise: NoiseSource) -> Guarantee:

@@ -23,7 +23,7 @@ from dpfast.bayesopt.surrogate.fitting import fit_covariance
 from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
-from dpfast.bayesopt.tuning import tune
+from dpfast.bayesopt.tuning import private_choice, private_clip, tune
 from dpfast.bayesopt.updates import AdaGrad, Plain, Smoothed
 
 __all__ = [
@@ -44,6 +44,8 @@ __all__ = [
     "Tuner",
     "Tuning",
     "fit_covariance",
+    "private_choice",
+    "private_clip",
     "sklearn_losses",
     "tune",
 ]

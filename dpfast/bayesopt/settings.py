@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, one_of, positive, real_number
+from dpfast.arguments import number_in, one_of, positive, real_array, real_number
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.space import Space
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
@@ -18,7 +18,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.optimize.nonconvex.descent import checked_count
 from dpfast.optimize.schedules import Geometric, Schedule, checked_steps, resolve_schedule
 
-__all__ = ["SearchSettings", "Settings", "resolve_settings"]
+__all__ = ["SearchSettings", "Settings", "checked_range", "resolve_settings"]
 
 Array = NDArray[np.float64]
 
@@ -190,3 +190,17 @@ def default_batch(dimension: int) -> int:
 def _narrowest(box: Box) -> float:
     low, high = box.search_bounds.T
     return float(np.min(high - low))
+
+
+def checked_range(loss_range: tuple[float, float]) -> tuple[float, float]:
+    """Public ends of the losses, the lower one first."""
+    ends = real_array(loss_range, "loss_range")
+    if ends.shape != (2,) or not (
+        1e-200 <= ends[1] - ends[0] < np.inf and np.abs(ends).max() <= 1e200
+    ):
+        raise InvalidInput(
+            "the range of the losses must be two public numbers within 1e200 of zero and at least "
+            "1e-200 apart, the lower one first; "
+            f"received {described(loss_range)}."
+        )
+    return float(ends[0]), float(ends[1])

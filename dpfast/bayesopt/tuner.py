@@ -63,6 +63,7 @@ class Tuner:
     clip : float
         Public bound on the norm of one record's gradient: how much its loss changes over a side
         of the box (``units="box"``) or per unit of theta.  Longer gradients are shortened.
+        :func:`dpfast.bayesopt.private_clip` buys one below which most of them lie.
     steps : int
         Number of steps the budget is divided among.
     search : SearchSettings, optional

@@ -1,30 +1,39 @@
-"""Private tuning in one call."""
+"""Private tuning in one call, and a clip for it in another."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import function
+from dpfast.arguments import function, number_in
 from dpfast.bayesopt.result import Tuning
-from dpfast.bayesopt.settings import SearchSettings
+from dpfast.bayesopt.search import Search
+from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
 from dpfast.bayesopt.training import TrainingCost
 from dpfast.bayesopt.tuner import Tuner
-from dpfast.curator.blackbox.vectors import checked_values
+from dpfast.curator.blackbox.vectors import RecordValues, checked_values
+from dpfast.curator.shares import share_receipt
+from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
+from dpfast.front.request import charge_after
 from dpfast.optimize.schedules import checked_steps
-from dpfast.privacy.budget import Budget
+from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.rounding import MARGIN_8000
 
-__all__ = ["tune"]
+__all__ = ["private_choice", "private_clip", "tune"]
 
 Array = NDArray[np.float64]
+
+#: Between which powers of ten a clip is looked for, and in how many halvings: to a factor of 1.014.
+SMALLEST, LARGEST, HALVINGS = -6.0, 6.0, 10
 
 
 def tune(
@@ -60,7 +69,9 @@ def tune(
     bounds : array-like of shape (d, 2), list or dict
         Public lower and upper bound of each parameter, or its type; see
         :class:`dpfast.bayesopt.Tuner`.
-    privacy, n_records, clip, steps, search, ledger, noise, training, path, keep_values
+    clip : float
+        As for :class:`dpfast.bayesopt.Tuner`; :func:`dpfast.bayesopt.private_clip` buys one.
+    privacy, n_records, steps, search, ledger, noise, training, path, keep_values
         See :class:`dpfast.bayesopt.Tuner`.
     progress : callable, optional
         Called with (steps paid for, steps); see :func:`dpfast.fit`.
@@ -168,3 +179,163 @@ class _TunedLosses(Tuner):
         n = self._values.n
         rows += [checked_values(self._losses(theta), n) for theta in points[len(rows) :]]
         self.tell(np.concatenate(rows))
+
+
+def private_clip(
+    losses: Callable[[Any], ArrayLike],
+    bounds: Any,
+    *,
+    privacy: Budget | float,
+    n_records: int,
+    share: float = 0.8,
+    search: SearchSettings | None = None,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> float:
+    """A clip for :func:`dpfast.tune` below which most records' gradients lie at the start.
+
+    A clip that is ten times too large makes the noise of a search ten times too large; one that is
+    far too small forgets how much records differ.  A twentieth of the budget's square, a mu of .22
+    times the total, is enough for a pilot.
+
+    Parameters
+    ----------
+    losses, bounds, n_records, search
+        As for :func:`dpfast.tune`, which is to have the same.
+    privacy : GDP, ZCDP, ApproxDP or float
+        The total for the pilot; a float is ``mu`` of Gaussian DP.
+    share : float
+        Of the records whose gradients are to be shorter, in (0, 1).
+    ledger : Ledger, optional
+        A budget shared with the search: ``privacy=ledger.remaining`` gives the search what is left.
+    noise : NoiseSource, optional
+
+    Returns
+    -------
+    float
+        Between 1e-6 and 1e6.
+
+    Raises
+    ------
+    InvalidInput
+        For a senseless public argument; or for losses of another shape or dtype, which is seen at
+        the first point, before anything is spent.
+    BudgetExceeded
+        If a shared ledger cannot pay; nothing is spent then.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public: noisy shares of records whose
+    gradient is shorter than a number (claim C46).  A record's gradient is made of its own losses
+    and of weights that follow from public points.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(1.0, 0.3, size=(2000, 3))
+    >>> losses = lambda theta: np.sum((x - theta) ** 2, axis=1)
+    >>> what = {"bounds": [(-2.0, 2.0)] * 3, "n_records": 2000}
+    >>> ledger = dpfast.Ledger(dpfast.GDP(1.0))
+    >>> clip = dpfast.bayesopt.private_clip(losses, privacy=0.22, ledger=ledger, **what)
+    >>> found = dpfast.tune(losses, clip=clip, privacy=ledger.remaining, ledger=ledger, **what)
+    >>> bool(np.abs(found.theta - 1.0).max() < 0.2)
+    True
+    """
+    function(losses, "losses", "the parameters")
+    share = number_in(share, "share", "(0, 1)")
+    settings = resolve_settings(bounds, 1.0, 1, search)
+    total, source = GDP.within(privacy), checked_noise(noise)
+    mu = total.mu / math.sqrt(HALVINGS) * (1.0 - MARGIN_8000)
+    values = RecordValues(n_records, Ledger(total), source)
+    share_receipt(values.n, mu)  # refuses what is impossible, free of charge
+    label = f"private_clip(n={values.n}, share={share:g})"
+    first = Search(settings)
+    batch = first.batch()
+    points = settings.space.all_parameters(settings.box.outside(batch))
+    charge_after(lambda: values.append(losses(points[0])), ledger, privacy, total, label)
+    for point in points[1:]:
+        values.append(losses(point))
+    first.add(batch)
+    lengths = values.lengths(first.weights())
+
+    low, high = SMALLEST, LARGEST
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if lengths.excess(10.0**middle, share, mu).value[0] < 0.0:
+            low = middle
+        else:
+            high = middle
+    return float(10.0 ** (0.5 * (low + high)))
+
+
+def private_choice(
+    losses: Callable[[Any], ArrayLike],
+    candidates: Sequence[Any],
+    *,
+    loss_range: tuple[float, float],
+    privacy: Budget | float,
+    n_records: int,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> int:
+    """Which of a few candidates has the smallest mean loss, by noisy means.
+
+    For the results of several searches that share a ledger, from different starts: a tenth of the
+    squared budget for the choice, the rest in equal parts for the searches.
+
+    Parameters
+    ----------
+    losses : callable
+        ``losses(candidate)`` returns one loss per validation record, shape (n,).
+    candidates : sequence
+        Public, or released: of whatever ``losses`` takes, such as ``result.parameters``.
+    loss_range : (float, float)
+        Public range that losses are clipped to.
+    privacy : GDP, ZCDP, ApproxDP or float
+        The total for the choice; a float is ``mu`` of Gaussian DP.
+    n_records : int
+        Number of validation records, public.
+    ledger : Ledger, optional
+    noise : NoiseSource, optional
+
+    Returns
+    -------
+    int
+        Position among the candidates.
+
+    Raises
+    ------
+    InvalidInput
+        For a senseless public argument; or for losses of another shape or dtype, which is seen at
+        the first candidate, before anything is spent.
+    BudgetExceeded
+        If a shared ledger cannot pay; nothing is spent then.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public: a mean of clipped losses for
+    each candidate (claims G4 and C9).
+
+    Examples
+    --------
+    >>> losses = lambda theta: np.full(500, (theta - 0.3) ** 2)
+    >>> what = {"loss_range": (0.0, 1.0), "n_records": 500}
+    >>> dpfast.bayesopt.private_choice(losses, [0.9, 0.2, -0.5], privacy=1.0, **what)
+    1
+    """
+    function(losses, "losses", "a candidate")
+    if not isinstance(candidates, (list, tuple)) or not candidates:
+        raise InvalidInput(
+            f"candidates must be a list of at least one; received {described(candidates)}."
+        )
+    low, high = checked_range(loss_range)
+    total, source = GDP.within(privacy), checked_noise(noise)
+    mu = total.mu / math.sqrt(len(candidates)) * (1.0 - MARGIN_8000)
+    values = RecordValues(n_records, Ledger(total), source)
+    values.loss_receipt(low, high, mu)  # refuses what is impossible, free of charge
+    label = f"private_choice(n={values.n}, of {len(candidates)})"
+    charge_after(lambda: values.append(losses(candidates[0])), ledger, privacy, total, label)
+    scores = [values.mean_loss(0, low, high, mu).value[0]]
+    for k, candidate in enumerate(candidates[1:], 1):
+        values.append(losses(candidate))
+        scores.append(values.mean_loss(k, low, high, mu).value[0])
+    return int(np.argmin(scores))

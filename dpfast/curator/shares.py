@@ -13,9 +13,17 @@ from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.sensitivity import centred_share as share_sensitivity
 
-__all__ = ["Shares"]
+__all__ = ["Shares", "share_receipt"]
 
 Array = NDArray[np.float64]
+
+
+def share_receipt(n: int, mu: float) -> Receipt:
+    """What a share of n records would be released with; public numbers only."""
+    sensitivity = share_sensitivity(n)
+    scale = gaussian_scale(sensitivity, mu, 1)
+    check_grid_range(1.0, scale, 1)
+    return Receipt("share below", "C46", mu, sensitivity, scale)
 
 
 class Shares:
@@ -37,10 +45,7 @@ class Shares:
 
     def receipt(self, mu: float) -> Receipt:
         """What :meth:`excess` would release; touches nothing, costs nothing."""
-        sensitivity = share_sensitivity(self.n)
-        scale = gaussian_scale(sensitivity, mu, 1)
-        check_grid_range(1.0, scale, 1)
-        return Receipt("share below", "C46", mu, sensitivity, scale)
+        return share_receipt(self.n, mu)
 
     def excess(self, threshold: float, probability: float, mu: float) -> Answer:
         """Release ``mean(1{x <= threshold} - probability)``, shape (1,).

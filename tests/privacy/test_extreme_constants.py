@@ -242,6 +242,8 @@ def test_every_function_that_spends_is_here():
     }
     same = {
         "Tuner": "tune",
+        "private_clip": "tune",
+        "private_choice": "tune",
         "standardize": "with_private_scaling",
         "fit_formula": "fit",
         "dp_sgd": "clipped_gradient_descent",

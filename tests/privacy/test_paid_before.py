@@ -18,7 +18,7 @@ import pytest
 
 import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP, baselines
-from dpfast.bayesopt import tune
+from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.baselines.minimiser import ridge_minimiser
 from dpfast.curator.baselines.statistics import smallest_eigenvalue, sufficient_statistics
@@ -287,6 +287,10 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
         baselines.global_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), evaluations=3
     ),
     "tune": partial(tune, squares, BOX, n_records=N, steps=3),
+    "clip": partial(private_clip, squares, BOX, n_records=N),
+    "choice": partial(
+        private_choice, squares, [np.zeros(2), np.ones(2)], n_records=N, loss_range=(0.0, 4.0)
+    ),
     "quantiles": partial(dpfast.private_quantiles, Y, (0.3, 0.6), low=-2.0, high=2.0, steps=5),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
     "scaling": partial(dpfast.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),

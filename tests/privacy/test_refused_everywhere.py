@@ -219,6 +219,8 @@ def per_record(theta, X, y):
 
 CALLBACKS = {
     "tune": lambda f: {"losses": f},
+    "private_clip": lambda f: {"losses": f},
+    "private_choice": lambda f: {"losses": f},
     "global_search": lambda f: {"losses": f},
     "random_search": lambda f: {"losses": f},
     "noisy_descent": lambda f: {"gradients": f},

@@ -50,6 +50,10 @@ NONCONVEX = {"X": X, "y": Y, "objective": "tukey", "privacy": 1.0, "scale": 1.0}
 RELEASE = REGRESSION | {"privacy": PAIR, "domain": dpfast.Box(1.0)}
 CERTIFIED = RELEASE | {"X": MANY, "y": MANY[:, 0]}
 SEARCH = {"losses": losses, "bounds": BOX, "privacy": 1.0, "n_records": N}
+CHOICE = {k: v for k, v in SEARCH.items() if k != "bounds"} | {
+    "candidates": [np.array([0.1, 0.2]), np.array([-0.5, 0.4])],
+    "loss_range": (0.0, 9.0),
+}
 OWN = dpfast.PerRecordObjective(per_record, dimension=2, lipschitz=5.0, smoothness=3.0)
 SUMS = {"X": X, "y": Y, "x_bound": 2.0, "y_bound": 2.0, "privacy": 1.0}
 
@@ -77,6 +81,8 @@ CALLS = {
         {"X": X, "y": Y, "objective": OWN, "privacy": 1.0},
     ),
     "tune": (dpfast.tune, SEARCH | {"steps": 2}),
+    "private_clip": (bayesopt.private_clip, SEARCH),
+    "private_choice": (bayesopt.private_choice, CHOICE),
     "Tuner": (bayesopt.Tuner, {"bounds": BOX, "privacy": 1.0, "n_records": N, "steps": 2}),
     "certify": (dpfast.certify, RELEASE | {"privacy": dpfast.PureDP(1.0)}),
     "certify, both": (dpfast.certify, RELEASE | {"which": "both"}),
@@ -247,6 +253,8 @@ def test_a_wrong_argument_costs_nothing(name, argument, tmp_path, monkeypatch):
     for value in WRONG:
         if argument in LONG and isinstance(value, (int, float)) and 3 <= value < 100:
             continue
+        if argument == "candidates" and isinstance(value, (list, tuple)):
+            continue  # the caller's own function says what it takes
         check(name, {argument: value})
     if argument == "privacy" and name != "dp_sgd":
         for budget in BUDGETS:
@@ -289,6 +297,9 @@ MUST_BE_REFUSED = [
     ("tune", {"losses": lambda theta: 1.0}),
     ("tune", {"losses": lambda theta: np.array(["x"] * N)}),
     ("tune", {"losses": 7}),
+    ("private_clip", {"losses": lambda theta: 1.0}),
+    ("private_clip", {"losses": 7}),
+    ("private_clip", {"share": 1.0}),
     ("tune", {"path": ""}),
     ("tune", {"path": os.path.join("missing", "search")}),
     ("Tuner", {"path": os.path.join("missing", "search")}),

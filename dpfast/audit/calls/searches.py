@@ -37,11 +37,16 @@ def searches() -> Iterator[Example]:
     for label, options in paths.items():
         call = partial(_tune, options | n)
         yield Example("dpfast.bayesopt.tuning.tune", label, call, False, GDP(1.0))
+    for label, own in (("defaults", {}), ("shared ledger", {"ledger": GDP(2.0)})):
+        clip = partial(_clip, own | n)
+        yield Example("dpfast.bayesopt.tuning.private_clip", label, clip, False, GDP(1.0))
+    choice = partial(_choice, n)
+    yield Example("dpfast.bayesopt.tuning.private_choice", "of three", choice, False, GDP(1.0))
     tell = "dpfast.bayesopt.tuner.Tuner.tell"
     yield Example(tell, "two steps", _ask_and_tell, False, GDP(1.0))
     room = "dpfast.curator.blackbox.vectors.RecordValues"
-    for method in ("append", "mean", "mean_loss"):
-        yield Example(f"{room}.{method}", "both means", _told_values, False, GDP(1.5))
+    for method in ("append", "mean", "mean_loss", "lengths"):
+        yield Example(f"{room}.{method}", "means and lengths", _told_values, False, GDP(1.6))
     losses = partial(
         _search, baselines.global_search, _planes, {"loss_range": (0.0, 4.0), "evaluations": 3} | n
     )
@@ -84,6 +89,23 @@ def _tune(options: dict[str, Any], data: Any) -> Any:
     return found, found.summary(), found.to_dict(), repr(found)
 
 
+def _clip(options: dict[str, Any], data: Any) -> Any:
+    from dpfast.bayesopt import private_clip
+
+    own = dict(options)
+    if "ledger" in own:  # state belongs inside the call
+        own["ledger"] = Ledger(own["ledger"])
+    return private_clip(partial(_planes, data), [(-2.0, 2.0)] * 2, privacy=GDP(1.0), **own)
+
+
+def _choice(options: dict[str, Any], data: Any) -> Any:
+    from dpfast.bayesopt import private_choice
+
+    places = [np.array([k - 1.0, 0.5]) for k in range(3)]
+    own = options | {"loss_range": (0.0, 4.0)}
+    return private_choice(partial(_planes, data), places, privacy=GDP(1.0), **own)
+
+
 def _ask_and_tell(data: Any) -> Any:
     from dpfast.bayesopt import Tuner
 
@@ -96,7 +118,7 @@ def _ask_and_tell(data: Any) -> Any:
 def _told_values(data: Any) -> Any:
     from dpfast.curator.blackbox.vectors import RecordValues
 
-    room = RecordValues(len(data[1]), Ledger(GDP(1.5)), EntropyNoise())
+    room = RecordValues(len(data[1]), Ledger(GDP(1.6)), EntropyNoise())
     room.append(data[0].T, 2)
     room.append(data[1])
     weights = np.array([[1.0, 0.0], [-0.5, 2.0], [0.3, 0.3]])
@@ -105,4 +127,5 @@ def _told_values(data: Any) -> Any:
         room.mean_receipt(0.7, 1.0, 2),
         room.mean(weights, 0.7, 1.0),
         room.mean_loss(2, -1.0, 3.0, 1.0),
+        room.lengths(weights).excess(0.9, 0.5, 0.3),
     )

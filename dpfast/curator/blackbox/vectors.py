@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_number, whole_number
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.blackbox.sensitivity import clipped_mean, mean_loss
@@ -242,6 +243,22 @@ class RecordValues:
         self.ledger.charge(GDP(mu), label)
         value = self._clipped_mean(weights, bound)
         return hand_out(self._noise, (label, mu, weights, bound), receipt, value)
+
+    def lengths(self, weights: Array) -> Shares:
+        """Of every record the norm of ``weights' y_i``, for noisy shares of those below a number.
+
+        A norm that is not finite is NaN: its record is in no share, and still counted in n.
+
+        Privacy
+        -------
+        Costs nothing until a share is asked for; each costs its ``mu`` (claim C46).
+        """
+        values = np.concatenate(self._chunks)
+        with np.errstate(all="ignore"):
+            found = np.concatenate(
+                [np.linalg.norm(weights.T @ values[:, block], axis=0) for block in _blocks(self.n)]
+            )
+        return Shares(np.where(np.isfinite(found), found, np.nan), self.ledger, self._noise)
 
     def loss_receipt(self, lower: float, upper: float, mu: float) -> Receipt:
         """What :meth:`mean_loss` would release; touches nothing, costs nothing."""
