@@ -256,7 +256,8 @@ def fit(
         and not ridge
         and getattr(method, "start", None) is None
     )
-    held = even and (isinstance(method, AdaptiveNewton) or method in ("auto", "adaptive-newton"))
+    named = isinstance(method, str) and method in ("auto", "adaptive-newton")
+    held = even and (named or isinstance(method, AdaptiveNewton))
     bought = bought_units(request, unit, loss, scale, weights, standardize, even, held)
     mu = unit.mu if bought is None else bought.rest
     if request.means and method == "auto" and resolve_loss(loss).link == "log":
