@@ -80,7 +80,8 @@ def main(arguments: list[str] | None = None) -> int:
         "",
         "`python -m bench.quantile_kernels`: one thread, Mallows weights, best rounds in "
         "alternation. The limit of a score alone is reading X and y, that of matrices a "
-        "compute-bound `dsyrk` of their multiplications. NumPy is given one thread.",
+        "compute-bound `dsyrk` of their multiplications. NumPy is given one thread. Parts above 1 "
+        "are those of a round in which the limit had neighbours: its best was not its best.",
         "",
         "| " + " | ".join(headings) + " |",
         "|---" * len(headings) + "|",
