@@ -104,10 +104,9 @@ def judged(
         f"{found['value in all records']:.2f}. Certified in half of the calls or more, {text}. "
         "The drop is there, for theorem A and the leverage, earlier than in the paper; algorithm 5 "
         "with constants that are true does not certify at this condition number, and falls back on "
-        "objective perturbation with half of epsilon. Objective perturbation gets worse with "
-        "more records above about 100,000: its search is certified to a gradient of 6e-10, what "
-        "that hides is divided by a ridge of the order of 1/n, and 1/64 of the budget has to cover "
-        f"it (.015 of noise at n = 400,000). {calls.barely(found[f'epsilon {middle:g}'])}; the "
+        "objective perturbation with half of epsilon. "
+        f"{calls.ROUNDED} (.015 of noise at n = 400,000). "
+        f"{calls.barely(found[f'epsilon {middle:g}'])}; the "
         "second line has it.",
     )
 
