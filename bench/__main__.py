@@ -6,6 +6,7 @@ python -m bench fits --json F      also keep pytest-benchmark's JSON, for `pytes
 python -m bench limits --store     the kernels against the machine (bench/kernel_limits.py)
 python -m bench outofcore --store  fits larger than memory (bench/outofcore/limits.py)
 python -m bench rivals --store     published figures and packages (bench/rivals/published.py)
+python -m bench.rivals.packages    installed packages, private and not (bench/rivals/packages.py)
 python -m bench passes --store     default fits against reading once, and peers (bench/passes.py)
 python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
 """

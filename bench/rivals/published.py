@@ -8,9 +8,8 @@ of a record, so that where theirs is about one that is added or removed, ours is
 promise.  Their pure epsilon is (epsilon, 1e-6) here: Gaussian noise gives none.
 
 diffprivlib needs scikit-learn below 1.6, so that its rows are made in an environment of the extra
-``rivals``, and left out elsewhere.  OpenDP has no regression with a published private standard
-error, and Opacus is DP-SGD for networks: that is ``dpfast.baselines.dp_sgd`` in ``bench.rivals``,
-without a gigabyte of torch.  The simulated line and the logistic slope are designs of ours, like
+``rivals``, and left out elsewhere; OpenDP, Opacus and packages without privacy are beside it in
+``bench.rivals.packages``.  The simulated line and the logistic slope are designs of ours, like
 those of the papers as far as these say what theirs are: widths compare in their order of magnitude.
 """
 

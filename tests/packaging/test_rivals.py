@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
+import pytest
 
 from bench.rivals.ensemble import _within, deep_point, ensemble, margin
 
@@ -53,3 +56,22 @@ def test_the_ensemble_finds_the_coefficients_or_says_that_it_cannot():
     assert np.isnan(ensemble(rows[:400], y[:400], 1.0, 1e-6, 0)).all()
     scattered = rng.standard_cauchy((100, 2))
     assert np.isnan(deep_point(scattered, 0.1, 1e-9, rng)).all()
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_packages_that_are_installed_are_measured_and_others_left_out(logistic):
+    """Fits without privacy agree with ours without privacy; ours needs nothing told."""
+    from bench.rivals import packages
+
+    rng = np.random.default_rng(0)
+    X = 10.0 + 3.0 * rng.normal(size=(4000, 2))
+    y = 0.3 * X[:, 0] - 0.2 * X[:, 1] + rng.normal(size=4000)
+    task = packages.seen("made up", X, (y > 1.0) * 1.0 if logistic else y, logistic)
+    for label, (needed, rival) in packages.EXACT.items():
+        if importlib.util.find_spec(needed):
+            assert packages.measured(task, np.inf, label, rival, 1).distance < 0.02
+    row = packages.measured(task, 10.0, "ours", packages.ours, 2)
+    assert row.distance < 1.0 and 0.9 < row.width < 1.5
+    head, _, line = packages.report([row])
+    assert line.count("|") == head.count("|")
+    assert {needed for needed, _ in packages.PRIVATE.values()} >= {"opendp", "opacus"}
