@@ -44,6 +44,22 @@ def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
     assert expected.width > 1.1 * max(expected.widths[1:])
 
 
+def test_sampling_weights_are_forecast_by_their_design_effect():
+    """As the page on weights says; the median of 12 fits varies by 1%; seeded."""
+    n, largest, widest = 20_000, 5.0, []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, weight = rng.normal(size=(n, 3)), rng.choice([1.0, 2.0, 5.0], size=n)
+        beside = {"sample_weight": weight, "largest_weight": largest}
+        noise = dpfast.SeededNoise(seed)
+        y = rng.normal(size=n)
+        found = dpfast.fit(X, y, "log-cosh", privacy=0.3, scale=1.0, noise=noise, **beside)
+        widest.append(np.ptp(found.conf_int(), axis=1)[1:].max())
+    mean, effect = 8 / 3, 10 / (8 / 3) ** 2
+    expected = dpfast.plan(int(n / effect), 4, mu=0.3 * effect * mean / largest, scale=1.0)
+    assert np.median(widest) == pytest.approx(expected.width, rel=0.04)
+
+
 def test_of_one_slope_the_widest_is_its_own_width():
     found = dpfast.plan(n=2000, p=2, mu=1.0, scale=1.0)
     assert found.width == found.widths[1]
