@@ -69,6 +69,8 @@ def draw() -> None:
     runpy.run_path(str(DOCS / "pictures.py"), run_name="__main__")
     figures = runpy.run_path(str(DOCS / "headlines.py"))["page"]()
     (DOCS / "pictures" / "headlines.html").write_text(figures, encoding="utf-8")
+    beside = runpy.run_path(str(DOCS / "packages.py"))["page"]()
+    (DOCS / "pictures" / "packages.html").write_text(beside, encoding="utf-8")
 
 
 if __name__ == "__main__":

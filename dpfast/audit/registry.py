@@ -120,6 +120,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.inference.after": "questions to released numbers; reads the rows of predictions",
     "dpfast.inference.shown": "released numbers as text, tables and pages",
     "dpfast.inference.natural": "linear algebra of released numbers; reads predictions' rows",
+    "dpfast.inference.named": "names beside released numbers",
     "dpfast.inference.rows": "protocols of what reads new rows; they hold nothing",
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
     "dpfast.curator.bought": "audited within dpfast.standardize",

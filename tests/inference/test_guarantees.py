@@ -206,6 +206,8 @@ def test_every_function_with_a_guarantee_is_swept():
         "global_search": "through guarantee_of, as noisy_descent",
         "with_private_scaling": "returns a schema",
         "private_quantiles": "returns numbers",
+        "private_clip": "returns a number",
+        "private_choice": "returns a number",
         "standardize": "through Request.guarantee, as clipped_gradient_descent",
         "release_functional": "a ReleaseGuarantee states one pair, in one place",
         "release_parameter": "a ReleaseGuarantee states one pair, in one place",

@@ -101,6 +101,16 @@ def test_the_figures_of_the_home_page_are_those_stored():
         ).exists()
 
 
+def test_the_figure_of_packages_has_every_stored_row():
+    figure = load("packages")
+    found = figure.cells()
+    assert len(found) > 20 and len({cell.table for cell in found}) > 3
+    text = figure.page()
+    assert text.count("<circle") == len(found)
+    assert text.count("aria-label") == text.count("<figure") == len({cell.table for cell in found})
+    assert all(cell.distance > 0.0 for cell in found)
+
+
 def test_the_gallery_has_every_stored_result(tmp_path, monkeypatch):
     gather = load("gather")
     results = tmp_path / "bench" / "results" / "figures" / "paper1"
