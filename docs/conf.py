@@ -48,6 +48,7 @@ html_title = f"dpfast {version}"
 html_favicon = "static/dpfast.svg"
 html_static_path = ["static"]
 html_css_files = ["dpfast.css"]
+html_domain_indices = False  # the reference is its own list of modules; Sphinx's links nowhere
 html_js_files = ["dpfast.js"]
 copybutton_exclude = ".linenos, .gp, .go"
 napoleon_google_docstring = False

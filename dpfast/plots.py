@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -106,8 +106,25 @@ def _look(index: int) -> tuple[str, str]:
     return COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
 
 
+def _chosen(names: Sequence[str], every: list[str]) -> list[str]:
+    """Names of coefficients to be drawn; one alone may stand without brackets."""
+    chosen = [names] if isinstance(names, str) else list(names)
+    unknown = sum(name not in every for name in chosen)
+    if unknown or not chosen:
+        raise ValueError(
+            f"names must be of coefficients, which are {every}; got {len(chosen)} names, of which "
+            f"{unknown} are of none"
+        )
+    return chosen
+
+
 def coefficient_plot(
-    fits: Mapping[str, Any] | Any, *, level: float = 0.95, title: str | None = None, ax: Any = None
+    fits: Mapping[str, Any] | Any,
+    *,
+    names: Sequence[str] | None = None,
+    level: float = 0.95,
+    title: str | None = None,
+    ax: Any = None,
 ) -> Figure:
     """Coefficients with their confidence intervals, one row each.
 
@@ -115,6 +132,8 @@ def coefficient_plot(
     ----------
     fits : Fit or mapping of str to Fit
         Fits with inference and the same coefficients; the keys become the legend.
+    names : sequence of str, optional
+        Only these coefficients, in this order; an intercept is often far from the others.
     level : float
         Confidence level of the intervals.
     title : str, optional
@@ -131,6 +150,8 @@ def coefficient_plot(
     ------
     ImportError
         If Matplotlib is missing (``pip install 'dpfast[plot]'``).
+    ValueError
+        If the fits differ in their coefficients, or a name is of none.
 
     Privacy
     -------
@@ -141,27 +162,30 @@ def coefficient_plot(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
-    >>> figure = dpfast.plots.coefficient_plot({"huber": fit})
+    >>> figure = dpfast.plots.coefficient_plot({"huber": fit}, names=["x1"])
     """
     _matplotlib()
     labelled = _labelled(fits)
-    names = next(iter(labelled.values())).names
+    every = list(next(iter(labelled.values())).names)
     for label, fit in labelled.items():
-        if tuple(fit.names) != tuple(names):
+        if list(fit.names) != every:
             raise ValueError(
                 f"all fits must have the same coefficients; {label!r} has {list(fit.names)}, "
-                f"the first one {list(names)}"
+                f"the first one {every}"
             )
+    names = every if names is None else _chosen(names, every)
+    shown = [every.index(name) for name in names]
     height = max(0.4, 0.16 * len(labelled)) * len(names)
     figure, axes = _canvas(ax, (7.0, 1.2 + height))
     rows, words = np.arange(len(names))[::-1], []
     offsets = np.linspace(0.3, -0.3, len(labelled)) if len(labelled) > 1 else [0.0]
     for index, ((label, fit), offset) in enumerate(zip(labelled.items(), offsets, strict=True)):
-        low, high = np.asarray(fit.conf_int(level)).T
+        low, high = np.asarray(fit.conf_int(level))[shown].T
+        values = np.asarray(fit.params)[shown]
         colour, marker = _look(index)
         axes.hlines(rows + offset, low, high, color=colour, linewidth=2)
-        axes.plot(fit.params, rows + offset, marker, color=colour, label=label)
-        told = zip(names, fit.params, low, high, strict=True)
+        axes.plot(values, rows + offset, marker, color=colour, label=label)
+        told = zip(names, values, low, high, strict=True)
         said = [f"{name} {_said(value, *ends)}" for name, value, *ends in told]
         words.append(f"{label}: {', '.join(said)}" if label else ", ".join(said))
     axes.axvline(0.0, color="0.7", linewidth=1, zorder=0)

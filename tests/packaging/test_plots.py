@@ -154,6 +154,19 @@ def test_a_plot_is_drawn_where_it_is_wanted(every_plot, name):
             plot(*every_plot[plot], ax=axes[0])
 
 
+def test_coefficients_are_chosen_by_name():
+    fit = fit_of(3)
+    chosen = [fit.names[2], fit.names[1]]
+    (axes,) = plots.coefficient_plot(fit, names=chosen).axes
+    told = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
+    assert told == chosen
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), np.asarray(fit.params)[[2, 1]])
+    assert fit.names[1] not in plots.coefficient_plot(fit, names=chosen[0]).alternative
+    for wrong in (["age"], []):
+        with pytest.raises(ValueError, match="names must be of coefficients"):
+            plots.coefficient_plot(fit, names=wrong)
+
+
 @pytest.mark.parametrize("p", [2, 25])
 def test_few_and_many_coefficients_keep_apart(p):
     """Names do not overlap, points stand off the frame, and no line looks like another."""
