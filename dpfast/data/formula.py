@@ -121,7 +121,8 @@ def _sides(formula: str) -> tuple[list[str] | None, list[list[str]], bool]:
     except Exception as error:  # its parser raises many kinds
         raise InvalidInput(f"formula {formula!r} could not be read: {error}") from error
     left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", parsed)
-    if isinstance(left, tuple) or isinstance(right, tuple):
+    sides = [side for side in (left, right) if side is not None]
+    if not all(hasattr(term, "factors") for side in sides for term in side):
         raise InvalidInput(f"formula {formula!r} has several parts; write it without '|'.")
     intercept, products = False, []
     for term in right:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import dpfast
 from dpfast.data.files import read_numbers, read_table
@@ -200,6 +200,7 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=150)
 @given(st.lists(PIECES, max_size=9).map("".join) | st.text(max_size=20))
+@example("0|")
 def test_formulas_of_any_words(formula):
     pytest.importorskip("formulaic")
     table = {"age": np.linspace(18, 90, 12), "state": ["CA", "NY"] * 6, "sick": [0.0, 1.0] * 6}

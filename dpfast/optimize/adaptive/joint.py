@@ -22,6 +22,10 @@ Array = NDArray[np.float64]
 #: Part by which a Newton step may lower the scale, and multiple by which it may raise it.
 MOST_LOWERED, MOST_RAISED = 0.67, 1.1
 
+#: Change of the scale's logarithm that is far to go, if its score is so many standard deviations
+#: from zero; and how far the scale of an answer that counts may be from that of the last.
+FAR, SEEN, COUNTS = 0.3, 2.0, math.log(1.8)
+
 #: n mu of an answer that tells the scale, and least and most it may take of ``mu^2``.
 SIGNAL, LEAST_PART, MOST_PART = 30.0, 0.001, 0.02
 
@@ -81,7 +85,7 @@ class JointRun(Run):
         step = super().refined(step, answer, hessian)
         if hessian:
             return step
-        ratio, deviation = scale_ratio(self.objective, self.theta, answer)
+        ratio, deviation, seen = scale_ratio(self.objective, self.theta, answer)
         direction, inverse = step.direction.copy(), step.inverse[:-1, :-1]
         direction[-1] = -self.theta[-1] * math.log(ratio)
         scale, corner = answer.gradient.noise_scale, self.theta[-1] * deviation
@@ -89,6 +93,8 @@ class JointRun(Run):
         noise += float(self.measure[-1, -1]) * corner**2
         whole = self.length_of(direction)
         length = math.sqrt(max(0.0, whole**2 - noise / self.mean_weight))
+        if seen > SEEN and abs(math.log(ratio)) > FAR:
+            length = math.inf  # the noise that shortens its steps shortens none of the way
         return step._replace(direction=direction, length=length)
 
     def move(self, step: Step) -> None:
@@ -114,8 +120,10 @@ class JointRun(Run):
         z = float(theta[-1])
         change = float(step.direction[-1]) / z
         if not self.leaves(theta, change):
-            step.direction[-1] = z * min(max(change, -MOST_RAISED), MOST_LOWERED)
-            return step
+            held = min(max(change, -MOST_RAISED), MOST_LOWERED)
+            step.direction[-1] = z * held
+            # curvature, and with it length, fade where the scale is far too large
+            return step if held == change else step._replace(length=math.inf)
         within, length, _, block = measured_step(
             np.ascontiguousarray(hessian[:-1, :-1]),
             np.ascontiguousarray(gradient[:-1]),
@@ -135,6 +143,14 @@ class JointRun(Run):
         scale, free = self.objective.scale_at(theta), self.free
         low, high = free.low * (1.0 + AT_END), free.high * (1.0 - AT_END)
         return scale <= low if change > 0.0 else scale >= high
+
+    def counted(self, end: Array) -> list[bool]:
+        """Not those from another scale: Newton's step of its logarithm ends short of the solution.
+
+        From twice the scale by 18%, from four times it by 160% of the solution.
+        """
+        logs = [math.log(float(answer.theta[-1] / end[-1])) for answer in self.answers]
+        return [abs(log) <= COUNTS for log in logs]
 
     def bounded(self, theta: Array) -> Array:
         return self.objective.project(theta)

@@ -11,14 +11,8 @@ from dpfast.curator import StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.optimize.adaptive.joint import JointRun
-from dpfast.optimize.adaptive.run import (
-    EARLY,
-    MOST_STEPS,
-    Run,
-    arrive,
-    expected_shares,
-    meat_share,
-)
+from dpfast.optimize.adaptive.run import MOST_STEPS, Run, arrive
+from dpfast.optimize.adaptive.shares import EARLY, expected_shares, meat_share
 from dpfast.optimize.adaptive.steps import Arrival
 from dpfast.optimize.budgets import Budgets, divided
 from dpfast.optimize.propagation import Curvature, PrivacyNoise

@@ -25,6 +25,17 @@ from dpfast.kernels.linalg import (
 )
 from dpfast.models import Objective
 from dpfast.optimize.adaptive.hidden import Hidden, Seen, hidden_directions
+from dpfast.optimize.adaptive.shares import (
+    BLOCKS,
+    EARLY,
+    FEWEST_EARLY,
+    FULL,
+    FULL_ANSWERS,
+    MOST_EARLY,
+    MOST_FULL_ANSWERS,
+    START,
+    meat_share,
+)
 from dpfast.optimize.adaptive.start import released_intercept, share_of_location
 from dpfast.optimize.adaptive.steps import Answered, Arrival, Step, step_of
 from dpfast.optimize.budgets import divided, hessian_costs
@@ -32,16 +43,9 @@ from dpfast.optimize.protocol import Answers, Blocks
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 from dpfast.privacy.rounding import MARGIN_SHARES
 
-__all__ = ["EARLY", "MOST_STEPS", "Run", "arrive", "expected_shares", "meat_share"]
+__all__ = ["MOST_STEPS", "Run", "arrive"]
 
 Array = NDArray[np.float64]
-
-#: Shares of the total ``mu^2``: start of the intercept, one early step, all blocks side by side,
-#: one full answer.
-START, EARLY, BLOCKS, FULL = 0.02, 0.02, 0.2, 0.12
-
-#: Steps over all records before the first full answer.
-FEWEST_EARLY, MOST_EARLY = 4, 14
 
 #: Part of the way that majorising steps may leave along the direction that noise hides most.
 UNDONE = 0.003
@@ -54,8 +58,7 @@ SMALLEST_NOISE = 0.7
 #: the largest share hides the weakest direction seen, from the second to a run's own largest.
 SHARE_OF_HESSIAN, LEAST_SHARE = 0.1, 0.05
 
-#: Full answers before the last one: over all records the noise of their curvatures averages.
-FULL_ANSWERS, MOST_FULL_ANSWERS = 4, 5
+#: Full answers after blocks, at most.
 MOST_AFTER_BLOCKS = 5
 
 #: Steps there can be, the last answer's included.
@@ -63,10 +66,6 @@ MOST_STEPS = MOST_EARLY + MOST_FULL_ANSWERS + 1
 
 #: Least share of ``mu^2`` that is left for the last answer.
 LAST = 0.12
-
-#: Gaussian-DP parameter of the meat relative to the gradient's in the last answer; of counts, whose
-#: typical scores are a smaller part of the largest (bench.counts).
-MEAT, MEAT_OF_COUNTS = 0.35, 0.7
 
 #: Standard deviations of counts whose mean is half the cap, up to which they may be clipped; and
 #: variances in means, from which on it is said.
@@ -99,18 +98,6 @@ FAR_START = 1.5
 #: is longer than the first; within the second curvatures change little, so the path has arrived;
 #: below the third early steps have done their part; above the fourth a last step comes too late.
 LONGEST, ARRIVED, NEAR, LATE = 2.5, 0.4, 0.3, 0.5
-
-
-def meat_share(objective: Objective) -> float:
-    """Gaussian-DP parameter of the meat relative to the gradient's in the last answer."""
-    return MEAT_OF_COUNTS if objective.loss.link == "log" else MEAT
-
-
-def expected_shares(blocks: bool) -> tuple[list[float], float]:
-    """Shares of ``mu^2`` of the full answers of an easy run, and of the last one."""
-    if blocks:
-        return [FULL], 1.0 - BLOCKS - FULL
-    return [FULL] * FULL_ANSWERS, 1.0 - START - FEWEST_EARLY * EARLY - FULL_ANSWERS * FULL
 
 
 class Run:
@@ -429,6 +416,8 @@ class Run:
         ends.append(end.theta - direction)
         meat = floor_eigenvalues(self.meat.value, 0.0)[0] if inference else np.zeros((p, p))
         weights = self.weights(ends, inverse, meat)
+        counted = self.counted(end.theta)
+        weights = [w * own for w, own in zip(weights, counted, strict=True)]
         theta = self.bounded(weighted_mean(ends, weights))
         self.iterates.append(theta)
         if self.progress is not None:
@@ -490,6 +479,10 @@ class Run:
             seen = [far - variances[-1] * own for far in apart]
             variances = [max(v * own, s) for v, s in zip(variances, seen, strict=True)]
         return [1.0 / variance for variance in variances]
+
+    def counted(self, end: Array) -> list[bool]:
+        """Which answers are near enough to the last one for where they would have gone to count."""
+        return [True] * len(self.answers)
 
     def outside(self) -> bool:
         """Whether something that is estimated is beyond what is public of it."""

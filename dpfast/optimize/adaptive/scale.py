@@ -37,8 +37,10 @@ MOST_RATIO = 30.0
 
 def scale_ratio(
     objective: Objective, theta: NDArray[np.float64], answer: JointAnswer
-) -> tuple[float, float]:
-    """What the scale is to be multiplied by, and the standard deviation of its logarithm.
+) -> tuple[float, float, float]:
+    """What the scale is to be multiplied by, its logarithm's standard deviation, and the score's.
+
+    The last is how many standard deviations of the noise the score is from zero.
 
     From a score and the majorising curvature.  The mean v of ``chi(r / sigma)``, relative to its
     supremum, is v0 at the solution.  It is of the order of the squared residuals where these are
@@ -62,7 +64,8 @@ def scale_ratio(
     seen = 1.0 - max(1.0 - seen, min(2.0 * noise, 0.5 * (1.0 - target)))
     ratio = (math.sqrt(seen / target) * (1.0 - target) / (1.0 - seen)) ** DAMPED
     lowest, highest = max(free.low / scale, 1.0 / MOST_RATIO), min(free.high / scale, MOST_RATIO)
-    return min(max(ratio, lowest), highest), DAMPED * noise * (0.5 / seen + 1.0 / (1.0 - seen))
+    ratio = min(max(ratio, lowest), highest)
+    return ratio, DAMPED * noise * (0.5 / seen + 1.0 / (1.0 - seen)), abs(apart) / noise
 
 
 def _signal(seen: float, noise: float) -> float:
@@ -96,7 +99,7 @@ def released_location(answers: Answers, mu: float) -> tuple[float, float, float]
         slope, noise = float(gradient.value[0]), gradient.noise_scale
         floored = max(float(curvature.value[0, 0]), 4.0 * curvature.noise_scale)
         move = slope / floored * _signal(slope, noise)
-        ratio, _ = scale_ratio(objective, theta, answer)
+        ratio, _, _ = scale_ratio(objective, theta, answer)
         scale = objective.scale_at(theta)
         theta = objective.project(np.array([theta[0] - move, theta[1] * ratio]))
         if abs(math.log(ratio)) < SETTLED and abs(move) < NEAR * scale:
