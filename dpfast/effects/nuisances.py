@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtr, chdtrc
 
 from dpfast.curator.effects import Nuisance, Trial
 from dpfast.kernels.linalg import floor_eigenvalues
@@ -45,6 +46,9 @@ CAP, RESIDUAL_CAP = 3.0, 2.0
 #: Radius of the rows' weights, in sqrt(p) of an arm, for standardised columns.
 RADIUS = 1.0
 
+
+#: Of covariates, in their units: more is noise.
+LARGEST_VARIANCE = 4.0
 
 #: Of a standardised outcome, as a guess: covariates explain half.
 RESIDUAL_VARIANCE = 0.5
@@ -129,25 +133,51 @@ def fold_nuisance(trial: Trial, fold: int, recipe: Recipe, budget: Budgets, ledg
     rest = rows.moment(radius, RESIDUAL_CAP, second, pilot)
     arms: Array = pilot + np.linalg.solve(curvature, rest.value)
     product = _product(
-        run.theta, run.final.gradient.noise_scale, curvature, rest.noise_scale, trial.sizes[fold]
+        run.theta,
+        run.final.gradient.noise_scale,
+        curvature,
+        rest.noise_scale,
+        trial.sizes[fold],
+        radius,
     )
     return Fold(Nuisance(run.theta, arms.reshape(2, -1)), product)
 
 
-def _product(propensity: Array, score: float, gram: Array, moment: float, n: int) -> float:
+def _product(
+    propensity: Array, score: float, gram: Array, moment: float, n: int, radius: float
+) -> float:
     """Variance of what errors of both nuisances together leave in the mean of the other fold.
 
     ``E[(1 - e) v'a v'b_1 + e v'a v'b_0]`` for errors a of the propensity's coefficients and b of
-    the arms'; their covariances by sampling and by the released noise scales, at e = 1/2.
+    the arms'; their covariances by sampling and by the released noise scales, at the mean
+    propensity, for rows as they are: those of the Gram are held to the radius.
     """
     p, k = len(gram) // 2, len(propensity)
     arms = gram[:p, :p], gram[p:, p:]
     both = arms[0] + arms[1]
-    p_treated = 1.0 / (1.0 + math.exp(-min(max(float(propensity[0]), -3.0), 3.0)))
-    inverse = np.linalg.inv(p_treated * (1.0 - p_treated) * both[:k, :k])
+    treated = 1.0 / (1.0 + math.exp(-min(max(float(propensity[0]), -3.0), 3.0)))
+    inverse = np.linalg.inv(treated * (1.0 - treated) * both[:k, :k])
     of_propensity = score * score * inverse @ inverse + inverse / n
     of_arms = np.zeros((p, p))
-    for arm in arms:
+    for arm, other in zip(arms, (treated, 1.0 - treated), strict=True):
         inverse = np.linalg.inv(arm)
-        of_arms += moment * moment * inverse @ inverse + RESIDUAL_VARIANCE * inverse / n
-    return float(np.trace(both[:k].T @ of_propensity @ both[:k] @ of_arms)) / 4.0
+        sampling = RESIDUAL_VARIANCE * inverse / n
+        of_arms += other * other * (moment * moment * inverse @ inverse + sampling)
+    whole = both[:k] * (mean_square(float(np.trace(both)), radius**2, p) / np.trace(both))
+    return float(np.trace(whole.T @ of_propensity @ whole @ of_arms))
+
+
+def mean_square(held: float, most: float, p: int) -> float:
+    """Mean squared length of rows whose squared lengths, held to ``most``, have the mean ``held``.
+
+    Of rows with a constant and p - 1 normal covariates of one variance.
+    """
+    if p == 1:
+        return held
+    low, high = 0.0, LARGEST_VARIANCE
+    for _ in range(30):
+        variance = 0.5 * (low + high)
+        cap = (most - 1.0) / variance
+        inside = chdtr(p + 1, cap) * (p - 1) + cap * chdtrc(p - 1, cap)
+        low, high = (variance, high) if 1.0 + variance * inside < held else (low, variance)
+    return max(held, 1.0 + 0.5 * (low + high) * (p - 1))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.effects import treatment_effect
+from bench.effects import doubly_robust
+from dpfast.effects import nuisances, treatment, treatment_effect
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 
 QUIET = dpfast.SeededNoise
@@ -20,26 +21,6 @@ def study(n=4000, seed=0, effect=2.0, slope=0.5):
     X = rng.normal(size=(n, 2))
     T = (rng.random(n) < 1.0 / (1.0 + np.exp(-slope * X[:, 0]))).astype(float)
     return X, T, X @ [1.0, -0.5] + effect * T + rng.normal(size=n)
-
-
-def doubly_robust(X, T, y, folds=None):
-    """The same estimator without privacy: estimate and standard error."""
-    n = len(y)
-    Z = np.column_stack([np.ones(n), X])
-    folds = np.arange(n) % 2 if folds is None else folds
-    phi = np.empty(n)
-    for k in (0, 1):
-        a, b = folds != k, folds == k
-        beta = np.zeros(Z.shape[1])
-        for _ in range(15):
-            p = 1.0 / (1.0 + np.exp(-Z[a] @ beta))
-            beta += np.linalg.solve((Z[a] * (p * (1.0 - p))[:, None]).T @ Z[a], Z[a].T @ (T[a] - p))
-        e = np.clip(1.0 / (1.0 + np.exp(-Z[b] @ beta)), 0.05, 0.95)
-        m0, m1 = (
-            Z[b] @ np.linalg.lstsq(Z[a & (t == T)], y[a & (t == T)], rcond=None)[0] for t in (0, 1)
-        )
-        phi[b] = m1 - m0 + T[b] * (y[b] - m1) / e - (1.0 - T[b]) * (y[b] - m0) / (1.0 - e)
-    return phi.mean(), phi.std() / n**0.5
 
 
 def test_at_a_large_budget_it_is_the_estimator_without_privacy():
@@ -208,3 +189,38 @@ def test_intervals_cover_and_are_hardly_wider_than_without_privacy():
     share, width = covering(5000, 300, 1.0)
     assert 0.905 <= share <= 0.985
     assert width <= 1.1
+
+
+def test_the_variance_of_both_nuisances_errors_together_is_what_they_leave(monkeypatch):
+    """In the mean of the other fold, over 80 folds, three in ten treated; units are declared.
+
+    The mean square is .78 of what is allowed for, with a standard error of .2: 1.7 is exceeded with
+    a probability of about 1e-6.  At propensities of one half, of rows held to a radius, it was 2.4,
+    with one of .5.
+    """
+    seen = []
+
+    def recorded(*arguments):
+        seen.append(nuisances.fold_nuisance(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(treatment, "fold_nuisance", recorded)
+    X = np.random.default_rng(9).normal(size=(4000, 2))
+    Z = np.column_stack([np.ones(4000), X])
+    e = 1.0 / (1.0 + np.exp(0.85 - 0.3 * X[:, 0]))
+    control = X @ [0.4, 0.4]
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        own = rng.normal(size=(2000, 2))
+        T = (rng.random(2000) < 1.0 / (1.0 + np.exp(0.85 - 0.3 * own[:, 0]))).astype(float)
+        y = own @ [0.4, 0.4] + 0.8 * T + 0.8 * rng.normal(size=2000)
+        treatment_effect(own, T, y, privacy=0.6, standardize=False, noise=QUIET(seed))
+    left, allowed = [], []
+    for nuisance, product in seen:
+        found = np.clip(1.0 / (1.0 + np.exp(-Z @ nuisance.propensity)), 0.05, 0.95)
+        m0, m1 = Z @ nuisance.arms.T[:, 0], Z @ nuisance.arms.T[:, 1]
+        treated = m1 + e / found * (control + 0.8 - m1)
+        left.append(np.mean(treated - m0 - (1.0 - e) / (1.0 - found) * (control - m0)) - 0.8)
+        allowed.append(product)
+    ratio = np.mean(np.square(left)) / np.mean(allowed)
+    assert 0.2 < ratio < 1.7
