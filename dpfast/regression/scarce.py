@@ -14,6 +14,7 @@ from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
+from dpfast.kernels.linalg import eigh
 from dpfast.models import FreeScale, Loss, Objective
 from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import GDP, Budget
@@ -36,6 +37,9 @@ QUIET, LOUD = 0.05, 0.3
 #: Variance of a fit's mean response, in those units, from which on its bought centre is nearer.
 LEVEL = 0.01
 
+#: Instead of nothing below a division bar.
+LEAST = 1e-300
+
 ALONE = (
     "n mu = {strength:.3g} is too little to estimate {q} slopes of columns whose units nobody "
     "declared: all of the budget went to the mean of the response, which is the intercept, and the "
@@ -55,9 +59,6 @@ SHRUNK = (
     "because noise is a large part of what the slopes explain; coefficients and intervals are not "
     "shrunk. Use more records, a larger budget, or fewer covariates."
 )
-
-#: Variance of the logistic distribution: of a response of 0 and 1, the units of ``kept_part``.
-LOGISTIC_VARIANCE = math.pi**2 / 3.0
 
 
 def only_the_mean(request: Request, share: float, columns: int, mu: float) -> bool:
@@ -173,31 +174,64 @@ def kept_part(explained: float, noise: float) -> float:
 
 
 def shrunk(
-    theta: Array, covariance: Covariance, objective: Objective
+    theta: Array, covariance: Covariance, objective: Objective, start: Array
 ) -> tuple[float, Array | None]:
     """Part of the slopes that predictions keep, and their coefficients unless that is all.
 
     Parameters
     ----------
     theta : ndarray
-        Of standardised columns and response, or of log odds.
+        Of standardised columns and response; of log odds, of columns in any units.
     covariance : Covariance
     objective : Objective
         Without an intercept there is nothing to lean to; nor is the mean of the response what a
         quantile of it would lean to.  Of counts nobody knows what slopes explain.
+    start : ndarray
+        Where the run began: without slopes, at the log odds of all records together.
     """
+    p = objective.dimension - int(objective.free_scale is not None)
     if objective.loss.scale_by_pilot or objective.loss.link == "log":
         return 1.0, None
-    p = objective.dimension - int(objective.free_scale is not None)
     if not objective.fit_intercept or p == 1:
         return 1.0, None
-    unit = LOGISTIC_VARIANCE if objective.loss.binary_response else 1.0
-    variances = covariance.matrix.diagonal()
-    left = covariance.unfinished**2
-    variances = variances + np.where(left > 4.0 * variances, left, 0.0)  # what a fit warns of
-    noise = float(np.sum(variances[1:p])) / unit
-    kept = kept_part(float(theta[1:p] @ theta[1:p]) / unit, noise)
+    if objective.loss.binary_response:
+        return _shrunk_odds(theta, covariance, start)
+    rows = np.eye(p - 1)
+    if covariance.spread is not None:  # the covariates' mean outer product, as far as it is told
+        rows = covariance.spread.curvature.floored()[1:p, 1:p]
+        rows = rows * ((p - 1) / max(float(np.trace(rows)), LEAST))
+    explained = float(theta[1:p] @ rows @ theta[1:p])
+    whole = covariance.matrix + np.diag(_unfinished(covariance))
+    kept = kept_part(explained, float(np.vdot(rows, whole[1:p, 1:p])))
     if kept == 1.0:
         return 1.0, None
-    level = theta[0] if variances[0] <= LEVEL * unit else 0.0
+    level = theta[0] if whole[0, 0] <= LEVEL else 0.0
     return kept, np.concatenate([[level], kept * theta[1:p], theta[p:]])
+
+
+def _shrunk_odds(theta: Array, covariance: Covariance, start: Array) -> tuple[float, Array | None]:
+    """Log odds lean to those of all records, in each direction by its own noise.
+
+    Lengths are the curvature's, which counts a change of log odds by what it does to a share of
+    ones.  Log odds may explain any multiple of the response's variance.
+    """
+    if covariance.spread is None:
+        return 1.0, None
+    if start[1:].any() or not start[0]:  # nobody asked how many ones there are
+        start = np.concatenate([theta[:1], np.zeros(len(theta) - 1)])
+    values, vectors = eigh(covariance.spread.curvature.floored())
+    root = vectors * np.sqrt(np.maximum(values, LEAST))
+    noise, own = eigh(root.T @ (covariance.matrix + np.diag(_unfinished(covariance))) @ root)
+    found = (theta - start) @ root @ own
+    explained = float(found @ found)
+    if float(noise.sum()) <= QUIET * explained:
+        return 1.0, None
+    parts = np.maximum(0.0, 1.0 - noise / np.maximum(found * found, LEAST))
+    predictor = start + np.linalg.solve(root.T, own @ (parts * found))
+    return float(np.linalg.norm(parts * found)) / math.sqrt(explained), predictor
+
+
+def _unfinished(covariance: Covariance) -> Array:
+    """Squares of what a fit warns of, where they are more than its variances."""
+    left, variances = covariance.unfinished**2, covariance.matrix.diagonal()
+    return np.asarray(np.where(left > 4.0 * variances, left, 0.0))

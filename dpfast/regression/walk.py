@@ -122,18 +122,21 @@ class Walk:
             )
         theta = trajectory.theta
         iterates: Sequence[Array] = trajectory.iterates
-        if self._bought is not None and self._bought.back is not None:
-            theta, covariance = self._without_weights(trajectory, covariance, self._bought)
+        bought = self._bought
+        back = None if bought is None else bought.back
+        if bought is not None and back is not None:
+            theta, covariance = self._without_weights(trajectory, covariance, bought)
             iterates = [*iterates, theta]
-        estimate, iterates = self._back(theta, iterates)
-        if self._bought is not None and covariance is not None:
-            if self._bought.back is not None:
-                covariance = self._bought.back.covariance(covariance)
-            remarks = (*self._bought.remarks, *covariance.remarks)
-            kept, predictor = shrunk(estimate, covariance, objective)
+        if bought is not None and covariance is not None:
+            kept, predictor = shrunk(theta, covariance, objective, iterates[0])
+            remarks = (*bought.remarks, *covariance.remarks)
             if kept < 1.0:
                 remarks = (*remarks, SHRUNK.format(kept=kept))
             covariance = covariance._replace(remarks=remarks)
+            if back is not None:
+                covariance = back.covariance(covariance)
+                predictor = None if predictor is None else back.params(predictor)
+        estimate, iterates = self._back(theta, iterates)
         return Found(estimate, iterates, covariance, missing, predictor)
 
     def _without_weights(

@@ -138,3 +138,24 @@ def test_predictions_are_hardly_worse_than_the_private_mean(loss, strength, slop
     assert np.mean(losses) - np.mean(alone) < 0.05
     if loss == "least-squares" and slope and strength == 800:
         assert np.median(losses) < 0.8  # ordinary least squares: about .73
+
+
+@pytest.mark.parametrize("strength", [200, 800, 3000])
+@pytest.mark.parametrize("share", [0.5, 0.05])
+@pytest.mark.parametrize("slope", [0.0, 0.8])
+def test_predicted_shares_are_hardly_worse_than_that_of_all_records(share, strength, slope):
+    """Seeded, 8 runs; one covariate tells who is a one by itself, so that its curvature fades."""
+    rng = np.random.default_rng(8)
+    Z = rng.normal(size=(6000, 5))
+    Z[:, 2] = rng.random(6000) < 0.04
+    line = np.log(share / (1.0 - share)) + Z @ [slope, -slope, 0.0, slope, 0.0] + 9.0 * Z[:, 2]
+    y = (rng.random(6000) < 1.0 / (1.0 + np.exp(-line))).astype(float)
+    y = np.where(Z[:, 2] > 0.0, 1.0, y) if slope else (rng.random(6000) < share) * 1.0
+    X, losses = PLACES + UNITS * Z, []
+    for seed in range(8):
+        some = np.random.default_rng(seed).integers(0, len(X), strength)
+        fit = private(X[some], y[some], "logistic", seed=seed)
+        losses.append(np.mean((y - fit.predict(X)) ** 2) / y.var())
+    assert np.mean(losses) < 1.05 and max(losses) < 1.15
+    if slope and strength == 3000:
+        assert np.mean(losses) < (0.75 if share == 0.5 else 0.93)
