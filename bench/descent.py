@@ -21,11 +21,10 @@ from typing import Any
 
 import numpy as np
 
-import dpfast
+from bench.figures.paper2.contest import constants, methods, rivals
 from bench.figures.paper2.more_problems import twelve
 from bench.figures.paper2.problems import Problem
-from bench.figures.paper2.rivals import GRIDS, tuned
-from dpfast import Adaptive, Proximal, SeededNoise, Spider
+from bench.figures.paper2.rivals import GRIDS
 
 RESULTS = Path(__file__).parent / "results" / "descent.md"
 
@@ -33,13 +32,6 @@ BUDGETS = (0.02, 0.1, 0.5, 2.0)
 
 #: What is aimed at: cells within 1.25 times the best rival, and the median over all cells.
 NEAR, SHARE, MEDIAN = 1.25, 0.8, 1.0
-
-METHODS: dict[str, Any] = {
-    "adaptive": Adaptive,
-    "adaptive, clip=None": lambda: Adaptive(clip=None),
-    "KL-Spider": Spider,
-    "proximal": Proximal,
-}
 
 
 def seeded(*key: object) -> int:
@@ -50,31 +42,31 @@ def cell_of(problem: Problem, rho: float, kl: Any, reps: int, known: dict[str, A
     """Mean excess of each rival and method, and the standard error of each method's."""
     row: dict[str, Any] = {"problem": problem.name, "rho": rho}
     kept = known.setdefault(f"{problem.name}|{rho}", {})
-    for name, grid in GRIDS.items():
-        if name not in kept:
-            seed = seeded(problem.name, rho, name) % 10**6
-            kept[name] = tuned(problem, name, rho, 10, seed, grid)
-        row[name] = kept[name][0]
+    missing = {name: grid for name, grid in GRIDS.items() if name not in kept}
+    kept |= rivals(problem, rho, 10, missing, lambda name: seeded(problem.name, rho, name) % 10**6)
+    row |= {name: kept[name][0] for name in GRIDS}
     row["best rival"] = min(row[name] for name in GRIDS)
-    for name, method in METHODS.items():
-        found = [
-            problem.excess(
-                dpfast.minimize(
-                    problem.X,
-                    problem.y,
-                    problem.objective,
-                    privacy=dpfast.ZCDP(rho),
-                    method=method(),
-                    kl=kl,
-                    start=list(problem.start),
-                    noise=SeededNoise(seeded(problem.name, rho, r)),
-                ).params
-            )
-            for r in range(reps if name.startswith("adaptive") else max(2, reps // 4))
-        ]
+    runs = methods(
+        problem, rho, reps, max(2, reps // 4), lambda r: seeded(problem.name, rho, r), kl
+    )
+    for name, found in runs.items():
         row[name] = float(np.mean(found))
         row[name + " se"] = float(np.std(found) / len(found) ** 0.5)
+    row["scores"] = np.concatenate([kept[name][2] for name in GRIDS])
     return row
+
+
+def untold(rows: list[dict[str, Any]]) -> None:
+    """Into each row: the rival with the one setting that is best over all problems at its budget.
+
+    Still chosen on the exact risk, by the geometric mean; but not for each problem by itself.
+    """
+    for rho in {row["rho"] for row in rows}:
+        same = [row for row in rows if row["rho"] == rho]
+        with np.errstate(divide="ignore"):
+            best = int(np.argmin(np.mean([np.log(row["scores"]) for row in same], axis=0)))
+        for row in same:
+            row["one setting"] = float(row["scores"][best])
 
 
 def verdict(rows: list[dict[str, Any]]) -> list[str]:
@@ -87,6 +79,8 @@ def verdict(rows: list[dict[str, Any]]) -> list[str]:
         if gap > 3.0 * float(np.hypot(row["adaptive se"], row["adaptive, clip=None se"])):
             worse.append(f"{row['problem']} at {row['rho']:g}")
     answer = {True: "yes", False: "**no**"}
+    told = np.array([row["one setting"] / row["best rival"] for row in rows])
+    one = np.array([row["adaptive"] / row["one setting"] for row in rows])
     before = np.array([row["adaptive, clip=None"] / row["best rival"] for row in rows])
     return [
         f"- at most {NEAR:g} times the best rival in {SHARE:.0%} of the cells: "
@@ -96,6 +90,11 @@ def verdict(rows: list[dict[str, Any]]) -> list[str]:
         f"- no cell worse than without a clip by three standard errors: {answer[not worse]}"
         + (f" ({', '.join(worse)})" if worse else "")
         + ";",
+        "- what tuning for each cell is worth: the one setting that is best over the twelve "
+        "problems at a budget, chosen on the exact risk too, has "
+        f"{np.median(told):.2g} times the excess of the tuned one in the median, up to "
+        f"{told.max():.2g}; adaptive is within {NEAR:g} times of it in "
+        f"{np.mean(one <= NEAR):.0%}, median {np.median(one):.2g};",
         "- cells in which a named method with estimated constants beats adaptive descent: "
         + ", ".join(
             f"{name} {sum(row[name] < row['adaptive'] for row in rows)} of {len(rows)}, worst "
@@ -107,7 +106,8 @@ def verdict(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
-    columns = [*GRIDS, "adaptive, clip=None", "adaptive", "KL-Spider", "proximal"]
+    columns = [*GRIDS, "one setting", "adaptive, clip=None", "adaptive", "KL-Spider", "proximal"]
+    columns = [name for name in columns if name in rows[0]]
     head = ["problem", "rho", *columns, "adaptive / best rival"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
@@ -132,23 +132,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = json.loads(asked.keep.read_text())
     rows = []
     for problem in problems[:2] if asked.quick else problems:
-        kl = problem.kl
-        if kl is None:
-            kl = dpfast.estimate_kl(
-                problem.X, problem.y, problem.objective, start=list(problem.start)
-            ).kl
+        kl = constants(problem)
         for rho in BUDGETS[1:2] if asked.quick else BUDGETS:
             rows.append(cell_of(problem, rho, kl, reps, known))
             print(table(rows)[-1], flush=True)
             if asked.keep is not None:
                 asked.keep.write_text(json.dumps(known))
+    untold(rows)
     lines = [
         "# Adaptive descent against rivals tuned on the exact risk",
         "",
         f"`python -m bench.descent --reps {reps}` (seeded noise, n = {n:,}).  Mean excess risk. "
         "Rivals have the setting that",
-        "is best on other seeds of the same data, from a grid of 24 to 72; the library's methods "
-        "have the declared constants,",
+        "is best on other seeds of the same data, from a grid of 24 to 72; "
+        '"one setting" is the rival and setting that is best',
+        "over the twelve problems at that budget. "
+        "The library's methods have the declared constants,",
         "KL-Spider and the proximal point method those of `dpfast.estimate_kl` on the data "
         "themselves as well.",
         "",

@@ -2656,6 +2656,38 @@ NON_CONVEX = (
         "            counts += np.bincount(cells, minlength=len(edges))\n",
         "            counts += (cells[:, None] >= np.arange(len(edges))).sum(axis=0)\n",
     ),
+    plant(
+        "remainder-for-half-its-length",
+        "what lies between two clips with the sensitivity of one direction, (high - low)/n",
+        GRADIENTS,
+        ("tests/nonconvex/test_remainders.py",),
+        "sensitivity = mean_gradient(beyond, self.n, depth=self._depth())",
+        "sensitivity = mean_gradient(0.5 * beyond, self.n, depth=self._depth())",
+    ),
+    plant(
+        "remainder-not-charged",
+        "what a clip takes away is asked for free",
+        GRADIENTS,
+        ("tests/nonconvex/test_remainders.py",),
+        "        self.ledger.charge(GDP(mu), receipt.query)\n        value = self._rows.remainder",
+        "        value = self._rows.remainder",
+    ),
+    plant(
+        "remainder-without-an-end",
+        "what gradients have beyond the lower clip, up to their declared bound",
+        "dpfast/curator/nonconvex/recordwise.py",
+        ("tests/nonconvex/test_remainders.py",),
+        "np.maximum(np.minimum(length * size, high) - low, 0.0)",
+        "np.maximum(length * size - low, 0.0)",
+    ),
+    plant(
+        "remainder-of-whole-rows",
+        "a gradient that exceeds the lower clip counts with all of its length",
+        "dpfast/curator/nonconvex/recordwise.py",
+        ("tests/nonconvex/test_remainders.py",),
+        "        part = np.maximum(np.minimum(length * size, high) - low, 0.0)\n",
+        "        part = np.where(length * size > low, np.minimum(length * size, high), 0.0)\n",
+    ),
 )
 
 LEVERAGE_TESTS = ("tests/release/test_leverage.py",)

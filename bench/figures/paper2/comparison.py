@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import dpfast
+from bench.figures.paper2.contest import METHODS, constants, methods, rivals
 from bench.figures.paper2.problems import six
-from bench.figures.paper2.rivals import GRIDS, tuned
+from bench.figures.paper2.rivals import GRIDS
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast import Adaptive, Proximal, SeededNoise, Spider
-
-#: Of the library; none is tuned.
-METHODS: dict[str, Any] = {
-    "adaptive": Adaptive,
-    "adaptive, clip=None": lambda: Adaptive(clip=None),
-    "KL-Spider": Spider,
-    "proximal": Proximal,
-}
 
 
 @Figure(
@@ -40,31 +32,14 @@ def comparison(run: Run) -> Outcome:
         key = f"{problem.name} {rho}"
         row: dict[str, Any] = {"problem": problem.name, "rho": rho}
         row["start"] = problem.excess(problem.start)
-        for name, grid in GRIDS.items():
-            some = grid[:2] if run.quick else grid
-            row[name], row[f"{name}: steps, length in 1/L1, clip in L0"] = tuned(
-                problem, name, rho, reps, run.seed(key, name), some
-            )
-        kl = problem.kl
-        if kl is None:
-            start = list(problem.start)
-            kl = dpfast.estimate_kl(problem.X, problem.y, problem.objective, start=start).kl
-        row["kl"] = kl
-        for name, method in METHODS.items():
-            results = [
-                dpfast.minimize(
-                    problem.X,
-                    problem.y,
-                    problem.objective,
-                    privacy=dpfast.ZCDP(rho),
-                    method=method(),
-                    kl=kl,
-                    start=list(problem.start),
-                    noise=SeededNoise(run.seed(key, "adaptive", r)),
-                )
-                for r in range(reps if name.startswith("adaptive") else max(2, reps // 2))
-            ]
-            row[name] = float(np.mean([problem.excess(result.params) for result in results]))
+        some = {name: grid[:2] if run.quick else grid for name, grid in GRIDS.items()}
+        tuning = partial(run.seed, key)
+        for name, (excess, setting, _) in rivals(problem, rho, reps, some, tuning).items():
+            row[name], row[f"{name}: steps, length in 1/L1, clip in L0"] = excess, setting
+        row["kl"] = kl = constants(problem)
+        seed = partial(run.seed, key, "adaptive")
+        for name, found in methods(problem, rho, reps, max(2, reps // 2), seed, kl).items():
+            row[name] = float(np.mean(found))
         row["ratio"] = row["adaptive"] / min(row[name] for name in GRIDS)
         rows.append(row)
         run.progress(k + 1, len(budgets) * len(problems))

@@ -55,6 +55,16 @@ class RecordGradients:
             total += (rows if limit is None else _clip_rows(rows, limit)).sum(axis=0)
         return total / divisor
 
+    def remainder(self, theta: Array, low: float, high: float, divisor: float) -> Array:
+        """Sum of the gradients clipped to ``high`` less those clipped to ``low``, / divisor.
+
+        A row keeps its direction and the part of its length between the two.
+        """
+        total = np.zeros(self._objective.dimension)
+        for X, y in self._blocks():
+            total += _between(self._clipped(theta, X, y), low, high).sum(axis=0)
+        return total / divisor
+
     def lengths(self, theta: Array, edges: Array) -> Array:
         """Counts of records by the length of their gradient, one cell for each edge.
 
@@ -167,11 +177,25 @@ class RecordGradients:
 def _clip_rows(rows: Array, limit: float) -> Array:
     """Scale rows down to a norm of at most ``limit``; rows that are not finite become zero."""
     with np.errstate(all="ignore"):
-        largest = np.abs(rows).max(axis=1)
-        usable = (largest > 0.0) & (largest < np.inf)
-        size = np.where(usable, largest, 1.0)[:, None]
-        unit = np.where(usable[:, None], rows, 0.0) / size  # entries at most 1 in absolute value
-        length = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+        unit, length, size = _taken_apart(rows)
         inside = length * size <= limit
         scaled = unit * (limit / np.where(length > 0.0, length, 1.0))
         return np.where(inside, unit * size, scaled)
+
+
+def _between(rows: Array, low: float, high: float) -> Array:
+    """Rows with the part of their length that lies between ``low`` and ``high``, finite rows."""
+    with np.errstate(all="ignore"):
+        unit, length, size = _taken_apart(rows)
+        # at most high - low as computed: the minimum and the difference are monotone in the length
+        part = np.maximum(np.minimum(length * size, high) - low, 0.0)
+        return unit * (part / np.where(length > 0.0, length, 1.0))
+
+
+def _taken_apart(rows: Array) -> tuple[Array, Array, Array]:
+    """Rows over their largest entry, the lengths of these, and the entries; zero if not finite."""
+    largest = np.abs(rows).max(axis=1)
+    usable = (largest > 0.0) & (largest < np.inf)
+    size = np.where(usable, largest, 1.0)[:, None]
+    unit = np.where(usable[:, None], rows, 0.0) / size  # entries at most 1 in absolute value
+    return unit, np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None], size

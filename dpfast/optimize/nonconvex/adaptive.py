@@ -31,6 +31,7 @@ from dpfast.optimize.nonconvex.descent import (
     noise_for,
     price_of,
 )
+from dpfast.optimize.nonconvex.tail import Tail
 
 __all__ = ["Adaptive"]
 
@@ -38,6 +39,12 @@ Array = NDArray[np.float64]
 
 #: A step size may wander this far from the first one.
 STEP_RANGE = 1e4
+
+#: Weight of the past in the direction that a gradient is compared with.
+DIRECTION = 0.5
+
+#: Squared norm of a first gradient that the first released clip, squared, suggests.
+FIRST_SQUARE = 0.1
 
 
 class Adaptive:
@@ -49,7 +56,8 @@ class Adaptive:
         The first one; default ``1/(2 L1)`` with the declared smoothness.
     step_rate : float
         After each step the step size is multiplied by ``exp(step_rate * cosine)`` of the angle
-        between the last two noisy gradients: longer while they agree, shorter when they turn.
+        between the noisy gradient and the direction of those before it, the last one counting most:
+        longer while they agree, shorter when they turn.
         0 keeps the first one, as in the paper.
     signal : float
         Noise vectors have the estimated norm of the gradient divided by ``sqrt(signal)``.  The
@@ -64,12 +72,15 @@ class Adaptive:
     clip : {"private"} or float or None
         Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is a
         quantile of their lengths, released for at most 8% of the budget and renewed as the run
-        proceeds; a number is public; None is ``lipschitz``.  Gradients of built-in losses are held
+        proceeds, and raised where what it takes away matters, which is asked for at most another
+        6%; a number is public; None is ``lipschitz``.  Gradients of built-in losses are held
         by their weights, and to nothing else.
     quantile : float in (0, 1)
-        Share of the gradients that a private clip leaves as they are.
+        Share of the gradients that a private clip leaves as they are, unless it is raised.
     average : float in [0, 1)
-        The answer is the average of the iterates reached with this last part of the budget.
+        The answer is an average of iterates at the end of the path, weighted by what was read
+        there: as long a part as its gradients average to no more than noise, at most this part of
+        all that was read, and the last .4 in any case (or this, if less).
     max_steps : int
 
     Notes
@@ -101,8 +112,8 @@ class Adaptive:
         norm_queries: bool = False,
         memory: float = 0.7,
         clip: str | float | None = "private",
-        quantile: float = 0.8,
-        average: float = 0.4,
+        quantile: float = 0.75,
+        average: float = 0.75,
         max_steps: int = 2000,
     ) -> None:
         self.step_size = None if step_size is None else positive(step_size, "step_size")
@@ -267,7 +278,7 @@ class Adaptive:
         given = self.clip if isinstance(self.clip, float) and curator.can_clip else None
         clip = Clip(curator, total, self.quantile if private else None, given)
         square, before = lipschitz * lipschitz, np.zeros(d)
-        spent: list[float] = []
+        tail = Tail(noise_for(lipschitz, n, 1.0), d)
         for k in range(self.max_steps):
             # towards the end a norm would cost more than the gradient it is for
             left = min(total - used, curator.remaining)
@@ -281,6 +292,9 @@ class Adaptive:
                 used += norm_price
                 left -= norm_price
             cost = clip.renew(theta, used)
+            if cost and k == 0:  # most gradients are as long as this, and their mean is shorter
+                square = FIRST_SQUARE * clip.value * clip.value
+            cost += clip.question(theta, used + cost, tail)
             used += cost
             left -= cost
             bound = clip.value
@@ -306,19 +320,23 @@ class Adaptive:
                 gradient = gradient + 2.0 * pull[1] * (theta - pull[0])
             length = public_length(gradient)
             step_size = self._next_step(step_size, first, gradient, length, before)
-            before = gradient / length if length > 0.0 else np.zeros(d)
+            if length > 0.0:
+                before = DIRECTION * before + (1.0 - DIRECTION) * (gradient / length)
             theta = theta - step_size * gradient
             path.move(theta)
-            spent.append(rho)
+            tail.add(theta, gradient, rho, bound / lipschitz)
             used += rho
             if progress is not None:
                 progress(k + 1, self.max_steps)
             if last:
                 break
-        path.theta = self._answer(path, spent)
-        path.rounds.append({"steps": len(spent), "last_step_size": step_size, "rho": used})
+        if tail.steps:
+            path.theta = tail.answer(self.average)
+        path.rounds.append({"steps": tail.steps, "last_step_size": step_size, "rho": used})
         if clip.path:
             path.rounds[-1]["clips"] = tuple(clip.path)
+        if clip.raised is not None:
+            path.rounds[-1]["clip_raised_at"] = clip.raised
         if clip.remark():
             path.remarks.append(clip.remark())
         return path
@@ -343,18 +361,12 @@ class Adaptive:
     ) -> float:
         if not self.step_rate or not length > 0.0:
             return step_size
-        cosine = float(np.clip(gradient / length @ before, -1.0, 1.0))
+        size = public_length(before)
+        if not size > 0.0:
+            return step_size
+        cosine = float(np.clip(gradient / length @ (before / size), -1.0, 1.0))
         grown = step_size * math.exp(self.step_rate * cosine)
         return min(max(grown, first / STEP_RANGE), first * STEP_RANGE)
-
-    def _answer(self, path: Path, spent: list[float]) -> Array:
-        """Average of the last iterates, weighted by what their steps cost."""
-        if not self.average or not spent:
-            return path.theta
-        weights = np.array(spent)
-        reached = np.cumsum(weights)
-        weights[reached < (1.0 - self.average) * reached[-1]] = 0.0
-        return np.asarray(weights / weights.sum() @ np.array(path.iterates[1:]))
 
     def __repr__(self) -> str:
         return (

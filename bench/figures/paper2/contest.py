@@ -1,0 +1,66 @@
+"""One problem at one budget: tuned rivals and the library's methods, which are told nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import dpfast
+from bench.figures.paper2.problems import Problem
+from bench.figures.paper2.rivals import Setting, tuned
+from dpfast import KL, Adaptive, Proximal, SeededNoise, Spider
+
+__all__ = ["METHODS", "constants", "methods", "rivals"]
+
+#: Of the library; none is tuned.
+METHODS: dict[str, Any] = {
+    "adaptive": Adaptive,
+    "adaptive, clip=None": lambda: Adaptive(clip=None),
+    "KL-Spider": Spider,
+    "proximal": Proximal,
+}
+
+
+def rivals(
+    problem: Problem,
+    rho: float,
+    reps: int,
+    grids: dict[str, list[Setting]],
+    seed: Callable[[str], int],
+) -> dict[str, tuple[float, Setting, list[float]]]:
+    """Of each rival, tuned on the exact risk: mean excess, setting, and scores of its grid."""
+    return {name: tuned(problem, name, rho, reps, seed(name), grids[name]) for name in grids}
+
+
+def constants(problem: Problem) -> KL:
+    """Exact constants of the KL condition, or those estimated on the data themselves."""
+    if problem.kl is not None:
+        return problem.kl
+    start = list(problem.start)
+    return dpfast.estimate_kl(problem.X, problem.y, problem.objective, start=start).kl
+
+
+def methods(
+    problem: Problem, rho: float, reps: int, few: int, seed: Callable[[int], int], kl: KL
+) -> dict[str, list[float]]:
+    """Excess of the runs of each method: ``reps`` of adaptive descent, ``few`` of the others."""
+
+    def excess(method: Any, rep: int) -> float:
+        result = dpfast.minimize(
+            problem.X,
+            problem.y,
+            problem.objective,
+            privacy=dpfast.ZCDP(rho),
+            method=method(),
+            kl=kl,
+            start=list(problem.start),
+            noise=SeededNoise(seed(rep)),
+        )
+        return float(problem.excess(np.asarray(result.params)))
+
+    return {
+        name: [excess(method, r) for r in range(reps if name.startswith("adaptive") else few)]
+        for name, method in METHODS.items()
+    }

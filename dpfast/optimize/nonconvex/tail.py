@@ -1,0 +1,95 @@
+"""The end of a noisy path: whether it still goes anywhere, and the average that is its answer.
+
+Gradients that were read are averaged with weights in proportion to what they say, the inverse of
+their variance.  Where such an average is not longer than its own noise, the path no longer moves
+with the gradient but with the noise, and its points may be averaged: that is free, for all of it
+was released.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.nonconvex.gradients import public_length
+
+__all__ = ["Tail"]
+
+Array = NDArray[np.float64]
+
+#: An average of gradients says something when its square exceeds its noise's by this factor.
+STILL = 1.5
+
+#: The part of the budget whose gradients say whether a path still moves.
+RECENT = 0.1
+
+#: The last part of what was read, which is averaged in any case.
+SURE = 0.4
+
+
+class Tail:
+    """Points that a path reached, with the gradients that led to them.
+
+    Parameters
+    ----------
+    unit : float
+        Noise per coordinate of a gradient without a clip of its own, at rho = 1.
+    dimension : int
+    """
+
+    def __init__(self, unit: float, dimension: int) -> None:
+        self._unit, self._dimension = unit, dimension
+        self._points: list[Array] = []
+        self._gradients: list[Array] = []
+        self._read: list[float] = []
+        self._spent: list[float] = []
+        self._first = 0
+
+    def add(self, theta: Array, gradient: Array, rho: float, part: float) -> None:
+        """Note a point, the gradient of the one before, its cost, and its clip over the bound."""
+        self._points.append(theta)
+        self._gradients.append(gradient)
+        self._read.append(rho / (part * part))
+        self._spent.append(rho)
+
+    def restart(self) -> None:
+        """What is averaged begins here: from now on another function is minimised."""
+        self._first = len(self._points)
+
+    @property
+    def steps(self) -> int:
+        return len(self._points)
+
+    def still(self, total: float) -> bool:
+        """Whether the gradients of the last tenth of the budget average to no more than noise."""
+        if not self._spent:
+            return False
+        cost = np.cumsum(self._spent[::-1])
+        count = min(int(np.searchsorted(cost, RECENT * total)) + 1, len(cost))
+        return bool(self._quiet()[-count])
+
+    def answer(self, most: float) -> Array:
+        """Average of the longest part of the end that is still, at most ``most`` of what was read.
+
+        Weighted by what was read; the last ``SURE`` is averaged whether it is still or not.
+        """
+        read = np.array(self._read)
+        share = np.cumsum(read[::-1])[::-1] / read.sum()
+        sure = share <= min(SURE, most)
+        sure[-1] = True
+        chosen = sure | (self._quiet() & (share <= most))
+        chosen[: min(self._first, len(read) - 1)] = False
+        first = int(np.argmax(chosen))
+        return np.asarray(read[first:] / read[first:].sum() @ np.array(self._points[first:]))
+
+    def _quiet(self) -> NDArray[np.bool_]:
+        """Of each point: whether gradients from there on average to no more than noise."""
+        read = np.array(self._read)[::-1]
+        weight = np.cumsum(read)[:, None]
+        with np.errstate(all="ignore"):  # a path that overflowed is not still
+            sums = np.cumsum(read[:, None] * np.array(self._gradients)[::-1], axis=0) / weight
+        bound = math.sqrt(STILL * self._dimension) * self._unit / np.sqrt(weight[:, 0])
+        lengths = np.array([public_length(row) for row in sums])
+        return np.asarray((lengths <= bound)[::-1])
