@@ -158,4 +158,4 @@ def test_predicted_shares_are_hardly_worse_than_that_of_all_records(share, stren
         losses.append(np.mean((y - fit.predict(X)) ** 2) / y.var())
     assert np.mean(losses) < 1.05 and max(losses) < 1.15
     if slope and strength == 3000:
-        assert np.mean(losses) < (0.75 if share == 0.5 else 0.93)
+        assert np.mean(losses) < (0.8 if share == 0.5 else 0.93)
