@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dpfast
-from dpfast.cli.paid import fit, minimize, quantiles, release, typed_delimiter
+from dpfast.cli.paid import effect, fit, minimize, quantiles, release, typed_delimiter
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of, plain
 from dpfast.errors import InvalidInput
@@ -153,6 +153,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "audit": audit,
     "completion": completion,
     "demo": demo,
+    "effect": effect,
     "explain": explain,
     "fit": fit,
     "ledger": ledger,

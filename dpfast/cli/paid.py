@@ -19,7 +19,7 @@ from dpfast.data.columns import column, numbers
 from dpfast.errors import InvalidInput
 from dpfast.inference.hypotheses import half_width
 
-__all__ = ["fit", "minimize", "quantiles", "release", "typed_delimiter"]
+__all__ = ["effect", "fit", "minimize", "quantiles", "release", "typed_delimiter"]
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -100,6 +100,44 @@ def release(arguments: argparse.Namespace) -> int:
     )
 
 
+def effect(arguments: argparse.Namespace) -> int:
+    half_width(arguments.level)
+    privacy, options = _common(arguments)
+    settings = ["method", "overlap", "clip"]
+    options |= {name: getattr(arguments, name) for name in settings}
+    treatment, _, label = arguments.treatment.partition("=")
+    schema = None if arguments.schema is None else _schema(arguments)
+    if schema is None:
+        raw = _raw(arguments)
+        X, y = raw.columns()
+    else:
+        names = None if arguments.covariates is None else _listed(arguments.covariates)
+        if names is None:  # the others
+            names = [n for n in schema.columns if n not in (treatment, arguments.response)]
+        X, y = schema.encode(_table(arguments, schema), names, arguments.response), None
+    if label:
+        treated = _is(_labels(arguments, treatment), label)
+    else:
+        treated = numbers(_numbers(arguments, [treatment])[treatment], treatment)
+    return _deliver(
+        arguments,
+        lambda: dpfast.effects.treatment_effect(X, treated, y, privacy=privacy, **options),
+        lambda result: (
+            result.to_dict()
+            | _source(schema, treatment=arguments.treatment)
+            | {"level": arguments.level, "conf_int": result.conf_int(arguments.level)}
+        ),
+        lambda result: str(result.summary(arguments.level)),
+    )
+
+
+def _is(labels: Any, label: str) -> Any:
+    """1 where a label is this one, 0 where it is another, missing where there is none."""
+    cells = labels.to_pylist() if hasattr(labels, "to_pylist") else labels.tolist()
+    texts = ["" if cell is None else str(cell).strip() for cell in cells]
+    return np.array([float(text == label.strip()) if text else np.nan for text in texts])
+
+
 def quantiles(arguments: argparse.Namespace) -> int:
     privacy, options = _common(arguments)
     schema = _schema(arguments)
@@ -158,7 +196,7 @@ def _raw(arguments: argparse.Namespace) -> _Raw:
     """Read what the options name, as numbers."""
     from dpfast.data.formula import columns_of_formula
 
-    if arguments.formula is not None:
+    if getattr(arguments, "formula", None) is not None:
         response, covariates, _ = columns_of_formula(arguments.formula)
     elif arguments.covariates is None:
         raise InvalidInput(
@@ -179,7 +217,7 @@ def _numbers(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
 
 
 def _beside(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
-    """Weights and offsets: columns that were read already, or that nothing else is made of."""
+    """Weights, offsets and persons: columns read already, or that nothing else is made of."""
     named = {"sample_weight": arguments.sample_weight, "offset": arguments.offset}
     named = {what: name for what, name in named.items() if name is not None}
     missing = [name for name in dict.fromkeys(named.values()) if name not in table]
@@ -187,7 +225,17 @@ def _beside(arguments: argparse.Namespace, table: dict[str, Any]) -> dict[str, A
     given: dict[str, Any] = {what: found[name] for what, name in named.items()}
     if arguments.largest_weight is not None:
         given["largest_weight"] = arguments.largest_weight
+    if arguments.group is not None:
+        given["group"] = _labels(arguments, arguments.group)
+    given |= {"group_size": arguments.group_size, "each": arguments.each}
     return given
+
+
+def _labels(arguments: argparse.Namespace, name: str) -> Any:
+    from dpfast.data.files import read_labels
+
+    delimiter = typed_delimiter(arguments.delimiter)
+    return read_labels(arguments.data, name, delimiter, ProgressBar("reading"))
 
 
 def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

@@ -30,6 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     _fit(commands)
     _minimize(commands)
     _release(commands)
+    _effect(commands)
     _quantiles(commands)
     _plan(commands)
     _explain(commands)
@@ -107,6 +108,13 @@ def _fit(commands: Commands) -> None:
     fit.add_argument("--sample-weight", help="a column of private weights; with --largest-weight")
     fit.add_argument("--largest-weight", type=float, help="public: weights are held to it")
     fit.add_argument("--offset", help="a column added to the predictor, in the response's units")
+    fit.add_argument("--group", help="a column that says whose each row is: persons are protected")
+    fit.add_argument(
+        "--each",
+        default="row",
+        help="with --group: 'person' counts each once, with the mean of any number of rows ...",
+    )
+    fit.add_argument("--group-size", type=int, help="... or 'row' (default): at most so many rows")
     fit.add_argument("--method", default="auto", help="optimiser (default: auto)")
     fit.add_argument("--steps", type=int, help="number of steps of --method newton and others")
     fit.add_argument("--no-inference", action="store_true", help="estimates only, no intervals")
@@ -190,6 +198,31 @@ def _release(commands: Commands) -> None:
     release.add_argument("--fallback", help="what to do if nothing can be certified")
     release.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
     _spending(release)
+
+
+def _effect(commands: Commands) -> None:
+    effect = _add(
+        commands,
+        "effect",
+        "estimate the average effect of a treatment",
+        "Prints the released effect with its interval. Without --schema the named columns are read "
+        "as numbers, and their units are bought inside the total.",
+    )
+    _source(effect, schema=False)
+    effect.add_argument(
+        "--treatment", required=True, help="a column of 0 and 1, or COLUMN=LABEL of the treated"
+    )
+    effect.add_argument("--response", required=True, help="the outcome's column")
+    effect.add_argument(
+        "--covariates", help="comma-separated columns, known before (default: the schema's others)"
+    )
+    effect.add_argument("--method", default="aipw", help="aipw, regression or difference")
+    effect.add_argument(
+        "--overlap", type=float, default=0.05, help="propensities are held away from 0 and 1 by it"
+    )
+    effect.add_argument("--clip", type=float, help="bound on deviations (default: bought)")
+    effect.add_argument("--level", type=float, default=0.95, help="of the interval (default .95)")
+    _spending(effect)
 
 
 def _quantiles(commands: Commands) -> None:

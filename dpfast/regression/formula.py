@@ -44,7 +44,7 @@ def fit_formula(
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The total to spend.
     **options
-        Passed to :func:`dpfast.fit`; ``sample_weight`` and ``offset`` may be names of columns of
+        Passed to :func:`dpfast.fit`; ``sample_weight``, ``offset``, ``group`` may name columns of
         the table, declared or not.  ``scale`` (and the bounds of a ``FreeScale``) is in the
         response's own units, as are ``offset``, predictions and an estimated scale; ``ridge``,
         ``weights``, a method's ``start`` and coefficients are of the coded columns and response.
@@ -74,7 +74,7 @@ def fit_formula(
     >>> dpfast.fit_formula("y ~ x", data, schema=schema, privacy=1.0, scale=0.5).names
     ('intercept', 'x')
     """
-    for what in ("sample_weight", "offset"):
+    for what in ("sample_weight", "offset", "group"):
         if isinstance(options.get(what), str):
             options[what] = column(data, options[what])
     if schema is None:

@@ -161,3 +161,81 @@ def test_the_installed_command_runs_without_a_traceback():
     run = [sys.executable, "-W", "error", "-m", "dpfast", "explain", "--mu", "1"]
     result = subprocess.run(run, capture_output=True, text=True, check=True)
     assert "69.1% success" in result.stdout and result.stderr == ""
+
+
+def test_persons_of_a_file_are_those_of_python(folder, capsys):
+    """Labels are text, and spaces around them are no part of them."""
+    rng = np.random.default_rng(2)
+    persons = rng.permutation(np.repeat(np.arange(900), 3))
+    x = rng.normal(size=2700)
+    y = 1.0 + 0.5 * x + rng.normal(size=2700)
+    spaces = rng.choice(["", " "], 2700)
+    lines = zip(spaces, persons, spaces, y, x, strict=True)
+    text = "".join(f"{a}P{i:03d}{b},{v:.6f},{u:.6f}\n" for a, i, b, v, u in lines)
+    (folder / "rows.csv").write_text("who,y,x\n" + text)
+    X, v = np.round(x, 6)[:, None], np.round(y, 6)
+    common = {"privacy": 1.0, "standardize": True, "group": persons}
+    command = ["fit", "rows.csv", "--response", "y", "--covariates", "x", "--mu", "1"]
+    command += ["--seed", "1", "--json", "--group", "who"]
+    for options, given in (
+        (["--each", "person"], {"each": "person"}),
+        (["--group-size", "3"], {"group_size": 3}),
+    ):
+        assert main([*command, *options]) == 0
+        found = json.loads(capsys.readouterr().out)
+        noise = dpfast.SeededNoise(1)
+        told = dpfast.fit(X, v, "log-cosh", noise=noise, names=["x"], **common, **given)
+        assert found["params"] == told.params.tolist()
+        assert found["n_records"] == told.to_dict()["n_records"] < 2701
+    assert main(command) == 1
+    assert "group_size" in capsys.readouterr().err
+    assert main([*command[:-2], "--group", "hair", "--each", "person"]) == 1
+    assert "no column" in capsys.readouterr().err
+
+
+def test_a_formula_takes_persons_by_the_name_of_their_column():
+    pytest.importorskip("formulaic")
+    rng = np.random.default_rng(3)
+    table = {"who": np.repeat(np.arange(700), 2), "x": rng.normal(size=1400)}
+    table["y"] = table["x"] + rng.normal(size=1400)
+    one, two = (
+        dpfast.fit_formula(
+            "y ~ x", table, "log-cosh", privacy=1.0, each="person", group=group,
+            noise=dpfast.SeededNoise(0),
+        )
+        for group in ("who", table["who"])
+    )  # fmt: skip
+    assert one.params.tolist() == two.params.tolist() and one.n_records == 700
+
+
+def test_effects_of_a_file_are_those_of_python(folder, capsys):
+    rng = np.random.default_rng(4)
+    x = np.round(rng.normal(size=3000), 6)
+    took = rng.random(3000) < 0.5
+    y = np.round(x + took + rng.normal(size=3000), 6)
+    words = np.where(took, "yes ", "no")
+    lines = [f"{a},{b},{c:d},{d}" for a, b, c, d in zip(y, x, took, words, strict=True)]
+    (folder / "rows.csv").write_text("y,x,t,took\n" + "\n".join(lines) + "\n")
+    command = ["effect", "rows.csv", "--response", "y", "--covariates", "x", "--mu", "1"]
+    command += ["--seed", "1", "--method", "regression"]
+    told = dpfast.effects.treatment_effect(
+        x[:, None], took, y, privacy=1.0, method="regression", noise=dpfast.SeededNoise(1)
+    )
+    for treatment in ("t", "took=yes"):
+        assert main([*command, "--treatment", treatment, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["estimate"] == told.estimate and found["bse"] == told.bse
+        assert found["conf_int"] == told.conf_int().tolist()
+    assert main([*command, "--treatment", "t"]) == 0
+    assert "treatment effect" in capsys.readouterr().out
+    (folder / "range.toml").write_text(
+        "".join(
+            f'[columns.{name}]\nkind = "numeric"\nlow = -6\nhigh = 6\nunit = 1\n' for name in "xy"
+        )
+        + '[columns.t]\nkind = "numeric"\nlow = 0\nhigh = 1\n'
+    )
+    declared = ["effect", "rows.csv", "--schema", "range.toml", *command[2:4], "--mu", "1"]
+    assert main([*declared, "--treatment", "t", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert abs(found["estimate"] - 1.0) < 6.0 * found["bse"]
+    assert "counts" not in json.dumps(found["privacy"])

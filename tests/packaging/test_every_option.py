@@ -36,6 +36,7 @@ RIGHT = {
     "fit": REGRESSION | {"--mu": "1"},
     "minimize": REGRESSION | {"--mu": "1"},
     "release": REGRESSION | {"--epsilon": "1", "--delta": "1e-6"},
+    "effect": {"--treatment": "t", "--response": "y", "--mu": "1"},
     "quantiles": {"--column": "x", "--mu": "1"},
 }
 
@@ -62,9 +63,9 @@ OPTIONS = [
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    rows = [f"{x:.3f},{x + e:.3f}" for x, e in rng.uniform(-1, 1, (60, 2))]
+    rows = [f"{x:.3f},{x + e:.3f},{e > x:d}" for x, e in rng.uniform(-1, 1, (60, 2))]
     rows[3] = "patient 4711,4711.0815"
-    (tmp_path / "data.csv").write_text("x,y\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "data.csv").write_text("x,y,t\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "schema.toml").write_text(SCHEMA, encoding="utf-8")
     return tmp_path
 

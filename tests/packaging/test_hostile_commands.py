@@ -31,13 +31,18 @@ SPENDING = {
     "minimize": ["minimize", *DESIGN, "--mu", "1"],
     "release": ["release", *DESIGN, "--ridge", "0.5", *PAIR],
     "release of one": ["release", *DESIGN, "--ridge", "0.5", "--directions", " a , b ", *PAIR],
+    "effect": ["effect", *DATA, "--treatment", "b", "--response", "y", "--mu", "1"],
     "quantiles": ["quantiles", *DATA, "--column", "a", "--mu", "1"],
 }
 #: What each may be given that is wrong.
 WRONG = {
     "fit": [["--level", "2"], ["--covariates", "zz"], ["--formula", "y ~ a"], ["--steps", "-1"],
             ["--tau", "0.5"], ["--loss", "quantile", "--tau", "2"], ["--bandwidth", "-1"],
-            ["--loss", "quantile", "--bandwidth", "nan"]],
+            ["--loss", "quantile", "--bandwidth", "nan"], ["--group", "a"], ["--each", "person"],
+            ["--group", "zz", "--each", "person"], ["--group", "a", "--each", "zz"],
+            ["--group-size", "2"], ["--group", "a", "--each", "person", "--group-size", "2"]],
+    "effect": [["--level", "2"], ["--method", "zz"], ["--overlap", "0.7"], ["--clip", "-1"],
+               ["--treatment", "zz"], ["--treatment", "zz=1"], ["--covariates", "zz"]],
     "minimize": [["--method", "zz"], ["--select", "zz"], ["--loss", "zz"], ["--radius", "-1"]],
     "release": [["--level", "2"], ["--certificate", "zz"], ["--fallback", "zz"], ["--mu", "1"],
                 ["--loss", "tukey"], ["--certificate", "leverage"]],

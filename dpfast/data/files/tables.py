@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from dpfast.data.coding import Column
 from dpfast.data.columns import kept_encoded
-from dpfast.data.schema import Numeric, Schema
+from dpfast.data.schema import Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["csv_cells", "read_numbers", "read_table", "unreadable"]
+__all__ = ["csv_cells", "read_labels", "read_numbers", "read_table", "unreadable"]
 
 #: What may stand between the cells of a CSV file, if nobody says.
 DELIMITERS = ",;\t|"
@@ -115,10 +115,53 @@ def read_numbers(
     -------
     As for :func:`read_table`: types come from the format, never from cells.
     """
+    # a range that nothing is held to: only names and the kind of a column are read from it
+    return _read_named(path, names, Numeric(0.0, 1.0), delimiter, progress)
+
+
+def read_labels(
+    path: Any, name: str, delimiter: str | None = None, progress: Progress | None = None
+) -> Any:
+    """Read a column of labels, such as the person of each row, with nothing declared about them.
+
+    Parameters
+    ----------
+    path, delimiter, progress
+        As for :func:`read_table`.
+    name : str
+
+    Returns
+    -------
+    a column
+        Of a CSV file the cells as text, without spaces around them.
+
+    Raises
+    ------
+    InvalidInput
+        As :func:`read_numbers`.
+
+    Privacy
+    -------
+    As for :func:`read_table`.
+    """
+    # levels that nothing is compared with
+    found = _read_named(path, [name], Categorical(("", "-")), delimiter, progress)[name]
+    if isinstance(found, np.ndarray) and found.dtype == object:
+        found[:] = [cell.strip() if isinstance(cell, str) else cell for cell in found]
+    return found
+
+
+def _read_named(
+    path: Any,
+    names: Sequence[str],
+    kind: Column,
+    delimiter: str | None,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """Columns of one kind, all of which the file must have."""
     if len(set(names)) < len(names):
         raise InvalidInput("a column is named twice. Name each column once.")
-    # a range that nothing is held to: only names and the kind of a column are read from it
-    found = read_table(path, Schema(dict.fromkeys(names, Numeric(0.0, 1.0))), delimiter, progress)
+    found = read_table(path, Schema(dict.fromkeys(names, kind)), delimiter, progress)
     here = found if isinstance(found, dict) else set(found.column_names)
     for name in names:
         if name not in here:
