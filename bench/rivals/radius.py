@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import dpfast
 from bench.rivals.peers import standardised
 from bench.rivals.tables import LOGISTIC_TABLES, available, options, read, store
-from dpfast.regression.purchase import likely_radius
+from dpfast.regression.unweighted.turned import likely_radius
 
 Array = NDArray[np.float64]
 

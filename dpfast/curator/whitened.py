@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
 from dpfast.data.bought.maps import CHUNK, alone, map_records, norms
@@ -93,6 +94,8 @@ class Whitened:
     def lengths(self, edges: Array, mu: float, theta: Array | None = None) -> Answer:
         """Shares of the records whose ``|a|``, or score at ``theta``, has these lengths.
 
+        Scores are those of least squares, or of log odds where the curator's loss is about them.
+
         Parameters
         ----------
         edges : ndarray of shape (k,)
@@ -112,8 +115,9 @@ class Whitened:
         """
         receipt = self._lengths_receipt(len(edges) + 1, mu)
         curator = self._curator
+        how = self._intercept, curator.objective.loss.binary_response
         curator.ledger.charge(GDP(mu), receipt.query)
-        counts = self._records.total(_count_lengths, edges, theta, self._intercept)
+        counts = self._records.total(_count_lengths, edges, theta, *how)
         question = (receipt.query, mu, edges, theta)
         return curator._release(question, receipt, counts / self.n)
 
@@ -210,7 +214,7 @@ def _of_mapped(
 
 
 def _count_lengths(
-    X: Covariates, y: Array, edges: Array, theta: Array | None, intercept: bool
+    X: Covariates, y: Array, edges: Array, theta: Array | None, intercept: bool, odds: bool
 ) -> NDArray[np.int64]:
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
     for first in range(0, len(X), CHUNK):
@@ -219,6 +223,7 @@ def _count_lengths(
             lengths = norms(rows, intercept)
             if theta is not None:
                 fitted = rows @ theta[1:] + theta[0] if intercept else rows @ theta
+                fitted = expit(fitted) if odds else fitted
                 lengths = lengths * np.abs(responses - fitted)
             lengths = lengths[np.isfinite(responses) & ~np.isnan(lengths)]
         cells = np.searchsorted(edges, lengths)

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag
-from dpfast.curator.whitened import Whitened
-from dpfast.data.bought.units import Turned
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.front.request import Request
 from dpfast.inference.natural import NaturalMap
@@ -18,23 +16,7 @@ from dpfast.models import FreeScale, Loss, Mallows, Objective, Weighting, resolv
 from dpfast.models.losses import check_constant
 from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.answers import Answers
-from dpfast.optimize.least_squares.leverage import (
-    budgets,
-    composed,
-    even_radius,
-    missed,
-    most_share,
-    on_coefficients,
-    turn,
-)
-from dpfast.optimize.least_squares.run import (
-    FINE,
-    FIRST_RADIUS,
-    MOST_CELLS,
-    few,
-    longest_radius,
-    seen_lengths,
-)
+from dpfast.optimize.least_squares.run import few
 from dpfast.optimize.protocol import answers_only
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
@@ -43,12 +25,12 @@ from dpfast.regression.locations import COUNT_SHARE, COUNTS
 from dpfast.regression.scarce import only_the_mean
 from dpfast.regression.standardise import Purchase
 from dpfast.regression.unweighted.scores import HeldScores, held_share
+from dpfast.regression.unweighted.turned import EvenRows, likely_radius, turning_share
 
 __all__ = [
     "BoughtUnits",
     "bought_units",
     "least_share",
-    "likely_radius",
     "weights_in_bought_units",
 ]
 
@@ -65,11 +47,6 @@ BOUGHT, BOUGHT_OF_FEW = 0.02, 0.05
 
 #: Most that is spent on units, of mu^2; and the noise of a count, as a part of n, to spend it for.
 MOST, ENOUGH = 0.25, 0.05
-
-#: Radius of logistic weights in sqrt(p), where n mu is so much, and the power with which it grows;
-#: by bench.rivals.radius.
-RADIUS, ENOUGH_FOR_RADIUS, RADIUS_POWER = 1.7, 5000.0, 0.17
-
 
 #: Share of mu^2 for the pilot of a loss whose scale has to be known roughly: least, most, and
 #: ``n mu`` in ``p^1.5`` that it should have to itself.
@@ -119,64 +96,6 @@ class Pilot:
         return theta[:-1], self._objective.scale_at(theta)
 
 
-class EvenRows:
-    """Rows turned until no direction is longer than another, and the radius of their weights.
-
-    Parameters
-    ----------
-    request : Request
-        Of a loss with bounded scores.
-    loss : Loss
-    mu : float
-        Of the whole analysis; what it spends is a part (``most_share``).
-    ledger : Ledger
-        That pays.
-
-    Privacy
-    -------
-    Grams (claim C14) and histograms of lengths (C60) of rows under released maps, which are maps
-    of each record alone (D5).
-    """
-
-    def __init__(self, request: Request, loss: Loss, mu: float, ledger: Ledger) -> None:
-        self._request, self._ledger = request, ledger
-        shape = request.n_covariates, request.fit_intercept
-        self._objective = Objective(loss, Mallows(1.0), shape[0], fit_intercept=shape[1])
-        self._budgets = part = budgets(request.n, request.dimension, mu)
-        rows = self._rows()
-        for gram in (part.rows, *[part.turned] * bool(part.turned)):  # refuses an impossible budget
-            rows.refuse_gram(gram)
-        for lengths in (*[part.lengths] * bool(part.lengths), part.leverage):
-            rows.refuse_lengths(MOST_CELLS, lengths)
-
-    def _rows(self) -> Whitened:
-        return Whitened(self._request.curator(self._objective, self._ledger, single=True))
-
-    def run(self, left: float) -> tuple[NaturalMap, float, float]:
-        """Pay, and turn the request's records; the map back, the radius, and what it misses.
-
-        Parameters
-        ----------
-        left : float
-            What the fit may spend.
-        """
-        request, part = self._request, self._budgets
-        n, p, intercept = request.n, request.dimension, request.fit_intercept
-        units = request.records, request.single
-        matrix = turn(self._rows().gram(FIRST_RADIUS * math.sqrt(p), part.rows), intercept)
-        request.turned(units, Turned(matrix, intercept))
-        if part.turned:
-            rows = self._rows()
-            longest = seen_lengths(rows, FINE, part.lengths).longest
-            gram = rows.gram(min(longest, longest_radius(n, p, part.turned)), part.turned)
-            matrix = composed(matrix, turn(gram, intercept), intercept)
-            request.turned(units, Turned(matrix, intercept))
-        lengths = seen_lengths(self._rows(), FINE, part.leverage)
-        back = NaturalMap(on_coefficients(matrix, intercept), np.zeros(p))
-        radius = even_radius(lengths, n, p, left)
-        return back, radius, float(missed(lengths, np.array([radius]))[0])
-
-
 class BoughtUnits:
     """Standardisation inside a fit, within its total.
 
@@ -223,7 +142,7 @@ class BoughtUnits:
         pilot = 0.0
         if (loss.scale_by_pilot or request.means) and response and scale is None:
             pilot = pilot_share(request.n, request.dimension, unit.mu)
-        turning = most_share(request.n, request.dimension, unit.mu) if even else 0.0
+        turning = turning_share(request.n, request.dimension, unit.mu) if even else 0.0
         self.rest = unit.mu * math.sqrt(1.0 - share - pilot - turning) * (1.0 - MARGIN_8000)
         self.ledger = Ledger(unit)
         self._request, self._scale, self._response = request, scale, response
@@ -280,7 +199,7 @@ class BoughtUnits:
         """Buy the units, put the request's records into them; the scale in these."""
         self.remarks = self._purchase.in_place()
         if self._even is not None:
-            self.back, radius, self.missed = self._even.run(self._whole)
+            self.back, radius, self.missed, self._released = self._even.run(self._whole)
             self.weights = Mallows(radius)
         if self._pilot is not None:
             self._released, scale = self._pilot.run()
@@ -296,10 +215,10 @@ class BoughtUnits:
 
         The constant of a quantile is that of the pilot's centre and a normal residual's quantile.
         """
-        if self._pilot is None or self._released is None:
+        if self._released is None:
             return start
         begin = self._released.copy()
-        if objective.fit_intercept:
+        if objective.fit_intercept and self._pilot is not None:
             begin[0] += objective.loss.level_shift * objective.scale
         return begin
 
@@ -338,21 +257,6 @@ def pilot_share(n: int, p: int, mu: float) -> float:
     """
     needed = PILOT_NEEDS * p**1.5 / max(n * mu, 1e-100)
     return min(PILOT_MOST, max(PILOT_LEAST, needed * needed))
-
-
-def likely_radius(n: int, p: int, mu: float) -> float:
-    """Radius of the weights of a logistic regression in bought units.
-
-    The more noise it can bear, the fewer rows are discounted: the target tends to the maximum of
-    the likelihood.
-
-    Parameters
-    ----------
-    n, p : int
-    mu : float
-        Public, as n and p are.
-    """
-    return math.sqrt(max(p, 2)) * max(1.0, RADIUS * (n * mu / ENOUGH_FOR_RADIUS) ** RADIUS_POWER)
 
 
 def weights_in_bought_units(loss: str | Loss, n: int, p: int, mu: float) -> Weighting | None:

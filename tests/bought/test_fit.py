@@ -11,7 +11,8 @@ import pytest
 import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
-from dpfast.regression.purchase import likely_radius, units_share
+from dpfast.regression.purchase import units_share
+from dpfast.regression.unweighted.turned import likely_radius
 
 N = 20_000
 RNG = np.random.default_rng(11)

@@ -104,6 +104,30 @@ def test_slopes_are_shrunk_where_noise_is_a_large_part_of_them():
     assert np.isfinite(fit.bse).all() and fit.coded.predict(X) == pytest.approx(fit.predict(X))
 
 
+def test_strong_slopes_of_correlated_columns_are_kept():
+    """Log odds may vary by any amount, and noise is that of predictions, not of coefficients."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(20_000, 3))
+    X[:, 1] = X[:, 0] + 0.05 * X[:, 1]
+    odds = 4.0 * (X[:, 0] - 10.0 * (X[:, 1] - X[:, 0])) + X[:, 2]
+    y = (rng.random(len(X)) < 1.0 / (1.0 + np.exp(-odds))) * 1.0
+    fit = private(X, y, "logistic")
+    assert not any("keep" in line for line in fit.warnings)
+    inside = 1.0 / (1.0 + np.exp(-(fit.params[0] + X @ fit.params[1:])))
+    assert np.median(np.abs(fit.predict(X) - inside)) < 1e-9
+
+
+def test_predictions_of_odds_without_slopes_are_the_share_of_ones():
+    """Not one half.  Seeded; strong slopes, of which n mu = 600 tells nothing: 8 runs."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(600, 8))
+    X[:, 7] = np.where(rng.random(600) < 0.01, 1e5, X[:, 7])
+    y = (rng.random(600) < 1.0 / (1.0 + np.exp(4.0 - 2.0 * X[:, 0]))) * 1.0
+    fits = [private(X, y, "logistic", seed=seed) for seed in range(8)]
+    worse = [np.mean((fit.predict(X) - y) ** 2) / np.var(y) - 1.0 for fit in fits]
+    assert np.mean(worse) < 0.05
+
+
 def test_predictions_stay_within_what_was_seen():
     X, y = records(20_000, 5, q=2)
     for loss in ("least-squares", "log-cosh"):

@@ -15,6 +15,7 @@ from dpfast.optimize.least_squares.leverage import (
     budgets,
     composed,
     even_radius,
+    foreseen_radius,
     most_share,
     on_coefficients,
     turn,
@@ -75,6 +76,29 @@ def test_the_radius_reaches_all_rows_that_are_seen_as_n_mu_grows():
     assert found[0] == 2.0 and found == sorted(found) and found[-1] >= seen * 2.0**-0.25
     apart = Lengths(np.array([0.995, 0.005]), np.array([4.0, 64.0]), np.array([3.4, 54.0]), 0.0)
     assert even_radius(apart, 50_000, 9, 1.0) < 10.0
+
+
+def test_the_radius_is_that_of_scores_where_these_are_known():
+    """Long rows that are foreseen have short scores; rows that are not seen bound those that are.
+
+    With many records the radius is that of the longest row, as long as any score is cut below it.
+    """
+    tops = tops_of_cells(1)
+    middles = tops * 2.0**-0.5
+
+    def scores(share, length):
+        shares = np.where(tops == 1.0, 0.9, np.where(tops == 2.0, 0.1, 0.0))
+        shares = shares + share * (tops == length)
+        seen = shares > 0.0
+        return Lengths(shares[seen], tops[seen], middles[seen], 0.0)
+
+    short, missed = foreseen_radius(scores(0.0, 64.0), 64.0, 50_000, 9, 1.0)
+    assert short < 6.0 and missed < 0.01
+    long, missed = foreseen_radius(scores(0.005, 64.0), 64.0, 50_000, 9, 1.0)
+    assert long > 30.0
+    beyond = scores(0.005, 64.0)
+    found = [foreseen_radius(beyond, 64.0, n, 9, 1.0)[0] for n in (10, 10**5, 10**9)]
+    assert found == sorted(found) and found[0] < 16.0 and 58.0 < found[-1] <= 64.0
 
 
 def test_prices_are_public_and_a_small_part():
@@ -161,14 +185,17 @@ def test_intervals_cover(mu):
 
 
 @pytest.mark.parametrize("options", [{}, {"fit_intercept": False}, {"inference": False}])
-def test_the_total_pays_for_units_turning_and_fit(options):
+@pytest.mark.parametrize("mu", [1.0, 8.0])
+def test_the_total_pays_for_units_turning_and_fit(options, mu):
+    """And for a pilot and the lengths of scores where the budget is large."""
     X, y = raw(6000, 1)
-    ledger = dpfast.Ledger(1.0)
-    fit = private(X, y, ledger=ledger, **options)
-    assert [entry.spend.mu for entry in ledger.entries] == [1.0]
+    ledger = dpfast.Ledger(mu)
+    fit = private(X, y, privacy=mu, ledger=ledger, **options)
+    assert [entry.spend.mu for entry in ledger.entries] == [mu]
     names = [name for name, _ in fit.privacy.entries]
-    assert names.count("histogram of lengths") == 2 and "clipped moments" in names
-    assert 0.98 < math.fsum(mu * mu for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
+    assert names.count("histogram of lengths") == 2 + (mu > 1.0) and "clipped moments" in names
+    spent = math.fsum(part * part for _, part in fit.privacy.entries) / mu**2
+    assert 0.98 < spent <= 1.0 + 1e-12
     assert np.isfinite(fit.params).all() and len(fit.params) == 3 + (fit.names[0] == "intercept")
 
 

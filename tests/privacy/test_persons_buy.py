@@ -18,7 +18,7 @@ from dpfast.data.records import Records
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.privacy.dealing import secret_choices
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression import purchase
+from dpfast.regression.unweighted import turned
 
 PERSONS, COEFFICIENTS = 3_000, np.array([3e3, 0.2, 500.0])
 
@@ -215,9 +215,12 @@ def test_the_number_of_rows_changes_nothing_public():
     assert str(one.privacy) == str(many.privacy) and one.names == many.names
 
 
-@pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
-def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, monkeypatch):
-    """Before the first answer about persons, whatever asks has n records and no means."""
+@pytest.mark.parametrize(("loss", "mu"), [("log-cosh", 8.0), ("logistic", 8.0), ("logistic", 64.0)])
+def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, mu, monkeypatch):
+    """Before the first answer about persons, whatever asks has n records and no means.
+
+    With the larger budget a pilot is among what is bought.
+    """
     X, y, group = visits(persons=1_000)
     y = (y > np.median(y)) * 1.0 if loss == "logistic" else y
     asked = []
@@ -228,15 +231,15 @@ def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, monkeypatch):
         return plain(self, *arguments, **options)
 
     monkeypatch.setattr(Records, "total", total)
-    turned, whitened = [], purchase.Whitened
+    found, whitened = [], turned.Whitened
 
     def whitening(room):
-        turned.append(type(room._records))
+        found.append(type(room._records))
         return whitened(room)
 
-    monkeypatch.setattr(purchase, "Whitened", whitening)
-    dpfast.fit(X, y, loss, privacy=8.0, group=group, each="person", standardize=True)
-    assert bool(turned) == (loss == "logistic") and PersonMeans not in turned
+    monkeypatch.setattr(turned, "Whitened", whitening)
+    dpfast.fit(X, y, loss, privacy=mu, group=group, each="person", standardize=True)
+    assert bool(found) == (loss == "logistic") and PersonMeans not in found
     first = asked.index(PersonMeans)
     assert set(asked[first:]) == {PersonMeans} and set(asked[:first]) == {OneRowEach}
     assert first > 3

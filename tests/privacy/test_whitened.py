@@ -21,9 +21,9 @@ HOSTILE = [-np.inf, -1e308, -3.0, -1e-300, 0.0, 0.5, 2.0, 1e160, 1e308, np.nan]
 MATRIX = np.array([[1.0, 0.3, 0.0], [-0.2, 2.0, 1e-3], [0.5, 0.0, -7.0]])
 
 
-def whitened(X, y, mu=1e9):
+def whitened(X, y, mu=1e9, loss=None):
     ledger = dpfast.Ledger(mu)
-    objective = Objective(LeastSquares(), Mallows(1.0), X.shape[1])
+    objective = Objective(loss or LeastSquares(), Mallows(1.0), X.shape[1])
     return Whitened(Curator(as_records(X, y), objective, ledger, dpfast.SeededNoise(0)))
 
 
@@ -64,6 +64,24 @@ def test_the_worst_pair_of_a_histogram(power, scored):
     assert all(0.0 <= shares.sum() <= 1.0 + 1e-12 for shares in found)
     moves = [np.linalg.norm(a - b) for a, b in itertools.combinations(found, 2)]
     assert 0.99 * histogram(n) <= max(moves) <= histogram(n)
+
+
+def test_the_worst_pair_of_a_histogram_of_scores_of_odds():
+    """Of a logistic loss: lengths of ``(p - y) a``, of each record by itself."""
+    rng = np.random.default_rng(1)
+    n = 40
+    X, y = rng.normal(size=(n, 2)), (rng.random(n) < 0.5) * 1.0
+    theta, cells, found = np.array([0.2, -1.0, 0.5]), tops_of_cells(1), []
+    for cell, response in itertools.product(HOSTILE, (0.0, 1.0, np.nan)):
+        X[0], y[0] = (cell, 1.0), response
+        rows = whitened(X, y, loss="logistic")
+        found.append(observed_value(lambda rows=rows: rows.lengths(cells, 0.1, theta)))
+    moves = [np.linalg.norm(a - b) for a, b in itertools.combinations(found, 2)]
+    assert 0.99 * histogram(n) <= max(moves) <= histogram(n)
+    design = np.column_stack([np.ones(n), X])
+    lengths = np.abs(1.0 / (1.0 + np.exp(-design @ theta)) - y) * np.linalg.norm(design, axis=1)
+    cell = np.searchsorted(cells, lengths[1:])
+    assert (n * found[-1] == np.bincount(cell, minlength=len(cells) + 1)).all()
 
 
 @pytest.mark.parametrize("power", [0.0, 0.25, 1.0])

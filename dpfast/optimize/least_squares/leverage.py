@@ -23,6 +23,7 @@ __all__ = [
     "budgets",
     "composed",
     "even_radius",
+    "foreseen_radius",
     "missed",
     "most_share",
     "on_coefficients",
@@ -45,6 +46,9 @@ LONGER = 2.0
 #: What discounted rows take the target away by, in what their scores would have beyond those of
 #: the radius; beyond so many radii a row's score is no longer, because its response is foreseen.
 MISSED, FORESEEN = 0.2, 1.25
+
+#: What weights move the mean score by, in the mean of what held scores lose.
+BEYOND = 1.5
 
 #: Radii that are tried, to a factor 2.
 TRIED = 8
@@ -129,11 +133,46 @@ def even_radius(lengths: Lengths, n: int, p: int, mu: float) -> float:
     It is as long as all rows that are seen if n mu is large enough: the target tends to that of
     no weights.
     """
-    least = math.sqrt(max(p, 2))
-    octaves = max(1, math.ceil(math.log2(max(lengths.longest / least, 1.0))))
-    radii = least * np.exp2(np.arange(TRIED * octaves + 1) / TRIED)
+    radii = _tried(lengths.longest, p)
     errors = p * (2.0 * radii / (n * mu)) ** 2 + missed(lengths, radii) ** 2
     return float(radii[int(np.argmin(errors))])
+
+
+def foreseen_radius(
+    scores: Lengths, longest: float, n: int, p: int, mu: float
+) -> tuple[float, float]:
+    """The radius with the least sum of squared noise and squared bias, and what it misses.
+
+    Parameters
+    ----------
+    scores : Lengths
+        Of the scores at a pilot estimate.
+    longest : float
+        Length of the longest rows that are seen.
+    n, p : int
+    mu : float
+        What is left for the fit.
+
+    Notes
+    -----
+    The mean of the scores, each held to a norm, is no further from that of all than the mean of
+    what is cut off.  Long rows whose responses are foreseen have short scores and ask for nothing,
+    which their lengths alone do not tell; weights take more from them, of a mean that is nearly
+    zero.  No score is longer than its row.
+    """
+    radii = _tried(longest, p)
+    radii = radii[radii <= max(longest, radii[0])]
+    beyond = BEYOND * np.maximum(scores.tail(radii) - scores.tail(np.array([longest])), 0.0)
+    errors = p * (2.0 * radii / (n * mu)) ** 2 + beyond**2
+    best = int(np.argmin(errors))
+    return float(radii[best]), float(beyond[best])
+
+
+def _tried(longest: float, p: int) -> Array:
+    """Radii from the root of p to the longest rows."""
+    least = math.sqrt(max(p, 2))
+    octaves = max(1, math.ceil(math.log2(max(longest / least, 1.0))))
+    return np.asarray(least * np.exp2(np.arange(TRIED * octaves + 1) / TRIED))
 
 
 def missed(lengths: Lengths, radii: Array) -> Array:

@@ -27,6 +27,7 @@ from dpfast.optimize.least_squares.histogram import (
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 __all__ = [
+    "COARSE",
     "FINE",
     "FIRST_RADIUS",
     "MOST_CELLS",
