@@ -15,8 +15,9 @@ import dpfast
 from dpfast.cli.output import PaidResult
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of, plain
-from dpfast.data.columns import column, numbers
+from dpfast.data.columns import column, column_names, number_columns, numbers
 from dpfast.errors import InvalidInput
+from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
 
 __all__ = ["effect", "fit", "minimize", "quantiles", "release", "typed_delimiter"]
@@ -51,11 +52,13 @@ def fit(arguments: argparse.Namespace) -> int:
                 arguments.formula, table, loss, schema=schema, privacy=privacy, **options
             )
         if raw is not None:
-            X, y = raw.columns()
+            with rows_unseen(arguments.each):
+                X, y = raw.columns()
             if arguments.scale is None:
                 options["standardize"] = True
             return dpfast.fit(X, y, loss, privacy=privacy, names=raw.covariates, **options)
-        design = _design(arguments, schema, table)
+        with rows_unseen(arguments.each):
+            design = _design(arguments, schema, table, arguments.group)
         return dpfast.fit(design, None, loss, privacy=privacy, **options)
 
     return _deliver(arguments, run, report, lambda result: str(result.summary(arguments.level)))
@@ -106,15 +109,14 @@ def effect(arguments: argparse.Namespace) -> int:
     settings = ["method", "overlap", "clip"]
     options |= {name: getattr(arguments, name) for name in settings}
     treatment, _, label = arguments.treatment.partition("=")
+    if treatment in (arguments.response, *_listed(arguments.covariates or "")):
+        raise InvalidInput("--treatment is neither the response nor one of the covariates.")
     schema = None if arguments.schema is None else _schema(arguments)
     if schema is None:
         raw = _raw(arguments)
         X, y = raw.columns()
     else:
-        names = None if arguments.covariates is None else _listed(arguments.covariates)
-        if names is None:  # the others
-            names = [n for n in schema.columns if n not in (treatment, arguments.response)]
-        X, y = schema.encode(_table(arguments, schema), names, arguments.response), None
+        X, y = _design(arguments, schema, _table(arguments, schema), treatment), None
     if label:
         treated = _is(_labels(arguments, treatment), label)
     else:
@@ -188,8 +190,8 @@ class _Raw(NamedTuple):
 
     def columns(self) -> tuple[Any, Any]:
         """Covariates and response; what has a type other than a number's is refused."""
-        X = [numbers(self.table[name], name) for name in self.covariates]
-        return np.column_stack(X), numbers(self.table[self.response], self.response)
+        found = number_columns(self.table, [*self.covariates, self.response])
+        return found[:, :-1], found[:, -1]
 
 
 def _raw(arguments: argparse.Namespace) -> _Raw:
@@ -212,7 +214,7 @@ def _numbers(arguments: argparse.Namespace, names: list[str]) -> dict[str, Any]:
     from dpfast.data.files import read_numbers
 
     return read_numbers(
-        arguments.data, names, typed_delimiter(arguments.delimiter), ProgressBar("reading")
+        arguments.data, names, typed_delimiter(arguments.delimiter), _bar(arguments)
     )
 
 
@@ -235,7 +237,12 @@ def _labels(arguments: argparse.Namespace, name: str) -> Any:
     from dpfast.data.files import read_labels
 
     delimiter = typed_delimiter(arguments.delimiter)
-    return read_labels(arguments.data, name, delimiter, ProgressBar("reading"))
+    return read_labels(arguments.data, name, delimiter, _bar(arguments))
+
+
+def _bar(arguments: argparse.Namespace) -> ProgressBar | None:
+    """How far reading is, in bytes; not where the number of rows is private."""
+    return None if getattr(arguments, "each", "row") == "person" else ProgressBar("reading")
 
 
 def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -287,9 +294,7 @@ def _stepwise(method: str, steps: int) -> Any:
 def _table(arguments: argparse.Namespace, schema: Any) -> Any:
     from dpfast.data.files import read_table
 
-    return read_table(
-        arguments.data, schema, typed_delimiter(arguments.delimiter), ProgressBar("reading")
-    )
+    return read_table(arguments.data, schema, typed_delimiter(arguments.delimiter), _bar(arguments))
 
 
 def typed_delimiter(text: str | None) -> str | None:
@@ -301,8 +306,13 @@ def typed_delimiter(text: str | None) -> str | None:
     return text
 
 
-def _design(arguments: argparse.Namespace, schema: Any, table: Any) -> Any:
-    names = None if arguments.covariates is None else _listed(arguments.covariates)
+def _design(arguments: argparse.Namespace, schema: Any, table: Any, *others: str | None) -> Any:
+    """The design of the covariates that are named, or of all columns but these others."""
+    if arguments.covariates is not None:
+        names = _listed(arguments.covariates)
+    else:
+        present, others = column_names(table), (*others, arguments.response)
+        names = [name for name in schema.columns if name in present and name not in others]
     return schema.encode(table, names, arguments.response)
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "labels",
     "library",
     "numbers",
+    "number_columns",
     "refuse_other_rows",
 ]
 
@@ -123,6 +124,14 @@ def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
     else:
         return None
     return (names if all(isinstance(name, str) for name in names) else None), columns
+
+
+def number_columns(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
+    """Columns of numbers side by side, shape (n, len(names)); how long they are is not told."""
+    found = [numbers(column(table, name), name) for name in names]
+    if len({len(one) for one in found}) > 1:
+        raise InvalidInput("the columns have different lengths; each needs an entry for each row.")
+    return np.column_stack(found)
 
 
 def refuse_other_rows(X: Any, other: Any, what: str) -> None:

@@ -329,7 +329,11 @@ def rows_unseen(each: str) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        told = re.sub(r"shape \([^)]*\)|length \d+", "a shape that is not shown", str(error))
+        told = re.sub(
+            r"shape \([^)]*\)|length \d+|(?<=lengths: )\[[^]]*\]",
+            "a shape that is not shown",
+            str(error),
+        )
         of_persons = isinstance(each, str) and each == EACH[1]
         if not of_persons or told == str(error):
             raise

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from dpfast.data.columns import column, numbers
+from dpfast.data.columns import column, number_columns
 from dpfast.data.formula import coding_from_formula, columns_of_formula
 from dpfast.data.schema import Schema
 from dpfast.errors import InvalidInput, described
+from dpfast.front.request import rows_unseen
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
 from dpfast.privacy.budget import Budget
@@ -84,7 +83,9 @@ def fit_formula(
         raise InvalidInput(
             f"formula {described(formula, text=True)} has no response: write 'response ~ terms'."
         )
-    return fit(coding.design(data), None, loss, privacy=privacy, **options)
+    with rows_unseen(options.get("each", "row")):
+        design = coding.design(data)
+    return fit(design, None, loss, privacy=privacy, **options)
 
 
 def _raw(formula: str, data: Any, loss: Any, **options: Any) -> Fit:
@@ -92,9 +93,9 @@ def _raw(formula: str, data: Any, loss: Any, **options: Any) -> Fit:
     response, names, intercept = columns_of_formula(formula)
     if "fit_intercept" in options:
         raise InvalidInput("the formula says whether there is an intercept: '- 1' drops it.")
-    X = np.column_stack([numbers(column(data, name), name) for name in names])
-    y = numbers(column(data, response), response)
+    with rows_unseen(options.get("each", "row")):
+        found = number_columns(data, [*names, response])
     # robust losses buy what they lack by themselves; a declared scale says that columns are coded
     if options.get("standardize") is None and options.get("scale") is None:
         options["standardize"] = True
-    return fit(X, y, loss, fit_intercept=intercept, names=names, **options)
+    return fit(found[:, :-1], found[:, -1], loss, fit_intercept=intercept, names=names, **options)
