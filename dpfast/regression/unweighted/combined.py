@@ -32,10 +32,11 @@ ROUNDS = 2
 SURE, CLEAR, LONGER = 2.0, 4.0, 1.7
 
 #: Bias that was seen, root mean square in standard errors, from which on it is said: what scores
-#: were still cut by may then matter, too.  And bias that weights may have, all coefficients
+#: were still cut by may then matter, too; of its square so many standard deviations of the noise
+#: are left out.  And bias that weights may have, all coefficients
 #: together and in their standard errors, from which on it is said; and where held scores have
 #: taken most of their place (bench.rivals.logistic).
-FAR, MAY_MISS, MAY_CUT = 0.75, 0.2, 0.6
+FAR, DOUBT, MAY_MISS, MAY_CUT = 0.5, 0.5, 0.2, 0.6
 
 #: Instead of nothing below a division bar.
 LEAST = 1e-300
@@ -78,7 +79,7 @@ class Combined(NamedTuple):
     left : ndarray of shape (p, p)
         Outer product of the bias that may be left.
     biased : float
-        Largest square of the bias that a step saw, in the curvature's units.
+        Largest square of the bias that a step saw beyond noise, in the curvature's units.
     clear : bool
         Whether the last step saw far more than noise.
     """
@@ -183,7 +184,7 @@ def _combined(
         noise = kept**2 * noise + (1.0 - kept) ** 2 * own
         left = kept**2 * (left + biased / max(seen, LEAST) * np.outer(move, move))
         parts = [*[kept * part for part in parts], 1.0 - kept]
-        most = max(most, biased)
+        most = max(most, biased - DOUBT * spread)
     return Combined(theta, noise, parts, left, most, clear)
 
 
