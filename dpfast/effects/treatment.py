@@ -50,7 +50,7 @@ DESCRIBED = {
 #: Cells to a factor 2 in the histogram of deviations.
 PER_OCTAVE = 1
 
-#: Deviations have a mean square below that of the bound over this, or too many are clipped.
+#: Deviations have a mean square below that of a given bound over this, or too many are clipped.
 BITES = 2.5
 
 #: What may be cut off them, in standard errors, from which on it is told.
@@ -291,7 +291,8 @@ class _Analysis:
         clip, cut = self._bound(pseudo, centre, unit)
         product = sum(product for _, product in folds) / FOLDS**2
         found = _located(pseudo, centre, clip, product, budget, _complete(shares), trial.n)
-        told = _remarks(found, CANCELS * cut, shares.value, shares.noise_scale, self._overlap)
+        seen = None if self._clip is not None else CANCELS * cut
+        told = _remarks(found, seen, shares.value, shares.noise_scale, self._overlap)
         return _Found(
             found.estimate * unit,
             found.error * unit,
@@ -357,17 +358,25 @@ def _located(
 
 
 def _remarks(
-    found: _Located, cut: float, shares: Array, noise: float, overlap: float
+    found: _Located, cut: float | None, shares: Array, noise: float, overlap: float
 ) -> Sequence[str]:
-    """What makes an interval unreliable, from released numbers."""
+    """What makes an interval unreliable, from released numbers.
+
+    What a bound that was bought cuts off was seen beside it (``cut``).  Of one that was given only
+    the mean square tells, which of outcomes of 0 and 1 is near the bound although none is cut.
+    """
     told = []
-    if found.square > (found.clip / BITES) ** 2 or cut > CUT * found.error:
+    if cut is None:
+        clipped = found.square > (found.clip / BITES) ** 2
+    else:
+        clipped = cut > CUT * found.error
+    if clipped:
         told.append(
             "deviations of pseudo-outcomes are clipped often: the interval may be too narrow and "
             "not cover. Pass a larger clip, or use the logarithm of an outcome that spans orders "
             "of magnitude."
         )
-    outside = float(shares[0] + shares[2])
+    outside = min(float(shares[0] + shares[2]), 1.0)
     if outside > POOR + SEEN * noise * math.sqrt(2.0):
         told.append(
             f"propensities of about {outside:.0%} of the records are outside of [{overlap:g}, "
