@@ -9,28 +9,15 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Adaptive, PerRecordObjective
+from dpfast import Adaptive
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.optimize.nonconvex.tail import Tail
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
+from tests.nonconvex.test_clipping import curator, own
 
 RNG = np.random.default_rng(8)
 LENGTHS = [0.0, 5e-324, 1e-160, 0.05, 0.1, 0.29999, 0.3, 0.3 + 1e-12, 0.7, 1.0, 5.0, 1e308, np.inf]
-
-
-def own(function=None, lipschitz=1.0, **options):
-    def record(theta, X, y):
-        return theta - X
-
-    options = {"dimension": 2, "lipschitz": lipschitz, "smoothness": 1.0} | options
-    return PerRecordObjective(function or record, **options)
-
-
-def curator(X, objective=None, rho=50.0, seed=0):
-    records = as_records(np.array(X, dtype=float), np.zeros(len(X)))
-    ledger = dpfast.Ledger(dpfast.ZCDP(rho))
-    return GradientCurator(records, objective or own(), ledger, dpfast.SeededNoise(seed))
 
 
 @pytest.mark.parametrize("vectorized", [False, True])
@@ -135,21 +122,23 @@ def tail_of(gradients, rho=1.0, part=1.0):
 def test_a_path_is_averaged_where_it_is_still():
     """Gradients of length 5 at a noise of 1: after them, only zeros are averaged."""
     still = tail_of([[0.0, 0.0]] * 10)
-    assert still.still(10.0)
+    assert still.still(10.0, 1.0)
+    assert not still.still(10.0, 0.5)  # a clip of half the length: so is the noise
     assert still.answer(0.75)[0] == pytest.approx(np.mean(range(3, 10)))
     assert still.answer(0.2)[0] == pytest.approx(8.5)
     assert still.answer(0.0)[0] == 9.0
     moving = tail_of([[5.0, 0.0]] * 10)
-    assert not moving.still(10.0)
+    assert not moving.still(10.0, 1.0)
     assert moving.answer(0.75)[0] == pytest.approx(np.mean(range(6, 10)))
     half = tail_of([[5.0, 0.0]] * 5 + [[0.0, 0.0]] * 5)
     assert half.answer(0.75)[0] == pytest.approx(7.0)
 
 
-def test_points_that_were_read_better_weigh_more_and_a_new_start_forgets():
-    tail = tail_of([[0.0, 0.0]] * 4)
-    tail.add(np.array([100.0, 0.0]), np.zeros(2), 1.0, 0.1)
-    assert tail.answer(0.99)[0] > 98.0  # a clip ten times shorter: a hundred times each of the rest
+def test_nothing_is_averaged_beyond_another_clip_or_a_new_start():
+    tail = tail_of([[0.0, 0.0]] * 8)
+    for k in (8, 9):
+        tail.add(np.array([float(k), 0.0]), np.zeros(2), 1.0, 0.5)
+    assert tail.answer(0.75)[0] == 7.5  # four tenths of what was spent, and no more
     tail = tail_of([[0.0, 0.0]] * 8)
     tail.restart()
     tail.add(np.array([50.0, 0.0]), np.zeros(2), 1.0, 1.0)
@@ -159,7 +148,7 @@ def test_points_that_were_read_better_weigh_more_and_a_new_start_forgets():
 
 def test_a_path_that_overflows_is_quiet_about_it():
     tail = tail_of([[1e308, 1e308]] * 5 + [[np.inf, 0.0]] * 2)
-    assert not tail.still(7.0)
+    assert not tail.still(7.0, 1.0)
     assert np.isfinite(tail.answer(0.75)).all()
 
 

@@ -78,9 +78,9 @@ class Adaptive:
     quantile : float in (0, 1)
         Share of the gradients that a private clip leaves as they are, unless it is raised.
     average : float in [0, 1)
-        The answer is an average of iterates at the end of the path, weighted by what was read
-        there: as long a part as its gradients average to no more than noise, at most this part of
-        all that was read, and the last .4 in any case (or this, if less).
+        The answer is an average of iterates at the end of the path, weighted by their cost: as
+        long a part as its gradients average to no more than noise and its clips are like the last
+        one, at most this part of the budget, and the last .4 in any case (or this, if less).
     max_steps : int
 
     Notes

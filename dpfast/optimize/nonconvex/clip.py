@@ -124,7 +124,8 @@ class Clip:
         if used < QUESTIONS[self._next_question] * self._total or price > self._curator.remaining:
             return 0.0
         self._next_question += 1
-        if not tail.still(self._total) or price < LEAST_RHO:
+        part = self.value / self._curator.lipschitz
+        if not tail.still(self._total, part) or price < LEAST_RHO:
             return 0.0
         before = self._between
         if before is None or before[0] != self.value:

@@ -1,9 +1,8 @@
 """The end of a noisy path: whether it still goes anywhere, and the average that is its answer.
 
-Gradients that were read are averaged with weights in proportion to what they say, the inverse of
-their variance.  Where such an average is not longer than its own noise, the path no longer moves
-with the gradient but with the noise, and its points may be averaged: that is free, for all of it
-was released.
+Gradients that were read are averaged with weights in proportion to what they cost.  Where such an
+average is not longer than its own noise, the path no longer moves with the gradient but with the
+noise, and its points may be averaged: that is free, for all of it was released.
 """
 
 from __future__ import annotations
@@ -25,8 +24,12 @@ STILL = 1.5
 #: The part of the budget whose gradients say whether a path still moves.
 RECENT = 0.1
 
-#: The last part of what was read, which is averaged in any case.
+#: The last part of what was spent, which is averaged in any case.
 SURE = 0.4
+
+#: Farther back, a clip is within this factor of the last one: where gradients had other lengths,
+#: the path was elsewhere.
+ALIKE = 1.5
 
 
 class Tail:
@@ -43,7 +46,7 @@ class Tail:
         self._unit, self._dimension = unit, dimension
         self._points: list[Array] = []
         self._gradients: list[Array] = []
-        self._read: list[float] = []
+        self._parts: list[float] = []
         self._spent: list[float] = []
         self._first = 0
 
@@ -51,7 +54,7 @@ class Tail:
         """Note a point, the gradient of the one before, its cost, and its clip over the bound."""
         self._points.append(theta)
         self._gradients.append(gradient)
-        self._read.append(rho / (part * part))
+        self._parts.append(part)
         self._spent.append(rho)
 
     def restart(self) -> None:
@@ -62,34 +65,45 @@ class Tail:
     def steps(self) -> int:
         return len(self._points)
 
-    def still(self, total: float) -> bool:
-        """Whether the gradients of the last tenth of the budget average to no more than noise."""
+    def still(self, total: float, part: float) -> bool:
+        """Whether the gradients of the last tenth of the budget average to no more than noise.
+
+        They were read with clips like the one that is now ``part`` of the bound: noise of another
+        length says nothing about stillness.
+        """
         if not self._spent:
             return False
         cost = np.cumsum(self._spent[::-1])
         count = min(int(np.searchsorted(cost, RECENT * total)) + 1, len(cost))
-        return bool(self._quiet()[-count])
+        return bool(self._alike(part)[-count] and self._quiet()[-count])
 
     def answer(self, most: float) -> Array:
-        """Average of the longest part of the end that is still, at most ``most`` of what was read.
+        """Average of the longest part of the end that is still, at most ``most`` of the cost.
 
-        Weighted by what was read; the last ``SURE`` is averaged whether it is still or not.
+        Weighted by what was spent; the last ``SURE`` is averaged whether it is still or not.
         """
-        read = np.array(self._read)
-        share = np.cumsum(read[::-1])[::-1] / read.sum()
+        spent = np.array(self._spent)
+        share = np.cumsum(spent[::-1])[::-1] / spent.sum()
         sure = share <= min(SURE, most)
         sure[-1] = True
-        chosen = sure | (self._quiet() & (share <= most))
-        chosen[: min(self._first, len(read) - 1)] = False
+        chosen = sure | (self._quiet() & self._alike(self._parts[-1]) & (share <= most))
+        chosen[: min(self._first, len(spent) - 1)] = False
         first = int(np.argmax(chosen))
-        return np.asarray(read[first:] / read[first:].sum() @ np.array(self._points[first:]))
+        return np.asarray(spent[first:] / spent[first:].sum() @ np.array(self._points[first:]))
+
+    def _alike(self, part: float) -> NDArray[np.bool_]:
+        """Of each point: whether clips from there on are like this one."""
+        ratios = np.array(self._parts)[::-1] / part
+        return np.asarray(
+            np.logical_and.accumulate((ratios < ALIKE) & (ratios > 1.0 / ALIKE))[::-1]
+        )
 
     def _quiet(self) -> NDArray[np.bool_]:
         """Of each point: whether gradients from there on average to no more than noise."""
-        read = np.array(self._read)[::-1]
-        weight = np.cumsum(read)[:, None]
+        spent, parts = np.array(self._spent)[::-1], np.array(self._parts)[::-1]
+        weight = np.cumsum(spent)[:, None]
+        noise = self._unit * np.sqrt(np.cumsum(spent * parts * parts)) / weight[:, 0]
         with np.errstate(all="ignore"):  # a path that overflowed is not still
-            sums = np.cumsum(read[:, None] * np.array(self._gradients)[::-1], axis=0) / weight
-        bound = math.sqrt(STILL * self._dimension) * self._unit / np.sqrt(weight[:, 0])
+            sums = np.cumsum(spent[:, None] * np.array(self._gradients)[::-1], axis=0) / weight
         lengths = np.array([public_length(row) for row in sums])
-        return np.asarray((lengths <= bound)[::-1])
+        return np.asarray((lengths <= math.sqrt(STILL * self._dimension) * noise)[::-1])
