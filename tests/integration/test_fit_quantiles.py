@@ -113,6 +113,47 @@ def test_without_inference_and_with_persons():
         found.conf_int()
 
 
+@pytest.mark.parametrize("scale", [1.0, None], ids=["declared", "bought"])
+def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
+    """Records of weight 2 count twice: the target is that of a table that has them twice."""
+    X, y = draw()
+    heavy = X[:, 0] + y > 1.0  # weights that move every quantile
+    weight, offset = np.where(heavy, 2.0, 0.5), 0.7 * X[:, 0]
+    beside = {"sample_weight": weight, "largest_weight": 2.0, "offset": offset}
+    ledger = dpfast.Ledger(4.0)
+    found = fitted(scale=scale, privacy=4.0, ledger=ledger, **beside)
+    assert len(ledger.entries) == 1 and 1 - 1e-6 < found.privacy.spent_share()[0] <= 1
+    assert [label for label, _ in found.privacy.entries].count("clipped moments") == (scale is None)
+    if scale is not None:
+        alone = dpfast.fit(
+            X, y, dpfast.Quantile(0.25), privacy=4.0 / math.sqrt(3.0), scale=scale,
+            noise=dpfast.SeededNoise(0), **beside,
+        )  # fmt: skip
+        np.testing.assert_allclose(found.params[0], alone.params, rtol=1e-6)
+        np.testing.assert_allclose(found.bse[0], alone.bse, rtol=1e-6)
+    copies = np.repeat(np.arange(len(y)), np.where(heavy, 4, 1))
+    many = [dpfast.Quantile(tau) for tau in LEVELS]
+    for k, loss in enumerate(many):
+        target = dpfast.nonprivate_fit(
+            X[copies], (y - offset)[copies], loss, scale=1.0, fit_intercept=True
+        ).params
+        assert (np.abs(found.params[k] - target) < 4.0 * found.bse[k]).all()
+    assert "sample weights held to [0, 2]" in found.fits[0].model
+
+
+def test_weights_without_their_bound_cost_nothing():
+    ledger = dpfast.Ledger(4.0)
+    for wrong, told in (
+        ({"sample_weight": np.ones(4000)}, "needs largest_weight"),
+        ({"largest_weight": 1.0}, "not given"),
+        ({"sample_weight": np.ones(3999), "largest_weight": 1.0}, "sample_weight"),
+        ({"offset": "absent"}, "offset"),
+    ):
+        with pytest.raises(InvalidInput, match=told):
+            fitted(ledger=ledger, **wrong)
+    assert ledger.entries == ()
+
+
 class Failing(dpfast.Newton):
     """An optimiser that raises in its second run."""
 

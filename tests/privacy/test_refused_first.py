@@ -66,6 +66,11 @@ CALLS = {
         dpfast.fit_quantiles,
         {k: v for k, v in REGRESSION.items() if k != "loss"} | {"taus": [0.3, 0.6]},
     ),
+    "fit_quantiles, weights": (
+        dpfast.fit_quantiles,
+        {k: v for k, v in REGRESSION.items() if k != "loss"}
+        | {"taus": [0.3, 0.6], "sample_weight": np.ones(N), "largest_weight": 2.0},
+    ),
     "fit, weights": (
         dpfast.fit,
         REGRESSION | {"sample_weight": np.ones(N), "largest_weight": 2.0, "offset": np.ones(N)},

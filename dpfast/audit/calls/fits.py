@@ -167,12 +167,24 @@ def fits() -> Iterator[Example]:
 def levels() -> Iterator[Example]:
     from dpfast.regression.quantiles.fitting import fit_quantiles
 
-    for scale, taus in ((0.8, (0.25, 0.5, 0.75)), (0.8, (0.9,)), (None, (0.4, 0.6))):
+    ways: tuple[tuple[float | None, tuple[float, ...], bool], ...] = (
+        (0.8, (0.25, 0.5, 0.75), False),
+        (0.8, (0.9,), False),
+        (None, (0.4, 0.6), False),
+        (0.8, (0.3, 0.6), True),
+        (None, (0.4, 0.6), True),
+    )
+    for scale, taus, weighted in ways:
 
-        def call(data: Any, scale: Any = scale, taus: Any = taus) -> Any:
+        def call(data: Any, scale: Any = scale, taus: Any = taus, weighted: bool = weighted) -> Any:
             X, y = data
             budget = GDP(1.0 if scale else 4.0)
-            found = fit_quantiles(X, y, taus, privacy=budget, scale=scale, threads=2)
+            beside: dict[str, Any] = {}
+            if weighted:
+                with np.errstate(all="ignore"):
+                    beside = {"sample_weight": 1.5 * X[:, 0] + 1.0, "offset": 0.5 * X[:, 1]}
+                beside["largest_weight"] = 2.0
+            found = fit_quantiles(X, y, taus, privacy=budget, scale=scale, threads=2, **beside)
             return (
                 found,
                 found.summary(),
@@ -182,7 +194,7 @@ def levels() -> Iterator[Example]:
             )
 
         name = "dpfast.regression.quantiles.fitting.fit_quantiles"
-        label = f"{taus}, scale={scale}"
+        label = f"{taus}, scale={scale}{', weighted' if weighted else ''}"
         yield Example(name, label, call, False, GDP(1.0 if scale else 4.0))
     for tau in (0.5, 0.9):
         loss = Quantile(tau)

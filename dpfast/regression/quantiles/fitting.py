@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.arguments import flag, real_array
+from dpfast.data.beside.given import beside
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import Progress, watched
@@ -51,6 +52,9 @@ def fit_quantiles(
     names: Sequence[str] | None = None,
     group: Any = None,
     group_size: int | None = None,
+    sample_weight: Any = None,
+    largest_weight: float | None = None,
+    offset: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> QuantileFits:
     """Fit several quantiles of a response under one total, with predictions that do not cross.
@@ -74,6 +78,10 @@ def fit_quantiles(
     group : array-like of shape (n,), optional
     group_size : int, optional
         As for :func:`dpfast.fit`.
+    sample_weight, offset : array-like of shape (n,) or str, optional
+    largest_weight : float, optional
+        As for :func:`dpfast.fit`, of all levels: quantiles are those of the weighted records, less
+        their offsets.
     progress : callable, optional
         Called as ``progress(step, n_steps)``, of all levels' steps together.
 
@@ -96,7 +104,7 @@ def fit_quantiles(
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public: adaptive
     composition of the fits (claim C9), each as :func:`dpfast.fit` (claims C12 to C19 and C56), and
-    of what is bought (D1 to D5).
+    of what is bought (D1 to D5); C70 and C71 with weights and offsets, which are private.
 
     Notes
     -----
@@ -125,6 +133,7 @@ def fit_quantiles(
         names=names,
         group=group,
         group_size=group_size,
+        beside=beside(sample_weight, largest_weight, offset, of_predictor=False),
     )
     unit, inference = request.per_record(total), flag(inference, "inference")
     if standardize is not None:
