@@ -2338,10 +2338,10 @@ PERSONS = (
     plant(
         "lengths-of-all-rows",
         "a radius is bought from lengths of all rows of persons, as if each were a record",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/unweighted/turned.py",
         (BUYING + "::test_what_is_bought_of_persons_is_asked_of_single_rows",),
-        "return Whitened(self._request.curator(self._objective, self._ledger, single=True))",
-        "return Whitened(self._request.curator(self._objective, self._ledger))",
+        "return Whitened(self._request.curator(objective, self._ledger, single=True))",
+        "return Whitened(self._request.curator(objective, self._ledger))",
     ),
     plant(
         "persons-in-units-are-rows",

@@ -236,6 +236,7 @@ def test_every_function_that_spends_is_here():
     variants = {
         "fit, groups",
         "fit, weights",
+        "fit_quantiles, weights",
         "fit, double noise",
         "minimize, own objective",
         "certify, both",
