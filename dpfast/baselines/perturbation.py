@@ -38,8 +38,9 @@ def objective_perturbation(
 
     Chaudhuri, Monteleoni and Sarwate (2011) and Kifer, Smith and Thakurta (2012) with the noise
     that generalised linear models need under replacement of a record (formulas page, section
-    II.6; eq. (15) of paper 3 is wrong as printed).  The minimiser is found to a certified
-    tolerance, which a little noise on the output covers.
+    II.6; eq. (15) of paper 3 is wrong as printed).  The minimiser is found to the
+    last digits, and a little noise on the output covers what is left.  Coefficients longer than
+    ``8/(c radius)`` (c is 1 for the logistic loss) are released by the logarithm of their length.
 
     Parameters
     ----------
@@ -77,8 +78,8 @@ def objective_perturbation(
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claims R10, R20, R21 and R23
-    of ``PROOFS-release.md``).  Running time is not protected.
+    ``privacy`` in total under replacement of one record, n public (claims R10, R20, R21, R23,
+    R37 and R38 of ``PROOFS-release.md``).  Running time is not protected.
 
     Examples
     --------

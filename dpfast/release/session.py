@@ -36,6 +36,9 @@ FALLBACKS = (None, "objective-perturbation")
 #: Part of delta for the certificate's failure.
 FAILURE_SHARE = 0.5
 
+#: Records beyond which the ridge of a fallback does not fall.
+MOST_RECORDS = 1 << 20
+
 Array = NDArray[np.float64]
 
 
@@ -63,10 +66,14 @@ def make_terms(
 
 
 def fallback_ridge(request: ReleaseRequest, epsilon: float) -> float:
-    """Public ridge of the fallback: four times what objective perturbation needs at least."""
+    """Public ridge of the fallback: four times what objective perturbation needs at least.
+
+    Not smaller for more records than a million, where the noise that covers rounding, divided by
+    the ridge, would grow beyond what the tilt does.
+    """
     constants = release_constants(request.loss, request.objective().scale)
     curvature = constants.curvature * request.domain.radius**2
-    return max(request.ridge, 4.0 * curvature / (request.n * epsilon))
+    return max(request.ridge, 4.0 * curvature / (min(request.n, MOST_RECORDS) * epsilon))
 
 
 class _Fallback(NamedTuple):
@@ -219,7 +226,8 @@ class Session:
 
         Both are guessed at the released curvature, which is not a bound: with the bound, a release
         that is barely certified would be taken for worse than it is.  A function of counts and
-        constants (claim R24).
+        constants (claim R24).  In neither are directions other than the one asked for taken for
+        the weakest one.
         """
         if self.instead is None:
             return False
@@ -227,14 +235,16 @@ class Session:
         assert isinstance(kind, GlobalKind) and self.directions is not None
         curvature = max(found.estimate, found.lower_bound)
         eigenvalue = curvature / kind.measure.spread
-        ridge, tilt = self.instead.ridge, self.instead.terms.tilt_scale
+        ridge, perturbation = self.instead.ridge, self.instead.terms
+        output = perturbation.receipt.noise_scale
         for direction, choice, size in zip(self.directions, choices, kind.sizes, strict=True):
             release = choice.deviation * found.lower_bound / curvature
             length = float(np.linalg.norm(direction))
-            spread = min(size.norm**2 / curvature, length**2 / (eigenvalue + ridge))
-            noise = tilt * math.sqrt(spread / (eigenvalue + ridge))
+            # the curvature along the direction, by which what is released was forecast, too
+            along = max((length / size.norm) ** 2 * curvature, eigenvalue) + ridge
+            noise = math.hypot(perturbation.tilt_scale / along, output) * length
             # of coefficients of about the size that columns of this radius call for
-            bias = ridge / (eigenvalue + ridge) * length / kind.plan.radius
+            bias = ridge / along * length / kind.plan.radius
             if math.hypot(noise, bias) > release:
                 return False
         return True
@@ -284,11 +294,13 @@ class Session:
         self.pay_rest(self.terms.budget, "fallback")  # standard errors are not bought
         curator = self.request.curator(Ledger(self.terms.budget), fallback.ridge)
         answer = self.query.fallback(curator, fallback.terms)
-        scale = fallback.terms.tilt_scale
+        # the tilt moves what is found by at most its length over the ridge
+        terms = fallback.terms
+        scale = math.hypot(terms.tilt_scale / fallback.ridge, terms.receipt.noise_scale)
         return ParameterRelease(
             params=answer.value,
             names=self.request.names,
-            noise_scale=scale / fallback.ridge,
+            noise_scale=scale,
             certificate=certificate,
             method=f"not certified; objective perturbation with ridge {fallback.ridge:.4g} instead "
             "(the scale of the noise is at most what is stated)",

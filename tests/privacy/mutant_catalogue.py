@@ -2694,6 +2694,7 @@ LEVERAGE_TESTS = ("tests/release/test_leverage.py",)
 SCALED_TESTS = ("tests/release/test_scaled_release.py", "tests/release/test_functional.py")
 SEARCH_TESTS = ("tests/release/test_minimiser.py",)
 PERTURBATION_TESTS = ("tests/release/test_perturbation.py",)
+POLISHED_TESTS = ("tests/release/test_polished.py",)
 SMOOTH_TESTS = ("tests/release/test_smooth.py",)
 SMOOTH_PLAN = "dpfast/privacy/release/smooth_minimiser.py"
 SMOOTH_SEARCH = "dpfast/curator/release/smooth.py"
@@ -2826,8 +2827,40 @@ RELEASE_ALGORITHMS = (
         "the output noise of objective perturbation does not cover the search",
         "dpfast/curator/release/perturbation.py",
         PERTURBATION_TESTS,
-        "slack = plan.tolerance + normal_error(scale, plan.dimension)",
-        "slack = 1e-3 * plan.tolerance",
+        "distance = (worst(plan, depth) + slack / plan.floor)",
+        "distance = (1e-3 * worst(plan, depth) + slack / plan.floor)",
+    ),
+    plant(
+        "search-that-is-not-polished",
+        "what the search left counts as found to the last digits",
+        "dpfast/curator/release/certified.py",
+        POLISHED_TESTS,
+        "        for _ in range(LAST_STEPS):\n            gradient, hessian, length = self.evaluate(theta)\n            error",
+        "        for _ in range(0):\n            gradient, hessian, length = self.evaluate(theta)\n            error",
+    ),
+    plant(
+        "scores-taken-as-exact",
+        "scores are taken to be exact to a fraction of their last digit",
+        "dpfast/privacy/release/polished.py",
+        POLISHED_TESTS,
+        "SCORE_ERROR = 2.0**-44",
+        "SCORE_ERROR = 2.0**-56",
+    ),
+    plant(
+        "errors-of-the-knee",
+        "far parameters are taken to be computed as well as near ones",
+        "dpfast/privacy/release/polished.py",
+        POLISHED_TESTS,
+        "    size = edge(plan)\n    error",
+        "    size = knee(plan)\n    error",
+    ),
+    plant(
+        "far-parameters-written-at-length",
+        "parameters are not compressed before they get the noise of compressed ones",
+        "dpfast/curator/release/perturbation.py",
+        POLISHED_TESTS,
+        "value = compressed(polished_minimiser(curator, terms.plan, terms.depth, tilt), unit)",
+        "value = polished_minimiser(curator, terms.plan, terms.depth, tilt)",
     ),
 )
 
@@ -3113,15 +3146,15 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "a tilt takes all of epsilon, and the noise on the output its part once more",
         "dpfast/curator/release/perturbation.py",
         (SUMS + "test_tilt_and_output_noise_add_up",),
-        "epsilon = budget.epsilon * (1.0 - OUTPUT_SHARE)",
-        "epsilon = budget.epsilon",
+        "    epsilon = budget.epsilon * (1.0 - share)",
+        "    epsilon = budget.epsilon",
     ),
     plant(
         "tilt-with-all-of-delta",
         "a tilt takes all of delta, and the noise on the output its part once more",
         "dpfast/curator/release/perturbation.py",
         (SUMS + "test_tilt_and_output_noise_add_up",),
-        "delta = budget.delta * (1.0 - OUTPUT_SHARE)",
+        "delta = budget.delta * (1.0 - share)",
         "delta = budget.delta",
     ),
     plant(
@@ -3129,8 +3162,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "the noise on a tilted minimiser takes all of delta",
         "dpfast/curator/release/perturbation.py",
         (SUMS + "test_tilt_and_output_noise_add_up",),
-        "ApproxDP(budget.epsilon * OUTPUT_SHARE, budget.delta * OUTPUT_SHARE)",
-        "ApproxDP(budget.epsilon * OUTPUT_SHARE, budget.delta)",
+        "ApproxDP(budget.epsilon * share, budget.delta * share)",
+        "ApproxDP(budget.epsilon * share, budget.delta)",
     ),
     plant(
         "each-certificate-with-all-of-epsilon1",
@@ -3711,8 +3744,8 @@ TOLERANCES_ABOVE_ROUNDING = (
         "the noise on a tilted minimiser does not cover the digits of the tilt",
         "dpfast/curator/release/perturbation.py",
         (ERRORS + "test_the_noise_on_a_tilted_minimiser_covers_search_and_tilt",),
-        "slack = plan.tolerance + normal_error(scale, plan.dimension)",
-        "slack = plan.tolerance",
+        "slack = normal_error(scale, plan.dimension)",
+        "slack = 0.0",
     ),
     plant(
         "functional-with-an-exact-search",

@@ -35,6 +35,7 @@ from dpfast.privacy.blackbox.sensitivity import mean_loss, selection_cost
 from dpfast.privacy.conversions import zcdp_epsilon
 from dpfast.privacy.nonconvex import sensitivity as nonconvex
 from dpfast.privacy.release.leverage import leverage_plan
+from dpfast.privacy.release.polished import worst
 from dpfast.privacy.release.scaled import grid_delta, normal_error
 from dpfast.privacy.release.sensitivity import parameter_shift
 from dpfast.privacy.rounding import UNIT_ROUNDOFF
@@ -259,8 +260,8 @@ def test_what_a_certified_minimiser_allows_for():
 def test_the_noise_on_a_tilted_minimiser_covers_search_and_tilt():
     """R23: what the search leaves, and that the tilt itself is drawn to finitely many bits."""
     terms = perturbation_terms(room(), 1.5, ApproxDP(1.0, 1e-6))
-    loose = Fraction(terms.plan.tolerance) + Fraction(normal_error(terms.tilt_scale, 2))
-    assert Fraction(terms.distance) * Fraction(terms.plan.floor) >= loose
+    digits = Fraction(normal_error(terms.tilt_scale, 2)) / Fraction(terms.plan.floor)
+    assert Fraction(terms.distance) >= Fraction(worst(terms.plan, terms.depth)) + digits
     assert terms.receipt.noise_scale > 2.0 * terms.distance
 
 

@@ -150,7 +150,7 @@ class Record:
         (tilt,) = self.tilts
         (_, _, plan), release = self.of("perturbed minimiser")
         constants = release_constants(resolve_loss(loss), scale)
-        output = perturbation.OUTPUT_SHARE * epsilon
+        output = plan.share * epsilon
         delta = objective_perturbation_delta(
             epsilon - output,
             tilt,

@@ -1,4 +1,4 @@
-"""Objective perturbation: the baseline and the fallback (claims R10 and R23)."""
+"""Objective perturbation: the baseline and the fallback (claims R10, R23, R37 and R38)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import dpfast
 from dpfast.baselines import objective_perturbation
 from dpfast.curator import Curator
-from dpfast.curator.release.certified import _Search, certified_minimiser
+from dpfast.curator.release.certified import _Search, polished_minimiser
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.data import as_records
 from dpfast.models import Bounded, LogCosh, Logistic, Objective
@@ -56,9 +56,10 @@ def test_the_output_noise_covers_the_tolerance(loss):
     curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(1))
     terms = perturbation_terms(curator, 2.0, BUDGET)
     tilt = normal_vector(terms.tilt_scale, 3, dpfast.SeededNoise(2))
-    ends = [certified_minimiser(curator, terms.plan, tilt).theta]
+    ends = [polished_minimiser(curator, terms.plan, terms.depth, tilt)]
     starts = (np.full(3, 5.0), np.full(3, -terms.plan.box))
-    ends += [_Search(curator, terms.plan, tilt).run(start).theta for start in starts]
+    search = _Search(curator, terms.plan, tilt)
+    ends += [search.polish(search.run(start).theta, terms.depth) for start in starts]
     for end in ends[1:]:
         assert np.linalg.norm(end - ends[0]) <= 2.0 * terms.distance
     assert terms.receipt.noise_scale > terms.distance
@@ -74,18 +75,18 @@ def test_the_farthest_point_where_a_search_may_end_is_within_the_distance():
     terms = perturbation_terms(curator, 2.0, BUDGET)
     tilt = normal_vector(terms.tilt_scale, 3, dpfast.SeededNoise(2))
     search = _Search(curator, terms.plan, tilt)
-    middle = certified_minimiser(curator, terms.plan, tilt).theta
+    middle = polished_minimiser(curator, terms.plan, terms.depth, tilt)
     weakest = np.linalg.eigh(search.run(middle).hessian)[1][:, 0]
 
     def stays(length):
         start = middle + length * weakest
-        return bool((search.run(start).theta == start).all())
+        return bool((search.polish(start, terms.depth) == start).all())
 
     low, high = 0.0, 10.0 * terms.distance
     for _ in range(40):
         between = 0.5 * (low + high)
         low, high = (between, high) if stays(between) else (low, between)
-    assert 0.5 * terms.distance < low <= terms.distance
+    assert 0.25 * terms.distance < low <= terms.distance
 
 
 def test_the_curator_tilts_by_the_scale_it_announces():

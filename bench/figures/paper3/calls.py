@@ -17,13 +17,6 @@ from dpfast.models import release_constants
 
 DELTA = 1e-6
 
-#: What objective perturbation does with many records; see ``OUTPUT_SHARE`` of the library.
-ROUNDED = (
-    "Objective perturbation gets worse with more records above about 60,000: its search is "
-    "certified to a gradient of 6e-10 to 4e-9, what that hides is divided by a ridge of the order "
-    "of 1/n, and 1/64 of the budget has to cover it"
-)
-
 #: Repetitions, as many as in the paper, and of large data sets.
 REPETITIONS, FEWER, LARGE = 25, 10, 60_000
 

@@ -105,7 +105,6 @@ def judged(
         "The drop is there, for theorem A and the leverage, earlier than in the paper; algorithm 5 "
         "with constants that are true does not certify at this condition number, and falls back on "
         "objective perturbation with half of epsilon. "
-        f"{calls.ROUNDED} (.015 of noise at n = 400,000). "
         f"{calls.barely(found[f'epsilon {middle:g}'])}; the "
         "second line has it.",
     )

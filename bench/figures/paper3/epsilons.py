@@ -66,7 +66,7 @@ def figure_4(run: Run) -> Outcome:
         found,
         "yes" if all(worse) or run.quick else "in part",
         f"At epsilon = {', '.join(f'{e:g}' for e in found['epsilons'])} (inf or 0: algorithm 5 "
-        f"does not certify). {text}. {calls.ROUNDED}. {calls.barely(found['norm 1'])}.",
+        f"does not certify). {text}. {calls.barely(found['norm 1'])}.",
         plot,
     )
 
@@ -98,6 +98,6 @@ def figure_5(run: Run) -> Outcome:
         found,
         "yes" if (competitive and degrades) or run.quick else "in part" if competitive else "no",
         f"At epsilon = {', '.join(f'{e:g}' for e in found['epsilons'])}. {text}. "
-        f"{calls.ROUNDED}. {calls.barely(found['norm 1'])}.",
+        f"{calls.barely(found['norm 1'])}.",
         plot,
     )

@@ -184,7 +184,7 @@ def told(found: Mapping[str, Any], dimensions: Sequence[int]) -> str:
         f"DP-SGD {ratio(calls.SGD, calls.PERTURBED)} times that of objective perturbation, "
         f"algorithm 5 {ratio(calls.LOCAL, calls.IDEAL)} times that of the idealised release, whose "
         "noise is normal, release_functional "
-        f"{ratio(calls.OURS, calls.IDEAL)} times. {calls.ROUNDED}. "
+        f"{ratio(calls.OURS, calls.IDEAL)} times. "
         f"d = {dimensions[-1]}: {calls.barely(found[f'd={dimensions[-1]}'])}."
     )
 

@@ -21,6 +21,7 @@ from dpfast.kernels.linalg import eigh, newton_direction
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER
 from dpfast.models import Bounded, release_constants
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan, minimiser_plan
+from dpfast.privacy.release.polished import ERRORS, gradient_error_at
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "certified_minimiser",
     "certified_plan",
     "pilot",
+    "polished_minimiser",
     "public_problem",
 ]
 
@@ -134,6 +136,22 @@ def certified_minimiser(
     return search.run(start)
 
 
+def polished_minimiser(curator: Curator, plan: MinimiserPlan, depth: int, tilt: Array) -> Array:
+    """A point at which the exact gradient is at most four errors of a computed one (claim R37).
+
+    Parameters
+    ----------
+    curator : Curator
+    plan : MinimiserPlan
+    depth : int
+        Sequential roundings of the sums.
+    tilt : ndarray of shape (p,)
+        Added to the gradient.
+    """
+    found = certified_minimiser(curator, plan, tilt)
+    return _Search(curator, plan, tilt).polish(found.theta, depth)
+
+
 Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
 
 
@@ -196,6 +214,16 @@ class _Search(PenalisedObjective[MinimiserPlan]):
             theta, hessian = self.path()
         values, _ = eigh(hessian)
         return Minimiser(theta, hessian, float(values[0]), float(values[-1]), self.passes)
+
+    def polish(self, theta: Array, depth: int) -> Array:
+        """Newton steps to the last digits, from where the search ended (claim R37)."""
+        for _ in range(LAST_STEPS):
+            gradient, hessian, length = self.evaluate(theta)
+            error = gradient_error_at(self.plan, depth, float(np.linalg.norm(theta)))
+            if length <= (ERRORS * (1.0 - 1e-9) - 1.0) * error:
+                break
+            theta = self.into_box(theta - self.direction(hessian, gradient))
+        return theta
 
     def fast(self, theta: Array, steps: int) -> tuple[Array, Array, bool]:
         """Newton steps, damped where they do not halve the gradient."""

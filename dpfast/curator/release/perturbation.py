@@ -2,7 +2,7 @@
 
 The tilt is normal and secret; the minimiser of the tilted objective is what is private.  What the
 search finds lies within a public tolerance of it, which a little noise on the output covers
-(claims R10 and R23 of PROOFS-release.md).
+(claims R10, R23, R37 and R38 of PROOFS-release.md).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpfast.curator.answers import Answer, Receipt
-from dpfast.curator.release.certified import certified_minimiser, certified_plan
+from dpfast.curator.release.certified import certified_plan, polished_minimiser, public_problem
 from dpfast.errors import InvalidBudget, MissingBound
 from dpfast.models import release_constants
 from dpfast.privacy.budget import GDP, ApproxDP
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.mechanisms import CLAMP, gaussian_scale, grid_bits
 from dpfast.privacy.release.certified_minimiser import MinimiserPlan
+from dpfast.privacy.release.polished import compressed, edge, expanded, knee, worst
 from dpfast.privacy.release.scaled import normal_error, normal_vector
 from dpfast.privacy.release.sensitivity import objective_perturbation_scale
 from dpfast.privacy.rounding import MARGIN_8000
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PerturbationTerms", "paid_minimiser", "perturbation_terms", "perturbed_minimiser"]
 
-#: Parts of epsilon and delta spent on the noise that covers the tolerance of the search.
-OUTPUT_SHARE = 1.0 / 64.0
+#: Parts of epsilon and delta that the noise which covers the tolerance of the search may have.
+OUTPUT_SHARES = tuple(2.0**-k for k in range(2, 13))
 
 
 class PerturbationTerms(NamedTuple):
@@ -37,16 +38,22 @@ class PerturbationTerms(NamedTuple):
     ----------
     budget : ApproxDP
     plan : MinimiserPlan
+    depth : int
+        Sequential roundings of the sums.
+    share : float
+        Part of epsilon and delta that the noise on the output has.
     tilt_scale : float
         Standard deviation of each coordinate of the tilt.
     distance : float
-        What the search finds is within this of the minimiser.
+        What the search finds, compressed, is within this of the compressed minimiser.
     receipt : Receipt
         Of the noise on the output.
     """
 
     budget: ApproxDP
     plan: MinimiserPlan
+    depth: int
+    share: float
     tilt_scale: float
     distance: float
     receipt: Receipt
@@ -68,35 +75,73 @@ def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> Per
             "number of the order of curvature_bound/(n epsilon)."
         )
     plan = certified_plan(curator, radius)
+    depth = public_problem(curator, radius)["depth"]
     constants = release_constants(objective.loss, objective.scale)
     curvature = constants.curvature * radius * radius
-    epsilon = budget.epsilon * (1.0 - OUTPUT_SHARE)
-    delta = budget.delta * (1.0 - OUTPUT_SHARE)
-    scale = objective_perturbation_scale(
-        epsilon, delta, curvature, constants.slope, radius, n, ridge
-    )
+    share = _share(budget, plan, depth, curvature)
+    scale = _tilt(budget, plan, share, curvature)
     if not scale < math.inf:
         raise InvalidBudget(
             f"ridge = {ridge:g} is too small for epsilon = {budget.epsilon:g} and n = {n}: "
             f"log(1 + {curvature:g}/(n ridge)) must be below epsilon. Pass a larger ridge."
         )
+    distance, noise_scale = _output(budget, plan, depth, share, scale)
     # the tilt must leave the minimiser in its box, up to a probability below 1e-300
     if not 80.0 * scale <= ridge * plan.box:
         raise InvalidBudget(
             f"ridge = {ridge:g} is too small beside the perturbation {scale:.3g}. Pass a larger "
             "ridge."
         )
-    slack = plan.tolerance + normal_error(scale, plan.dimension)
-    distance = slack / plan.floor * (1.0 + MARGIN_8000)
-    spend = GDP.within(ApproxDP(budget.epsilon * OUTPUT_SHARE, budget.delta * OUTPUT_SHARE))
-    sensitivity = 2.0 * distance
-    noise_scale = gaussian_scale(sensitivity, spend.mu, plan.dimension)
-    check_grid_range(plan.box, noise_scale, plan.dimension)
     # for audits, which hold the tilt fixed: then the minimiser itself moves by this, and the noise
     # on the output alone would be worth next to nothing; what hides the move is the tilt (R10)
-    moved = 2.0 * constants.slope * radius / (n * ridge) * (1.0 + 1e-10) + sensitivity
+    moved = 2.0 * constants.slope * radius / (n * ridge) * (1.0 + 1e-10) + 2.0 * distance
     receipt = Receipt("perturbed minimiser", "R10", moved / noise_scale, moved, noise_scale)
-    return PerturbationTerms(budget, plan, scale, distance, receipt)
+    return PerturbationTerms(budget, plan, depth, share, scale, distance, receipt)
+
+
+def _share(budget: ApproxDP, plan: MinimiserPlan, depth: int, curvature: float) -> float:
+    """The part of the budget for the output's noise with which both noises are least together.
+
+    Of rows that fill their domain evenly: a guess from public numbers, which decides about the
+    division of the budget and about nothing else.
+    """
+    least = OUTPUT_SHARES[-1]
+    scale = _tilt(budget, plan, least, curvature)
+    if not scale < math.inf:
+        return least
+    slope = curvature / plan.dimension + plan.floor
+    spent = math.log1p(curvature / (plan.n * plan.ridge))
+    most = budget.epsilon * (1.0 - least) - spent
+
+    def total(share: float) -> float:
+        rest = budget.epsilon * (1.0 - share) - spent
+        if not rest > 0.0:
+            return math.inf
+        output = _output(budget, plan, depth, share, scale)[1]
+        return math.hypot(scale * most / rest / slope, output)
+
+    return min(OUTPUT_SHARES, key=total)
+
+
+def _tilt(budget: ApproxDP, plan: MinimiserPlan, share: float, curvature: float) -> float:
+    """Standard deviation of the tilt, with what the noise on the output leaves of the budget."""
+    epsilon = budget.epsilon * (1.0 - share)
+    delta = budget.delta * (1.0 - share)
+    return objective_perturbation_scale(
+        epsilon, delta, curvature, plan.slope, plan.radius, plan.n, plan.ridge
+    )
+
+
+def _output(
+    budget: ApproxDP, plan: MinimiserPlan, depth: int, share: float, scale: float
+) -> tuple[float, float]:
+    """Distance of what is found from the minimiser, and scale of the noise that covers it."""
+    slack = normal_error(scale, plan.dimension)
+    distance = (worst(plan, depth) + slack / plan.floor) * (1.0 + MARGIN_8000)
+    spend = GDP.within(ApproxDP(budget.epsilon * share, budget.delta * share))
+    # no less than the grid of a release resolves at values up to the edge
+    least = 4.0 * edge(plan) * 2.0 ** grid_bits(plan.dimension) / CLAMP
+    return distance, max(least, gaussian_scale(2.0 * distance, spend.mu, plan.dimension))
 
 
 def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
@@ -110,8 +155,8 @@ def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
 
     Privacy
     -------
-    Charges ``terms.budget`` (claims R10 and R23): the tilt makes the minimiser private, the noise
-    on the output covers the tolerance of the search.
+    Charges ``terms.budget`` (claims R10, R23, R37, R38): the tilt makes the minimiser private, the
+    noise on the output covers the tolerance of the search.
     """
     curator.ledger.charge(terms.budget, terms.receipt.query)
     return paid_minimiser(curator, terms)
@@ -121,6 +166,8 @@ def paid_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
     """The same where ``terms.budget`` was charged before: the fallback of a certified release."""
     p = terms.plan.dimension
     tilt = normal_vector(terms.tilt_scale, p, curator._noise)
-    value = certified_minimiser(curator, terms.plan, tilt).theta
+    unit = knee(terms.plan)
+    value = compressed(polished_minimiser(curator, terms.plan, terms.depth, tilt), unit)
     question = (terms.receipt.query, terms.receipt.mu, terms)
-    return curator._release(question, terms.receipt, value)
+    answer = curator._release(question, terms.receipt, value)
+    return answer._replace(value=expanded(answer.value, unit))
