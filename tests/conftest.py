@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -43,6 +44,17 @@ def repository() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected lives as long as the run: no garbage is looked for among it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 # ---- two processes ------------------------------------------------------------------------------
 
 
@@ -70,6 +82,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             module = nodeid.split("::")[0]
             return module if module in WHOLE else nodeid
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """And forget what is done, over which xdist sums at every one of 20,000 tests."""
+            super().mark_test_complete(node, item_index, duration)
+            done = [
+                scope for scope, tests in self.assigned_work[node].items() if all(tests.values())
+            ]
+            for scope in done:
+                del self.assigned_work[node][scope]
 
     return Scheduling(config, log)
 
