@@ -42,6 +42,7 @@ class Constants(NamedTuple):
     curvature_bound: float
     meat_bound: float
     sides: Sides | None = None
+    means: bool = False
     free_scale: None = None
 
 
@@ -118,6 +119,9 @@ class Objective:
     coupling, majorizer_coupling : str
         Accounting rule for a gradient and a Hessian (or majorising curvature) released at one
         parameter (formulas page, section 4.3).
+    means : bool
+        Whether records are persons who count with the mean of their rows, for whom some parts of a
+        step cost more together; :func:`dpfast.fit` says so to an optimiser.
     has_curvature : bool
         Whether there is a positive semidefinite Hessian with a finite bound to release.
     smoothness : float
@@ -140,6 +144,7 @@ class Objective:
     """
 
     _terms: Terms | None = None  # of an objective for any number of columns
+    means = False
 
     def __init__(
         self,
@@ -302,16 +307,7 @@ class Objective:
         """
         if self.free_scale is not None:
             return None
-        return Constants(
-            self.dimension,
-            self.coupling,
-            self.majorizer_coupling,
-            self.score_bound,
-            self.score_diameter,
-            self.curvature_bound,
-            self.meat_bound,
-            self.sides,
-        )
+        return Constants(**{name: getattr(self, name) for name in Constants._fields})
 
     def curvature_refusal(self) -> str:
         """Why there is no Hessian, for error messages.

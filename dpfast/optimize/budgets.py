@@ -192,7 +192,8 @@ def _scaled(
     if curvature is not None:
         ratio = _curvature_ratio(objective, majorize) if share is None else share
         hessian = (ratio * (gradient**2 + meat**2)) ** 0.5 if gradient else 1.0
-    factor = mu / joint_cost(objective, StepBudget(gradient, hessian, meat, majorize))
+    asked = StepBudget(gradient, hessian, meat, majorize)
+    factor = mu / joint_cost(objective, asked, objective.means)
     return StepBudget(gradient * factor, hessian * factor, meat * factor, majorize)
 
 

@@ -74,6 +74,7 @@ def recipe_of(
     ridge: float,
     method: str | Method,
     inference: bool,
+    means: bool = False,
 ) -> Recipe:
     """Check the arguments of :func:`dpfast.fit` against each other and decide what it will do.
 
@@ -81,6 +82,8 @@ def recipe_of(
     ----------
     mu : float
         What may be spent on one record.
+    means : bool
+        Whether a record is a person who counts with the mean of their rows.
     others
         As in :func:`dpfast.fit`.
 
@@ -97,7 +100,13 @@ def recipe_of(
     known, free = checked_free_scale(scale)
     declared = resolve_loss(loss)
     loss = for_records(declared, n, p, mu)
-    objective = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
+
+    def objective_with(loss: Loss) -> Objective:
+        found = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
+        found.means = means
+        return found
+
+    objective = objective_with(loss)
     if p > n and not ridge:
         raise InvalidInput(
             f"p = {p} coefficients cannot be identified from n = {n} records. Use fewer "
@@ -113,7 +122,7 @@ def recipe_of(
     optimiser, reason = choose_method(method, shown, n, mu)
     solves = isinstance(optimiser, Newton) and optimiser.newton_steps is None
     if solves and (narrow := narrowed(declared, loss, n)) is not loss:
-        objective = objective_of(n_covariates, fit_intercept, narrow, known, weights, ridge, free)
+        objective = objective_with(narrow)
         shown = public_copy(objective)
     budgets = planned(optimiser, shown, n, mu, inference)
     return Recipe(

@@ -21,7 +21,6 @@ from dpfast.models import (
     Objective,
     Weighting,
     is_least_squares,
-    resolve_loss,
 )
 from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.protocol import Method
@@ -260,8 +259,6 @@ def fit(
     held = even and (named or isinstance(method, AdaptiveNewton))
     bought = bought_units(request, unit, loss, scale, weights, standardize, even, held)
     mu = unit.mu if bought is None else bought.rest
-    if request.means and method == "auto" and resolve_loss(loss).link == "log":
-        method = "newton"  # the parts of an adaptive step cost more together for persons
     released = request.coding is not None and request.coding.released
     if weights is None and (bought is not None or released):
         weights = weights_in_bought_units(loss, request.n, request.dimension, mu)
@@ -278,6 +275,7 @@ def fit(
             ridge,
             method,
             inference,
+            request.means,
         )
 
     if bought is not None and bought.only_mean:

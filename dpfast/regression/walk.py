@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.errors import InvalidInput
 from dpfast.front.partial import UNFINISHED
 from dpfast.front.progress import Progress
 from dpfast.front.request import Request, checked_start
@@ -17,7 +15,6 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance, covariance_or_reason
 from dpfast.models import Objective
-from dpfast.optimize.adaptive.method import AdaptiveNewton
 from dpfast.optimize.adaptive.steps import Arrival
 from dpfast.optimize.protocol import answers_only, checked_run
 from dpfast.optimize.trajectory import Trajectory
@@ -28,12 +25,6 @@ from dpfast.regression.scarce import SHRUNK, shrunk
 from dpfast.regression.unweighted.combined import nearer, with_discounts
 
 __all__ = ["Found", "Walk"]
-
-#: What the proof of claim C72 has no better price for.
-DEARER = (
-    "the parts of a step of this method cost more together where each person counts once than "
-    'where each row does. Use method="auto" or "newton".'
-)
 
 Array = NDArray[np.float64]
 
@@ -85,13 +76,8 @@ class Walk:
                 self._start = self.objective.origin()
             curator = request.curator(self.objective, ledger)
             # refuses an impossible budget while nothing is spent
-            costs = [curator.plan(budget).cost.mu for budget in self.budgets]
-            if request.means:
-                whole = math.hypot(*costs, self.budgets.steering_mu)
-                adapts = isinstance(self._optimiser, AdaptiveNewton)
-                counts = self.objective.loss.link == "log"
-                if (adapts and counts) or whole > self.budgets.mu * (1.0 + 1e-9):
-                    raise InvalidInput(DEARER)
+            for budget in self.budgets:
+                curator.plan(budget)
             self._answers = answers_only(curator, self.budgets, self._answered)
             self._optimiser.check(self._answers, self.budgets)
 

@@ -7,10 +7,12 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator, StepBudget
+from dpfast.curator.bounds import joint_cost
 from dpfast.data import as_records
 from dpfast.data.persons.means import averaged
 from dpfast.errors import InvalidInput
 from dpfast.models import Bounded, Logistic, Objective
+from dpfast.optimize.budgets import divided
 
 N = 3_000
 
@@ -95,25 +97,40 @@ METHODS = ["newton", "gradient-descent", "double-noise", "adaptive-newton", "aut
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("loss", ["logistic", "huber", "log-cosh", "pseudo-huber", "poisson"])
 @pytest.mark.parametrize("mu", [0.2, 5.0])
-def test_a_method_arrives_or_is_refused_before_the_charge(method, loss, mu):
+def test_every_method_spends_its_total_and_no_more(method, loss, mu):
     X, y, group = visits()
     ledger = dpfast.Ledger(mu)
     known = None if loss in ("logistic", "poisson") else 1.0
     options = {"scale": known, "weights": Bounded(1.8)}
     options |= {"group": group, "each": "person", "method": method, "ledger": ledger}
-    refused = loss == "huber" and method in ("gradient-descent", "double-noise")
-    if loss == "poisson":
-        loss, refused = dpfast.Poisson(5.0), method not in ("newton", "auto")
-    if refused:
-        with pytest.raises(InvalidInput, match="cost more together"):
-            dpfast.fit(X, y, loss, privacy=mu, **options)
-        assert not ledger.entries
-        return
+    loss = dpfast.Poisson(5.0) if loss == "poisson" else loss
     found = dpfast.fit(X, y, loss, privacy=mu, noise=dpfast.SeededNoise(0), **options)
     assert np.isfinite(found.params).all() and len(ledger.entries) == 1
-    assert found.privacy.spent_share()[0] <= 1
+    (share,) = found.privacy.spent_share()
+    assert 1.0 - 1e-6 < share <= 1
     if loss == "logistic" and mu == 5.0:
         np.testing.assert_allclose(found.params, [-0.28, 0.9, -0.45], atol=0.4)
+
+
+@pytest.mark.parametrize("curvature", [None, "hessian", "majorizer"])
+@pytest.mark.parametrize("loss", ["logistic", "huber", "log-cosh", "pseudo-huber", "poisson"])
+def test_a_step_is_divided_by_what_it_costs_persons(loss, curvature):
+    """With a meat beside the gradient some losses cost persons more than rows (claim C72)."""
+    chosen = dpfast.Poisson(5.0) if loss == "poisson" else loss
+    known = None if loss in ("logistic", "poisson") else 1.0
+    objective = Objective(chosen, Bounded(1.8), 2, scale=known)
+    dearer = False
+    for gradient, meat in ((1.0, 0.0), (1.0, 0.3), (1.0, 3.0), (0.0, 1.0)):
+        if curvature is None and not gradient:
+            continue
+        for means in (True, False):
+            objective.means = means
+            budget = divided(objective, 0.7, curvature, gradient=gradient, meat=meat)
+            assert 0.7 * (1.0 - 1e-9) < joint_cost(objective, budget, means) <= 0.7
+        dearer |= joint_cost(objective, budget, True) > 0.7 * (1.0 + 1e-9)
+    relation = objective.majorizer_coupling if curvature == "majorizer" else objective.coupling
+    if curvature is not None and relation == "independent":
+        assert dearer
 
 
 def test_labels_of_every_kind_and_missing_cells():
@@ -180,3 +197,29 @@ def test_coverage_over_persons_with_informative_numbers_of_rows():
         low, high = fitted(X, y, group, noise=dpfast.SeededNoise(run)).conf_int().T
         inside += (low <= truth) & (truth <= high)
     assert (inside / 400 >= 0.905).all(), inside / 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["adaptive-newton", "newton"])
+def test_coverage_of_counts_of_persons(method):
+    """Rates that depend on how often persons come: 95%, 200 fits; false failure 1e-6 each.
+
+    The binomial bound at .95 is .87; with errors of rows coverage of the intercept is below .7.
+    """
+    rng = np.random.default_rng(8)
+    loss, truth, inside = dpfast.Poisson(12.0), None, np.zeros(3)
+    for run in range(201):
+        persons = 200_000 if run == 0 else 4_000
+        own = rng.normal(size=persons)
+        group = np.repeat(np.arange(persons), rng.poisson(np.exp(0.8 + 0.4 * own)) + 1)
+        X = rng.uniform(-1.0, 1.0, (len(group), 2))
+        y = rng.poisson(np.exp(0.5 + X @ [0.3, -0.2] + 0.4 * own[group])) * 1.0
+        given = {"group": group, "each": "person", "weights": Bounded(1.8)}
+        if run == 0:
+            truth = dpfast.fit(X, y, loss, privacy=300.0, method="newton", **given).params
+            continue
+        noise = dpfast.SeededNoise(run)
+        found = dpfast.fit(X, y, loss, privacy=1.0, method=method, noise=noise, **given)
+        low, high = found.conf_int().T
+        inside += (low <= truth) & (truth <= high)
+    assert (inside / 200 >= 0.87).all(), inside / 200
