@@ -18,8 +18,9 @@ Array = NDArray[np.float64]
 LOWEST, HIGHEST = -6, 20
 
 #: Standard deviations by which a cell stands out, beside those that do and on its own: one of 40
-#: empty cells does once in a million histograms.
-BESIDE, ALONE = 3.0, 5.5
+#: empty cells does once in a million histograms; and by which one that does not may have more than
+#: was told of it.
+BESIDE, ALONE, ABOVE = 3.0, 5.5, 2.0
 
 #: What is cut off scores on either side leaves about so much of its mean length: adult's capital
 #: gains a quarter, house prices three quarters.
@@ -46,12 +47,15 @@ class Lengths(NamedTuple):
     middles : ndarray of shape (k,)
     invisible : float
         Share of the records from which on a cell stands out on its own.
+    most_next : float
+        Share that the octave beyond the longest cell has at most, as far as it was told.
     """
 
     shares: Array
     tops: Array
     middles: Array
     invisible: float
+    most_next: float = math.inf
 
     @staticmethod
     def visible(shares: Array, noise_scale: float, per_octave: int) -> Lengths:
@@ -68,9 +72,12 @@ class Lengths(NamedTuple):
                 if i != mode and not beside[i]:
                     break
                 seen[i] = True
+        after = int(np.flatnonzero(seen)[-1]) + 1
+        told = max(float(shares[after : after + per_octave].sum()), 0.0)
+        most = told + ABOVE * noise_scale * per_octave**0.5
         tops = tops[seen]
         middles = tops * 2.0 ** (-0.5 / per_octave)
-        return Lengths(np.maximum(shares[seen], 0.0), tops, middles, ALONE * noise_scale)
+        return Lengths(np.maximum(shares[seen], 0.0), tops, middles, ALONE * noise_scale, most)
 
     @property
     def longest(self) -> float:
@@ -79,14 +86,17 @@ class Lengths(NamedTuple):
     def tail(self, bounds: Array) -> Array:
         """Means of ``(length - bound)^+``: lengths fall beyond what is seen as they do within it.
 
-        The logarithm of an octave's share bends down as much again from each octave to the next;
-        lengths that come back after a gap, which nobody sees, are not in it.
+        The logarithm of an octave's share bends down as much again from each octave to the next,
+        or, where less was told of the first octave beyond, as much as that says; lengths that come
+        back after a gap, which nobody sees, are not in it.
         """
         octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
         seen = [float(self.shares[octaves == k].sum()) for k in (3, 2, 1)]
         falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
         bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
         later = np.arange(TAIL_OCTAVES + 1.0)
+        if seen[-1] * falls[1] * bends > self.most_next:
+            bends = self.most_next / (seen[-1] * falls[1])
         parts = seen[-1] * falls[1] ** later * bends ** (later * (later + 1.0) / 2.0)
         finer = np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)
         within = max(falls[1], 1e-3) ** (np.arange(FINER) / FINER)
