@@ -6,6 +6,7 @@ declared domain.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import number_in, real_array, real_number, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
+from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
@@ -31,6 +33,9 @@ Array = NDArray[np.float64]
 #: Rows that are simulated at most; with more, noise falls as 1/n.
 MOST_ROWS = 2**17
 
+#: Of a 90% interval, in standard errors.
+_LEFT_OPEN = 1.645
+
 #: Share of calls that have to be certified for a release to be advised.
 OFTEN = 0.9
 
@@ -46,6 +51,10 @@ class ReleasePlan(NamedTuple):
         Share of the simulated releases that were certified.
     error : float
         Root mean square distance of those from the coefficient in the same data; NaN if none was.
+    error_range : tuple of float
+        From what so few calls leave open (the lower end of a 90% interval) to what rows may do:
+        with a pilot the upper end of it, else the error for rows half as far from their mean as
+        those that fill the domain, infinite where fewer than half of their calls certify.
     announced : float
         Median of the standard deviations that they announce, which are bounds.
     fit_error : float
@@ -72,6 +81,7 @@ class ReleasePlan(NamedTuple):
     n: int
     certified: float
     error: float
+    error_range: tuple[float, float]
     announced: float
     fit_error: float
     sampling_error: float
@@ -86,9 +96,11 @@ class ReleasePlan(NamedTuple):
     def __str__(self) -> str:
         lines = [f"n = {self.n:,}: certified in {100 * self.certified:.0f}% of the calls"]
         if self.certified:
+            low, high = self.error_range
+            least = f"{low:.3g} to {high:.3g}" if high < np.inf else f"{low:.3g} or more"
             lines.append(
                 f"  its distance from the coefficient in these data: {self.error:.3g} "
-                f"(announced as at most {self.announced:.3g})"
+                f"({least}; announced as at most {self.announced:.3g})"
             )
         lines += [
             f"  the error of fit: {self.fit_error:.3g}; sampling error: {self.sampling_error:.3g}",
@@ -128,7 +140,8 @@ def plan_release(
         fill the domain evenly, which certifies earlier than real columns do: rare categories and
         skewed columns need ten times as many records.  The first covariate is released.
     runs : int
-        Simulated calls; the error is known to about ``1/sqrt(2 runs)`` of itself.
+        Simulated calls (twice without a pilot); an error is known to about ``1/sqrt(2 runs)`` of
+        itself.
 
     Returns
     -------
@@ -176,34 +189,55 @@ def plan_release(
         "scale": asked.scale, "weights": Bounded(bound.radius * (1.0 + 1e-9)),
         "ridge": asked.ridge, "fit_intercept": bound.intercept,
     }  # fmt: skip
-    values, announced, fitted = [], [], []
-    for seed in range(runs):
-        noise = SeededNoise(seed)
-        found = release_functional(
-            X, y, loss, direction, privacy=total, domain=domain, scale=scale, noise=noise,
-            certificate=certificate, noise_law=noise_law,
-        )  # fmt: skip
-        if isinstance(found, FunctionalRelease):
-            values.append(float(found.value))
-            announced.append(float(found.noise_scale_bound[0]))
-        private = fit(X, y, asked.loss, privacy=total, noise=noise, inference=False, **of_fit)
-        fitted.append(float(direction @ private.params))
-    exact = nonprivate_fit(X, y, asked.loss, **of_fit)
-    truth = float(direction @ exact.params)
     fewer = rows / n
 
-    def error(found: list[float]) -> float:
-        return fewer * float(np.sqrt(np.mean(np.square(np.array(found) - truth))))
+    def released(X: Array) -> tuple[Array, list[float], Fit]:
+        """Errors of the releases that are certified, what they announce, the exact coefficients."""
+        exact = nonprivate_fit(X, y, asked.loss, **of_fit)
+        errors, announced = [], []
+        for seed in range(runs):
+            found = release_functional(
+                X, y, loss, direction, privacy=total, domain=domain, scale=scale,
+                noise=SeededNoise(seed), certificate=certificate, noise_law=noise_law,
+            )  # fmt: skip
+            if isinstance(found, FunctionalRelease):
+                errors.append(fewer * float(found.value - direction @ exact.params))
+                announced.append(fewer * float(found.noise_scale_bound[0]))
+        return np.array(errors), announced, exact
 
+    errors, announced, exact = released(X)
+    low = high = np.nan
+    if len(errors):
+        factor = math.exp(_LEFT_OPEN * _relative_error(errors))
+        low, high = _rms(errors) / factor, _rms(errors) * factor
+        if pilot is None:
+            narrow, _, _ = released(bound.project(0.5 * (X + X.mean(axis=0))))
+            high = max(high, _rms(narrow)) if len(narrow) >= 0.5 * runs else np.inf
+    fitted = [
+        fit(X, y, asked.loss, privacy=total, noise=SeededNoise(seed), inference=False, **of_fit)
+        for seed in range(runs)
+    ]
+    of_fits = np.array([direction @ (private.params - exact.params) for private in fitted])
     return ReleasePlan(
         n=n,
-        certified=len(values) / runs,
-        error=error(values) if values else np.nan,
-        announced=fewer * float(np.median(announced)) if values else np.nan,
-        fit_error=error(fitted),
+        certified=len(errors) / runs,
+        error=_rms(errors) if len(errors) else np.nan,
+        error_range=(float(low), float(high)),
+        announced=float(np.median(announced)) if announced else np.nan,
+        fit_error=fewer * _rms(of_fits),
         sampling_error=float(np.sqrt(direction @ exact.cov_params() @ direction * fewer)),
         source=source,
     )
+
+
+def _rms(errors: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def _relative_error(errors: Array) -> float:
+    """Standard error of the logarithm of their root mean square."""
+    squares = np.square(errors)
+    return 0.5 * float(squares.std() / max(squares.mean(), 1e-300)) / math.sqrt(len(errors))
 
 
 def _public(pilot: tuple[Any, Any]) -> tuple[Array, Array]:

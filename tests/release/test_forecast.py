@@ -20,6 +20,8 @@ def test_more_records_certify_and_pay():
     assert few.certified == 0.0 and few.advice == "fit" and np.isnan(few.error)
     assert many.certified == 1.0 and many.advice == "release_functional"
     assert many.error < many.announced and many.error < many.fit_error
+    low, high = many.error_range
+    assert 0.0 < low < many.error < high and np.isnan(few.error_range).all()
     assert "better: release_functional" in str(many) and "certified in 0%" in str(few)
 
 
@@ -52,6 +54,20 @@ def test_a_forecast_agrees_with_releases_of_other_rows_like_it():
 def test_every_domain_has_rows(domain):
     found = planned(5_000, p=domain.n_covariates or 3, domain=domain, loss="logistic", scale=None)
     assert 0.0 <= found.certified <= 1.0 and found.sampling_error > 0.0
+
+
+def test_the_range_ends_where_rows_are_half_as_wide():
+    """Its upper end agrees with calls on such rows; far from certifying them there is none."""
+    n, runs = 30_000, 40
+    high = planned(n, privacy=dpfast.ApproxDP(4.0, 1e-6), runs=runs).error_range[1]
+    X = 0.5 * np.random.default_rng(7).choice([-1.0, 1.0], (n, 2))
+    y = np.random.default_rng(8).normal(size=n)
+    halved = planned(n, privacy=dpfast.ApproxDP(4.0, 1e-6), runs=runs, pilot=(X, y))
+    assert halved.error_range[0] < halved.error < halved.error_range[1] < 2.0 * halved.error
+    assert high == pytest.approx(halved.error, rel=0.3)  # the same noise for both
+    barely = planned(2_500)
+    assert barely.certified > 0.5 and barely.error_range[1] == np.inf
+    assert "or more" in str(barely)
 
 
 def test_a_public_pilot_takes_the_place_of_synthetic_rows():
