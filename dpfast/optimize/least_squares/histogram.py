@@ -20,7 +20,7 @@ LOWEST, HIGHEST = -6, 20
 #: Standard deviations by which a cell stands out, beside those that do and on its own: one of 40
 #: empty cells does once in a million histograms; and by which one that does not may have more than
 #: was told of it.
-BESIDE, ALONE, ABOVE = 3.0, 5.5, 2.0
+BESIDE, ALONE, ABOVE = 3.0, 5.5, 3.0
 
 #: What is cut off scores on either side leaves about so much of its mean length: adult's capital
 #: gains a quarter, house prices three quarters.
