@@ -18,6 +18,7 @@ __all__ = [
     "InvalidInput",
     "LedgerClosed",
     "LedgerCorrupted",
+    "LedgerUnavailable",
     "MissingBound",
     "NotConverged",
     "RecordsUnavailable",
@@ -70,6 +71,10 @@ class LedgerClosed(DpfastError, RuntimeError):
 
 class LedgerCorrupted(DpfastError, RuntimeError):
     """A ledger file cannot be understood, so nothing may be spent from it."""
+
+
+class LedgerUnavailable(DpfastError, OSError):
+    """A ledger's file cannot be opened, locked, read or written; what was asked was not granted."""
 
 
 class EntropyFailure(DpfastError, RuntimeError):

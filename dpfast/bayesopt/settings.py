@@ -159,7 +159,7 @@ def resolve_settings(
         batch = checked_count(default_batch(d) if batch is None else batch, "batch")
     elif batch is not None:
         raise InvalidInput("pass a batch or a threshold, not both.")
-    elif not 0.0 < real_number(threshold, "threshold") <= 1.0:
+    elif not 0.0 < (threshold := real_number(threshold, "threshold")) <= 1.0:
         raise InvalidInput(
             "threshold is the part of the prior gradient variance that may remain, in (0, 1]; "
             f"received {described(threshold)}."

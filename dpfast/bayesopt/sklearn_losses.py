@@ -76,7 +76,7 @@ class SklearnLosses:
         if not comparable(*kinds):
             raise InvalidInput(
                 f"y_train holds {kinds[0]} and y_validation {kinds[1]} (by their dtypes): every "
-                "prediction would be wrong. Convert one of them."
+                "prediction may be wrong. Convert one of them."
             )
         self._clone = clone
         self._estimator = estimator

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import Settings
+from dpfast.data.files.private_folder import any_folder, replacing
 from dpfast.errors import InvalidInput, described
 
 __all__ = [
     "ledger_path",
     "load_state",
-    "publish_state",
     "restore",
     "save_state",
-    "stage_state",
+    "staged_state",
     "values_path",
 ]
 
@@ -37,12 +39,18 @@ def values_path(path: str | os.PathLike[str]) -> str:
 
 def save_state(path: str, search: Search, n_records: int, fingerprint: str, genuine: bool) -> None:
     """Write the released and public numbers of a search, durably and all or nothing."""
-    stage_state(path, search, n_records, fingerprint, genuine)
-    publish_state(path)
+    with staged_state(path, search, n_records, fingerprint, genuine):
+        pass
 
 
-def stage_state(path: str, search: Search, n_records: int, fingerprint: str, genuine: bool) -> None:
-    """The first half of :func:`save_state`: whatever a disk can refuse, and no search there yet."""
+@contextmanager
+def staged_state(
+    path: str, search: Search, n_records: int, fingerprint: str, genuine: bool
+) -> Iterator[None]:
+    """Whatever a disk can refuse, before the body; there is a search at `path` after it.
+
+    It is written beside the path, where no link is followed, and takes the name at the end.
+    """
     if not path or os.path.isdir(path):
         raise InvalidInput(
             f"path must name a file to keep the search in; received {described(path, text=True)}."
@@ -61,25 +69,14 @@ def stage_state(path: str, search: Search, n_records: int, fingerprint: str, gen
         "noise_scales": search.noise_scales,
         "traces": search.traces,
     }
-    descriptor = os.open(_scratch(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(state, file)  # floats are written with all their digits
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def publish_state(path: str) -> None:
-    """The second half: from here on there is a search at `path`."""
-    os.replace(_scratch(path), path)
-    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-    try:
+    place, name = os.path.split(os.path.abspath(path))
+    with any_folder(place) as folder:
+        with replacing(folder, name) as file:
+            file.write(json.dumps(state).encode())  # floats are written with all their digits
+            file.flush()
+            os.fsync(file.fileno())
+            yield
         os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _scratch(path: str) -> str:
-    return path + ".new"
 
 
 def load_state(path: str) -> dict[str, Any]:

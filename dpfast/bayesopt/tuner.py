@@ -15,15 +15,15 @@ from dpfast.bayesopt.settings import SearchSettings, resolve_settings
 from dpfast.bayesopt.state import (
     ledger_path,
     load_state,
-    publish_state,
     restore,
     save_state,
-    stage_state,
+    staged_state,
     values_path,
 )
 from dpfast.bayesopt.training import TrainingCost
-from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.curator.blackbox.vectors import RecordValues, refuse_open_to_others
 from dpfast.errors import BudgetExceeded, InvalidInput, described
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared, refuse_unpayable
 from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP, Budget
@@ -80,8 +80,8 @@ class Tuner:
         as the ledger beside it is the one it paid for.
     keep_values : bool
         Also keep the told values, in ``path + ".values"``.  **They are sensitive**: one loss per
-        record and point, unprotected but for the file's mode.  Without them a resumed search asks
-        for them again.
+        record and point, unprotected but for the file's mode; a file that others can read or
+        write, or a link, is refused.  Without them a resumed search asks for them again.
 
     Privacy
     -------
@@ -138,6 +138,8 @@ class Tuner:
         self._fingerprint = fingerprint
         self._pending: Array | None = None
         self._missing: list[Array] = []  # evaluated before a crash, values not at hand
+        if keep_values:
+            refuse_open_to_others(values_path(self._path))
         if self._path is not None and os.path.exists(self._path):
             self._search = restore(load_state(self._path), self._settings, fingerprint)
             # without a total: a search whose ledger is gone must not get a new one
@@ -173,16 +175,15 @@ class Tuner:
         paid = found is not None and _paid(ledger, found)
         if not paid:
             refuse_unpayable(ledger, privacy, self._total, what + ")")
-        stage_state(path, self._search, n, self._fingerprint, self._genuine)
-        self._rehearse(n)
-        # no earlier: what was refused leaves no ledger, and one that is there may have been joined
-        self._ledger = Ledger.open(own, self._total)
-        if self._ledger.entries:  # nobody knows any more with which noise
-            self._genuine = False
-        if not _paid(ledger, self._ledger):
-            label = f"{what}, search {self._ledger.identity})"
-            charge_shared(ledger, privacy, self._total, label)
-        publish_state(path)
+        with staged_state(path, self._search, n, self._fingerprint, self._genuine):
+            self._rehearse(n)
+            # no earlier: what was refused leaves no ledger; one that is there may have been joined
+            self._ledger = Ledger.open(own, self._total)
+            if self._ledger.entries:  # nobody knows any more with which noise
+                self._genuine = False
+            if not _paid(ledger, self._ledger):
+                label = f"{what}, search {self._ledger.identity})"
+                charge_shared(ledger, privacy, self._total, label)
 
     def _rehearse(self, n: int) -> None:
         """What a kind of search tries before the charge; nothing where losses come from outside."""
@@ -278,9 +279,10 @@ class Tuner:
         if k >= self._settings.steps:  # another process took the last step
             raise BudgetExceeded("all steps were paid for by another process. Nothing was spent.")
         label = f"step {k + 1} of {self._settings.steps}"
-        answer = self._values.mean(weights, self._settings.clip, self._mus[k], label=label)
-        self._search.move(answer.value, answer.noise_scale, weights)
-        self._save()
+        with KeepingPaid(lambda _: self.result()):
+            answer = self._values.mean(weights, self._settings.clip, self._mus[k], label=label)
+            self._search.move(answer.value, answer.noise_scale, weights)
+            self._save()
 
     def result(self) -> Tuning:
         """What was found so far; costs nothing.

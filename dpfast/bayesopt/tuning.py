@@ -23,6 +23,7 @@ from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import charge_after
 from dpfast.optimize.schedules import checked_steps
+from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -150,7 +151,7 @@ def tune(
             tuner.evaluate()
             if report is not None:
                 report(tuner.steps_paid, steps)
-    return tuner.result()
+        return tuner.result()
 
 
 class _TunedLosses(Tuner):
@@ -245,26 +246,28 @@ def private_clip(
     settings = resolve_settings(bounds, 1.0, 1, search)
     total, source = GDP.within(privacy), checked_noise(noise)
     mu = total.mu / math.sqrt(HALVINGS) * (1.0 - MARGIN_8000)
-    values = RecordValues(n_records, Ledger(total), source)
+    own = Ledger(total)
+    values = RecordValues(n_records, own, source)
     share_receipt(values.n, mu)  # refuses what is impossible, free of charge
     label = f"private_clip(n={values.n}, share={share:g})"
     first = Search(settings)
     batch = first.batch()
     points = settings.space.all_parameters(settings.box.outside(batch))
-    charge_after(lambda: values.append(losses(points[0])), ledger, privacy, total, label)
-    for point in points[1:]:
-        values.append(losses(point))
-    first.add(batch)
-    lengths = values.lengths(first.weights())
+    with KeepingPaid(privacy=lambda: _spent(own, values.n, source)):
+        charge_after(lambda: values.append(losses(points[0])), ledger, privacy, total, label)
+        for point in points[1:]:
+            values.append(losses(point))
+        first.add(batch)
+        lengths = values.lengths(first.weights())
 
-    low, high = SMALLEST, LARGEST
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        if lengths.excess(10.0**middle, share, mu).value[0] < 0.0:
-            low = middle
-        else:
-            high = middle
-    return float(10.0 ** (0.5 * (low + high)))
+        low, high = SMALLEST, LARGEST
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            if lengths.excess(10.0**middle, share, mu).value[0] < 0.0:
+                low = middle
+            else:
+                high = middle
+        return float(10.0 ** (0.5 * (low + high)))
 
 
 def private_choice(
@@ -330,12 +333,20 @@ def private_choice(
     low, high = checked_range(loss_range)
     total, source = GDP.within(privacy), checked_noise(noise)
     mu = total.mu / math.sqrt(len(candidates)) * (1.0 - MARGIN_8000)
-    values = RecordValues(n_records, Ledger(total), source)
+    own = Ledger(total)
+    values = RecordValues(n_records, own, source)
     values.loss_receipt(low, high, mu)  # refuses what is impossible, free of charge
     label = f"private_choice(n={values.n}, of {len(candidates)})"
-    charge_after(lambda: values.append(losses(candidates[0])), ledger, privacy, total, label)
-    scores = [values.mean_loss(0, low, high, mu).value[0]]
-    for k, candidate in enumerate(candidates[1:], 1):
-        values.append(losses(candidate))
-        scores.append(values.mean_loss(k, low, high, mu).value[0])
-    return int(np.argmin(scores))
+    with KeepingPaid(privacy=lambda: _spent(own, values.n, source)):
+        charge_after(lambda: values.append(losses(candidates[0])), ledger, privacy, total, label)
+        scores = [values.mean_loss(0, low, high, mu).value[0]]
+        for k, candidate in enumerate(candidates[1:], 1):
+            values.append(losses(candidate))
+            scores.append(values.mean_loss(k, low, high, mu).value[0])
+        return int(np.argmin(scores))
+
+
+def _spent(ledger: Ledger, n: int, noise: NoiseSource) -> Guarantee:
+    """The guarantee of a pilot or a choice that a ledger of its own paid for."""
+    entries = [(entry.label, entry.spend.mu) for entry in ledger.entries]
+    return Guarantee.of(ledger.total, noise, n, entries, vouched=TOLD)

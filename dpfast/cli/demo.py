@@ -7,6 +7,7 @@ columns' own units: nothing is declared, and where the columns lie is bought ins
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from itertools import groupby
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpfast
+from dpfast.data.files.private_folder import any_folder, replacing
 from dpfast.datasets import Table, load_census2000
 from dpfast.inference.shown.digits import short_number
 
@@ -140,5 +142,6 @@ def _plot(private: Any, nonprivate: Any) -> str:
         )
     except ImportError:
         return "plot: Matplotlib is not installed; `pip install 'dpfast[plot]'` adds it"
-    figure.savefig(PLOT_FILE, dpi=150)
+    with any_folder(os.curdir) as folder, replacing(folder, PLOT_FILE) as file:
+        figure.savefig(file, format="png", dpi=150)
     return f"plot: {PLOT_FILE}"

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from dpfast.errors import InvalidInput
 
-__all__ = ["PaidResult", "silence", "tell"]
+__all__ = ["PaidResult", "save_unfinished", "silence", "tell"]
 
 #: Bytes taken on the disk before the charge: the report of about 180 coefficients with their
 #: covariances.  A larger one may still meet a full disk, and is printed then.
@@ -147,7 +147,7 @@ class PaidResult:
 def _fill(path: str, report: str) -> None:
     """Overwrite what was reserved, so that no more room is needed, and force it to disk."""
     content = report.encode()
-    with open(path, "r+b") as file:
+    with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file:
         file.write(content)
         file.truncate()
         file.flush()
@@ -184,6 +184,15 @@ def _saved(report: str) -> str | None:
             continue
         return path
     return None
+
+
+def save_unfinished(report: str) -> None:
+    """Put what a run had released that ended early where it was not asked for, and say where."""
+    place = _saved(report)
+    if place is not None:
+        tell(f"the run ended early. What it had released was paid for and is in {place}.")
+    elif not _printed(report):
+        tell("the run ended early, and what it had released could neither be saved nor printed.")
 
 
 def _printed(text: str) -> bool:

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from dpfast.arguments import flag, real_array
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, as_points
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 
 __all__ = ["fit_covariance"]
 
@@ -70,6 +70,8 @@ def fit_covariance(
     >>> type(kernel).__name__
     'RBF'
     """
+    if not isinstance(kind, type) or not issubclass(kind, Covariance) or kind is Covariance:
+        raise InvalidInput(f"kind must be RBF or another covariance; received {described(kind)}.")
     points = as_points(public_points, "public_points")
     values = real_array(public_values, "public_values")
     if values.shape != (len(points),) or len(points) < 3 or not np.isfinite(values).all():

@@ -1,8 +1,8 @@
-"""A folder that nobody else can write to, and files in it.
+"""A folder that nobody else can write to, files in it, and files that are safe in any folder.
 
-Whoever can write there can exchange what is read.  The folder is therefore opened first and looked
-at afterwards, and files are opened relative to it, links refused: what was looked at is what is
-used.
+Whoever can write there can exchange what is read, or plant a link to where it should be written.
+The folder is therefore opened first and looked at afterwards, and files are opened relative to it,
+links refused: what was looked at is what is used.
 """
 
 from __future__ import annotations
@@ -16,9 +16,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["make_private", "opened", "private_folder", "replacing"]
+__all__ = [
+    "any_folder",
+    "for_owner_alone",
+    "make_private",
+    "opened",
+    "private_folder",
+    "replacing",
+]
 
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -32,12 +40,37 @@ def make_private(path: Path) -> None:
 @contextmanager
 def private_folder(path: Path) -> Iterator[int]:
     """A handle on the folder; OSError unless it is ours alone to write to."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | NO_LINKS)
-    try:
+    with any_folder(path, NO_LINKS) as folder:
         _check_ours(os.fstat(folder), stat.S_IFDIR)
+        yield folder
+
+
+@contextmanager
+def any_folder(path: str | Path, flags: int = os.O_CLOEXEC) -> Iterator[int]:
+    """A handle on a folder that others may write to, too."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | flags)
+    try:
         yield folder
     finally:
         os.close(folder)
+
+
+def for_owner_alone(path: str | Path) -> BinaryIO:
+    """A file to read and write, made if it is absent; OSError if others can look into it.
+
+    A link and a file with a second name are refused: the other end may be anywhere.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | NO_LINKS
+    file = open(os.open(path, flags, 0o600), "r+b", buffering=0)
+    try:
+        status = os.fstat(file.fileno())
+        _check_ours(status, stat.S_IFREG, OPEN_TO_OTHERS)
+        if status.st_nlink != 1:
+            raise PermissionError(errno.EPERM, "it has another name")
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 @contextmanager
@@ -66,10 +99,10 @@ def replacing(folder: int, name: str) -> Iterator[BinaryIO]:
         raise
 
 
-def _check_ours(status: os.stat_result, kind: int) -> None:
+def _check_ours(status: os.stat_result, kind: int, others: int = WRITABLE_BY_OTHERS) -> None:
     if (
         stat.S_IFMT(status.st_mode) != kind
         or status.st_uid != os.geteuid()
-        or status.st_mode & WRITABLE_BY_OTHERS
+        or status.st_mode & others
     ):
-        raise PermissionError(errno.EPERM, "others may write to it")
+        raise PermissionError(errno.EPERM, "others may read or write it")

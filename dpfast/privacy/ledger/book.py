@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -190,6 +190,8 @@ class Ledger:
         ------
         LedgerCorrupted
             If the file is not a ledger, or cannot be trusted.  It is left as it is.
+        LedgerUnavailable
+            If it cannot be opened, read or written, or has been locked for a minute.
 
         Notes
         -----
@@ -254,6 +256,8 @@ class Ledger:
             If the spend cannot be paid in the ledger's currency.
         LedgerClosed
             If this ledger is a copy.
+        LedgerUnavailable
+            If the file of a ledger in one cannot be locked or written.
 
         Privacy
         -------
@@ -370,7 +374,7 @@ class Ledger:
 
     # -- the parts a file-backed ledger does differently
 
-    def _current(self) -> tuple[tuple[int, ...], Sequence[_Line]]:
+    def _current(self) -> tuple[tuple[int, ...], Iterable[_Line]]:
         return self._spent, self._entries
 
     def _refuse_copies(self) -> None:

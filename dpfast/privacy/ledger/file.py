@@ -15,14 +15,20 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any, NamedTuple, TypeVar
 
-from dpfast.errors import InvalidBudget, InvalidInput, LedgerClosed, LedgerCorrupted
+from dpfast.errors import (
+    InvalidBudget,
+    InvalidInput,
+    LedgerClosed,
+    LedgerCorrupted,
+    LedgerUnavailable,
+)
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount, as_budget
 from dpfast.privacy.ledger.book import Entry, Ledger, _cost, _Line
 from dpfast.privacy.ledger.process import this_process
@@ -54,6 +60,9 @@ _while_open = threading.RLock()
 #: charges take, then less and less often.
 _PAUSES = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01)
 
+#: Seconds after which whoever holds the lock is not at work: a ledger holds it for milliseconds.
+_PATIENCE = 60.0
+
 
 class _Here(threading.local):
     """The file that this thread has open."""
@@ -82,15 +91,30 @@ _private = partial(os.open, mode=0o600)
 
 
 class _Busy(Exception):
-    """Another process has the lock of the file."""
+    """Another process has the lock of the file, or another file is at its path by now."""
+
+
+class _Seen(NamedTuple):
+    """Which file it is and when it was last written: whoever changes it changes this."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
 
 
 class _Known(NamedTuple):
-    """What a handle has read of its file; replaced in one step, which no interrupt can split."""
+    """How much a handle has read of its file; replaced in one step, which no interrupt can split.
 
-    content: bytes
+    The bytes and the entries themselves are in two lists that only grow; what stands there beyond
+    these counts is what an interrupt left.
+    """
+
+    length: int
+    count: int
     spent: tuple[int, ...]
-    entries: tuple[Entry, ...]
+    seen: _Seen | None = None  # as this handle's last charge left it
 
 
 class _Head(NamedTuple):
@@ -132,26 +156,29 @@ class FileLedger(Ledger):
                 "total, or none to accept the file's."
             )
         super().__init__(found)
-        self._known = _Known(header, self._spent, ())
+        self._bytes = bytearray(header)
+        self._lines: list[Entry] = []
+        self._known = _Known(len(header), 0, self._spent)
         self._take(content)
 
     def __reduce__(self) -> tuple[Callable[..., Ledger], tuple[Any, ...]]:
         if self._refusal is not None:
             raise LedgerCorrupted(self._refusal)
-        return FileLedger, (self._path, None, _head(self._known.content))
+        return FileLedger, (self._path, None, _head(self._bytes[: self._known.length]))
 
     # -- what differs from a ledger in memory
 
     @property
     def identity(self) -> str:
-        header, _, _ = self._known.content.partition(b"\n")
+        header, _, _ = self._bytes.partition(b"\n")
         return hashlib.sha256(header).hexdigest()[:32]
 
-    def _current(self) -> tuple[tuple[int, ...], tuple[Entry, ...]]:
+    def _current(self) -> tuple[tuple[int, ...], Iterable[Entry]]:
         if _inside() and self._refusal is None:  # a signal handler's look: as it was last seen
-            return self._known.spent, self._known.entries
-        known = self._at_file("rb", fcntl.LOCK_SH, self._read)
-        return known.spent, known.entries
+            known = self._known
+        else:
+            known = self._at_file("rb", fcntl.LOCK_SH, self._read)
+        return known.spent, islice(self._lines, known.count)
 
     def _refuse_copies(self) -> None:
         """Copies open the file again."""
@@ -167,20 +194,37 @@ class FileLedger(Ledger):
         line = _line(
             {"label": entry.label, "spend": _code(entry.spend), "charged": _code(entry.charged)}
         )
-        end, size = len(known.content), file.seek(0, os.SEEK_END)
+        end, size = known.length, file.seek(0, os.SEEK_END)
         if size > end:  # what an interrupted charge left of its line
             file.truncate(end)
             file.seek(end)
         _write(file, b"\n" * (size < end) + line)
-        self._known = _Known(known.content + line, after, (*known.entries, entry))
+        if _is_elsewhere(self._path, file):
+            raise self._refuse(
+                "it was replaced by another file during a charge, which was not granted"
+            )
+        self._learn(line, [entry], after, _stamped(file))
 
     def _read(self, file: FileIO) -> _Known:
+        """What is in the file by now; it is not read again while this handle alone writes to it."""
+        known = self._known
+        if known.seen is not None and known.seen == _seen(file):
+            return known
         return self._take(self._content(file))
 
-    def _content(self, file: FileIO) -> bytes:
-        """All of it, each time: 0.2 ms after 10,000 charges, no more than the forced write.
+    def _learn(
+        self, content: bytes, entries: list[Entry], spent: tuple[int, ...], seen: _Seen | None
+    ) -> None:
+        """The file goes on like this.  An interrupt before the last line leaves what was known."""
+        known = self._known
+        self._bytes[known.length :] = content
+        self._lines[known.count :] = entries
+        self._known = _Known(known.length + len(content), known.count + len(entries), spent, seen)
 
-        With the newline that the last line lacks, unless it is what an interrupted charge left.
+    def _content(self, file: FileIO) -> bytes:
+        """All of it, with the newline that the last line lacks.
+
+        Unless that line is what an interrupted charge left.
         """
         if file.read(len(_BEGINNING)) != _BEGINNING:
             raise self._refuse("it does not begin with the header of a ledger")
@@ -194,25 +238,26 @@ class FileLedger(Ledger):
     def _take(self, content: bytes) -> _Known:
         """Accept what the file holds by now, all of it or nothing."""
         known = self._known
-        if not content.startswith(known.content):
-            raise self._refuse(_difference(known.content, content))
+        del self._bytes[known.length :]
+        if not content.startswith(self._bytes):
+            raise self._refuse(_difference(bytes(self._bytes), content))
         end = content.rfind(b"\n") + 1
-        spent, entries = known.spent, list(known.entries)
-        for line in content[len(known.content) : end].split(b"\n")[:-1]:
+        spent, entries = known.spent, list[Entry]()
+        for line in content[known.length : end].split(b"\n")[:-1]:
             try:
                 entry = _entry(line)
                 if type(entry.charged) is not self._currency:
                     raise ValueError
             except _UNREADABLE:
-                raise self._refuse(f"line {len(entries) + 2} is not a charge") from None
+                number = known.count + len(entries) + 2
+                raise self._refuse(f"line {number} is not a charge") from None
             cost = _cost(self._power, *entry.charged.values())
             spent = tuple(map(int.__add__, spent, cost))
             entries.append(entry)
         if any(map(int.__gt__, spent, self._limit)):
             raise self._refuse("more was charged than its total")
-        if end > len(known.content):
-            known = self._known = _Known(content[:end], spent, tuple(entries))
-        return known
+        self._learn(content[known.length : end], entries, spent, None)
+        return self._known
 
     # -- opening it
 
@@ -223,11 +268,14 @@ class FileLedger(Ledger):
         if not os.path.isfile(self._path):  # to open anything else might block, or do something
             raise self._refuse("it is gone (or its directory is)")
         process = this_process()
-        try:
-            found = _locked(self._path, mode, lock, work)
-        except ValueError:  # in a child, the file is closed
-            if process is this_process():
-                raise
+        with _as_ours(self._path):
+            try:
+                found = _locked(self._path, mode, lock, work)
+            except FileNotFoundError:  # by now
+                raise self._refuse("it is gone (or its directory is)") from None
+            except ValueError:  # in a child, the file is closed
+                if process is this_process():
+                    raise
         if process is not this_process():
             raise LedgerClosed(
                 "this process was forked while the ledger's file was open: what was asked for is "
@@ -245,6 +293,11 @@ class FileLedger(Ledger):
                 )
             if os.path.getsize(self._path) > 0:
                 return
+        elif os.path.islink(self._path):
+            raise InvalidInput(
+                f"{self._path!r} is a link that leads nowhere, and a ledger is not created where "
+                "it may lead. Give the path of a file, or of one that is to be created."
+            )
         elif not os.path.isdir(os.path.dirname(self._path)):
             raise InvalidInput(
                 f"there is no directory for the ledger {self._path!r}. Create it first."
@@ -261,8 +314,9 @@ class FileLedger(Ledger):
             "created": time.time_ns(),
             "id": random_name(),  # tells this ledger from a later one at its path
         }
-        _locked(self._path, "ab", fcntl.LOCK_EX, partial(_begin, _line(header)))
-        _sync_directory(os.path.dirname(self._path))
+        with _as_ours(self._path):
+            _locked(self._path, "ab", fcntl.LOCK_EX, partial(_begin, _line(header)))
+            _sync_directory(os.path.dirname(self._path))
 
     def _refuse(self, reason: str) -> LedgerCorrupted:
         """The exception to raise, now and from now on."""
@@ -280,12 +334,19 @@ def _locked(path: str, mode: str, lock: int, work: Callable[[FileIO], _T]) -> _T
     To wait inside the system with the file open would make every fork and every other ledger of
     this process wait too.
     """
-    process = this_process()
+    process, begun = this_process(), time.monotonic()
     for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
         with suppress(_Busy):
             return _locked_at_once(path, mode, lock, work, process)
+        if time.monotonic() - begun > _PATIENCE:
+            break
         time.sleep(pause)
-    raise AssertionError  # there is always another pause
+    raise LedgerUnavailable(
+        f"the ledger {path!r} has been locked by another process for {_PATIENCE:g} seconds, where "
+        "a charge takes milliseconds: that process was stopped, or is no dpfast (one that only "
+        "reads can hold the lock, too). Nothing was spent. Find it (lslocks lists who holds which "
+        "file), let it go on or end it, and ask again."
+    )
 
 
 def _locked_at_once(
@@ -299,14 +360,14 @@ def _locked_at_once(
     Raises
     ------
     _Busy
-        If another process has the lock.
+        If another process has the lock, or what was opened is no longer at the path.
     """
     _refuse_inside()
     try:
         try:
             _while_open.acquire()
             with FileIO(path, mode, opener=_private) as file:
-                return _locked_file(file, lock, work, process)
+                return _locked_file(path, file, lock, work, process)
         finally:
             _release()
     finally:
@@ -326,7 +387,9 @@ def _refuse_inside() -> None:
         )
 
 
-def _locked_file(file: FileIO, lock: int, work: Callable[[FileIO], _T], process: object) -> _T:
+def _locked_file(
+    path: str, file: FileIO, lock: int, work: Callable[[FileIO], _T], process: object
+) -> _T:
     """Lock and work.  A function of its own: a ``try`` within a ``with`` begins unprotected."""
     try:
         _register(file, process)
@@ -334,6 +397,8 @@ def _locked_file(file: FileIO, lock: int, work: Callable[[FileIO], _T], process:
             fcntl.flock(file, lock | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _Busy from None
+        if _is_elsewhere(path, file):  # a charge of it would be seen by nobody else
+            raise _Busy
         return work(file)
     finally:
         file.close()
@@ -352,6 +417,30 @@ def _release() -> None:
         _while_open.release()
 
 
+def _is_elsewhere(path: str, file: FileIO) -> bool:
+    """Whether something else is at the path by now, or nothing."""
+    try:
+        return not os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return True
+
+
+@contextmanager
+def _as_ours(path: str) -> Iterator[None]:
+    """What the system refuses comes with the ledger's name, and with what it means for it."""
+    try:
+        yield
+    except LedgerUnavailable:
+        raise
+    except OSError as error:
+        raise LedgerUnavailable(
+            f"the ledger {path!r} could not be opened, read or written "
+            f"({error.strerror or error}). What was asked for was not granted; if the whole line "
+            "of a charge was written before that, it counts as spent. Make it a file that this "
+            "user may read and write, on a disk that has room, and ask again."
+        ) from error
+
+
 def _begin(header: bytes, file: FileIO) -> None:
     """Make an empty file a ledger."""
     if file.seek(0, os.SEEK_END):  # another process was first
@@ -366,8 +455,28 @@ def _begin(header: bytes, file: FileIO) -> None:
 def _write(file: FileIO, line: bytes) -> None:
     """Append a line, durably.  A part of a line is no line, and the next charge removes it."""
     if file.write(line) != len(line):
-        raise OSError(f"the ledger {file.name!r} could not be written: is the disk full?")
+        raise OSError("there is no room for the whole line")
     os.fsync(file.fileno())
+
+
+def _seen(file: FileIO) -> _Seen:
+    found = os.fstat(file.fileno())
+    return _Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _stamped(file: FileIO) -> _Seen | None:
+    """Give a file that was just written a time of its own, to know it by; None if it has none.
+
+    The system's own times stand still for milliseconds, in which a file of the same size could be
+    written unseen.
+    """
+    now = time.time_ns()
+    try:
+        os.utime(file.fileno(), ns=(now, now))
+    except OSError:  # only its owner may
+        return None
+    seen = _seen(file)
+    return seen if seen.modified == now else None
 
 
 def _sync_directory(path: str) -> None:
@@ -412,7 +521,7 @@ def _decode(code: list[str]) -> Budget:
     return as_budget(amount(_KINDS[kind], *map(float.fromhex, numbers)))
 
 
-def _head(content: bytes) -> _Head:
+def _head(content: bytes | bytearray) -> _Head:
     return _Head(len(content), hashlib.sha256(content).hexdigest())
 
 
