@@ -17,7 +17,9 @@ from dpfast.curator.shares import Shares
 from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Numeric, Schema
 from dpfast.errors import InvalidInput, described
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared
+from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -89,8 +91,9 @@ def private_quantiles(
     total = GDP.within(privacy)
     search = _Bisection(x, "x", probabilities, low, high, total, steps, noise)
     label = f"private_quantiles(n={search.n}, k={len(search.wanted)})"
-    charge_shared(ledger, privacy, total, label)
-    return search.run()
+    with KeepingPaid(privacy=lambda: _spent(total, [search])):
+        charge_shared(ledger, privacy, total, label)
+        return search.run()
 
 
 class _Bisection:
@@ -124,7 +127,8 @@ class _Bisection:
             raise InvalidInput(f"{name} is empty; at least one record is needed.")
         self._steps = int(steps)
         self._mu = total.mu / math.sqrt(len(self.wanted) * self._steps) * (1.0 - MARGIN_8000)
-        self._shares = Shares(values, Ledger(total), source)
+        self.ledger, self.source = Ledger(total), source
+        self._shares = Shares(values, self.ledger, source)
         self._shares.receipt(self._mu)  # refuses what is impossible, free of charge
 
     def run(self) -> NDArray[np.float64]:
@@ -144,6 +148,12 @@ class _Bisection:
             else:
                 high = middle
         return low + 0.5 * (high - low)
+
+
+def _spent(total: GDP, searches: Sequence[_Bisection]) -> Guarantee:
+    """The guarantee of searches that one total pays for."""
+    entries = [(entry.label, entry.spend.mu) for s in searches for entry in s.ledger.entries]
+    return Guarantee.of(total, searches[0].source, searches[0].n, entries)
 
 
 def _checked_range(low: Any, high: Any) -> tuple[float, float]:
@@ -222,12 +232,13 @@ def with_private_scaling(
     for name, public in declared.items():
         x, ends = column(table, name), (public.low, public.high)
         searches[name] = _Bisection(x, name, (0.25, 0.5, 0.75), *ends, each, STEPS, noise)
-    charge_shared(ledger, privacy, total, f"with_private_scaling({len(declared)} columns)")
     scaling = {}
-    for name, search in searches.items():
-        first, median, third = search.run().tolist()
-        scaling[name] = (median, max((third - first) / NORMAL_IQR, _least_unit(declared[name])))
-    return schema.with_scaling(**scaling)
+    with KeepingPaid(privacy=lambda: _spent(total, list(searches.values()))):
+        charge_shared(ledger, privacy, total, f"with_private_scaling({len(declared)} columns)")
+        for name, search in searches.items():
+            first, median, third = search.run().tolist()
+            scaling[name] = (median, max((third - first) / NORMAL_IQR, _least_unit(declared[name])))
+        return schema.with_scaling(**scaling)
 
 
 def _least_unit(public: Numeric) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
-from dpfast.cli.output import PaidResult
+from dpfast.cli.output import PaidResult, save_unfinished
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of, plain
 from dpfast.data.columns import column, column_names, number_columns, numbers
@@ -346,6 +346,21 @@ def _released(result: Any, level: float) -> dict[str, Any]:
     return report | {"privacy": result.privacy.to_dict()}
 
 
+def _text(report: dict[str, Any]) -> str:
+    return json.dumps(plain(report), indent=1, allow_nan=False)
+
+
+def _unfinished(found: Any) -> dict[str, Any]:
+    """What a run had released that ended early."""
+    told = found.to_dict() if hasattr(found, "to_dict") else dict(vars(found))
+    left = found.privacy.unspent
+    return told | {
+        "unfinished": True,
+        "privacy": found.privacy.to_dict(),
+        "never_charged": None if left is None else budget_values(left),
+    }
+
+
 def _deliver(
     arguments: argparse.Namespace,
     run: Callable[[], Any],
@@ -354,6 +369,11 @@ def _deliver(
 ) -> int:
     inputs = arguments.data, arguments.schema, arguments.ledger
     with PaidResult(arguments.out, inputs) as delivery:
-        result = run()
-        text = json.dumps(plain(report(result)), indent=1, allow_nan=False)
+        try:
+            result = run()
+        except BaseException as error:
+            if (found := getattr(error, "partial_result", None)) is not None:
+                save_unfinished(_text(_unfinished(found)) + "\n")
+            raise
+        text = _text(report(result))
         return delivery.deliver(text + "\n", lambda: text if arguments.json else show(result))

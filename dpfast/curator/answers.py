@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
+from contextvars import ContextVar
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
     "NOTHING",
+    "TAPE",
     "Answer",
     "JointAnswer",
     "Receipt",
+    "Released",
     "StepBudget",
+    "Tape",
     "answer_of",
     "joint_answer_of",
 ]
@@ -83,3 +88,79 @@ class StepBudget(NamedTuple):
     hessian: float = 0.0
     meat: float = 0.0
     majorize: bool = False
+
+
+class Released(NamedTuple):
+    """One answer that was handed out, as it is kept for a run that may end early.
+
+    Attributes
+    ----------
+    query : str
+        What was asked.
+    at : tuple
+        The public or released parameters it was asked at, as copies.
+    value : ndarray, int or tuple
+        The answer.
+    noise_scale : float
+        Standard deviation of its noise per coordinate; that of a choice is its sensitivity over mu.
+    mu : float
+        What the question cost, with whatever was answered together with this.
+
+    Privacy
+    -------
+    Released and public numbers: costs nothing.
+    """
+
+    query: str
+    at: tuple[Any, ...]
+    value: Any
+    noise_scale: float
+    mu: float
+
+
+#: Numbers that a tape keeps; beyond them its oldest answers are forgotten.
+MOST_KEPT = 1 << 21
+
+
+class Tape:
+    """The answers of one run, in order: what its caller paid for, should the run end early.
+
+    Attributes
+    ----------
+    answers : deque of Released
+    forgotten : int
+        How many were too many numbers to be kept; the first ones.
+    """
+
+    def __init__(self) -> None:
+        self.answers: deque[Released] = deque()
+        self.forgotten = 0
+        self._size = 0
+
+    def keep(self, question: tuple[Any, ...], receipt: Receipt, value: Any) -> None:
+        """Take down a copy of an answer that is handed out now."""
+        found = Released(
+            receipt.query, _copied(question[2:]), _copied(value), receipt.noise_scale, question[1]
+        )
+        self.answers.append(found)
+        self._size += _numbers(found)
+        while self._size > MOST_KEPT and len(self.answers) > 1:
+            self._size -= _numbers(self.answers.popleft())
+            self.forgotten += 1
+
+
+def _copied(thing: Any) -> Any:
+    if isinstance(thing, np.ndarray):
+        return thing.copy()
+    return tuple(map(_copied, thing)) if type(thing) is tuple else thing
+
+
+def _numbers(thing: Any) -> int:
+    """How many numbers an answer, or a part of it, holds."""
+    if isinstance(thing, np.ndarray):
+        return thing.size
+    return sum(map(_numbers, thing)) if isinstance(thing, tuple) else 1
+
+
+#: Of the call that is running, if it keeps what it paid for.
+TAPE: ContextVar[Tape | None] = ContextVar("dpfast_tape", default=None)

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import chdtr, chdtrc
 
 from dpfast.curator.effects import Nuisance, Trial
+from dpfast.curator.whitened import At
 from dpfast.kernels.linalg import floor_eigenvalues
+from dpfast.models import LeastSquares
 from dpfast.optimize.protocol import answers_only
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
@@ -130,7 +132,7 @@ def fold_nuisance(trial: Trial, fold: int, recipe: Recipe, budget: Budgets, ledg
     floor = math.sqrt(2.0 * rows.dimension) * gram.noise_scale
     curvature = floor_eigenvalues(gram.value, floor)[0]
     pilot = np.asarray(np.linalg.solve(curvature, moment.value), dtype=np.float64)
-    rest = rows.moment(radius, RESIDUAL_CAP, second, pilot)
+    rest = rows.moment(radius, RESIDUAL_CAP, second, At(pilot, LeastSquares()), "score")
     arms: Array = pilot + np.linalg.solve(curvature, rest.value)
     product = _product(
         run.theta,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, number_in, one_of, positive
+from dpfast.arguments import number_in, one_of, positive
 from dpfast.curator.effects import FOLDS, PseudoOutcomes, Trial
 from dpfast.data.columns import numbers, refuse_other_rows
 from dpfast.effects.nuisances import Budgets, budgets, fold_nuisance, fold_recipe, refuse
 from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
-from dpfast.optimize.least_squares.histogram import (
+from dpfast.inference.guarantees import Guarantee
+from dpfast.optimize.road.histogram import (
     CANCELS,
     Lengths,
     best_bound,
@@ -28,7 +30,7 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.decisions import LARGEST_MU
 from dpfast.regression.purchase import units_share
-from dpfast.regression.standardise import Purchase
+from dpfast.regression.standardise import Handed, Purchase, Standardized, checked_standardize
 
 __all__ = ["treatment_effect"]
 
@@ -77,7 +79,7 @@ def treatment_effect(
     method: str = "aipw",
     overlap: float = 0.05,
     clip: float | None = None,
-    standardize: bool | None = None,
+    standardize: bool | Standardized | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
     threads: int | None = None,
@@ -111,9 +113,10 @@ def treatment_effect(
         Public bound on deviations of pseudo-outcomes from the effect, in the units of y: about four
         of their standard deviations, ``4 sd sqrt(1/e + 1/(1 - e))``.  Smaller is more precise and
         biased.  By default it is bought.
-    standardize : bool, optional
+    standardize : bool or Standardized, optional
         Buy centres and spreads of covariates and outcome, within ``privacy``; by default unless a
-        schema coded them.  Without, both are taken to be about 0 and of unit size.
+        schema coded them.  Those that were bought before are passed for True, and cost nothing.
+        Without, both are taken to be about 0 and of unit size.
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
@@ -131,12 +134,15 @@ def treatment_effect(
         value in the data.
     BudgetExceeded
         If the shared ledger cannot pay, before the data are touched.
+    Exception
+        Ctrl-C and whatever else ends a run has the answers so far, and the units if they are
+        complete, in its attribute ``partial_result``.
 
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims C78 and C79 of
     ``dpfast/privacy/PROOFS.md``): the nuisances of the two folds cost as much as those of one
-    (C55), all else is about all records, and both add up.  Units are claims D1 to D5.
+    (C55), all else is about all records, and both add up.  Units are claims D1 to D6.
 
     Notes
     -----
@@ -159,21 +165,27 @@ def treatment_effect(
     overlap = number_in(overlap, "overlap", "(0, 0.5)")
     if clip is not None:
         clip = positive(clip, "clip")
-    if standardize is not None:
-        standardize = flag(standardize, "standardize")
+    standardize = checked_standardize(standardize)
     request = Request(X, y, fit_intercept=True, noise=noise, threads=threads, names=None)
     treated = _treated(X, treatment, request)
+    if request.n < FOLDS:
+        raise InvalidInput(
+            f"records are dealt into {FOLDS} folds; received {request.n}. Pass at least {FOLDS}."
+        )
     analysis = _Analysis(request, treated, total.mu, METHODS[method], overlap, clip, standardize)
-    charge_shared(ledger, privacy, total, request.label("treatment_effect", method))
-    with np.errstate(all="ignore"):  # of released numbers
-        found = analysis.run()
-    return TreatmentEffect(
-        **found._asdict(),
-        method=f"{DESCRIBED[method]}; {FOLDS} folds, propensities within [{overlap:g}, "
-        f"{1.0 - overlap:g}]",
-        n_records=request.n,
-        privacy=request.guarantee(total, analysis.ledger),
-    )
+
+    def spent() -> Guarantee:
+        return request.guarantee(total, analysis.ledger)
+
+    with KeepingPaid(privacy=spent, units=analysis.units), np.errstate(all="ignore"):
+        charge_shared(ledger, privacy, total, request.label("treatment_effect", method))
+        return TreatmentEffect(
+            **analysis.run(spent)._asdict(),
+            method=f"{DESCRIBED[method]}; {FOLDS} folds, propensities within [{overlap:g}, "
+            f"{1.0 - overlap:g}]",
+            n_records=request.n,
+            privacy=spent(),
+        )
 
 
 def _treated(X: Any, treatment: Any, request: Request) -> Array:
@@ -216,12 +228,12 @@ class _Analysis:
         adjusted: tuple[bool, bool],
         overlap: float,
         clip: float | None,
-        standardize: bool | None,
+        standardize: bool | Standardized | None,
     ) -> None:
         self.ledger = Ledger(GDP(mu))
         self._request, self._treated = request, treated
         self._adjusted, self._overlap, self._clip = adjusted, overlap, clip
-        self._purchase: Purchase | None = None
+        self._purchase: Purchase | Handed | None = None
         if mu > LARGEST_MU:
             raise InvalidBudget(
                 f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
@@ -231,7 +243,9 @@ class _Analysis:
                 "these records are coded by a schema, which declares the units of their columns: "
                 "there is nothing to standardise. Leave standardize out."
             )
-        if request.coding is None if standardize is None else standardize:
+        if isinstance(standardize, Standardized):
+            self._purchase = Handed(request, standardize)
+        elif request.coding is None if standardize is None else standardize:
             share = units_share(request.n, request.n_covariates + 1, mu)
             self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
             mu *= math.sqrt(1.0 - share)
@@ -266,11 +280,14 @@ class _Analysis:
             self._adjusted,
         )
 
-    def run(self) -> _Found:
-        """Pay and estimate."""
-        remarks: tuple[str, ...] = ()
+    def units(self) -> Standardized | None:
+        """Units of covariates and outcome, once they were bought."""
+        return None if self._purchase is None else self._purchase.released
+
+    def run(self, spent: Callable[[], Guarantee]) -> _Found:
+        """Pay and estimate; ``spent`` is the guarantee of the whole."""
         if self._purchase is not None:
-            remarks = self._purchase.in_place()
+            self._purchase.in_place(spent)
         coding = self._request.coding
         unit = 1.0 if coding is None else coding.response_units()[1]
         budget = self._budget
@@ -300,7 +317,7 @@ class _Analysis:
             clip * unit,
             found.noise * unit,
             tuple(np.clip(shares.value, 0.0, 1.0).tolist()),
-            (*remarks, *told),
+            (*self._request.remarks, *told),
         )
 
     def _bound(self, pseudo: PseudoOutcomes, centre: float, unit: float) -> tuple[float, float]:
@@ -311,8 +328,7 @@ class _Analysis:
         edges = tops_of_cells(PER_OCTAVE)
         answer = pseudo.lengths(centre, edges[:-1], budget.lengths)
         lengths = Lengths.visible(answer.value, answer.noise_scale, PER_OCTAVE)
-        bound = best_bound(lengths, 2.0 / (self._request.n * budget.steps[1]), 1)
-        return bound, float(lengths.tail(np.array([bound]))[0])
+        return best_bound(lengths, 2.0 / (self._request.n * budget.steps[1]), 1)
 
 
 def _complete(shares: Any) -> float:

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Token
 from types import TracebackType
+from typing import Any, NamedTuple
 
-__all__ = ["UNFINISHED", "KeepingPaid"]
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import TAPE, Released, Tape
+from dpfast.inference.guarantees import Guarantee
+
+__all__ = ["UNFINISHED", "KeepingPaid", "Unfinished"]
 
 NOTE = (
     "What was released before this was raised is in the attribute partial_result of this "
     "exception: it was paid for, and costs nothing more."
 )
+
+#: What a plan reserved; said of every partial result that knows it.
+RESERVED = " Of {total!r} that was charged for it, {left!r} went to no mechanism and stays spent."
+
+#: Part of a total that is no more than rounding.
+LITTLE = 1e-3
 
 #: Of a fit, with the name of the exception's type.
 UNFINISHED = (
@@ -20,24 +34,120 @@ UNFINISHED = (
 )
 
 
+class Unfinished(NamedTuple):
+    """The answers of a call that ended early: what it had released when something was raised.
+
+    It is the exception's attribute ``partial_result`` where there is no more than single answers
+    to show; a call that can say more (a fit, finished levels or folds) leaves that there.
+
+    Attributes
+    ----------
+    answers : tuple of Released
+        In the order in which they were given; the first ones are left out where all together are
+        more than two million numbers.
+    privacy : Guarantee
+        What was charged for the whole call; its ``unspent`` is what went to no mechanism any more.
+    units : Standardized or None
+        Centres and spreads that were bought and are complete, for ``dpfast.fit(...,
+        standardize=units)``.
+
+    Privacy
+    -------
+    Released and public numbers: costs nothing.
+
+    Examples
+    --------
+    >>> def stop(step, of):
+    ...     if step:
+    ...         raise KeyboardInterrupt
+    >>> try:
+    ...     dpfast.fit(np.zeros((50, 1)), np.zeros(50), "log-cosh", privacy=1.0, progress=stop)
+    ... except KeyboardInterrupt as stopped:
+    ...     found = stopped.partial_result
+    >>> type(found).__name__, found.privacy.total, len(found.answers) > 0
+    ('Unfinished', GDP(mu=1.0), True)
+    """
+
+    answers: tuple[Released, ...]
+    privacy: Guarantee
+    units: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values and arrays.
+
+        Examples
+        --------
+        >>> from dpfast.front.partial import Unfinished
+        >>> from dpfast.inference.guarantees import NOT_PRIVATE
+        >>> sorted(Unfinished((), NOT_PRIVATE).to_dict())
+        ['answers', 'privacy', 'units']
+        """
+        units = self.units
+        return {
+            "answers": [answer._asdict() for answer in self.answers],
+            "privacy": self.privacy.to_dict(),
+            "units": None
+            if units is None
+            else {
+                "names": list(units.names),
+                "centres": units.centres,
+                "spreads": units.spreads,
+                "response": units.response,
+            },
+        }
+
+
 class KeepingPaid:
     """Let an exception of any kind out as it is, with the result so far as ``partial_result``.
 
-    For the part of a function that runs a caller's own code after the charge.  Ctrl-C and a ledger
-    that refuses are treated alike.
+    For everything from the charge to the result.  Ctrl-C, a ledger that refuses and memory that
+    is short are treated alike.
 
     Parameters
     ----------
-    so_far : callable
+    so_far : callable, optional
         Makes the result from released and public numbers, given the name of the exception's type;
-        None where nothing was released yet.
+        None where that is not possible yet.
+    privacy : callable, optional
+        The guarantee of the call: with it, the answers on the tape are the result where ``so_far``
+        has none.  Without, as for a test and release, it is what ``so_far`` says or nothing.
+    units : callable, optional
+        Bought units, once they are complete.
+
+    Privacy
+    -------
+    Only answers that were handed out are handed back, and nothing is asked again: what is lost
+    stays lost (claim C48).
     """
 
-    def __init__(self, so_far: Callable[[str], object]) -> None:
-        self._so_far = so_far
+    def __init__(
+        self,
+        so_far: Callable[[str], object] | None = None,
+        *,
+        privacy: Callable[[], Guarantee] | None = None,
+        units: Callable[[], Any] = lambda: None,
+    ) -> None:
+        self._so_far, self._privacy, self._units = so_far, privacy, units
+        self._tape = Tape()
+        self._error: BaseException | None = None
 
-    def __enter__(self) -> None:
-        pass
+    def points(self, dimension: int) -> list[NDArray[np.float64]]:
+        """Parameters of this length at which questions were answered, in order."""
+        found: list[NDArray[np.float64]] = []
+        for answer in self._tape.answers:
+            for at in answer.at[:1]:
+                new = isinstance(at, np.ndarray) and at.shape == (dimension,)
+                if new and not (found and np.array_equal(found[-1], at)):
+                    found.append(at)
+        return found
+
+    def inner(self) -> Any:
+        """What a call of this library inside of this one left with the exception."""
+        return getattr(self._error, "partial_result", None)
+
+    def __enter__(self) -> KeepingPaid:
+        self._token: Token[Tape | None] = TAPE.set(self._tape)
+        return self
 
     def __exit__(
         self,
@@ -45,10 +155,34 @@ class KeepingPaid:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        TAPE.reset(self._token)
         if kind is None or error is None:
             return
+        self._error = error
         with suppress(Exception):  # a caller's exception may be of any make
-            found = self._so_far(kind.__name__)
+            found = self._found(kind.__name__)
             if found is not None:
                 error.partial_result = found  # type: ignore[attr-defined]
-                error.add_note(NOTE)
+                if not any(note.startswith(NOTE) for note in getattr(error, "__notes__", ())):
+                    error.add_note(NOTE + _reserved(found))
+
+    def _found(self, error: str) -> object:
+        if self._so_far is not None:
+            with suppress(Exception):  # in the middle of a step not everything is in its place
+                found = self._so_far(error)
+                if found is not None:
+                    return found
+        if self._privacy is None or not self._tape.answers:
+            return None
+        return Unfinished(tuple(self._tape.answers), self._privacy(), self._units())
+
+
+def _reserved(found: object) -> str:
+    """What was charged and went to no mechanism, where a result knows it."""
+    privacy = getattr(found, "privacy", None)
+    left = getattr(privacy, "unspent", None)
+    if left is None or not any(
+        a > LITTLE * b for a, b in zip(left.values(), privacy.total.values(), strict=True)
+    ):
+        return ""
+    return RESERVED.format(total=privacy.total, left=left)

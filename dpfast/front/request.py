@@ -16,7 +16,7 @@ from dpfast.curator import Curator
 from dpfast.curator.persons import one_row_each
 from dpfast.data import Records, as_records
 from dpfast.data.beside.given import Beside
-from dpfast.data.bought.units import Turned, Units, in_units
+from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
 from dpfast.data.groups import EACH, checked_group_size, grouped
@@ -79,7 +79,11 @@ class Request:
         What its fit keeps, to read the rows of predictions alike.
     beside : Beside or None
         Weights and offsets of the records, as they were passed.
+    remarks : tuple of str
+        What is not to be relied on in what was bought; known once it was.
     """
+
+    remarks: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -170,23 +174,11 @@ class Request:
 
     def in_units(self, units: Units, coding: Coding) -> None:
         """Go on with the same records in released units."""
-        self._map((self.records, self.single), units, coding)
-        self.coding = coding
-        self.new_rows = NewRows(coding, others=self.new_rows.others)
-
-    def turned(self, records: tuple[Records, Records], turned: Turned) -> None:
-        """Go on with records in released units under a released map, which new rows need not.
-
-        ``records``: what is fitted and of what is bought, as they were when they got their units.
-        """
-        coding = records[0].coding
-        assert coding is not None
-        self._map(records, turned, coding)
-
-    def _map(self, records: tuple[Records, Records], units: Units | Turned, coding: Coding) -> None:
-        fitted, single = records
+        fitted, single = self.records, self.single
         self.records = in_units(fitted, units, coding)
         self.single = self.records if single is fitted else in_units(single, units, coding)
+        self.coding = coding
+        self.new_rows = NewRows(coding, others=self.new_rows.others)
 
     def objective(
         self,
@@ -227,6 +219,12 @@ class Request:
                 f"the {loss.name} loss needs a response {needed}, and {name!r} is declared "
                 f"Numeric, coded ({name} - {units[0]:g}) / {units[1]:g}. Declare it {remedy}."
             )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Of the covariates."""
+        names = self.records.names
+        return _numbered(self.n_covariates) if names is None else names
 
     def curator(self, objective: Objective, ledger: Ledger, single: bool = False) -> Curator:
         """Of the records; or of those of which scales are bought."""
@@ -308,6 +306,7 @@ class Request:
             privacy=privacy,
             covariance=covariance,
             missing=missing,
+            remarks=self.remarks,
             predictor=predictor,
             iterates=path,
             **response_of(objective),
@@ -317,9 +316,7 @@ class Request:
         )
 
     def _coefficient_names(self) -> tuple[str, ...]:
-        names = self.records.names
-        if names is None:
-            names = _numbered(self.n_covariates)
+        names = self.column_names
         return ("intercept", *names) if self.fit_intercept else names
 
 

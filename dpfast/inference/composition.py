@@ -7,6 +7,7 @@ with the total (claims C9, C47, C54 and C55).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import groupby
@@ -28,6 +29,7 @@ __all__ = [
     "composition_of",
     "cost",
     "totalled",
+    "unspent",
 ]
 
 
@@ -148,6 +150,36 @@ def shares_of(total: Budget, composition: Composition) -> tuple[Fraction, ...]:
     """Exact shares of a total that an expression accounts for: of epsilon and delta, two."""
     spent = cost(composition, type(total))
     return tuple(a / b for a, b in zip(spent, amounts(total, type(total)), strict=True))
+
+
+def asked_of(composition: Composition, currency: type[Budget]) -> tuple[Fraction, ...]:
+    """As :func:`cost`, but of a part that was set aside only what was charged of it."""
+    if isinstance(composition, Prepaid):
+        try:
+            return asked_of(composition.part, currency)
+        except UnsupportedConversion:  # counted otherwise inside: all of it
+            return cost(composition, currency)
+    if isinstance(composition, Rows) and currency is GDP:
+        return (composition.factor**2 * asked_of(composition.part, currency)[0],)
+    if not isinstance(composition, Sum | Maximum):
+        return cost(composition, currency)
+    zero = (Fraction(0),) * len(currency.fields)
+    columns = zip(zero, *(asked_of(part, currency) for part in composition.parts), strict=True)
+    return tuple([max(c) if isinstance(composition, Maximum) else sum(c) for c in columns])
+
+
+def unspent(total: Budget, composition: Composition | None) -> Budget | None:
+    """What of a total was charged to no mechanism, however deep, rounded down; None if unknown."""
+    kind = type(total)
+    if composition is None:
+        return None
+    try:
+        used = asked_of(composition, kind)
+    except UnsupportedConversion:
+        return None
+    left = [max(Fraction(0), a - b) for a, b in zip(amounts(total, kind), used, strict=True)]
+    values = [math.sqrt(part) if kind is GDP else float(part) for part in left]
+    return amount(kind, *[max(0.0, math.nextafter(value, -1.0)) for value in values])
 
 
 def told(total: Budget, composition: Composition) -> list[str]:

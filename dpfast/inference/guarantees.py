@@ -10,7 +10,16 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
-from dpfast.inference.composition import Charge, Composition, Rows, Sum, plain, shares_of, told
+from dpfast.inference.composition import (
+    Charge,
+    Composition,
+    Rows,
+    Sum,
+    plain,
+    shares_of,
+    told,
+    unspent,
+)
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
@@ -234,6 +243,21 @@ class Guarantee(NamedTuple):
         if self.total is None or self.composition is None:
             return ()
         return shares_of(self.total, self.composition)
+
+    @property
+    def unspent(self) -> Budget | None:
+        """What of the total was charged to no mechanism, in its currency; None where none is known.
+
+        It was promised and is not refunded: of a run that ended early, what was reserved for the
+        rest of its plan; otherwise what its plan left over, and rounding.
+
+        Examples
+        --------
+        >>> from dpfast.inference.guarantees import Guarantee
+        >>> Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 0.6)]).unspent
+        GDP(mu=0.79...)
+        """
+        return None if self.total is None else unspent(self.total, self.composition)
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon with (epsilon, delta)-DP, rounded up; infinite where none is known.

@@ -46,14 +46,19 @@ class NaturalMap(NamedTuple):
 
     def covariance(self, coded: Covariance) -> Covariance:
         """``T Cov T'``; what may be unfinished is bounded entry by entry."""
-        spread = coded.spread
+        spread, inner_covariance = coded.spread, coded.matrix
+        out = np.isnan(coded.matrix.diagonal())  # of columns that were left out
+        if out.any():
+            inner_covariance = np.where(out | out[:, None], 0.0, coded.matrix)
         with np.errstate(all="ignore"):
+            matrix = congruence(self.matrix, inner_covariance)
+            matrix[out], matrix[:, out] = np.nan, np.nan
             if spread is not None:
                 inner = np.eye(len(self.matrix)) if spread.units is None else spread.units
                 inner = np.diag(inner) if inner.ndim == 1 else inner
                 spread = spread._replace(units=self.matrix @ inner)
             return coded._replace(
-                matrix=congruence(self.matrix, coded.matrix),
+                matrix=matrix,
                 unfinished=np.abs(self.matrix) @ coded.unfinished,
                 spread=spread,
             )

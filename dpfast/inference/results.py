@@ -43,6 +43,9 @@ class Fit(Shown, AfterFit):
     coding : Coding or None
         The public facts by which a schema or formula turned a table into covariates and response:
         coefficients are of the coded columns, predictions take and return the table's own units.
+    units : Standardized or None
+        Centres and spreads that the fit bought, or was handed: ``dpfast.fit(...,
+        standardize=fit.units)`` uses them again, for nothing.
     warnings : tuple of str
         What makes the intervals unreliable, from released numbers only.
 
@@ -59,10 +62,13 @@ class Fit(Shown, AfterFit):
     (('intercept', 'x1'), (2, 2), (1,))
     """
 
+    units: Any = None
     _coded: Fit | None = None
     _missing = ""  # of results that were pickled before there was one
+    _of_units: tuple[str, ...] = ()
     _predictor: NDArray[np.float64] | None = None
     _largest_mean: float | None = None
+    _scale: float | None = None
 
     def __init__(
         self,
@@ -80,6 +86,7 @@ class Fit(Shown, AfterFit):
         free_scale: bool = False,
         rows: RowReader,
         missing: str = "",
+        remarks: tuple[str, ...] = (),
         predictor: NDArray[np.float64] | None = None,
         largest_mean: float | None = None,
     ) -> None:
@@ -92,6 +99,7 @@ class Fit(Shown, AfterFit):
         self.iterates = iterates
         self._covariance = covariance
         self._predictor = predictor  # coefficients of predictions, if they are shrunk
+        self._of_units = remarks  # of what was bought before
         self._missing = missing  # why there is no covariance although it was asked for
         self._binary_response = binary_response
         self._largest_mean = largest_mean  # of counts: the link is a logarithm
@@ -160,9 +168,10 @@ class Fit(Shown, AfterFit):
             free_scale=self._free_scale,
             rows=NaturalRows(self._new_rows, *self.coding.natural_units()),
             missing=self._missing,
+            remarks=self._of_units,
             predictor=None if self._predictor is None else to_natural.params(self._predictor),
         )
-        found._coded = self
+        found._coded, found.units, found._scale = self, self.units, self._scale
         return found
 
     @property
@@ -303,8 +312,8 @@ class Fit(Shown, AfterFit):
     def warnings(self) -> tuple[str, ...]:
         covariance = self._covariance
         if covariance is None:
-            return (self._missing,) if self._missing else ()
-        found = list(covariance.remarks)
+            return (*self._of_units, self._missing) if self._missing else self._of_units
+        found = [*self._of_units, *covariance.remarks]
         with np.errstate(all="ignore"):
             ratios = covariance.unfinished / (1.96 * self.bse)
         worst = int(np.argmax(np.nan_to_num(ratios, nan=np.inf)))
@@ -427,10 +436,13 @@ class Fit(Shown, AfterFit):
 
     @property
     def scale(self) -> float:
-        """The estimated residual scale, of a fit with ``scale=dpfast.FreeScale(...)``.
+        """The residual scale of a robust fit or a quantile, where the fit found it.
 
-        In the response's own units.
+        In the response's own units; of a fit that bought it, or with
+        ``scale=dpfast.FreeScale(...)``, whose last parameter it is.
         """
+        if self._scale is not None:
+            return self._scale
         if not self._free_scale:
             raise InferenceUnavailable(
                 "the scale of this fit was not estimated. "

@@ -146,7 +146,7 @@ def estimate_kl(
     >>> low <= kl.kl.kappa <= high
     True
     """
-    n_rays = whole_number(n_rays, "n_rays", 1)
+    n_rays = whole_number(n_rays, "n_rays", 1, 10_000)
     if kappa is not None:
         kappa = real_number(kappa, "kappa")
     curator, origin = nonprivate_curator(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import one_of, text_names
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.parts import target_of
 from dpfast.front.progress import watched
 from dpfast.front.request import charge_shared, checked_start, response_of
@@ -50,6 +51,13 @@ SELECTION_SHARE = 0.1
 
 #: Candidates it chooses from, evenly along the path.
 MOST_CANDIDATES = 64
+
+
+#: Of a partial result.
+ENDED = (
+    "the run ended early ({error} was raised): params is the last point at which a question was "
+    "answered, and iterates are these points. Pass it as start=... to go on with another budget."
+)
 
 
 class Minimum(Fit):
@@ -162,6 +170,9 @@ def minimize(
     ------
     InvalidInput, InvalidBudget
         On a wrong shape, dtype, option or budget, before anything is spent.
+    Exception
+        Ctrl-C and whatever else ends a run has the points at which questions were answered, as a
+        :class:`Minimum`, in its attribute ``partial_result``.
 
     Privacy
     -------
@@ -206,48 +217,64 @@ def minimize(
     if condition is not None and not isinstance(algorithm, Adaptive):
         _refuse_overflow(condition, curator)
     report = watched(progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1)
-    charge_shared(ledger, privacy, total, f"minimize({target!r}, n={request.n})")
-    if reserve:
-        # a child pays for the descent, so that it cannot spend what the choice needs
-        rest = own_ledger.child(ZCDP(curator.remaining * (1.0 - SELECTION_SHARE)), "descent")
-        walker = curator.with_ledger(rest)
-    else:
-        walker = curator
-    path = _run(algorithm, walker, theta, condition, report)
-    params = path.theta
-    if select == "shortest gradient":
-        params = _shortest(path)
-    elif select == "exponential":
-        stride = -(-len(path.iterates) // MOST_CANDIDATES)
-        candidates = path.iterates[::-1][::stride]
-        params = candidates[curator.select_stationary(candidates, reserve)]
-    entries = walker.ledger.entries + (own_ledger.entries[1:] if reserve else ())
-    result = Minimum(
-        params=params,
-        names=labels,
-        n_records=request.n,
-        model=repr(target),
-        method=f"{algorithm!r}; {reason}; answer: {select}",
-        privacy=Guarantee.of_filter(
+    walker = curator
+
+    def spent() -> Guarantee:
+        entries = walker.ledger.entries + own_ledger.entries[1:] * (walker is not curator)
+        return Guarantee.of_filter(
             total,
             request.noise,
             request.n,
             entries,
             target.vouched if isinstance(target, PerRecordObjective) else (),
             composition_of(own_ledger),
-        ),
-        covariance=None,
-        iterates=np.array(path.iterates),
-        **response_of(target),
-        fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
-        rows=request.new_rows,
-    )
-    result.gradient_norms = np.array(path.norms)
-    result.rounds = tuple(path.rounds)
-    result._remarks = tuple(path.remarks)
-    result._why_none = _no_errors(target)
-    result._linear = isinstance(target, Objective)
-    return result
+        )
+
+    def result(params: NDArray[np.float64], path: Path, ended: str = "") -> Minimum:
+        found = Minimum(
+            params=params,
+            names=labels,
+            n_records=request.n,
+            model=repr(target),
+            method=f"{algorithm!r}; {reason}; answer: {select}",
+            privacy=spent(),
+            covariance=None,
+            iterates=np.array(path.iterates),
+            **response_of(target),
+            fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
+            rows=request.new_rows,
+        )
+        found.gradient_norms = np.array(path.norms)
+        found.rounds = tuple(path.rounds)
+        found._remarks = (ended,) * bool(ended) + tuple(path.remarks)
+        found._why_none = _no_errors(target)
+        found._linear = isinstance(target, Objective)
+        return found
+
+    def so_far(error: str) -> Minimum | None:
+        points = keeping.points(target.dimension)
+        if not points:
+            return None
+        path = Path(points[0])
+        for point in points[1:]:
+            path.move(point)
+        return result(path.theta, path, ENDED.format(error=error))
+
+    with KeepingPaid(so_far, privacy=spent) as keeping:
+        charge_shared(ledger, privacy, total, f"minimize({target!r}, n={request.n})")
+        if reserve:
+            # a child pays for the descent, so that it cannot spend what the choice needs
+            rest = own_ledger.child(ZCDP(curator.remaining * (1.0 - SELECTION_SHARE)), "descent")
+            walker = curator.with_ledger(rest)
+        path = _run(algorithm, walker, theta, condition, report)
+        params = path.theta
+        if select == "shortest gradient":
+            params = _shortest(path)
+        elif select == "exponential":
+            stride = -(-len(path.iterates) // MOST_CANDIDATES)
+            candidates = path.iterates[::-1][::stride]
+            params = candidates[curator.select_stationary(candidates, reserve)]
+        return result(params, path)
 
 
 def _no_errors(target: Objective | PerRecordObjective) -> str:

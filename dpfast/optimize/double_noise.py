@@ -88,13 +88,10 @@ class DoubleNoise(Method):
         start: Sequence[float] | None = None,
     ) -> None:
         super().__init__(steps=steps, schedule=schedule, start=start)
-        for label, value in (("damping", damping), ("max_step", max_step)):
-            if value is not None:
-                positive(value, label)
-        self.damping = damping
+        self.damping = None if damping is None else positive(damping, "damping")
         self.direction_share = number_in(direction_share, "direction_share", "(0, 1)")
         self.newton_steps = whole_number(newton_steps, "newton_steps")
-        self.max_step = max_step
+        self.max_step = None if max_step is None else positive(max_step, "max_step")
 
     @property
     def needs(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, described
+from dpfast.front.partial import KeepingPaid
 from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
@@ -130,5 +131,6 @@ def certify(
     epsilon = privacy.epsilon
     terms = Terms("nothing", epsilon, delta, epsilon, share, certificates=1 + both)
     session = Session(request, terms, kind, "certify", privacy, ledger)
-    found = session.certificate()
-    return session.with_largest(found) if both else found
+    with KeepingPaid(session.so_far):
+        found = session.certificate()
+        return session.with_largest(found) if both else found

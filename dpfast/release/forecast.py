@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, real_array, real_number, whole_number
+from dpfast.arguments import number_in, real_number, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
 from dpfast.inference.results import Fit
@@ -20,7 +20,7 @@ from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.fit import fit
-from dpfast.regression.forecast import evenly
+from dpfast.regression.forecast import LARGEST_P, evenly, public_pilot
 from dpfast.regression.nonprivate import nonprivate_fit
 from dpfast.release.functional import release_functional
 from dpfast.release.request import approximate
@@ -32,6 +32,9 @@ Array = NDArray[np.float64]
 
 #: Rows that are simulated at most; with more, noise falls as 1/n.
 MOST_ROWS = 2**17
+
+#: Cells of these rows at most: of each there are some copies in memory.
+MOST_CELLS = 2**25
 
 #: Of a 90% interval, in standard errors.
 _LEFT_OPEN = 1.645
@@ -165,7 +168,7 @@ def plan_release(
     (0.0, 'fit')
     """
     total = approximate(privacy)
-    n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1)
+    n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
     if not isinstance(domain, Domain):
         raise InvalidInput(
             f"domain must be dpfast.Ball, Box, LpBall or Product; received {described(domain)}."
@@ -173,11 +176,13 @@ def plan_release(
     asked = parts_of(loss, scale, None, 0.0, domain.intercept)
     rows = min(n, MOST_ROWS)
     if pilot is None:
-        p = whole_number(domain.n_covariates if p is None else p, "p", 1)
+        p = whole_number(domain.n_covariates if p is None else p, "p", 1, LARGEST_P)
+        _refuse_enormous(rows, p)
         X, y = _synthetic(rows, p, asked, domain, number_in(rate, "rate", "(0, 1)"))
         source = "rows that fill the domain evenly"
     else:
-        X, y = _public(pilot)
+        X, y = public_pilot(pilot)
+        _refuse_enormous(rows, X.shape[1])
         source = f"a public pilot of {len(y)} records"
         mixed = np.argsort(evenly(len(y), 1)[:, 0], kind="stable")
         picked = mixed[np.arange(rows) % len(y)]
@@ -230,6 +235,14 @@ def plan_release(
     )
 
 
+def _refuse_enormous(rows: int, p: int) -> None:
+    if rows * p > MOST_CELLS:
+        raise InvalidInput(
+            f"{rows} rows of {p} covariates are more than can be simulated: at most "
+            f"{MOST_CELLS // rows} covariates for so many records. Forecast for fewer."
+        )
+
+
 def _rms(errors: Array) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
 
@@ -238,18 +251,6 @@ def _relative_error(errors: Array) -> float:
     """Standard error of the logarithm of their root mean square."""
     squares = np.square(errors)
     return 0.5 * float(squares.std() / max(squares.mean(), 1e-300)) / math.sqrt(len(errors))
-
-
-def _public(pilot: tuple[Any, Any]) -> tuple[Array, Array]:
-    if not isinstance(pilot, (tuple, list)) or len(pilot) != 2:
-        raise InvalidInput(f"pilot must be public (X, y); received {described(pilot)}.")
-    X, y = (real_array(part, "pilot") for part in pilot)
-    if X.ndim != 2 or y.shape != X.shape[:1] or not len(y):
-        raise InvalidInput(
-            "pilot must be public (X, y) of shapes (m, p) and (m,), with at least a row; received "
-            f"{X.shape} and {y.shape}."
-        )
-    return X, y
 
 
 def _synthetic(n: int, p: int, asked: Parts, domain: Domain, rate: float) -> tuple[Array, Array]:

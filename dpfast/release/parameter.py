@@ -7,6 +7,7 @@ from typing import Any
 
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import parameter_multiplier
+from dpfast.front.partial import KeepingPaid
 from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
@@ -91,15 +92,16 @@ def release_parameter(
     parameter_multiplier(terms, request.dimension)  # refuses an impossible budget, free of charge
     session = Session(request, terms, kind, "release_parameter", total, ledger)
 
-    found = session.certificate()
-    choice = session.kind.parameter(terms, found.lower_bound)
-    if choice is None:
-        return session.refusal(found)
-    return ParameterRelease(
-        params=session.query.parameter(choice),
-        names=request.names,
-        noise_scale=choice.noise_scale,
-        certificate=found,
-        method=f"{certificate} certificate",
-        privacy=session.guarantee(session.tests, "the parameter"),
-    )
+    with KeepingPaid(session.so_far):
+        found = session.certificate()
+        choice = session.kind.parameter(terms, found.lower_bound)
+        if choice is None:
+            return session.refusal(found)
+        return ParameterRelease(
+            params=session.query.parameter(choice),
+            names=request.names,
+            noise_scale=choice.noise_scale,
+            certificate=found,
+            method=f"{certificate} certificate",
+            privacy=session.guarantee(session.tests, "the parameter"),
+        )

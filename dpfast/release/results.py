@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.composition import Composition, plain, shares_of, told
+from dpfast.inference.composition import Composition, plain, shares_of, told, unspent
 from dpfast.inference.guarantees import RELATION
 from dpfast.inference.hypotheses import coverage
-from dpfast.privacy.budget import ApproxDP, PureDP
+from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
 
 __all__ = [
@@ -77,6 +77,11 @@ class ReleaseGuarantee(NamedTuple):
         ()
         """
         return () if self.composition is None else shares_of(self.total, self.composition)
+
+    @property
+    def unspent(self) -> Budget | None:
+        """What of the total was charged to no mechanism and is not refunded; None if not known."""
+        return unspent(self.total, self.composition)
 
     def explain(self, delta: float = 1e-6) -> str:
         """The guarantee in plain words: what an attacker can do at best, what it was spent on.
@@ -269,6 +274,9 @@ class NotCertified:
         was charged at once.
     privacy : ReleaseGuarantee
         Of what was charged.
+    unwanted : tuple of float or None
+        Where a release was certified: the standard deviation of its noise, by its public bound, and
+        what it would have to be (``max_noise``).
 
     Privacy
     -------
@@ -288,6 +296,7 @@ class NotCertified:
         shrinkage: float,
         privacy: ReleaseGuarantee,
         left: ApproxDP | None = None,
+        unwanted: tuple[float, float] | None = None,
     ) -> None:
         self.certificate = certificate
         self.lower_bound_needed = lower_bound_needed
@@ -297,6 +306,7 @@ class NotCertified:
         self.ridge_needed = ridge_needed
         self.left = left
         self.privacy = privacy
+        self.unwanted = unwanted
 
     def __str__(self) -> str:
         low, high = self.records_range
@@ -322,6 +332,9 @@ class NotCertified:
                 f"ridge={self.ridge_needed:.3g} would do for any records; it takes about "
                 f"{self.shrinkage:.0%} off the coefficients"
             )
+        if self.unwanted is not None:
+            told = "certified with noise of up to {:.3g}, and of use is up to {:.3g}: "
+            advice.insert(0, told.format(*self.unwanted) + "max_noise=math.inf takes any")
         lines = "\n".join(f"  {line}" for line in advice)
         unspent = ""
         if self.left is not None:

@@ -278,6 +278,58 @@ def test_a_total_is_compared_exactly(fit, tmp_path):
     assert dpfast.verify_report(path).checks[0][1] is False
 
 
+def set_aside(told, inside=None):
+    """Charges in a composition that a part of the total was set aside for, each with that part."""
+    if "charge" in told:
+        return [] if inside is None else [(told, inside)]
+    if "set_aside" in told:
+        return set_aside(told["of_which"], told["mu"])
+    parts = [told["of"]] if "times" in told else told.get("sum", told.get("maximum"))
+    return [found for part in parts for found in set_aside(part, inside)]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path):
+    """Blocks side by side, of which the total counts what was set aside, whatever they spent."""
+    n = 100_000
+    X = np.random.default_rng(3).normal(size=(n, 1))
+    persons = {"group": np.arange(n) // 2, "group_size": 2} if rows == 2 else {}
+    found = dpfast.fit(X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, **persons)
+    path = tmp_path / "fit.html"
+    found.report(path)
+    text = path.read_text("utf-8")
+    assert dpfast.verify_report(path).passed
+    inside = set_aside(found.privacy.to_dict()["composition"])
+    assert len(inside) > 2
+    for k in range(len(inside)):
+
+        def spend_more(told, k=k):
+            charge, most = set_aside(told["privacy"]["composition"])[k]
+            charge["mu"] = math.nextafter(most, 9.0)
+
+        path.write_text(rewritten(text, spend_more), "utf-8")
+        answers = [answer for _, answer in dpfast.verify_report(path).checks]
+        assert answers[:2] == [False, True]
+
+
+def test_a_check_says_that_only_the_digest_ties_a_page_to_its_author(fit, tmp_path, capsys):
+    """A page with other charges that add up, made by somebody else, passes all that is asked."""
+    path = tmp_path / "fit.html"
+    shown = fit.report(path)
+
+    def other_numbers(told):
+        told["params"] = [1.0 + value for value in told["params"]]
+
+    path.write_text(rewritten(path.read_text("utf-8"), other_numbers), "utf-8")
+    forged = dpfast.verify_report(path)
+    assert forged.passed and forged.digest != shown
+    assert main(["verify", str(path)]) == 0
+    for text in (str(forged), capsys.readouterr().out):
+        assert f"transcript {forged.digest}" in text
+        said = " ".join(text.split())
+        assert "only this digest ties the page to its author" in said and "Anybody" in said
+
+
 @pytest.mark.parametrize(
     ("old", "new"), [("age", "dosage"), ("2-GDP", "1-GDP"), ("<h1>", "<h1 >"), ("0072b2", "0072b3")]
 )

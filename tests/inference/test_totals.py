@@ -58,6 +58,7 @@ CHOICES = (
     "perturbed minimiser",
     "random blocks",
     "counts",  # of persons: which of their rows is asked about, drawn for nothing (claim C67)
+    "clipped moments",  # the same where these are asked first
     "selection",
     "random trials",
     "random folds",
@@ -281,6 +282,17 @@ def test_a_part_that_is_set_aside_counts_in_full():
     assert cost(expression, ZCDP) == (Fraction(7, 8),)
     assert list(inner_totals(expression)) == [(ZCDP(0.75), composition_of(child))]
     assert composition_of(child) == Sum((Charge("gradient", ZCDP(0.125)),))
+
+
+def test_no_part_that_is_set_aside_is_overlooked_however_deep():
+    def aside(mu, part):
+        return Prepaid("a part", GDP(mu), part)
+
+    charge = Charge("gradient", GDP(0.5))
+    inner, blocks = aside(0.6, charge), aside(0.7, Maximum("blocks", (charge, aside(0.4, charge))))
+    outer = aside(0.9, Sum((inner, charge)))
+    found = [spend.mu for spend, _ in inner_totals(Rows(2, Sum((outer, Rows(3, blocks), charge))))]
+    assert found == [0.9, 0.6, 0.7, 0.4]
 
 
 def test_rows_of_one_person_count_as_often_as_there_are_some():

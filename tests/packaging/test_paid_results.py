@@ -16,6 +16,7 @@ import pytest
 import dpfast
 from dpfast.cli import main
 from dpfast.cli.output import RESERVED, PaidResult
+from dpfast.curator.door import observed
 
 SCHEMA = """
 [columns."größe"]
@@ -227,6 +228,45 @@ def test_an_interrupt_before_the_rename_keeps_the_result(folder, capsys, monkeyp
     (kept,) = [path for path in folder.iterdir() if path.suffix == ".part"]
     assert len(json.loads(kept.read_text())["params"]) == 2
     assert kept.name in capsys.readouterr().err
+
+
+class Stopping:
+    """Interrupts when so many questions were answered."""
+
+    def __init__(self, most):
+        self.left = most
+
+    def release(self, question, release, draw):
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return draw()
+
+
+@pytest.mark.parametrize("most", [0, 3, 6])
+@pytest.mark.parametrize("command", ["fit", "raw fit", "effect", "quantiles", "minimize"])
+def test_an_interrupt_in_a_run_saves_what_was_released(folder, capsys, command, most):
+    raw = ["--response", "y", "--covariates", "größe", "--mu", "3", "--ledger", "budget"]
+    coded = ["data.csv", "--schema", "schema.toml", "--response", "y", "--scale", "0.3"]
+    paid = ["--mu", "1", "--ledger", "budget"]
+    arguments = {
+        "fit": PAID,
+        "raw fit": ["fit", "data.csv", *raw],
+        "effect": ["effect", "data.csv", *raw, "--treatment", "t"],
+        "quantiles": ["quantiles", "data.csv", "--schema", "schema.toml", "--column", "y", *paid],
+        "minimize": ["minimize", *coded, "--loss", "tukey", *paid],
+    }[command]  # fmt: skip
+    head, *rows = Path("data.csv").read_text(encoding="utf-8").splitlines()
+    lines = [f"{head},t", *[f"{row},{k % 2}" for k, row in enumerate(rows)]]
+    Path("data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with observed(Stopping(most)):
+        assert main([*arguments, "--out", "fit.json"]) == 130
+    kept = list(folder.glob("dpfast-result-*.json"))
+    assert len(kept) == bool(most) and not (folder / "fit.json").exists()
+    if most:
+        found = json.loads(kept[0].read_text())
+        assert found["unfinished"] and found["privacy"]["total"] and found["never_charged"]
+        assert kept[0].name in capsys.readouterr().err
 
 
 def test_the_table_has_the_level_that_was_asked_for(folder, capsys):

@@ -10,9 +10,11 @@ import pytest
 import dpfast
 from dpfast.curator.door import observed
 from dpfast.curator.effects import Nuisance, PseudoOutcomes, Trial
+from dpfast.curator.whitened import At
 from dpfast.data.records import Records, as_records
 from dpfast.effects.treatment import treatment_effect
 from dpfast.inference.composition import Maximum, Prepaid, cost
+from dpfast.models import LeastSquares
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import SQUARE_MU, mean_score, mean_square
@@ -73,7 +75,8 @@ def test_c78_a_record_moves_one_fold_and_the_pooled_queries(i):
             rows = found.outcomes(fold, ledger)
             rows.gram(1.0, 0.5)
             rows.moment(1.0, 2.0, 0.5)
-            rows.moment(1.0, 2.0, 0.5, np.array([0.1, 1.0, 0.5, -1.0]))
+            pilot = At(np.array([0.1, 1.0, 0.5, -1.0]), LeastSquares())
+            rows.moment(1.0, 2.0, 0.5, pilot, "score")
         outcomes = found.pseudo_outcomes(NUISANCES, 0.1, ledger)
         outcomes.overlap(np.array([0.1, 0.9]), 0.5)
         outcomes.location(0.4, 3.0, 0.5, square=True)

@@ -27,14 +27,16 @@ from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.bought.columns import Columns
 from dpfast.curator.door import observed
+from dpfast.curator.effects import Nuisance, PseudoOutcomes, Trial
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.release.kinds import GlobalKind
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.curator.shares import Shares
+from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
-from dpfast.models import Ball, Bounded, Huber, LogCosh, Objective
+from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import DoubleNoise, GradientDescent, JointNewton, Newton
 from dpfast.optimize.damping import Backtracking
@@ -155,6 +157,15 @@ class Desk(NamedTuple):
         values.events = self.events
         return Shares(values, self.ledger, self.noise)
 
+    def rows(self) -> Whitened:
+        return Whitened(self.curator())
+
+    def effects(self) -> PseudoOutcomes:
+        folds = np.arange(N) % 2
+        trial = Trial(X, Y, (X[:, 0] > 0.0) * 1.0, folds, self.noise, 1, (True, True))
+        nuisance = Nuisance(np.zeros(3), np.zeros((2, 3)))
+        return trial.pseudo_outcomes([nuisance, nuisance], 0.1, self.ledger)
+
 
 def open_release(desk: Desk) -> Any:
     terms = Terms("parameter", 1.0, 1e-6, 0.3, 1e-7)
@@ -205,10 +216,17 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),
     "mean loss": (GDP, lambda desk: desk.told().mean_loss(0, 0.0, 1.0, 1.0)),
     "random search": (PureDP, search),
-    "kinds": (GDP, lambda desk: desk.columns().not_binary([0, 2], 1.0)),
+    "distances": (GDP, lambda desk: desk.columns().distances([1], np.zeros(1), np.ones(1), 1.0)),
     "below": (GDP, lambda desk: desk.columns().below([(0, 0), (1, 1 << 40)], 1.0)),
     "moments": (GDP, lambda desk: desk.columns().moments([1], np.zeros(1), np.ones(1), 1.0)),
     "share": (GDP, lambda desk: desk.shares().excess(0.0, 0.5, 1.0)),
+    "gram of rows": (GDP, lambda desk: desk.rows().gram(1.0, 1.0)),
+    "moment of rows": (GDP, lambda desk: desk.rows().moment(1.0, 2.0, 1.0)),
+    "clipped scores": (GDP, lambda desk: desk.rows().clipped(At(THETA, LeastSquares()), 1.0, 1.0, 0.5)),
+    "lengths of rows": (GDP, lambda desk: desk.rows().lengths(np.array([0.5, 1.0]), 1.0)),
+    "overlap": (GDP, lambda desk: desk.effects().overlap(np.array([0.2, 0.8]), 1.0)),
+    "location": (GDP, lambda desk: desk.effects().location(0.1, 1.0, 1.0)),
+    "location and square": (GDP, lambda desk: desk.effects().location(0.1, 1.0, 1.0, True)),
 }
 if find_spec("dp_accounting") is not None:
     QUERIES["sampled gradients"] = (ApproxDP, sampled)

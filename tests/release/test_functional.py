@@ -66,8 +66,9 @@ def test_releases_are_near_the_exact_fit(domain, loss, scale):
     ).params
     for law in ("laplace", "student", "gaussian"):
         found = dpfast.release_functional(
-            X, y, loss, "x2", scale=scale, privacy=BUDGET, domain=domain, noise_law=law
-        )
+            X, y, loss, "x2", scale=scale, privacy=BUDGET, domain=domain, noise_law=law,
+            max_noise=math.inf,
+        )  # fmt: skip
         assert isinstance(found, FunctionalRelease)
         # the announced scale is a bound: 40 of them fail with probability below 1e-5 even for t(3)
         error = abs(found.value - exact[1 + int(domain.intercept)])
@@ -439,6 +440,47 @@ def test_more_budget_or_records_never_have_a_larger_error(kind):
     for (n, epsilon), error in found.items():
         least = min(e for (m, b), e in found.items() if m <= n and b <= epsilon)
         assert error <= 1.5 * least, (n, epsilon, found)
+
+
+@pytest.mark.parametrize(("n", "certificate"), [(7500, "leverage"), (8000, "global")])
+def test_noise_that_is_certified_and_far_above_that_of_a_fit_is_refused(n, certificate):
+    """By default: just certified, it is announced as up to 200 times that of the fit."""
+    X, y = sample(n, 10, binary=True)
+    privacy, domain = dpfast.ApproxDP(4.0, 1e-6), Box(1.0, intercept=True)
+    bounded = {"weights": Bounded(4.0)}
+    exact = dpfast.nonprivate_fit(X, y, "logistic", **bounded).params[1]
+    refused, released, of_fits = [], [], []
+    for seed in range(12):
+
+        def called(function, *args, seed=seed, **options):
+            source = dpfast.SeededNoise(seed)
+            return function(X, y, "logistic", *args, privacy=privacy, noise=source, **options)
+
+        fitted = called(dpfast.fit, inference=False, **bounded)
+        of_fits.append(fitted.params[1] - exact)
+        options = {"domain": domain, "certificate": certificate}
+        anyway = called(dpfast.release_functional, "x1", max_noise=math.inf, **options)
+        found = called(dpfast.release_functional, "x1", **options)
+        if isinstance(found, FunctionalRelease):
+            released.append(found.value - exact)
+        elif anyway.certified:
+            noise, most = found.unwanted
+            assert noise == anyway.noise_scale_bound[0] > most
+            assert "max_noise=math.inf" in str(found) and found.left is not None
+            assert n < found.records_needed < 3 * n
+            refused.append(anyway.value - exact)
+    of_fit = np.sqrt(np.mean(np.square(of_fits)))
+    assert len(refused) >= 4 and np.max(np.abs(refused)) > 5.0 * of_fit
+    assert np.abs(released).max(initial=0.0) < 5.0 * of_fit
+
+
+def test_several_functionals_and_any_law_are_released_far_above_what_certifies():
+    """Each has the noise of several: the limit of one would refuse them whatever n."""
+    X, y = sample(60_000)
+    options = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0)}
+    for more in ({"direction": np.eye(4)}, {"noise_law": "gaussian"}, {"inference": 0.4}):
+        asked = {"direction": "x1"} | options | more
+        assert dpfast.release_functional(X, y, LOSS, **asked).certified
 
 
 def test_noise_above_what_is_wanted_is_not_certified():

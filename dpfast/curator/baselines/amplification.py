@@ -26,8 +26,15 @@ CONVOLUTION_ERROR = 1e-13
 #: towards safety, so any value is sound; this one typically costs less than 0.1% of epsilon.
 RELATIVE_INTERVAL, LARGEST_INTERVAL = 3e-4, 1e-2
 
+#: Cells that the range of a step's privacy loss is divided into, at most: seconds, not hours, where
+#: samples are so small that little noise is enough.
+LARGEST_TABLE = 1e5
+
 #: Below it the noise is beside the point, and the privacy loss has too wide a range to tabulate.
 MIN_MULTIPLIER = 0.05
+
+#: Ratio of epsilons that the search for a multiplier takes for the farthest.
+FARTHEST = 0.5
 
 
 def _accounting() -> tuple[Any, Any]:
@@ -53,6 +60,11 @@ def _losses(multiplier: float, sampling_rate: float, n_steps: int, interval: flo
         neighboring_relation=relation,
     )
     return step.self_compose(n_steps)
+
+
+def _range(multiplier: float) -> float:
+    """About how far the privacy loss of a step that takes every record goes."""
+    return 9.0 / multiplier + 0.5 / multiplier**2
 
 
 def sampled_epsilon(
@@ -98,17 +110,18 @@ def noise_multiplier(budget: ApproxDP, sampling_rate: float, n_steps: int) -> fl
         If dp-accounting is not installed.
     """
     _check_delta(budget.delta)
-    interval = min(LARGEST_INTERVAL, RELATIVE_INTERVAL * budget.epsilon)
+    finest = min(LARGEST_INTERVAL, RELATIVE_INTERVAL * budget.epsilon)
 
     def excess(log_multiplier: float) -> float:
         """Logarithm of epsilon / the target; at most zero exactly if the noise is enough."""
         multiplier = math.exp(log_multiplier)
+        interval = max(finest, _range(multiplier) / LARGEST_TABLE)
         epsilon = sampled_epsilon(
             multiplier, sampling_rate, n_steps, budget.delta, interval=interval
         )
         if epsilon <= budget.epsilon:
-            return min(0.0, math.log(max(epsilon, 1e-300) / budget.epsilon))
-        return max(5e-324, math.log(epsilon / budget.epsilon))
+            return min(0.0, math.log(max(epsilon / budget.epsilon, FARTHEST)))
+        return max(5e-324, math.log(min(epsilon / budget.epsilon, 1.0 / FARTHEST)))
 
     # Without sampling 2 sqrt(K)/mu is enough, and sampling only helps (claim B6).
     high = math.log(2.0 * math.sqrt(n_steps) / GDP.within(budget).mu)

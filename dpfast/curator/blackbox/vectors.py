@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import hand_out, source_of_noise
 from dpfast.curator.shares import Shares
 from dpfast.data.cells import number, number_cells
+from dpfast.data.files.private_folder import for_owner_alone
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.blackbox.sensitivity import clipped_mean, mean_loss
 from dpfast.privacy.budget import GDP
@@ -26,7 +27,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["RecordValues", "checked_values"]
+__all__ = ["RecordValues", "checked_values", "refuse_open_to_others"]
 
 Array = NDArray[np.float64]
 
@@ -147,7 +148,7 @@ class RecordValues:
     """
 
     def __init__(self, n: int, ledger: Ledger, noise: NoiseSource) -> None:
-        self.n = whole_number(n, "the number of records", 1, 2**53)
+        self.n = whole_number(n, "the number of records", 1)
         self.ledger = ledger
         self._noise = source_of_noise(noise)
         self._chunks: list[Array] = []
@@ -177,15 +178,12 @@ class RecordValues:
             Number of points that were read; what the file holds beyond is cut off.
         """
         size = 8 * self.n
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            found = min(os.fstat(descriptor).st_size // size, points)
-            os.ftruncate(descriptor, found * size)
-        finally:
-            os.close(descriptor)
-        if found:
-            stored = np.fromfile(path, dtype="<f8", count=found * self.n)
-            self._chunks.append(stored.astype(np.float64).reshape(found, self.n))
+        with _kept(path) as file:
+            found = min(os.fstat(file.fileno()).st_size // size, points)
+            file.truncate(found * size)
+            if found:
+                stored = np.fromfile(file, dtype="<f8", count=found * self.n)
+                self._chunks.append(stored.astype(np.float64).reshape(found, self.n))
         self._file = path
         return found
 
@@ -328,11 +326,28 @@ class RecordValues:
         return total / self.n
 
 
+def refuse_open_to_others(path: str) -> None:
+    """Refuse a file for kept values that is there and that others can look into."""
+    if os.path.lexists(path):
+        _kept(path).close()
+
+
+def _kept(path: str) -> BinaryIO:
+    """The file of kept values, looked at each time: it may have changed places."""
+    try:
+        return for_owner_alone(path)
+    except OSError as error:
+        raise InvalidInput(
+            f"told values are sensitive and can be kept in a file of your own only, no link, that "
+            f"nobody else can read or write; {path!r} is none ({error.strerror}). Nothing was "
+            "spent. Remove what is there, or choose another path."
+        ) from None
+
+
 def _append_durably(path: str, chunk: Array) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(chunk.astype("<f8").tobytes())
-        file.flush()
+    with _kept(path) as file:
+        file.seek(0, os.SEEK_END)
+        chunk.astype("<f8").tofile(file)
         os.fsync(file.fileno())
 
 

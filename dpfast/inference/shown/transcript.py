@@ -40,6 +40,12 @@ BEGIN, END = '<script type="application/json" id="transcript">', "</script>"
 
 LARGEST = 50_000_000  # of a page; a transcript is thousands of times smaller
 
+#: What no recomputation shows.
+AUTHOR = (
+    "Anybody can make a page that passes, with numbers of their own: only this digest ties the\n"
+    "page to its author. Compare it with the one that the author published."
+)
+
 #: Raised by a transcript that cannot be read as what it says it is.
 UNREADABLE = LookupError, TypeError, ValueError, AttributeError, RecursionError
 
@@ -54,7 +60,8 @@ class ReportCheck(NamedTuple):
     checks : tuple of (str, bool)
         Each question, in words, and its answer.
     digest : str
-        SHA-256 of the transcript, to be compared with what was published.
+        SHA-256 of the transcript, to be compared with what the author published: nothing else ties
+        the page to its author.
 
     Privacy
     -------
@@ -67,7 +74,7 @@ class ReportCheck(NamedTuple):
 
     def __str__(self) -> str:
         lines = [f"{'yes' if answer else 'NO ':3}  {question}" for question, answer in self.checks]
-        return "\n".join([*lines, f"transcript {self.digest}"])
+        return "\n".join([*lines, f"transcript {self.digest}", AUTHOR])
 
 
 def transcript(fit: Fit, level: float) -> dict[str, Any]:
@@ -163,7 +170,9 @@ def verify_report(path: Any) -> ReportCheck:
     Privacy
     -------
     Reads public numbers: costs nothing.  That the charges were made, with genuine noise, is the
-    author's word: a page can be checked for being consistent, not for being true.
+    author's word: a page can be checked for being consistent, not for being true.  Anybody can make
+    one that is consistent: that it is the author's is told by the digest alone, where the author
+    published it elsewhere.
 
     Examples
     --------

@@ -18,6 +18,9 @@ from dpfast.privacy.noise import NoiseSource
 
 __all__ = ["number_of_trials", "trial_point", "trials_rate"]
 
+#: Largest expected number of trials: more would be paid for and never be over.
+MOST_TRIALS = 100_000
+
 #: Bits of the normals that places of trials are made of.
 _BITS = 44
 
@@ -43,9 +46,11 @@ def number_of_trials(mean: float, source: NoiseSource) -> int:
 
 def trials_rate(mean: float) -> tuple[int, int]:
     """Rate of the number of trials; refuses a mean that it cannot have, and draws nothing."""
-    if not isinstance(mean, (int, float, np.integer, np.floating)) or not 1.01 <= mean <= 1e9:
+    known = isinstance(mean, (int, float, np.integer, np.floating))
+    if not known or not 1.01 <= mean <= MOST_TRIALS:
         raise InvalidInput(
-            f"the expected number of trials must lie in [1.01, 1e9]; received {described(mean)}."
+            f"the expected number of trials must lie in [1.01, {MOST_TRIALS}], because each calls "
+            f"the function once; received {described(mean)}."
         )
     return laplace_rate(1, -math.log1p(-1.0 / float(mean)))
 
