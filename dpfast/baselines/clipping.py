@@ -7,6 +7,7 @@ from typing import Any
 
 from dpfast.baselines.squared import loss_and_scale
 from dpfast.errors import InvalidInput, described
+from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
@@ -127,15 +128,25 @@ def clipped_gradient_descent(
         curator.receipts(budget)  # refuses an impossible budget while nothing is spent
     report = watched(progress, len(budgets))
     label = request.label("clipped_gradient_descent", objective.loss.name)
-    charge_shared(ledger, privacy, total, label)
-    trajectory = optimiser.run(curator, theta, budgets, report)
-    return request.fit(
-        trajectory.theta,
-        objective,
-        method=f"clipped {budgets.description}",
-        privacy=request.guarantee(total, curator.ledger),
-        iterates=trajectory.iterates,
-    )
+
+    def result(theta: Array, iterates: Sequence[Array], missing: str = "") -> Fit:
+        return request.fit(
+            theta,
+            objective,
+            method=f"clipped {budgets.description}",
+            privacy=request.guarantee(total, curator.ledger),
+            iterates=iterates,
+            missing=missing,
+        )
+
+    def so_far(error: str) -> Fit | None:
+        points = keeping.points(request.dimension)
+        return result(points[-1], points, UNFINISHED % error) if points else None
+
+    with KeepingPaid(so_far) as keeping:
+        charge_shared(ledger, privacy, total, label)
+        trajectory = optimiser.run(curator, theta, budgets, report)
+        return result(trajectory.theta, trajectory.iterates)
 
 
 def clipped_objective(

@@ -17,6 +17,7 @@ from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_after
+from dpfast.inference.guarantees import Guarantee
 from dpfast.optimize.schedules import Uniform, checked_steps
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -114,11 +115,13 @@ def global_search(
     places = box.inside(_first(start, box))[None, :]
     label = f"global_search(n={n_records}, {count} evaluations)"
     first = box.outside(places[0])
-    charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label)
     grid = _spread(CANDIDATES, d)
     scores: list[float] = []
     relative = (receipt.noise_scale / (high - low)) ** 2
     centre = places[0]
+
+    def spent() -> Guarantee:
+        return guarantee_of(total, values.n, own, source)
 
     def found() -> Searched:
         return Searched(
@@ -126,10 +129,11 @@ def global_search(
             path=box.outside(places[: len(scores)]),
             scores=np.array(scores),
             method=f"GP-UCB, {covariance!r}, exploration {exploration:g}",
-            privacy=guarantee_of(total, values.n, own, source),
+            privacy=spent(),
         )
 
-    with KeepingPaid(lambda _: found() if scores else None):
+    with KeepingPaid(lambda _: found() if scores else None, privacy=spent):
+        charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label)
         for k, mu in enumerate(mus):
             scores.append(float(values.mean_loss(k, low, high, mu).value[0]))
             known = _relative(scores, low, high)
@@ -143,7 +147,7 @@ def global_search(
             chosen = candidates[int(np.argmin(mean - exploration * deviation))]
             places = np.vstack((places, chosen))
             values.append(losses(box.outside(chosen)))
-    return found()
+        return found()
 
 
 def _first(start: ArrayLike | None, box: Box) -> Array:

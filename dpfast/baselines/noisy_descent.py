@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import function, number_in, real_array
+from dpfast.arguments import function, number_in, real_array, real_number
 from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
@@ -15,6 +15,7 @@ from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_after
+from dpfast.inference.guarantees import Guarantee
 from dpfast.optimize.schedules import Schedule, Uniform, checked_steps, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -99,7 +100,7 @@ def noisy_descent(
     count, d = checked_steps(steps), box.dimension
     rule = resolve_update(update, Plain(1.0))
     average = number_in(average, "average", "[0, 1)")
-    total = GDP.within(privacy)
+    total, clip = GDP.within(privacy), real_number(clip, "clip")
     mus = resolve_schedule(schedule, Uniform()).step_mus(total.mu, count)
     own = Ledger(total)
     probe = RecordValues(n_records, own, source)
@@ -124,9 +125,11 @@ def noisy_descent(
         return told
 
     label = f"noisy_descent(n={probe.n}, d={d})"
-    told = charge_after(lambda: told_at(theta), ledger, privacy, total, label)
     history = History([], [], [], [], count)
     path = [theta]
+
+    def spent() -> Guarantee:
+        return guarantee_of(total, probe.n, own, source)
 
     def found() -> Searched:
         last = max(1, round(average * (len(path) - 1)))
@@ -135,10 +138,11 @@ def noisy_descent(
             path=np.array(path),
             scores=np.empty(0),
             method=f"noisy gradient descent, clip {clip:g}, {rule!r}",
-            privacy=guarantee_of(total, probe.n, own, source),
+            privacy=spent(),
         )
 
-    with KeepingPaid(lambda _: found() if len(path) > 1 else None):
+    with KeepingPaid(lambda _: found() if history.gradients else None, privacy=spent):
+        told = charge_after(lambda: told_at(path[0]), ledger, privacy, total, label)
         for k, mu in enumerate(mus):
             if k:
                 told = told_at(theta)
@@ -149,4 +153,4 @@ def noisy_descent(
             history.noise_scales.append(answer.noise_scale)
             theta = box.project(theta + rule.step(history))
             path.append(theta)
-    return found()
+        return found()

@@ -8,6 +8,7 @@ from typing import Any
 from dpfast.baselines.squared import loss_and_scale
 from dpfast.curator.baselines.minimiser import minimiser_receipt, ridge_minimiser
 from dpfast.errors import InvalidInput
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
 from dpfast.models import (
@@ -113,11 +114,12 @@ def output_perturbation(
     )
     curator = request.curator(objective, Ledger(total))
     receipt = minimiser_receipt(curator, total.mu)  # refuses what is impossible
-    charge_shared(ledger, privacy, total, request.label("output_perturbation", resolved.name))
-    answer = ridge_minimiser(curator, total.mu)
-    return request.fit(
-        answer.value,
-        objective,
-        method=f"output perturbation, noise scale {receipt.noise_scale:.4g}",
-        privacy=request.guarantee(total, curator.ledger),
-    )
+    with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
+        charge_shared(ledger, privacy, total, request.label("output_perturbation", resolved.name))
+        answer = ridge_minimiser(curator, total.mu)
+        return request.fit(
+            answer.value,
+            objective,
+            method=f"output perturbation, noise scale {receipt.noise_scale:.4g}",
+            privacy=request.guarantee(total, curator.ledger),
+        )

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.errors import InvalidBudget, described
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
@@ -102,13 +103,17 @@ def objective_perturbation(
     curator = request.curator(objective, Ledger(privacy))
     terms = perturbation_terms(curator, objective.weighting.radius, privacy)
     label = request.label("objective_perturbation", objective.loss.name)
-    charge_shared(ledger, privacy, privacy, label)
-    answer = perturbed_minimiser(curator, terms)
-    return request.fit(
-        answer.value,
-        objective,
-        method=f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}",
-        privacy=Guarantee.of(
-            privacy, request.noise, request.n, expression=composition_of(curator.ledger)
-        ),
-    )
+
+    def spent() -> Guarantee:
+        expression = composition_of(curator.ledger)
+        return Guarantee.of(privacy, request.noise, request.n, expression=expression)
+
+    with KeepingPaid(privacy=spent):
+        charge_shared(ledger, privacy, privacy, label)
+        answer = perturbed_minimiser(curator, terms)
+        return request.fit(
+            answer.value,
+            objective,
+            method=f"objective perturbation, scale of the linear term {terms.tilt_scale:.4g}",
+            privacy=spent(),
+        )

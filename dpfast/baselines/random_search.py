@@ -16,7 +16,9 @@ from dpfast.bayesopt.settings import checked_range
 from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
 from dpfast.curator.blackbox.vectors import RecordValues, checked_values
 from dpfast.errors import InvalidBudget, described
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_after
+from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
@@ -58,7 +60,7 @@ def random_search(
     loss_range : (float, float)
         Public range that losses are clipped to.
     mean_trials : float
-        Expected number of trials; the actual one is secret.
+        Expected number of trials, from 1.01 to 100,000; the actual one is secret.
     ledger : Ledger, optional
     noise : NoiseSource, optional
 
@@ -99,24 +101,32 @@ def random_search(
     plan = plan_selection(RecordValues(n_records, own, source), low, high, epsilon)
     label = f"random_search(n={n_records}, d={box.dimension})"
     middle = 0.5 * box.lower + 0.5 * box.upper  # a point that tells nothing
-    charge_after(lambda: checked_values(losses(middle), n_records), ledger, privacy, total, label)
-    found = best_of_random_trials(
-        losses,
-        (box.lower, box.upper),
-        (low, high),
-        n=n_records,
-        epsilon=epsilon,
-        mean_trials=mean_trials,
-        ledger=own,
-        noise=source,
-    )
-    return Searched(
-        theta=found.theta,
-        path=np.empty((0, box.dimension)),
-        scores=np.array([found.score]),
-        method=f"random search, {mean_trials:g} trials on average, epsilon {plan.trial:.3g} each",
-        privacy=guarantee_of(total, n_records, own, source),
-    )
+
+    def spent() -> Guarantee:
+        return guarantee_of(total, n_records, own, source)
+
+    with KeepingPaid(privacy=spent):  # of the trials only the winner is handed out
+        charge_after(
+            lambda: checked_values(losses(middle), n_records), ledger, privacy, total, label
+        )
+        found = best_of_random_trials(
+            losses,
+            (box.lower, box.upper),
+            (low, high),
+            n=n_records,
+            epsilon=epsilon,
+            mean_trials=mean_trials,
+            ledger=own,
+            noise=source,
+        )
+        return Searched(
+            theta=found.theta,
+            path=np.empty((0, box.dimension)),
+            scores=np.array([found.score]),
+            method=f"random search, {mean_trials:g} trials on average, epsilon {plan.trial:.3g} "
+            "each",
+            privacy=spent(),
+        )
 
 
 def _pure(privacy: Budget | float) -> float:

@@ -11,6 +11,7 @@ from dpfast.arguments import number_in, positive, real_number
 from dpfast.baselines.clipping import clipped_objective, default_step_size
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import (
     Request,
@@ -130,38 +131,44 @@ def dp_sgd(
     step_size = positive(step_size, "step_size")
     objective.check_step(step_size)
     curator = request.curator(objective, Ledger(budget))
-    plan = plan_sampling(curator, budget, real_number(sampling_rate, "sampling_rate"), n_steps)
+    sampling_rate = real_number(sampling_rate, "sampling_rate")
+    plan = plan_sampling(curator, budget, sampling_rate, n_steps)
     report = watched(progress, n_steps)
-    charge_shared(ledger, budget, budget, request.label("dp_sgd", objective.loss.name))
-    gradients = SampledGradients(curator, plan)
     iterates = [theta]
-    for k in range(n_steps):
-        gradient = gradients.gradient(theta).value + objective.ridge_gradient(theta)
-        theta = theta - step_size * gradient
-        iterates.append(theta)
-        if report is not None:
-            report(k + 1, n_steps)
-    if average:
-        theta = np.mean(iterates[-max(1, round(average * n_steps)) :], axis=0)
-    step = (plan.receipt.query, plan.receipt.mu)
-    return request.fit(
-        theta,
-        objective,
-        method=(
-            f"DP-SGD, {n_steps} steps of size {step_size:g}, sampling rate {sampling_rate:g}, "
-            f"noise multiplier {plan.multiplier:.4g}, average={average:g}"
-        ),
-        # the mu of all steps holds as well, but ignores what sampling buys
-        privacy=Guarantee.of(
-            budget,
-            request.noise,
-            request.n,
-            (step,) * n_steps,
-            mu=plan.mu,
-            expression=composition_of(curator.ledger),
-        ),
-        iterates=iterates,
-    )
+
+    def result(missing: str = "") -> Fit:
+        step, taken = (plan.receipt.query, plan.receipt.mu), len(iterates) - 1
+        last = max(1, round(average * taken))
+        return request.fit(
+            np.mean(iterates[-last:], axis=0) if average else iterates[-1],
+            objective,
+            method=(
+                f"DP-SGD, {n_steps} steps of size {step_size:g}, sampling rate {sampling_rate:g}, "
+                f"noise multiplier {plan.multiplier:.4g}, average={average:g}"
+            ),
+            # the mu of all steps holds as well, but ignores what sampling buys
+            privacy=Guarantee.of(
+                budget,
+                request.noise,
+                request.n,
+                (step,) * taken,
+                mu=plan.mu,
+                expression=composition_of(curator.ledger),
+            ),
+            iterates=iterates,
+            missing=missing,
+        )
+
+    with KeepingPaid(lambda error: result(UNFINISHED % error) if len(iterates) > 1 else None):
+        charge_shared(ledger, budget, budget, request.label("dp_sgd", objective.loss.name))
+        gradients = SampledGradients(curator, plan)
+        for k in range(n_steps):
+            gradient = gradients.gradient(theta).value + objective.ridge_gradient(theta)
+            theta = theta - step_size * gradient
+            iterates.append(theta)
+            if report is not None:
+                report(k + 1, n_steps)
+        return result()
 
 
 def _as_pair(privacy: Budget | float, delta: float | None) -> ApproxDP:

@@ -16,6 +16,7 @@ from dpfast.curator.baselines.statistics import (
     sufficient_statistics as release_statistics,
 )
 from dpfast.errors import InvalidInput, described
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
 from dpfast.kernels.linalg import newton_direction
@@ -31,6 +32,7 @@ __all__ = ["adassp", "sufficient_statistics"]
 #: ``mu_moment^2 / mu_gram^2``: with responses of the size ``x_bound ||theta||`` the error
 #: ``4 p / b + (p + 1) / a`` at a fixed joint cost is smallest near ``b = 2 a``.
 MOMENT_RATIO = 2.0
+RATIOS = "[1e-6, 1e6]"
 
 
 def sufficient_statistics(
@@ -105,25 +107,27 @@ def sufficient_statistics(
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     objective = _least_squares(request, x_bound, y_bound, ridge)
+    moment_ratio = number_in(moment_ratio, "moment_ratio", RATIOS)
     mu_gram, mu_moment = _split(total.mu, moment_ratio)
     curator = request.curator(objective, Ledger(total))
     statistics_receipts(curator, mu_gram, mu_moment)  # refuses an impossible budget
-    charge_shared(ledger, privacy, total, request.label("sufficient_statistics"))
-    answer = release_statistics(curator, mu_gram, mu_moment)
-    p = request.dimension
-    floor = 2.0 * answer.gram.noise_scale * math.sqrt(p)
-    gram = answer.gram.value + objective.ridge * np.eye(p)
-    theta, _, n_floored = newton_direction(gram, answer.moment.value, floor)
-    return request.fit(
-        theta,
-        objective,
-        model=_model(x_bound, y_bound, objective.ridge),
-        method=(
-            f"sufficient-statistics perturbation, moment_ratio={moment_ratio:g}; "
-            f"{n_floored} of {p} eigenvalues floored at the noise level"
-        ),
-        privacy=request.guarantee(total, curator.ledger),
-    )
+    with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
+        charge_shared(ledger, privacy, total, request.label("sufficient_statistics"))
+        answer = release_statistics(curator, mu_gram, mu_moment)
+        p = request.dimension
+        floor = 2.0 * answer.gram.noise_scale * math.sqrt(p)
+        gram = answer.gram.value + objective.ridge * np.eye(p)
+        theta, _, n_floored = newton_direction(gram, answer.moment.value, floor)
+        return request.fit(
+            theta,
+            objective,
+            model=_model(objective),
+            method=(
+                f"sufficient-statistics perturbation, moment_ratio={moment_ratio:g}; "
+                f"{n_floored} of {p} eigenvalues floored at the noise level"
+            ),
+            privacy=request.guarantee(total, curator.ledger),
+        )
 
 
 def adassp(
@@ -205,32 +209,34 @@ def adassp(
         number_in(eigenvalue_share, "eigenvalue_share", "(0, 1)"),
         number_in(failure, "failure", "(0, 1)"),
     )
+    moment_ratio = number_in(moment_ratio, "moment_ratio", RATIOS)
     mu_eigenvalue = total.mu * math.sqrt(share) * (1.0 - MARGIN_8000)
     mu_gram, mu_moment = _split(total.mu * math.sqrt(1.0 - share), moment_ratio)
     curator = request.curator(objective, Ledger(total))
     smallest_eigenvalue_receipt(curator, mu_eigenvalue)
     statistics_receipts(curator, mu_gram, mu_moment)
-    charge_shared(ledger, privacy, total, request.label("adassp"))
-    smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)
-    answer = release_statistics(curator, mu_gram, mu_moment)
-    p, scale = request.dimension, answer.gram.noise_scale
-    # One-sided normal bound below the eigenvalue, with half of the failure probability each.
-    quantile = math.sqrt(-2.0 * math.log(0.5 * failure))
-    lower = max(0.0, float(smallest.value[0]) - quantile * smallest.noise_scale)
-    ridge = max(0.0, symmetric_noise_bound(scale, p, 0.5 * failure) - lower)
-    # The floor only acts with the failure probability.
-    gram = answer.gram.value + ridge * np.eye(p)
-    theta, _, _ = newton_direction(gram, answer.moment.value, scale)
-    return request.fit(
-        theta,
-        objective,
-        model=_model(x_bound, y_bound, 0.0),
-        method=(
-            f"AdaSSP, eigenvalue_share={share:g}, failure={failure:g}, "
-            f"moment_ratio={moment_ratio:g}; adaptive ridge {ridge:.4g}"
-        ),
-        privacy=request.guarantee(total, curator.ledger),
-    )
+    with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
+        charge_shared(ledger, privacy, total, request.label("adassp"))
+        smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)
+        answer = release_statistics(curator, mu_gram, mu_moment)
+        p, scale = request.dimension, answer.gram.noise_scale
+        # One-sided normal bound below the eigenvalue, with half of the failure probability each.
+        quantile = math.sqrt(-2.0 * math.log(0.5 * failure))
+        lower = max(0.0, float(smallest.value[0]) - quantile * smallest.noise_scale)
+        ridge = max(0.0, symmetric_noise_bound(scale, p, 0.5 * failure) - lower)
+        # The floor only acts with the failure probability.
+        gram = answer.gram.value + ridge * np.eye(p)
+        theta, _, _ = newton_direction(gram, answer.moment.value, scale)
+        return request.fit(
+            theta,
+            objective,
+            model=_model(objective),
+            method=(
+                f"AdaSSP, eigenvalue_share={share:g}, failure={failure:g}, "
+                f"moment_ratio={moment_ratio:g}; adaptive ridge {ridge:.4g}"
+            ),
+            privacy=request.guarantee(total, curator.ledger),
+        )
 
 
 def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: float) -> Objective:
@@ -253,11 +259,11 @@ def _least_squares(request: Request, x_bound: float, y_bound: float, ridge: floa
 
 def _split(mu: float, moment_ratio: float) -> tuple[float, float]:
     """``(mu_gram, mu_moment)`` that together cost ``mu``; the joint cost is homogeneous."""
-    moment_ratio = number_in(moment_ratio, "moment_ratio", "[1e-6, 1e6]")
     mu_gram = mu * (1.0 - MARGIN_8000) / statistics_mu(1.0, math.sqrt(moment_ratio))
     return mu_gram, mu_gram * math.sqrt(moment_ratio)
 
 
-def _model(x_bound: float, y_bound: float, ridge: float) -> str:
-    penalty = f", ridge={ridge:g}" if ridge else ""
+def _model(objective: Objective) -> str:
+    penalty = f", ridge={objective.ridge:g}" if objective.ridge else ""
+    x_bound, y_bound = objective.weighting.radius, objective.loss.psi_bound
     return f"least squares, rows of norm at most {x_bound:g}, |y| at most {y_bound:g}{penalty}"
