@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput, described
 
 __all__ = [
-    "detached", "file_path", "flag", "function", "number_in", "one_of", "positive", "real_array",
-    "real_number", "refuse_own_class", "text_names", "whole_number",
+    "LARGEST_WHOLE", "detached", "file_path", "flag", "function", "number_in", "one_of", "positive",
+    "real_array", "real_number", "refuse_own_class", "suggested", "text_names", "whole_number",
 ]  # fmt: skip
 
 FLOAT64 = np.dtype(np.float64)
+
+#: Up to here every whole number is one of float64's; no argument is larger.
+LARGEST_WHOLE = 2**53
 
 Thing = TypeVar("Thing")
 
@@ -69,13 +72,14 @@ def positive(value: Any, name: str, *, or_zero: bool = False) -> float:
 
 
 def whole_number(
-    value: Any, name: str, least: int = 0, most: int | None = None, *, otherwise: str = ""
+    value: Any, name: str, least: int = 0, most: int = LARGEST_WHOLE, *, otherwise: str = ""
 ) -> int:
     """A public argument as an int; ``otherwise`` says what else a caller allows."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if whole and least <= value and (most is None or value <= most):
+    if whole and least <= value <= most:
         return int(value)
-    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+    told = most < LARGEST_WHOLE or (whole and value > most)
+    allowed = f"from {least} to {most}" if told else f"of at least {least}"
     raise InvalidInput(
         f"{name} must be a whole number {allowed}{otherwise}; received {described(value)}."
     )
@@ -92,6 +96,18 @@ def one_of(value: Any, options: Sequence[str | None], name: str, *, otherwise: s
         f"{name} must be one of {tuple(options)}{otherwise}; received "
         f"{described(value, text=True)}."
     )
+
+
+def suggested(value: Any, names: Sequence[str], elsewhere: Mapping[str, str]) -> str:
+    """The end of a refusal of a word: which name was mistyped, or is called so elsewhere."""
+    if type(value) is not str:
+        return ""
+    from difflib import get_close_matches
+
+    word = value[:80].strip().lower().replace("_", "-").replace(" ", "-")
+    called = [name for name in names if word in elsewhere.get(name, "").split()]
+    found = called or get_close_matches(word, names, 1)
+    return f" Did you mean {found[0]!r}?" if found else ""
 
 
 def function(value: Any, name: str, of: str) -> Callable[..., Any]:
@@ -123,7 +139,22 @@ def text_names(value: Any, count: int, what: str) -> tuple[str, ...]:
         raise InvalidInput(
             f"names must be {count} strings, one for each {what}; received {described(value)}."
         )
+    for i, name in enumerate(given):
+        if not _is_unicode(name):
+            raise InvalidInput(
+                f"names[{i}], of a {what}, is no Unicode text (half of a surrogate pair is in it): "
+                "no file, screen or data frame would take it. Rename it."
+            )
     return given
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be printed and written: half of a surrogate pair cannot."""
+    try:
+        str.encode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def flag(value: Any, name: str) -> bool:

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.errors import InferenceUnavailable
+from dpfast.errors import InferenceUnavailable, InvalidInput
+from dpfast.models import LeastSquares, resolve_loss
+from dpfast.models.losses import DECLARED, LOSSES
+from tests.privacy.test_refused_first import CALLS
 
 PACKAGE = Path(dpfast.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -122,3 +125,56 @@ def test_the_way_to_intervals_is_one_that_exists(function, call):
         _ = result.scale
     names, arguments = advised(str(caught.value))
     assert set(arguments) <= parameters_of(resolved(names[0]))
+
+
+# ---- an unknown loss -----------------------------------------------------------------------------
+
+#: What people type, and what they mean.
+TYPED = {
+    "ols": "least-squares", "mse": "least-squares", "l2": "least-squares",
+    "squared_error": "least-squares", "least squares": "least-squares", "logit": "logistic",
+    "binomial": "logistic", "log_loss": "logistic", "l1": "smooth-absolute",
+    "mae": "smooth-absolute", "pinball": "quantile", "count": "poisson", "Poisson": "poisson",
+    "biweight": "tukey",
+    "Huber": "huber", "logcosh": "log-cosh", "hubber": "huber", "ostrovskii": "ostrovskii-bach",
+}  # fmt: skip
+LOSS_NAMES = {*LOSSES, *DECLARED, LeastSquares.name}
+OF_A_LOSS = [
+    (name, argument)
+    for name, (function, right) in CALLS.items()
+    for argument in ("loss", "objective")
+    if isinstance(right.get(argument), str) or (argument == "loss" and name == "fit_formula")
+]
+
+
+def test_every_loss_can_be_named():
+    assert {"least-squares", "poisson", "logistic", "huber"} <= LOSS_NAMES
+    for name in LOSS_NAMES:
+        try:
+            dpfast.nonprivate_fit(np.zeros((9, 1)), np.zeros(9), name, scale=1.0)
+        except InvalidInput as refusal:  # of the scale, or for what else it needs
+            assert "loss must be one of" not in str(refusal)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [*TYPED.items()])
+def test_an_unknown_loss_is_told_which_there_are_and_what_was_meant(typed, meant):
+    with pytest.raises(InvalidInput) as refusal:
+        resolve_loss(typed)
+    message = str(refusal.value)
+    assert all(repr(name) in message for name in LOSS_NAMES)
+    assert message.endswith(f"received {typed!r}. Did you mean {meant!r}?")
+
+
+@pytest.mark.parametrize("wrong", ["foo", "", "x" * 10**6, b"ols", 3, None, ["ols"]])
+def test_nothing_is_suggested_for_what_is_like_no_loss(wrong):
+    with pytest.raises(InvalidInput, match="loss must be one of") as refusal:
+        resolve_loss(wrong)
+    assert "mean" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("name", "argument"), OF_A_LOSS)
+def test_every_function_of_a_loss_says_so(name, argument):
+    function, right = CALLS[name]
+    with pytest.raises(InvalidInput, match="Did you mean 'least-squares'") as refusal:
+        function(**right | {argument: "ols"})
+    assert all(repr(name) in str(refusal.value) for name in LOSS_NAMES)

@@ -2,7 +2,8 @@
 
 A label is a value: whatever it is, it neither raises nor warns, and no label changes how another
 is read.  The kind of a whole column is a dtype and may raise: text compared with numbers would
-match nothing and train on nothing.  Lists, objects and categories have no such kind.
+match nothing and train on nothing.  Objects and categories are what libraries make of text, and
+are not compared with numbers either.  Lists have no kind.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _KINDS = dict.fromkeys("biuf", "numbers") | {
 
 #: Beginnings of the names of types that are not NumPy's: Arrow's, polars' and pandas'.
 _NAMES = {
-    "text": ("string", "large_string", "utf8"),
+    "text": ("string", "large_string", "utf8", "categorical", "enum"),
     "numbers": ("bool", "int", "uint", "float", "double", "halffloat", "decimal"),
     "bytes": ("binary", "large_binary"),
     "dates": ("date", "timestamp", "time"),
@@ -50,12 +51,16 @@ _NAMES = {
 def label_kind(labels: Any) -> str:
     """What a column's type says its labels are: "numbers", "text", ...
 
-    "anything" is a list, a column of objects or of categories: only the labels could tell.
+    "objects" is a column of objects or of categories, "anything" a list: only the labels could
+    tell.
     """
     dtype: Any = getattr(labels, "dtype", getattr(labels, "type", None))  # Arrow calls it type
-    if dtype is None or hasattr(dtype, "categories"):
+    if dtype is None:
         return "anything"
+    if columns.is_untyped(labels):
+        return "objects"
     name, kind = str(dtype).lower(), getattr(dtype, "kind", None)
+    name = name.removeprefix("dictionary<values=")
     if isinstance(kind, str) and kind != "O":
         return _KINDS.get(kind, "records")
     if name == "str":  # of pandas
@@ -67,16 +72,17 @@ def label_kind(labels: Any) -> str:
 
 
 def comparable(kind: str, other: str) -> bool:
-    """Whether labels of two kinds can be equal."""
-    return kind == other or "anything" in (kind, other)
+    """Whether labels of two kinds can be equal; objects are no place for numbers.
+
+    Nobody would know of a column of objects, in which text is usual, that no label is a number.
+    """
+    pair = {kind, other}
+    return len(pair) == 1 or "anything" in pair or ("objects" in pair and "numbers" not in pair)
 
 
 def readable(labels: Any) -> NDArray[Any]:
     """Labels as an array: of NumPy's own type where they have one, of Python objects otherwise."""
-    if (table_of := columns.frame(labels)) is not None:
-        if len(table_of[1]) != 1:
-            raise InvalidInput(f"labels must be one column; received {len(table_of[1])}.")
-        labels = table_of[1][0]
+    labels = columns.one_column(labels, "labels")
     dtype = getattr(labels, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in _KINDS:
         return np.asarray(labels)

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.cells import number_cells
-from dpfast.data.columns import is_number_type, numbers
+from dpfast.data.columns import cell_numbers, is_number_type, refused_type
 from dpfast.data.parts import Block, rows_in, slots_kept
 from dpfast.data.records import Records, checked_names
 from dpfast.data.reduction import FAN_IN, additions, fold
-from dpfast.errors import InvalidInput, RecordsUnavailable, described, dtype_name
+from dpfast.errors import InvalidInput, RecordsUnavailable, described
 
 __all__ = ["ClusterRecords", "dask_records"]
 
@@ -351,7 +351,7 @@ def _fold_packed(packed: list[Any]) -> Any:
 
 
 def _converted(array: NDArray[Any]) -> NDArray[np.float64]:
-    if array.dtype == object:
+    if array.dtype == object:  # a chunk may be of another type than it is declared
         return number_cells(array.ravel().tolist()).reshape(array.shape)
     with np.errstate(all="ignore"):
         return np.require(array.astype(np.float64, copy=False), None, "A")
@@ -450,14 +450,11 @@ def _check_array(values: Any, argument: str, ndim: int) -> None:
 
 def _check_dtype(dtype: Any, what: str) -> None:
     if isinstance(dtype, np.dtype):
-        allowed = dtype.kind == "O" or is_number_type(dtype)
+        allowed = is_number_type(dtype)
     else:
         allowed = getattr(dtype, "kind", "O") in "iubf"  # pandas' nullable ones
     if not allowed:
-        raise InvalidInput(
-            f"{what} has dtype {dtype_name(dtype)}; allowed are floats of at most 64 bits, "
-            "integers and booleans. Convert it to float64 first."
-        )
+        raise refused_type(dtype, what)
 
 
 def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
@@ -502,10 +499,14 @@ def _frame_records(X: Any, y: Any, names: Sequence[str] | None) -> Records:
 
 
 def _matrix(*tables: Any, covariates: list[str], response: str | None) -> NDArray[np.float64]:
-    """Covariates and response of one partition, on a worker."""
-    columns = [numbers(tables[0][name], name) for name in covariates]
+    """Covariates and response of one partition, on a worker.
+
+    One whose columns are of objects, and not of the types that are declared, is read all the same:
+    what was paid for does not stop for a cell.
+    """
+    columns = [cell_numbers(tables[0][name], name) for name in covariates]
     last = tables[-1]
-    columns.append(numbers(last["y" if response is None else response], "y"))
+    columns.append(cell_numbers(last["y" if response is None else response], "y"))
     return np.column_stack(columns)
 
 

@@ -3,6 +3,10 @@
 The libraries are never imported; their tables are known by what they can do.  What is refused is
 refused for the type of a column, which is public; a cell that the type allows and a number or a
 label cannot stand for is missing.  So one cell decides about its own record alone.
+
+A column of Python objects or of categories has a type that says nothing of its cells, and text is
+the usual reason for it: no numbers are read from one.  A list has no type at all, and is read cell
+by cell.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from dpfast.data.cells import is_sequence, number_cells, objects, text
 from dpfast.errors import InvalidInput, described, dtype_name
 
 __all__ = [
+    "cell_numbers",
     "column",
     "column_kinds",
     "column_names",
@@ -25,12 +30,15 @@ __all__ = [
     "is_arrow_number",
     "is_number_type",
     "is_table",
+    "is_untyped",
     "kept_encoded",
     "labels",
     "library",
     "numbers",
     "number_columns",
+    "one_column",
     "refuse_other_rows",
+    "refused_type",
 ]
 
 #: Arrow's types of numbers, decimals aside; a column of nulls has the type "null".
@@ -126,6 +134,18 @@ def frame(table: Any) -> tuple[list[str] | None, list[Any]] | None:
     return (names if all(isinstance(name, str) for name in names) else None), columns
 
 
+def one_column(values: Any, what: str) -> Any:
+    """The only column of a data frame; what is no data frame as it is."""
+    parts = frame(values)
+    if parts is None:
+        return values
+    if len(parts[1]) != 1:
+        raise InvalidInput(
+            f"{what} must be one column; received {described(values)}. Pass one of its columns."
+        )
+    return parts[1][0]
+
+
 def number_columns(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
     """Columns of numbers side by side, shape (n, len(names)); how long they are is not told."""
     found = [numbers(column(table, name), name) for name in names]
@@ -169,6 +189,16 @@ def is_number_type(dtype: Any) -> bool:
     return dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8)
 
 
+def refused_type(dtype: Any, what: str) -> InvalidInput:
+    """What is raised for an array of a type that is none of numbers."""
+    untold = dtype_name(dtype) == "object"
+    return InvalidInput(
+        f"{what} has dtype {dtype_name(dtype)}{', which does not say what it holds' * untold}; "
+        "allowed are floats of at most 64 bits, integers and booleans. Convert numbers to float64 "
+        "first; columns of labels are declared in a dpfast.Schema."
+    )
+
+
 def foreign_array(values: Any, what: str) -> NDArray[Any]:
     """``np.asarray`` of what is neither a list nor of a known library, or a refusal of its type."""
     if isinstance(values, np.ma.MaskedArray):
@@ -187,9 +217,9 @@ def _read(values: Any, name: str, readers: tuple[Callable[[Any], Any], ...]) -> 
     """What the reader for this kind of column finds: pandas, Arrow, polars, lists, arrays."""
     of_pandas, of_arrow, of_polars, of_cells, of_array = readers
     origin = library(values)
-    if origin == "pandas":
+    if origin == "pandas" and hasattr(values, "dtype"):
         return of_pandas(values)
-    if origin == "pyarrow" and hasattr(values, "type"):
+    if origin == "pyarrow" and hasattr(values, "type") and hasattr(values, "__len__"):
         return of_arrow(values)
     if origin == "polars" and hasattr(values, "to_list"):
         return of_polars(values)
@@ -208,30 +238,55 @@ def _read(values: Any, name: str, readers: tuple[Callable[[Any], Any], ...]) -> 
 def numbers(values: Any, name: str) -> NDArray[np.float64]:
     """A numeric column as float64; NaN where there is no number.
 
-    A column of Python objects, as a list is, is read cell by cell: numbers and booleans count,
-    text does not.
+    A list is read cell by cell: numbers and booleans count, text does not.
 
     Raises
     ------
     InvalidInput
-        If the column's *type* is not numeric, boolean or that of Python objects.
+        If the column's *type* is not numeric or boolean; that of Python objects or of categories
+        says nothing of the cells.
     """
+    values = one_column(values, f"column {described(name, text=True)}")
     readers = (_of_pandas, _of_arrow, _of_polars, number_cells, _of_array)
     found: Numbers = _read(values, name, readers)
     if found is None:
         raise InvalidInput(
             f"column {described(name, text=True)} must be numbers or booleans and has type "
-            f"{_type_of(values)}. Convert it to a numeric type first, or declare it categorical."
+            f"{_type_of(values)}{_remedy(values, name)}"
         )
     return found
+
+
+def cell_numbers(values: Any, name: str) -> NDArray[np.float64]:
+    """:func:`numbers`, of objects and categories too, cell by cell.
+
+    For a public column, and for a part of one whose declared type is one of numbers.
+    """
+    if not is_untyped(values):
+        return numbers(values, name)
+    table, positions = labels(values, name)
+    found: NDArray[np.float64] = np.append(number_cells(table), np.nan)[positions]
+    return found
+
+
+def _remedy(values: Any, name: str) -> str:
+    """What to do about a column whose type is none of numbers."""
+    declared = (
+        f"declare labels: schema=dpfast.Schema({{{described(name, text=True)}: "
+        "dpfast.Categorical([...])}), of which a formula may say C(...)."
+    )
+    if is_untyped(values):
+        return (
+            ", which does not say what its cells are: text among them would count as missing. "
+            f'Convert numbers, as pandas.to_numeric(column, errors="coerce") does, or {declared}'
+        )
+    return f". Convert it to a numeric type first, or {declared}"
 
 
 Numbers = NDArray[np.float64] | None  # None: refused for its type
 
 
 def _of_array(array: NDArray[Any]) -> Numbers:
-    if array.dtype == object:
-        return number_cells(array.tolist())
     if not is_number_type(array.dtype):
         return None
     with np.errstate(all="ignore"):  # a signalling NaN must not warn about itself
@@ -241,9 +296,8 @@ def _of_array(array: NDArray[Any]) -> Numbers:
 def _of_pandas(values: Any) -> Numbers:
     values = getattr(values, "array", values)
     dtype = values.dtype
-    if hasattr(dtype, "categories"):
-        table = number_cells(_categories(dtype.categories))
-        return np.append(table, np.nan)[np.asarray(values.codes)]
+    if is_untyped(values):
+        return None
     if _is_arrow_backed(dtype):
         return _of_arrow(values.__arrow_array__())
     if isinstance(dtype, np.dtype) or type(dtype).__name__ in ("SparseDtype", "NumpyEADtype"):
@@ -264,8 +318,6 @@ def _of_arrow(values: Any) -> Numbers:
 
 def _of_polars(values: Any) -> Numbers:
     dtype = values.dtype
-    if str(dtype).startswith("Object"):
-        return number_cells(values.to_list())
     if not dtype.is_numeric() and str(dtype) not in ("Boolean", "Null"):
         return None
     return np.array(values.cast(float, strict=False).to_numpy(), dtype=np.float64)
@@ -284,6 +336,7 @@ def labels(values: Any, name: str) -> tuple[list[Any], NDArray[np.int64]]:
     InvalidInput
         If the column's *type* is that of times, complex numbers, lists or records.
     """
+    values = one_column(values, f"column {described(name, text=True)}")
     readers = (_pandas_labels, _arrow_labels, _polars_labels, _each, _array_labels)
     found: Labels = _read(values, name, readers)
     if found is None:
@@ -381,6 +434,16 @@ def _polars_labels(values: Any) -> Labels:
 def _value_type(values: Any) -> Any:
     """Arrow's type of a column's values, whether or not they are kept in a dictionary."""
     return getattr(values.type, "value_type", values.type) if _is_encoded(values) else values.type
+
+
+def is_untyped(values: Any) -> bool:
+    """Whether the type of a column, that of objects or categories, leaves open what its cells are.
+
+    The categories of pandas are no part of it: they may be the cells that were found.
+    """
+    dtype = getattr(values, "dtype", None)
+    name = "" if dtype is None else dtype_name(dtype).lower().removeprefix("sparse[")
+    return name.startswith(("object", "category"))
 
 
 def _is_encoded(values: Any) -> bool:

@@ -18,6 +18,7 @@ from dpfast.data.columns import (
     library,
     numbers,
     refuse_other_rows,
+    refused_type,
 )
 from dpfast.data.reduction import additions, tree_sum
 from dpfast.errors import InvalidInput
@@ -155,9 +156,10 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
         of another type and a SciPy matrix in compressed rows (CSR) are converted block by block
         for every query; a ``dask.array`` or ``dask.dataframe`` stays where it is.  Records (of
         :func:`dpfast.open_parquet`) are taken as they are, with ``y=None``.  Data frames (pandas,
-        polars, Arrow) are converted column by column.  Python objects (a list of rows, an array or
-        a column of type object) are read cell by cell: numbers and booleans count, whatever else a
-        cell holds (text, None, ...) is missing.
+        polars, Arrow) are converted column by column.  A list of rows is read cell by cell: numbers
+        and booleans count, whatever else a cell holds (text, None, ...) is missing.  Arrays and
+        columns of Python objects and of categories are refused: their type does not say that they
+        hold numbers.
     y : array-like of shape (n,)
     names : sequence of str, optional
         Public names of the q columns; a table's own column names by default.
@@ -181,7 +183,7 @@ def as_records(X: Any, y: Any, names: Sequence[str] | None = None) -> Records:
             column_names, X = table[0], _matrix(X, *table)
         else:
             column_names = _column_names(X)
-        if library(y) in ("pandas", "polars", "pyarrow") and getattr(y, "ndim", 1) == 1:
+        if library(y) in ("pandas", "polars", "pyarrow"):
             y = numbers(y, "y")
     wrap = Records if plain else _wrapper(X, y)
     covariates: Any
@@ -277,8 +279,6 @@ def _as_array(values: Any, argument: str, ndim: int) -> NDArray[Any]:
                 f"{argument}.tocsr() (a response: {argument}.toarray().ravel())."
             )
         array = foreign_array(values, argument)
-    if array.dtype == object and array.ndim == ndim:
-        array = number_cells(array.ravel().tolist()).reshape(array.shape)
     _check_numbers(array, argument, ndim)
     return array
 
@@ -325,7 +325,4 @@ def _check_numbers(array: Any, argument: str, ndim: int) -> None:
             + (" Reshape a single column with X.reshape(-1, 1)." if ndim == 2 else "")
         )
     if not is_number_type(array.dtype):
-        raise InvalidInput(
-            f"{argument} has dtype {array.dtype.name}; allowed are floats of at most 64 bits, "
-            "integers and booleans. Convert it to float64 first."
-        )
+        raise refused_type(array.dtype, argument)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -359,12 +360,15 @@ class Schema:
         >>> dpfast.Schema({"age": dpfast.Numeric(18, 90)}).declared(("age",), "covariates")
         ['age']
         """
-        if isinstance(names, str) or not np.iterable(names):
+        given: list[Any] | None = None
+        if not isinstance(names, str):
+            with suppress(Exception):  # refused below without its context, which may quote a value
+                given = list(names)
+        if given is None:
             raise InvalidInput(
                 f"{argument} must be a list of names of columns; received "
                 f"{described(names, text=True)}."
             )
-        given = list(names)
         for i, name in enumerate(given):
             if not isinstance(name, str) or name not in self.columns:
                 raise InvalidInput(

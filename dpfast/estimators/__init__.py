@@ -2,8 +2,8 @@
 
 Bounds, classes and the number of columns are declared, ``score`` is a paid noisy query, and no
 message quotes a value.  What scikit-learn does *around* an estimator is not under its control:
-stratified folds, bootstraps, exact scorers, scalers and imputers see records without paying
-(``docs/privacy.md``).
+stratified folds, bootstraps, boosting, stacking, exact scorers, scalers and imputers see records
+without paying (``docs/privacy.md``).
 """
 
 from dpfast.estimators.classifier import DPLogisticRegression

@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpfast.arguments import positive
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.data.columns import refuse_other_rows
 from dpfast.data.records import Covariates
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared
-from dpfast.inference.guarantees import ALONE
+from dpfast.inference.guarantees import ALONE, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -200,18 +202,28 @@ class PrivateEstimator(BaseEstimator):
         """What will average the losses of n records; refuses what is impossible, for free."""
         total = self._score_total()
         values = RecordValues(n, Ledger(total), self._noise())
-        values.loss_receipt(0.0, self._loss_bound(), total.mu)
+        values.loss_receipt(0.0, 1.0, total.mu)
         return values
 
     def _paid_score(self, X: Covariates, y: Array) -> Score:
-        """Noisy mean of per-record losses, charged before they are averaged."""
+        """Noisy mean of per-record losses, charged before they are averaged.
+
+        As parts of their bound, which may have been released: noise depends on public numbers only,
+        so that nothing is refused that was paid for.
+        """
         values = self._planned_score(len(y))
-        total, upper = self._score_total(), self._loss_bound()
+        total, upper = self._score_total(), positive(self._loss_bound(), "the largest loss")
         assert self.score_privacy is not None
-        charge_shared(self.ledger, self.score_privacy, total, f"{type(self).__name__}.score")
-        values.append(self._losses(X, y))
-        answer = values.mean_loss(0, 0.0, upper, total.mu)
-        return Score(1.0 - float(answer.value[0]) / upper, answer.noise_scale / upper)
+
+        def spent() -> Guarantee:
+            return Guarantee.of(total, self._noise(), len(y), [("a score", total.mu)])
+
+        with KeepingPaid(privacy=spent):
+            charge_shared(self.ledger, self.score_privacy, total, f"{type(self).__name__}.score")
+            with np.errstate(all="ignore"):
+                values.append(self._losses(X, y) / upper)
+            answer = values.mean_loss(0, 0.0, 1.0, total.mu)
+            return Score(1.0 - float(answer.value[0]), answer.noise_scale)
 
 
 def _among(ledger: Ledger | None) -> str:

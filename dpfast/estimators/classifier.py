@@ -111,12 +111,14 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
 
     def _encoded(self, y: Any) -> Array:
         classes = self._declared()
-        kinds = label_kind(y), label_kind(classes)
+        kinds = label_kind(y), "anything" if classes.dtype == object else label_kind(classes)
         if not comparable(*kinds):
+            untyped = kinds[0] == "objects"
             raise InvalidInput(
                 f"y holds {kinds[0]} (by its dtype) and classes are {kinds[1]}: "
-                "no label would be one of the classes. Declare classes of the kind y has, or "
-                "convert y."
+                f"{'text among them' if untyped else 'no label'} would be "
+                f"{'none' if untyped else 'one'} of the classes. Declare classes of the kind y "
+                "has, or convert y."
             )
         return encoded(y, *classes)
 

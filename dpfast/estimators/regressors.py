@@ -139,13 +139,13 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
     def _released_bound(self) -> float:
         """Five scales of residuals, or units of the response, as the fit released them."""
-        if not hasattr(self, "result_"):
-            return 1.0  # to see whether a score can be paid at all
         result = self.result_
-        if result._free_scale:
-            return 5.0 * float(result.scale)
         coded = result.coded.coding
-        return 5.0 * float(coded.response_units()[1]) if coded is not None else 1.0
+        if result._free_scale:
+            size = float(result.scale)
+        else:
+            size = float(coded.response_units()[1]) if coded is not None else 0.2
+        return min(5.0 * size, float(np.finfo(np.float64).max))
 
     def _losses(self, X: Covariates, y: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -205,6 +205,10 @@ class DPHuberRegressor(PrivateRegressor):
       others; use :class:`dpfast.estimators.DealtFolds`;
     * a bootstrap of rows copies a record several times into a fit that pays for one of it
       (``BaggingRegressor`` counts copies by weights, which need ``largest_weight`` and are paid);
+    * ``AdaBoostRegressor``, ``AdaBoostClassifier``, ``StackingRegressor``, ``StackingClassifier``,
+      ``CalibratedClassifierCV``, ``TunedThresholdClassifierCV``, ``RANSACRegressor``, ``RFECV`` and
+      ``SelfTrainingClassifier`` compute from exact residuals, labels or scores, and keep or follow
+      what they find; ensembles of classifiers find their classes in the labels;
     * ``scoring=`` other than the estimator's own ``score`` is exact: it hands out residuals of
       records left out;
     * ``StandardScaler``, imputers and feature selection before the estimator in a pipeline learn
@@ -293,8 +297,8 @@ class DPQuantileRegressor(PrivateRegressor):
     Privacy
     -------
     As :func:`dpfast.fit`, for the records of one ``fit``.  What tools of scikit-learn around it may
-    leak (bootstraps, other scorers, scalers and imputers in a pipeline) stands in
-    :class:`DPHuberRegressor`.
+    leak (bootstraps, boosting, stacking, other scorers, scalers and imputers in a pipeline) stands
+    in :class:`DPHuberRegressor`.
 
     Examples
     --------
@@ -383,8 +387,8 @@ class DPPoissonRegressor(PrivateRegressor):
     Privacy
     -------
     As :func:`dpfast.fit`, for the records of one ``fit``.  What tools of scikit-learn around it may
-    leak (bootstraps, other scorers, scalers and imputers in a pipeline) stands in
-    :class:`DPHuberRegressor`.
+    leak (bootstraps, boosting, stacking, other scorers, scalers and imputers in a pipeline) stands
+    in :class:`DPHuberRegressor`.
 
     Examples
     --------
@@ -478,8 +482,8 @@ class DPLinearRegression(PrivateRegressor):
     Privacy
     -------
     As :func:`dpfast.fit` or :func:`dpfast.baselines.adassp`, for the records of one ``fit``.  What
-    tools of scikit-learn around it may leak (stratified folds, bootstraps, other scorers, scalers
-    and imputers in a pipeline) stands in :class:`DPHuberRegressor`.
+    tools of scikit-learn around it may leak (stratified folds, bootstraps, boosting, stacking,
+    other scorers, scalers and imputers in a pipeline) stands in :class:`DPHuberRegressor`.
 
     Examples
     --------

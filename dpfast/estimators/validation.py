@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from dpfast.errors import BudgetExceeded, InvalidInput, described
-from dpfast.estimators.base import Array, PrivateEstimator
+from dpfast.estimators.base import Array, PrivateEstimator, Score
 from dpfast.estimators.folds import DealtFolds
+from dpfast.front.partial import KeepingPaid
 from dpfast.inference.guarantees import RELATION, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
@@ -40,6 +41,9 @@ class CrossValidation(NamedTuple):
         The released fit without each fold; its ``privacy`` is the price of that fit alone.
     privacy : Guarantee
         Of everything here together.
+    unfinished : object
+        Of a run that ended early, what the fold in progress had released (its fit may be finished,
+        and is then the last of ``fits``); otherwise None.
 
     Privacy
     -------
@@ -59,16 +63,17 @@ class CrossValidation(NamedTuple):
     noise_scales: Array
     fits: tuple[Fit, ...]
     privacy: Guarantee
+    unfinished: Any = None
 
     @property
     def mean(self) -> float:
         """Mean score."""
-        return float(np.mean(self.scores))
+        return float(np.mean(self.scores)) if len(self.scores) else math.nan
 
     @property
     def noise_scale(self) -> float:
         """Standard deviation of the noise in the mean score; public."""
-        return math.hypot(*self.noise_scales) / len(self.noise_scales)
+        return math.hypot(*self.noise_scales) / max(1, len(self.noise_scales))
 
     def __str__(self) -> str:
         scores = ", ".join(f"{score:.4f}" for score in self.scores)
@@ -104,6 +109,9 @@ def cross_validate(
         For shapes, dtypes and options, of any fold, before anything is spent.
     BudgetExceeded
         If the ledger cannot pay for all folds; nothing was spent.
+    Exception
+        Ctrl-C and whatever else ends a run has the folds that were finished, and what the next one
+        had released, in its attribute ``partial_result``.
 
     Privacy
     -------
@@ -155,7 +163,7 @@ def cross_validate(
         model._planned_score(size)
         with contextlib.suppress(BudgetExceeded):
             copy.copy(model)._fit_records(features[size:], response[size:])
-    guarantee = _guarantee(model, dealt, n)
+    guarantee = _guarantee(model, dealt, n, k, k)
     parts = dealt.parts(n)  # free: if it fails, nothing was paid
     if ledger is not None:
         currency = type(ledger.total)
@@ -165,14 +173,29 @@ def cross_validate(
         )
         ledger.charge(total, f"cross_validate({type(model).__name__}, n={n}, {k} folds)")
     model.ledger = None  # from here on everything is paid for
-    fits, scores = [], []
-    for j in range(k):
-        trained, tested = copy.copy(model), parts == j
-        trained._fit_records(features[~tested], response[~tested])
-        scores.append(trained._paid_score(features[tested], response[tested]))
-        fits.append(trained.result_)
-    values, scales = np.array(scores).T
-    return CrossValidation(values, scales, tuple(fits), guarantee)
+    models: list[PrivateEstimator] = []
+    scores: list[Score] = []
+
+    def result(unfinished: Any = None) -> CrossValidation:
+        fits = [one.result_ for one in models if hasattr(one, "result_")]
+        values, scales = np.array(scores).reshape(-1, 2).T
+        told = guarantee
+        if unfinished is not None or len(scores) < k:
+            told = _guarantee(model, dealt, n, len(scores) + 1, len(fits))
+        return CrossValidation(values, scales, tuple(fits), told, unfinished)
+
+    def so_far(error: str) -> CrossValidation | None:
+        begun = keeping.inner()
+        found = result(begun)
+        return None if begun is None and not found.fits else found
+
+    with KeepingPaid(so_far) as keeping:
+        for j in range(k):
+            trained, tested = copy.copy(model), parts == j
+            models.append(trained)
+            trained._fit_records(features[~tested], response[~tested])
+            scores.append(trained._paid_score(features[tested], response[tested]))
+        return result()
 
 
 def _in_kind(price: Any, currency: type[Budget]) -> Budget:
@@ -180,14 +203,21 @@ def _in_kind(price: Any, currency: type[Budget]) -> Budget:
     return price if isinstance(price, currency) else GDP.within(price)
 
 
-def _guarantee(model: PrivateEstimator, dealt: DealtFolds, n: int) -> Guarantee:
-    """Of all fits and scores together; genuine only if every source of randomness is."""
+def _guarantee(
+    model: PrivateEstimator, dealt: DealtFolds, n: int, fits: int, scores: int
+) -> Guarantee:
+    """Of all fits and scores together; genuine only if every source of randomness is.
+
+    Of a run that ended early its entries are those that were begun: of a record at most k - 1 fits
+    and one score.
+    """
     k = dealt.n_splits
     fit_mu, score_mu = GDP.within(model.privacy), model._score_total()
     total = cross_validation_cost(fit_mu, score_mu, k)
     assert isinstance(total, GDP)
     sources = (model._noise(), dealt.noise)
     source = next((source for source in sources if not is_genuine(source)), sources[0])
-    entries = (*[("a fit without one fold", fit_mu.mu)] * (k - 1), ("its score", score_mu.mu))
+    entries = [("a fit without one fold", fit_mu.mu)] * min(fits, k - 1)
+    entries += [("its score", score_mu.mu)] * (scores > 0)
     relation = f"{RELATION}; a record is in {k - 1} of the {k} fits and in one score"
     return Guarantee.of(total, source, n, entries, relation=relation)

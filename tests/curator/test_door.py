@@ -12,7 +12,7 @@ import dpfast
 from dpfast.audit import replay
 from dpfast.baselines import random_search
 from dpfast.curator import door
-from dpfast.curator.answers import Receipt
+from dpfast.curator.answers import NOTHING, TAPE, Receipt, Tape
 from dpfast.curator.blackbox.selection import best_of_random_trials
 from dpfast.curator.door import Choice, Release, observed
 from dpfast.curator.nonconvex.gradients import GradientCurator
@@ -121,6 +121,50 @@ def test_counts_and_scaled_noise_are_the_same_with_and_without_an_observer():
         assert np.array_equal(seen, call())
         assert type(watcher.seen[0]) is Release
     assert watcher.seen[0].value.tolist() == [1.0 / 3.0, 2.0]
+
+
+def handed_out(way: str, noise: dpfast.SeededNoise) -> Any:
+    receipt, question = Receipt("q", "c", 1.0, 1.0, 3.0), ("q", 1.0, np.zeros(2))
+    if way == "one":
+        return [door.hand_out(noise, question, receipt, np.ones(4)).value]
+    if way == "together":
+        values = [np.ones(2), None, np.ones((3, 3))]
+        scales = (3.0, None, 3.0)
+        grids = door.joint_grids(((2,), None, (3, 3)), scales)
+        found = door.hand_out_together(noise, question, [receipt] * 3, grids, values)
+        return [answer.value for answer in found if answer is not NOTHING]
+    if way == "count":
+        return [door.hand_out_count(noise, question, receipt, 70, (1, 30))]
+    if way == "scaled":
+        return [door.hand_out_scaled(
+            noise, question, receipt, [Fraction(1, 3)], [0.5], [1.0], "laplace")]  # fmt: skip
+    if way == "choice":
+        return [door.hand_out_choice(noise, question, receipt, [5, 9, 3], (1, 3))]
+    trials = [(np.full(1, 0.1 * k), 50 + k) for k in range(9)]
+    return [door.hand_out_best(noise, question, receipt, iter(trials), (1, 30))]
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("way", ["one", "together", "count", "scaled", "choice", "best"])
+def test_what_is_kept_for_an_exception_is_what_was_handed_out(way, watched):
+    """Each answer once, as it left, with its noise; nothing where nobody keeps anything."""
+    for seed in range(5):
+        tape = Tape()
+        token = TAPE.set(tape)
+        try:
+            if watched:
+                with observed(Watcher()):
+                    found = handed_out(way, dpfast.SeededNoise(seed))
+            else:
+                found = handed_out(way, dpfast.SeededNoise(seed))
+        finally:
+            TAPE.reset(token)
+        assert len(tape.answers) == len(found) and not tape.forgotten
+        for kept, value in zip(tape.answers, found, strict=True):
+            same = kept.value == value if way == "best" else np.array_equal(kept.value, value)
+            assert same and (kept.query, kept.mu, kept.noise_scale) == ("q", 1.0, 3.0)
+        handed_out(way, dpfast.SeededNoise(seed))
+        assert len(tape.answers) == len(found)
 
 
 def test_a_replay_follows_the_best_of_random_trials():

@@ -71,6 +71,14 @@ def pandas_frame(dtype=None):
     return make
 
 
+def polars_frame(dtype):
+    def make(cells):
+        column = polars().Series(cells, dtype=getattr(polars(), dtype))
+        return polars().DataFrame({"a": column, "b": X[:, 1], "y": Y})
+
+    return make
+
+
 def arrow_table(make=lambda pa, cells: pa.array(cells)):
     return lambda cells: arrow().table({"a": make(arrow(), cells), "b": X[:, 1], "y": Y})
 
@@ -81,13 +89,18 @@ def objects(cells):
     return {"a": column, "b": X[:, 1], "y": Y}
 
 
+def lists(cells):
+    return {"a": cells, "b": X[:, 1].tolist(), "y": Y.tolist()}
+
+
 #: Frames with columns of names, and the two versions of the cells of `a`.
 FRAMES = {
     "NumPy": (lambda cells: {"a": np.array(cells), "b": X[:, 1], "y": Y}, floats(np.nan)),
     "float32": (lambda cells: {"a": np.array(cells, "f4"), "b": X[:, 1], "y": Y}, floats(np.inf)),
     "objects": (objects, floats("patient 4711")),
-    "huge integer": (objects, floats(10**400)),
-    "lists": (lambda cells: {"a": cells, "b": X[:, 1].tolist(), "y": Y.tolist()}, floats(None)),
+    "lists": (lists, floats(None)),
+    "text in lists": (lists, floats("patient 4711")),
+    "huge integer": (lists, floats(10**400)),
     "pandas": (pandas_frame(), floats(None)),
     "pandas objects": (pandas_frame(object), floats("patient 4711")),
     "pandas nullable": (pandas_frame("Float64"), floats(None)),
@@ -96,9 +109,14 @@ FRAMES = {
     "pandas category": (pandas_frame("category"), floats(None)),
     "pandas Arrow": (pandas_frame("double[pyarrow]"), floats(None)),
     "pandas text": (pandas_frame("str"), words),
+    "pandas text as objects": (pandas_frame(object), words),
+    "pandas text category": (pandas_frame("category"), words),
+    "pandas string": (pandas_frame("string"), words),
     "pandas times": (pandas_frame("datetime64[ns]"), times),
     "polars": (lambda c: polars().DataFrame({"a": c, "b": X[:, 1], "y": Y}), floats(None)),
     "polars text": (lambda c: polars().DataFrame({"a": c, "b": X[:, 1], "y": Y}), words),
+    "polars category": (polars_frame("Categorical"), words),
+    "polars objects": (polars_frame("Object"), floats("patient 4711")),
     "polars lazy": (
         lambda c: polars().LazyFrame({"a": c, "b": X[:, 1], "y": Y}).with_columns(
             polars().col("a").cast(float)
@@ -110,6 +128,9 @@ FRAMES = {
     ),
     "Arrow dictionary": (arrow_table(lambda pa, c: pa.array(c).dictionary_encode()), floats(9.0)),
     "Arrow view": (arrow_table(lambda pa, c: pa.array(c).cast("string_view")), words),
+    "Arrow text dictionary": (
+        arrow_table(lambda pa, c: pa.array(c).dictionary_encode()), words,
+    ),
     "Arrow times": (arrow_table(lambda pa, c: pa.array(c, pa.timestamp("us"))), times),
     "Arrow chunks": (
         arrow_table(lambda pa, c: pa.chunked_array([c[:20], c[20:]])), floats(None),
@@ -203,7 +224,12 @@ def seen(call, ledger):
 
 
 #: Kinds whose type is refused, whatever the cells.
-REFUSED = {"pandas text", "pandas times", "polars text", "polars lazy", "Arrow view", "Arrow times"}
+REFUSED = {
+    "objects", "pandas objects", "pandas category", "pandas text as objects",
+    "pandas text category", "pandas string", "pandas text", "pandas times", "polars text",
+    "polars category", "polars objects", "polars lazy", "Arrow view", "Arrow text dictionary",
+    "Arrow times",
+}  # fmt: skip
 
 
 def assert_expected(name, kind, outcome):
@@ -279,6 +305,71 @@ def test_a_cell_of_a_named_table(name, kind):
     first, second = [of_function(name, {TABLES[name]: table} | extra) for table in both]
     assert first == second
     assert_expected(name, kind, first[0])
+
+
+#: Tables of these columns, by the library that makes them.
+COLUMNS = {
+    "pandas": lambda columns: pandas().DataFrame(columns),
+    "polars": lambda columns: polars().DataFrame(columns),
+    "Arrow": lambda columns: arrow().table(columns),
+}
+
+#: Arguments that are one column, and what stands in them.
+ONE = {
+    "y": Y, "x": Y, "treatment": (Y > 0.0).astype(float), "sample_weight": np.ones(N),
+    "offset": np.ones(N), "group": np.arange(N) // 2,
+}  # fmt: skip
+BESIDE = [
+    (name, argument)
+    for name, (function, right) in CALLS.items()
+    for argument in parameters_of(function)
+    if argument in ONE and right.get(argument) is not None
+]
+
+
+def test_every_column_beside_the_covariates_is_swept():
+    assert {argument for _, argument in BESIDE} == set(ONE)
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize(("name", "argument"), [
+    pytest.param(*pair, marks=[pytest.mark.slow] if pair[0] in SLOW else []) for pair in BESIDE
+])  # fmt: skip
+def test_a_table_of_one_column_is_that_column(name, argument, kind):
+    """It was a foreign error; of several columns none is meant."""
+    column = CALLS[name][1][argument]
+    plain, one, two = (
+        of_function(name, {argument: given})
+        for given in (
+            np.asarray(column),
+            COLUMNS[kind]({"c": column}),
+            COLUMNS[kind]({"c": column, "d": column}),
+        )
+    )
+    assert plain == one and plain[0] == "returned"
+    assert two[0].startswith("InvalidInput") and not two[-1], two
+    assert "dimension" in two[0] or "must be one column" in two[0]
+
+
+#: Half of a surrogate pair, which no screen and no file takes.
+HALF = "a\ud800"
+
+
+@pytest.mark.parametrize(("name", "given"), [
+    (name, given) for name in MATRICES for given in ("frame", "names", "schema")
+    if given != "names" or "names" in parameters_of(CALLS[name][0])
+])  # fmt: skip
+def test_a_name_that_is_no_text_is_refused_for_free(name, given):
+    """What was paid for could not be printed."""
+    table = pandas().DataFrame(X)
+    table.columns = pandas().Index([HALF, "b"], dtype=object)
+    data = {"frame": {"X": table}, "names": {"names": [HALF, "b"]}, "schema": {"X": table}}[given]
+    if given == "schema":
+        schema = dpfast.Schema({HALF: NUMBER, "b": NUMBER, "y": NUMBER})
+        data = {"X": schema.encode(table.assign(y=Y), [HALF, "b"], "y"), "y": None}
+    outcome, *_, charges = of_function(name, data)
+    assert outcome.startswith("InvalidInput") and not charges
+    assert given == "schema" or "no Unicode text" in outcome
 
 
 @pytest.mark.parametrize("kind", FRAMES)

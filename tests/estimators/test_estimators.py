@@ -36,7 +36,7 @@ VALUES = "values never raise: a record that is not finite contributes zero and i
 DECLARED = "classes are declared, never taken from y: undeclared labels contribute zero"
 NOISE = "ten records at mu = 1: the noise decides, as it should"
 FEW = "more coefficients than records are refused: n and p are public"
-OBJECTS = "what the cells of an array of objects hold are values, which never decide what is raised"
+OBJECTS = "an array of objects is refused for its type, whatever its cells hold"
 EXPECTED = {
     "check_supervised_y_no_nan": VALUES,
     "check_classifiers_classes": DECLARED,
@@ -120,8 +120,9 @@ def test_a_regressor_of_counts_is_the_fit_it_wraps():
     assert estimator.intercept_ == fit.params[0]
     np.testing.assert_allclose(estimator.predict(X[:5]), fit.predict(X[:5]))
     assert estimator.predict(1e6 * X[:5]) == pytest.approx(fit.predict(1e6 * X[:5]))
-    with pytest.raises(InvalidInput, match="largest_mean must be given"):
-        DPPoissonRegressor(2.0).fit(X, counts)
+    free = DPPoissonRegressor(2.0, noise=SeededNoise(3)).fit(X, counts)
+    plain = dpfast.fit(X, counts, "poisson", privacy=2.0, noise=dpfast.SeededNoise(3))
+    assert free.intercept_ == plain.params[0]
 
 
 def test_a_quantile_regressor_is_the_fit_it_wraps():

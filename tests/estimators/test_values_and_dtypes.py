@@ -11,6 +11,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.base import clone
 
+import dpfast
 from dpfast import Ledger, SeededNoise
 from dpfast.bayesopt import sklearn_losses
 from dpfast.data.classes import comparable, encoded, label_kind
@@ -137,16 +138,26 @@ def test_labels_of_another_kind_than_the_classes_are_refused(labels, classes):
     assert not book.entries
 
 
-@pytest.mark.parametrize("container", ["Series", "Categorical", "string", "Int64", "polars"])
+@pytest.mark.parametrize(
+    "container",
+    ["Series", "object", "Categorical", "string", "Int64", "polars", "Enum", "Arrow", "dictionary"],
+)
 def test_labels_of_table_libraries(container):
     pandas = pytest.importorskip("pandas")
     words = np.array(["no", "yes"])[Y.astype(int)]
     if container == "polars":
         labels = pytest.importorskip("polars").Series(words.tolist())
+    elif container == "Enum":
+        polars = pytest.importorskip("polars")
+        labels = polars.Series(words.tolist(), dtype=polars.Enum(["no", "yes"]))
+    elif container in ("Arrow", "dictionary"):
+        labels = pytest.importorskip("pyarrow").array(words.tolist())
+        labels = labels.dictionary_encode() if container == "dictionary" else labels
     elif container == "Int64":
         labels = pandas.Series(Y.astype(int), dtype="Int64")
     else:
-        labels = pandas.Series(words, dtype={"Categorical": "category"}.get(container))
+        kinds = {"Categorical": "category", "object": object}
+        labels = pandas.Series(words, dtype=kinds.get(container))
         labels = labels.astype("string") if container == "string" else labels
     right, wrong = ("no", "yes"), (0, 1)
     if container == "Int64":
@@ -155,10 +166,7 @@ def test_labels_of_table_libraries(container):
     model = DPLogisticRegression(classes=right, noise=SeededNoise(0)).fit(X, labels)
     assert np.array_equal(model.coef_, plain.coef_)
     mismatched = DPLogisticRegression(classes=wrong, noise=SeededNoise(0))
-    if label_kind(labels) == "anything":  # categories and objects come from cells
-        assert np.isfinite(mismatched.fit(X, labels).coef_).all()
-        return
-    with pytest.raises(InvalidInput, match="no label would be"):
+    with pytest.raises(InvalidInput, match="be (one|none) of the classes"):
         mismatched.fit(X, labels)
 
 
@@ -199,7 +207,8 @@ def test_numbers_of_any_type_are_compared_as_numbers(labels):
 
 
 def test_kinds():
-    assert label_kind(np.array([], dtype=object)) == "anything"
+    assert label_kind(np.array([], dtype=object)) == "objects"
+    assert comparable("objects", "text") and not comparable("objects", "numbers")
     assert label_kind([1, None]) == "anything"
     assert label_kind(["a"]) == label_kind(("a",)) == label_kind([1]) == "anything"
     assert comparable("text", "text") and not comparable("text", "numbers")
@@ -244,18 +253,30 @@ def test_classes_of_two_types_stay_what_they_are():
     assert {type(label) for label in model.predict(X)} == {str, int}
 
 
-@pytest.mark.parametrize("cells", [["no", "yes"], [0, 1], ["no", 1], [None, None]])
-@pytest.mark.parametrize("container", ["list", "tuple", "object", "category"])
+@pytest.mark.parametrize("cells", [["no", "yes"], [0, 1], [1, 2], [-1, 1], ["no", 1], [None] * 2])
+@pytest.mark.parametrize("container", ["list", "tuple", "object", "pandas object", "category"])
 def test_what_cells_hold_refuses_no_fit(cells, container):
+    """Numbers in a column of objects or categories are refused as text in it is, for its type."""
     labels = [cells[int(y)] for y in Y]
     if container == "tuple":
         labels = tuple(labels)
     elif container == "object":
         labels = np.array(labels, dtype=object)
+    elif container == "pandas object":
+        labels = pytest.importorskip("pandas").Series(labels, dtype=object)
     elif container == "category":
         labels = pytest.importorskip("pandas").Categorical(labels)
-    for classes in ((0, 1), ("no", "yes")):
-        model = DPLogisticRegression(classes=classes, noise=SeededNoise(0)).fit(X, labels)
+    for classes in ((0, 1), ("no", "yes"), (1, 2), (-1, 1)):
+        book = Ledger(1.0)
+        model = DPLogisticRegression(classes=classes, noise=SeededNoise(0), ledger=book)
+        if container not in ("list", "tuple") and classes != ("no", "yes"):
+            with pytest.raises(InvalidInput, match="text among them would be none of the classes"):
+                model.fit(X, labels)
+            with pytest.raises(InvalidInput, match="does not say"):
+                dpfast.fit(X, labels, "logistic", privacy=1.0, ledger=book)
+            assert not book.entries
+            continue
+        model.fit(X, labels)
         expected = [dict(zip(classes, (0.0, 1.0), strict=True)).get(x, np.nan) for x in labels]
         plain = DPLogisticRegression(noise=SeededNoise(0)).fit(X, np.array(expected))
         assert np.array_equal(model.coef_, plain.coef_)

@@ -144,6 +144,64 @@ def test_c66_the_same_sums_from_every_source(source, pieces, tmp_path, monkeypat
     )
 
 
+def of_plain_parquet(folder, X, y, group):
+    return opened(parquet(folder, X, y, group, use_dictionary=False)), None, "person"
+
+
+def of_small_row_groups(folder, X, y, group):
+    return opened(parquet(folder, X, y, group, size=29)), None, "person"
+
+
+def of_numbers_in_parquet(folder, X, y, group):
+    """As statistics packages write them: a float, NaN where there is none."""
+    codes = np.array([np.nan if label is None else float(label) for label in group])
+    return opened(parquet(folder, X, y, codes)), None, "person"
+
+
+def of_nullable_integers(folder, X, y, group):
+    pa = pytest.importorskip("pyarrow")
+    codes = pa.array([None if label is None else int(label) for label in group], pa.int64())
+    return opened(parquet(folder, X, y, codes)), None, "person"
+
+
+def of_several_files(folder, X, y, group):
+    for some in np.array_split(np.arange(len(y)), 4):
+        parquet(folder, X[some], y[some], group[some], size=130)
+    return opened(folder), None, "person"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        of_single_precision, of_frame, of_parquet, of_parquet_and_labels, of_plain_parquet,
+        of_small_row_groups, of_numbers_in_parquet, of_nullable_integers, of_several_files,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("pieces", [1 << 16, 37])
+def test_c47_c66_rows_without_a_label_are_one_person_in_all_blocks(
+    source, pieces, tmp_path, monkeypatch
+):
+    """Of files with several row groups, and of several files: as if that person had a label.
+
+    Were they a person in each block, somebody with rows in k of them would move k persons.
+    """
+    monkeypatch.setattr(means, "ROWS_AT_A_TIME", pieces)
+    X, y, codes = table()
+    labels = codes.astype(str).astype(object)
+    labels[::11] = None
+    known = np.where(labels == None, "nobody", labels).astype(str)  # noqa: E711 - entry by entry
+    expected = curator(X, y, known)
+    keeper = curator(*source(tmp_path, X, y, labels))
+    assert keeper.n == expected.n == len(set(known.tolist()))
+    assert keeper._records.counts.tolist() == expected._records.counts.tolist()
+    for value, found in zip(expected._sums(THETA, ALL), keeper._sums(THETA, ALL), strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-11, atol=1e-15)
+    nobody = list(dict.fromkeys(known.tolist())).index("nobody")
+    for records in (keeper._records, expected._records):
+        whose = np.concatenate([persons for _, _, persons in records.usable_rows()])
+        assert np.count_nonzero(whose == nobody) == records.counts[nobody] > 100
+
+
 def test_c66_sums_are_those_of_loops_whatever_the_order(tmp_path):
     """Means and products by plain NumPy, of one person after the other."""
     X, y, group = table()

@@ -171,6 +171,19 @@ WRONG = [
     dpfast.GDP(1.0),
 ]  # fmt: skip
 
+if find_spec("pandas"):
+    import pandas
+
+    WRONG += [pandas.NA, pandas.NaT, pandas.Float64Dtype(), pandas.Timestamp(0), pandas.Index([])]
+if find_spec("pyarrow"):
+    import pyarrow
+
+    WRONG += [pyarrow.scalar(1.0), pyarrow.scalar(None), pyarrow.float64(), pyarrow.nulls(3)]
+if find_spec("polars"):
+    import polars
+
+    WRONG += [polars.lit(1.0), polars.Float64, polars.LazyFrame({"a": [1.0]})]
+
 #: A caller's own functions: what they raise comes out as it is.
 OWN_FUNCTIONS = {"losses", "gradients", "objective", "progress"}
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.coding import Column
-from dpfast.data.columns import column, column_names, labels, numbers
+from dpfast.data.columns import cell_numbers, column, column_names, labels
 from dpfast.data.files.tables import csv_cells, unreadable
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
@@ -107,10 +107,10 @@ def _draft(values: Any, name: str) -> Column | str:
 def _as_numbers(values: Any, name: str) -> NDArray[np.float64] | None:
     """The numbers of a public column; None if it is one of labels."""
     try:
-        x = numbers(values, name)
+        x = cell_numbers(values, name)
     except InvalidInput:
         return None
-    # a list of labels is one of Python objects, without a type that says so
+    # labels in a list, or of Python objects, have no type that says so
     return x if np.isfinite(x).any() or not any(map(_is_text, labels(values, name)[0])) else None
 
 
