@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,22 @@ except ImportError:
 
 # Temporary folders have names in which tests that search messages for secrets would find them,
 # unless they take the path out first: every time, not once in a hundred runs by their number.
+SECRETS = "dpfast-0123456789-4711-54-patient-Secret-secret"
+
+
+def own_root(place: Path) -> Path:
+    """A folder of this user alone: the one it always has, or a new one if others have that name."""
+    root = place / f"{SECRETS}-{os.geteuid()}"
+    with suppress(FileExistsError):
+        root.mkdir(mode=0o700)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        return Path(tempfile.mkdtemp(prefix=SECRETS, dir=place))
+    return root
+
+
 if "PYTEST_DEBUG_TEMPROOT" not in os.environ:
-    root = Path(tempfile.gettempdir()) / "dpfast-0123456789-4711-54-patient-Secret-secret"
-    root.mkdir(exist_ok=True)
-    root.chmod(0o777)
-    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root)
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(own_root(Path(tempfile.gettempdir())))
 
 # Shared machines stall now and then: a slow example is not a failure.  CI runs are repeatable.
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
