@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Counts and moments of columns, as integers: what releases of locations and scales are made of.
+"""Counts, distances and moments of columns, as integers: what releases of locations are made of.
 
 A double's *key* is its bit pattern as a 64-bit integer in numeric order: ``key(-x) = -key(x)``, both
 zeros have key 0, and ``x <= y`` if and only if ``key(x) <= key(y)``.  A cell is an interval of
 ``2^shift`` keys, so that numbers of every magnitude are counted in one table without a range.
 
 A record with a non-finite entry, in any column, is counted nowhere and adds nothing.  Everything is
-a sum of integers: exact, whatever the order, the blocks and the machines (claims D1 and D2 of
+a sum of integers: exact, whatever the order, the blocks and the machines (claims D1, D2 and D6 of
 ``dpfast/privacy/bought/PROOFS-bought.md``).  ``tests/twins/keys.py`` is the NumPy twin.
 """
 
@@ -16,6 +16,8 @@ from libc.stdint cimport INT64_MIN, int64_t, uint64_t
 from libc.string cimport memcpy
 
 cimport numpy as cnp
+
+import math
 
 import numpy as np
 
@@ -30,9 +32,34 @@ UNIT = 1 << 15
 #: Most records whose sums of squares fit 64 bits.
 MOST_RECORDS = 1 << 32
 
+#: Cells of distances on either side of a centre.
+OCTAVES = 100
+
+#: Root of the sum of squares of what one record adds to the cells of a column, at most.
+WHOLE = 1 << 19
+
+
+def parts_of_an_octave():
+    """What a distance of ``1 + t/512`` adds to the cells of 1 and 2, in WHOLE: shape (512, 2).
+
+    The sum of these parts times 1 and times 4 is the squared distance, and the root of the sum of
+    their squares is not above WHOLE, because the first is a root that is rounded down.
+    """
+    parts = np.empty((512, 2), dtype=np.int64)
+    for t in range(512):
+        squared = (1.0 + t / 512.0) ** 2
+        above = math.floor(WHOLE * (4.0 * squared - math.sqrt(17.0 - squared * squared)) / 17.0)
+        parts[t] = math.isqrt(WHOLE * WHOLE - above * above), above
+    return parts
+
+
+PARTS = parts_of_an_octave()
+PARTS.flags.writeable = False
+
 cdef enum:
     ROWS = 128
     _CELLS = 4096
+    _OCTAVES = 100
 
 ctypedef fused floating:
     float
@@ -47,14 +74,19 @@ cdef inline int64_t key_of(double x) noexcept nogil:
 
 cdef inline void gather(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
                         Py_ssize_t j, double *out) noexcept nogil:
-    """Column j of m records, side by side, so that what follows is done several at a time."""
+    """Column j of m records, side by side, so that what follows is done several at a time.
+
+    By memcpy, because a column may lie anywhere: a field of packed records is not aligned.
+    """
     cdef Py_ssize_t i
+    cdef floating entry
     if j < X.shape[1]:
         for i in range(m):
-            out[i] = <double>X[start + i, j]
+            memcpy(&entry, <const char *>&X[start + i, j], sizeof(floating))
+            out[i] = <double>entry
     else:
         for i in range(m):
-            out[i] = y[start + i]
+            memcpy(out + i, <const char *>&y[start + i], sizeof(double))
 
 
 cdef int64_t usable(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
@@ -110,32 +142,61 @@ def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] colu
     return counts
 
 
-def kinds(const floating[:, :] X, const double[:] y):
-    """Complete records, and in how many of them each column is neither 0 nor 1; shape (q + 2,).
+def distances(const floating[:, :] X, const double[:] y, const double[::1] centres,
+              const double[::1] nearest):
+    """How far entries are from centres, on either side, in octaves; shape (q + 1, 2, OCTAVES).
+
+    An entry at the distance ``2^e (1 + t/512)``, its mantissa cut to 9 bits, adds the two numbers
+    ``PARTS[t]`` to cells e and e + 1.  One that is not farther away than the nearest adds nothing,
+    and one beyond the last cell adds ``WHOLE`` to the last.
 
     Parameters
     ----------
     X : ndarray of shape (n, q), float64 or float32
     y : ndarray of shape (n,)
         Column q.
+    centres : ndarray of shape (q + 1,)
+        Finite.
+    nearest : ndarray of shape (q + 1,)
+        At least ``2^-1022``; the first cell is the octave it is in.  Infinite: nothing of this
+        column.
+
+    Returns
+    -------
+    ndarray
+        Above the centre first, then below it.
     """
-    counts = np.zeros(X.shape[1] + 2, dtype=np.int64)
-    cdef int64_t[::1] table = counts
-    cdef Py_ssize_t i, j, start, m, n = y.shape[0]
-    cdef int64_t other
+    sums = np.zeros((X.shape[1] + 1, 2, OCTAVES), dtype=np.int64)
+    cdef int64_t[:, :, ::1] table = sums
+    cdef Py_ssize_t i, j, side, start, m, n = y.shape[0]
+    cdef const int64_t[:, ::1] parts = PARTS
+    cdef int64_t bits, cell, t, first
+    cdef double d, centre, near
     cdef int64_t complete[ROWS]
     cdef double x[ROWS]
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            table[0] += usable(X, y, start, m, complete)
+            usable(X, y, start, m, complete)
             for j in range(X.shape[1] + 1):
-                other = 0
+                centre, near = centres[j], nearest[j]
+                if near > DBL_MAX:
+                    continue
+                first = key_of(near) >> 52
                 gather(X, y, start, m, j, x)
                 for i in range(m):
-                    other += complete[i] & (x[i] != 0.0) & (x[i] != 1.0)
-                table[j + 1] += other
-    return counts
+                    d = x[i] - centre
+                    side = d < 0.0
+                    d = fabs(d)
+                    if d > near and complete[i]:
+                        bits = key_of(d)
+                        cell, t = (bits >> 52) - first, (bits >> 43) & 511
+                        if cell < _OCTAVES - 1:
+                            table[j, side, cell] += parts[t, 0]
+                            table[j, side, cell + 1] += parts[t, 1]
+                        else:
+                            table[j, side, _OCTAVES - 1] += parts[0, 0]
+    return sums
 
 
 def moments(const floating[:, :] X, const double[:] y, const double[::1] middles,

@@ -5,6 +5,9 @@ from numpy.typing import NDArray
 
 CELLS: int
 UNIT: int
+OCTAVES: int
+WHOLE: int
+PARTS: NDArray[int64]
 MOST_RECORDS: int
 
 def key_cells(
@@ -14,7 +17,12 @@ def key_cells(
     starts: NDArray[int64],
     shifts: NDArray[int64],
 ) -> NDArray[int64]: ...
-def kinds(X: NDArray[float64 | float32], y: NDArray[float64]) -> NDArray[int64]: ...
+def distances(
+    X: NDArray[float64 | float32],
+    y: NDArray[float64],
+    centres: NDArray[float64],
+    nearest: NDArray[float64],
+) -> NDArray[int64]: ...
 def moments(
     X: NDArray[float64 | float32],
     y: NDArray[float64],

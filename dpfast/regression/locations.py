@@ -1,50 +1,69 @@
-"""Where the columns of a table lie, by noisy bisection over the keys of floating-point numbers.
+"""Where the columns of a table lie: a quantile by noisy bisection, then a histogram of distances.
 
 Every threshold, and how many are asked for, follows from public and released numbers: all of this
 is post-processing of a curator's answers (claim D4 of ``dpfast/privacy/bought/PROOFS-bought.md``).
 
 Keys are the doubles in numeric order, as integers; no range has to be declared, because a range of
-factors of two is one of integers.  Two quantiles of each column are looked for: while both lie in
-one interval of keys, one count serves both.
+factors of two is one of integers.  Nothing asks what kind of column it is: one whose coding is
+changed is seen as it was before.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer
-from dpfast.privacy.bought.sensitivity import SQUARE_WEIGHT, complete_weight, query_mu
+from dpfast.privacy.bought.sensitivity import complete_weight, query_mu
 from dpfast.privacy.rounding import MARGIN_8000
 
-__all__ = ["BINARY", "COUNTS", "NUMBER", "SPIKE", "ColumnAnswers", "Location", "Search"]
+__all__ = ["COUNTS", "COUNT_SHARE", "LOOK_SHARE", "ColumnAnswers", "Location", "Search"]
 
-#: Counts that are planned for each column.
-COUNTS = 28
+#: Counts that are planned for each column, and as many as may be where the budget is ample.
+COUNTS, MOST_COUNTS = 14, 28
 
-#: Part of mu^2 that goes to counts.
-COUNT_SHARE = 0.8
+#: Parts of mu^2: for counts at most, and for looking once more at columns whose spread was not
+#: seen.  The histogram has the rest, and what the counts leave.
+COUNT_SHARE, LOOK_SHARE = 0.4, 0.25
 
-#: Kinds of columns, as far as released numbers tell.
-BINARY, NUMBER, SPIKE = "binary", "number", "spike"
+#: Part of mu^2 for the number of labels, of a response that is 0 or 1.
+LABEL_SHARE = 0.04
+
+#: Noise of a count, as a part of n, that is little enough to tell about where a median is.
+_ENOUGH = 0.03
 
 _BINADE = 1 << 52
-#: Interval of keys, 1e-9 of a number, below which two quantiles count as one.
-_SPIKE_KEYS = 1 << 22
-#: An end is known well enough when its interval is this part of the distance of the two.
-_NARROW = 1.0 / 8.0
-#: The range that is not clipped, in half distances of the two quantiles.
-_REACH = 1.5
+#: Interval of keys, 1e-9 of a number, below which it is a tie: many records have the same value.
+_TIE_KEYS = 1 << 22
+#: The quantile that is looked for, above the median: half of the records are below zero in a column
+#: that is centred there, and of nothing does the gap between the halves tell the scale.
+_ABOVE = 0.1
+#: It is known well enough when its interval holds this part of the records, or no more than this
+#: many standard deviations of a count.
+_INSIDE, _TOLD = 0.2, 3.0
+#: After so many answers that it is below, the lower end is tried for a tie, with intervals
+#: of these powers of two.
+_PATIENCE, _TRIED = 2, (40, 22)
+#: Around a tie at zero, of which nothing tells the scale, this is no distance.
+_AT_ZERO = 2.0**-50
+#: Standard deviations by which cells of a histogram stand out, alone or so many together, beside
+#: those that do, and as a part of what does.
+_ALONE, _TOGETHER, _BESIDE, _PART = 5.5, (1, 2, 4), 3.0, 2.0
+#: Cells times powers of two are sums of distances that are too large by so much, in the middle.
+_FIRST = 1.06
+#: Octaves from what was the nearest distance before the centre moved to those that stayed.
+_MOVED = 3
+#: Keys of 0 and of 1, and the next ones that a count can be asked for.
+_OF_LABELS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
 _LARGEST = 1e300
 _SMALLEST = 1e-290
-_RESOLUTION = 2.0**-40
 
-Interval = tuple[int, int]
+Array = NDArray[np.float64]
 
 
 class ColumnAnswers(Protocol):
@@ -53,16 +72,10 @@ class ColumnAnswers(Protocol):
     @property
     def n(self) -> int: ...
 
-    def not_binary(self, columns: Sequence[int], mu: float) -> Answer: ...
-
     def below(self, asked: Sequence[tuple[int, int]], mu: float) -> Answer: ...
 
-    def moments(
-        self,
-        columns: Sequence[int],
-        middles: NDArray[np.float64],
-        halves: NDArray[np.float64],
-        mu: float,
+    def distances(
+        self, columns: Sequence[int], centres: Array, nearest: Array, mu: float
     ) -> Answer: ...
 
 
@@ -71,58 +84,157 @@ class Location(NamedTuple):
 
     Attributes
     ----------
-    kind : {"binary", "number", "spike"}
-        A spike: nearly all records have the same value, as far as the budget can see.
     centre, spread : float
-        About the mean and standard deviation, after clipping to 1.5 times the range between two
-        quantiles.
+        The mean and the standard deviation, of a heavy-tailed column those of what is not beyond
+        the farthest that was seen.  Where no spread was seen, what nearly all records have, and 1.
     low, high : float
-        That range.
+        The range in which entries were seen.
+    seen : bool
+        Whether entries were seen at a distance from the others.  If not, nearly all records have
+        the same value, as far as the budget can see.
     """
 
-    kind: str
     centre: float
     spread: float
     low: float
     high: float
+    seen: bool = True
 
 
-class _Pair:
-    """Intervals of keys of a column in which its lower and its upper quantile lie."""
+class _Quantile:
+    """The interval of keys in which a quantile of a column lies."""
 
     def __init__(self) -> None:
-        everything = (-2047 * _BINADE, 2047 * _BINADE)
-        self.ends: list[Interval] = [everything, everything]
+        self.low, self.high = -2047 * _BINADE, 2047 * _BINADE
+        self._counts = [-math.inf, math.inf]
+        self._patience = 0
 
     @property
-    def together(self) -> bool:
-        return self.ends[0] == self.ends[1]
+    def is_tie(self) -> bool:
+        return self.high - self.low <= _TIE_KEYS or self._at_zero
 
     @property
-    def is_spike(self) -> bool:
-        low, high = self.ends[0]
-        return self.together and (high - low <= _SPIKE_KEYS or (low, high) == (0, _BINADE))
+    def _at_zero(self) -> bool:
+        return (self.low, self.high) == (0, _BINADE)
 
-    def open_ends(self) -> list[int]:
-        """Which ends need another count; the first stands for both while they are together."""
-        if self.is_spike:
-            return []
-        if self.together:
-            return [0]
-        (_, first), (second, _) = self.ends
-        enough = _NARROW * (value_of(second) - value_of(first))
-        return [
-            i
-            for i, (low, high) in enumerate(self.ends)
-            if high - low > _SPIKE_KEYS and value_of(high) - value_of(low) > enough
-        ]
+    def is_open(self, enough: float) -> bool:
+        """Whether another count helps: more than enough records are inside."""
+        return not (self.is_tie or self._counts[1] - self._counts[0] < enough)
 
-    def answer(self, threshold: int, is_below: Sequence[bool]) -> None:
-        """Take, for each quantile, whether it is below the threshold, which may be in both."""
-        for i, below in enumerate(is_below):
-            low, high = self.ends[i]
-            if low < threshold < high:
-                self.ends[i] = (low, threshold) if below else (threshold, high)
+    def threshold(self) -> int:
+        width = self.high - self.low
+        if width > _BINADE:
+            return _threshold(self.low, self.high)
+        if self._patience >= _PATIENCE:
+            for shift in _TRIED:
+                if 2 << shift < width:
+                    return self.low + (1 << shift)
+        shift = (self.low ^ (self.high - 1)).bit_length() - 1  # the roundest number inside
+        return (self.high - 1) >> shift << shift
+
+    def answer(self, threshold: int, count: float) -> None:
+        """Take a count of what is below the threshold, minus three fifths of the records."""
+        if count < 0.0:
+            self.low, self._counts[0], self._patience = threshold, count, 0
+        else:
+            self.high, self._counts[1] = threshold, count
+            self._patience += 1
+
+    def place(self) -> tuple[float, float]:
+        """About the quantile, a tie's own value, and how far away an entry is told from it."""
+        low, high = value_of(self.low), value_of(self.high)
+        if self._at_zero:
+            return 0.0, _AT_ZERO
+        if self.is_tie:
+            return low, max(high - low, _SMALLEST)
+        return 0.5 * low + 0.5 * high, max(0.5 * high - 0.5 * low, _SMALLEST)
+
+
+class _Distances(NamedTuple):
+    """A released histogram of the distances of one column: above and below a centre."""
+
+    place: tuple[float, float]
+    cells: Array
+    noise: Array
+
+    @property
+    def first(self) -> int:
+        """The power of two of the first cell."""
+        return math.frexp(self.place[1])[1] - 1
+
+    def joined(self, other: _Distances | None) -> _Distances:
+        """With what an earlier one says of the same distances, each by its precision.
+
+        The centre may have moved by what was the nearest distance then.
+        """
+        if other is None:
+            return self
+        later = min(other.first - self.first, self.cells.shape[1])
+        skipped = 0 if other.place == self.place else _MOVED
+        own, theirs, sums = self.noise**-2, np.zeros(self.cells.shape), np.zeros(self.cells.shape)
+        kept = slice(skipped, max(skipped, self.cells.shape[1] - later))
+        theirs[:, later + skipped :] = other.noise[:, kept] ** -2
+        sums[:, later + skipped :] = other.cells[:, kept]
+        cells = (own * self.cells + theirs * sums) / (own + theirs)
+        return _Distances(self.place, cells, (own + theirs) ** -0.5)
+
+    def location(self, complete: float) -> Location:
+        """Mean and spread of all that is not beyond the farthest cells that stand out."""
+        centre, _ = self.place
+        ends = _farthest(self.cells / self.noise) + 1  # of the cells that are added up
+        if not ends.any():
+            return Location(centre, 1.0, centre, centre, seen=False)
+        octaves = np.arange(self.cells.shape[1])
+        inside = octaves < ends[:, None]
+        steps = np.exp2(octaves - float(ends.max()))
+        first = np.where(inside, [steps / _FIRST, -steps / _FIRST], 0.0)
+        second = np.where(inside, steps * steps, 0.0)
+        mean = float(np.vdot(first, self.cells)) / complete
+        error = float(np.linalg.norm((second - 2.0 * mean * first) * self.noise)) / complete
+        variance = float(np.vdot(second, self.cells)) / complete - mean * mean
+        unit = self.first + int(ends.max())
+        spread = _times(math.sqrt(max(variance, 2.0 * error)), unit)
+        above, below = (_times(1.0, self.first + int(end)) for end in ends)
+        low, high = max(centre - below, -_LARGEST), min(centre + above, _LARGEST)
+        middle = min(max(centre + _times(mean, unit), low), high)
+        return Location(middle, max(spread, _SMALLEST), low, high)
+
+
+def _times(value: float, power: int) -> float:
+    """Times this power of two, held to the range in which nothing overflows."""
+    return math.copysign(min(abs(math.ldexp(value, min(power, 1000))), _LARGEST), value)
+
+
+def _farthest(cells: Array) -> NDArray[np.intp]:
+    """The farthest cell on each side that stands out of its noise, or -1; in units of the noise.
+
+    Alone or with those next to it, or beside one that does, farther out or on the other side; and
+    the next one if there is some of it, because the mass of one value may be in two cells.
+    """
+    seen = np.zeros(cells.shape, dtype=bool)
+    for m in _TOGETHER:
+        starts = cells.shape[1] - m + 1
+        places = [slice(i, i + starts) for i in range(m)]
+        found = sum(cells[:, at] for at in places) > _ALONE * math.sqrt(m)
+        for at in places:
+            found &= ~seen[:, at]
+        for at in places:
+            seen[:, at] |= found & (cells[:, at] > _PART)
+        seen = _grown(seen, cells > _BESIDE)
+    seen[:, 1:] |= seen[:, :-1] & (cells[:, 1:] > _PART)
+    last = seen.shape[1] - 1 - np.argmax(seen[:, ::-1], axis=1)
+    return np.where(seen.any(axis=1), last, -1)
+
+
+def _grown(seen: NDArray[np.bool_], beside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """With what is beside it, farther out or on the other side, and so on."""
+    while True:
+        grown = seen | seen[::-1]
+        grown[:, 1:] |= grown[:, :-1]
+        grown = seen | (grown & beside)
+        if (grown == seen).all():
+            return grown
+        seen = grown
 
 
 class Search:
@@ -133,131 +245,151 @@ class Search:
     answers : ColumnAnswers
     columns : sequence of int
     mu : float
-        What everything together may cost.
+        What everything together may cost.  A quarter of its square may be left.
+    labels : int, optional
+        A column that has no location: of how many records it is 0 or 1 is asked for.
 
     Attributes
     ----------
     columns : list of int
-    planned : int
-        Most counts that are asked for.
-    counts_mu, moments_mu : float
-        What all of them may cost, and what is left for the moments at least.
     noise : float
-        About the standard deviation of each count, in records.
+        About the standard deviation of each count, in records, where all that they may cost is
+        needed.
     """
 
-    def __init__(self, answers: ColumnAnswers, columns: Sequence[int], mu: float) -> None:
+    def __init__(
+        self, answers: ColumnAnswers, columns: Sequence[int], mu: float, labels: int | None = None
+    ) -> None:
         self._answers = answers
         self.columns = list(columns)
+        self._labels, self._labelled = labels, (0.0, 0.0)
         self._total = mu
-        self.planned = COUNTS * len(self.columns)
-        self.counts_mu = mu * math.sqrt(COUNT_SHARE)
-        self.moments_mu = mu * math.sqrt(1.0 - COUNT_SHARE)
-        self.noise = math.sqrt(self.planned) / self.counts_mu
-        self._used = 0
+        self.noise = math.sqrt(COUNTS * len(self.columns) / COUNT_SHARE) / mu
+        self._spent = 0.0  # squares of mu
         self._complete, self._precision = 0.0, 0.0
+        self._quantiles = {column: _Quantile() for column in self.columns}
+        self._known: dict[int, _Distances] = {}
 
-    def run(self) -> list[Location]:
-        """The locations, in the order of the columns."""
-        binary = self._binary()
-        pairs = {c: _Pair() for c in self.columns if c not in binary}
-        share = self._share()
-        while asked := self._next(pairs):
-            below = self._ask_below(asked)
-            for (column, key), count in zip(asked, below, strict=True):
-                targets = [share * self._complete, (1.0 - share) * self._complete]
-                pairs[column].answer(key, [count >= target for target in targets])
-        ranges = [_range_of(pairs.get(column)) for column in self.columns]
-        return self._moments(ranges)
+    def counts_asked(self) -> list[tuple[int, float]]:
+        """How many counts, and at what mu, may be asked for at once: the extremes."""
+        q = len(self.columns)
+        planned, total = self._plan(q, COUNT_SHARE * LOOK_SHARE)
+        found = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
+        if self._labels is not None:
+            found.append((len(_OF_LABELS), self._total * math.sqrt(LABEL_SHARE)))
+        return found
+
+    @property
+    def counted(self) -> tuple[float, float]:
+        """About how many records are complete, with a label if there are some; and the noise.
+
+        Once it was run.  Released beside the counts, at no cost (claim D2).
+        """
+        if self._labels is not None:
+            return self._labelled
+        return self._complete, max(self._precision, 1e-300) ** -0.5
+
+    def distances_asked(self) -> list[tuple[int, float]]:
+        """Of how many columns a histogram may be asked for, and at what mu: the extremes."""
+        least = self._total * math.sqrt(LOOK_SHARE * (1.0 - COUNT_SHARE)) * (1.0 - MARGIN_8000)
+        return [(m, mu) for m in {1, len(self.columns)} for mu in (least, self._total)]
+
+    def run(self, spend: bool = True) -> list[Location]:
+        """The locations, in the order of the columns.
+
+        What is kept for columns that are not seen is spent on all of them, if all are seen, unless
+        the caller has a use for it.
+        """
+        self._bisect(self.columns, COUNT_SHARE)
+        self._count_labels()
+        found = self._measure(self.columns, self._left(LOOK_SHARE))
+        unseen = [column for column in self.columns if not found[column].seen]
+        if spend and not unseen:
+            found |= self._measure(self.columns, self._left(0.0))
+        elif unseen:
+            enough = self._enough(0.0)
+            vague = [column for column in unseen if self._quantiles[column].is_open(enough)]
+            if vague:
+                self._bisect(vague, COUNT_SHARE * LOOK_SHARE)
+            found |= self._measure(unseen, self._left(0.0))
+        return [found[column] for column in self.columns]
+
+    def _plan(self, columns: int, share: float) -> tuple[int, float]:
+        """How many counts of so many columns there may be, and what all of them may cost.
+
+        As many as this part of mu^2 pays for at little noise, or the least number with more.
+        """
+        square = share * self._total**2
+        each = (_ENOUGH * self._answers.n) ** -2.0
+        planned = int(min(max(square / each, COUNTS * columns), MOST_COUNTS * columns))
+        return planned, math.sqrt(min(square, planned * each))
+
+    def _left(self, kept: float) -> float:
+        """What may be spent if this part of mu^2 is kept."""
+        rest = (1.0 - kept) * self._total**2 - self._spent
+        return math.sqrt(max(0.0, rest)) * (1.0 - MARGIN_8000)
 
     # -- counts
 
-    def _mu_of(self, m: int) -> float:
-        self._used += m
-        return query_mu(self.counts_mu, self.planned, m)
+    def _bisect(self, columns: Sequence[int], share: float) -> None:
+        """Narrow the intervals of these columns, for at most this part of mu^2."""
+        planned, total = self._plan(len(columns), share)
+        left = planned
+        noise = math.sqrt(planned) / total
+        while asked := self._next(columns, noise)[:left]:
+            left -= len(asked)
+            mu = query_mu(total, planned, len(asked))
+            self._spent += mu * mu
+            counts = self._counts(self._answers.below(asked, mu))
+            for (column, key), count in zip(asked, counts, strict=True):
+                self._quantiles[column].answer(key, float(count))
 
-    def _counts(self, answer: Answer) -> NDArray[np.float64]:
-        """Noisy counts; what is known of the number of complete records grows with each."""
+    def _count_labels(self) -> None:
+        """In how many complete records the response is 0 or 1."""
+        if self._labels is None:
+            return
+        mu = self._total * math.sqrt(LABEL_SHARE) * (1.0 - MARGIN_8000)
+        self._spent += mu * mu
+        answer = self._answers.below([(self._labels, key) for key in _OF_LABELS], mu)
+        below_0, to_0, below_1, to_1 = self._counts(answer)
+        self._labelled = float(to_0 - below_0 + to_1 - below_1), 2.0 * answer.noise_scale
+
+    def _counts(self, answer: Answer) -> Array:
+        """Counts, centred at the quantile; each tells more of how many records are complete."""
         weight = complete_weight(len(answer.value) - 1)
-        precision = weight * weight
+        precision = (weight / answer.noise_scale) ** 2
         self._precision += precision
         found = float(answer.value[-1]) / weight
         self._complete += precision / self._precision * (found - self._complete)
-        return np.asarray(answer.value[:-1] + 0.5 * self._complete)
+        return np.asarray(answer.value[:-1] - _ABOVE * self._complete)
 
-    def _binary(self) -> set[int]:
-        """Columns in which hardly a record is neither 0 nor 1."""
-        answer = self._answers.not_binary(self.columns, self._mu_of(len(self.columns)))
-        others = self._counts(answer)
-        most = max(0.01 * self._complete, 4.0 * self.noise)
-        return {c for c, other in zip(self.columns, others, strict=True) if other < most}
+    def _enough(self, noise: float) -> float:
+        return max(_INSIDE * self._complete, _TOLD * noise)
 
-    def _ask_below(self, asked: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
-        return self._counts(self._answers.below(asked, self._mu_of(len(asked))))
-
-    def _share(self) -> float:
-        """Which quantiles: as far out as the noise lets them be seen."""
-        known = max(self._complete, 1.0)
-        return min(max(4.0 * self.noise / known, 0.02), 0.25)
-
-    def _next(self, pairs: dict[int, _Pair]) -> list[tuple[int, int]]:
+    def _next(self, columns: Iterable[int], noise: float) -> list[tuple[int, int]]:
         """The next thresholds: of the coarsest cells first, so that few passes serve all."""
+        enough = self._enough(noise)
         asked = [
-            (column, _threshold(*pair.ends[i]))
-            for column, pair in pairs.items()
-            for i in pair.open_ends()
+            (column, self._quantiles[column].threshold())
+            for column in columns
+            if self._quantiles[column].is_open(enough)
         ]
         coarsest = max((_level(key) for _, key in asked), default=0)
-        asked = [(column, key) for column, key in asked if _level(key) == coarsest]
-        return asked[: self.planned - self._used]
+        return [(column, key) for column, key in asked if _level(key) == coarsest]
 
-    # -- moments
+    # -- distances
 
-    def _moments(self, ranges: Sequence[tuple[str, float, float]]) -> list[Location]:
-        """Centres and spreads; all that is left is spent on them."""
-        middles = np.array([middle for _, middle, _ in ranges])
-        halves = np.array([half for _, _, half in ranges])
-        spent = query_mu(self.counts_mu, self.planned, self._used) if self._used else 0.0
-        rest = math.sqrt(max(0.0, self._total**2 - spent**2)) * (1.0 - MARGIN_8000)
-        answer = self._answers.moments(self.columns, middles, halves, rest)
-        part = self._answers.n / max(self._complete, 1.0)
-        first, second = np.split(answer.value, 2)
-        means = np.clip(part * first, -1.0, 1.0)
-        squares = np.clip(part * second / SQUARE_WEIGHT, 0.0, 1.0)
-        noise = part * answer.noise_scale
-        return [
-            _location(*found, float(mean), float(square), noise)
-            for found, mean, square in zip(ranges, means, squares, strict=True)
-        ]
-
-
-def _location(
-    kind: str, middle: float, half: float, mean: float, square: float, noise: float
-) -> Location:
-    if kind == BINARY:  # every square is 1
-        variance, error = 1.0 - mean * mean, 2.0 * abs(mean) * noise
-    else:
-        variance = square - mean * mean
-        error = math.hypot(noise / SQUARE_WEIGHT, 2.0 * mean * noise)
-    spread = half * math.sqrt(min(1.0, max(variance, 2.0 * error)))
-    return Location(kind, middle + half * mean, spread, middle - half, middle + half)
-
-
-def _range_of(pair: _Pair | None) -> tuple[str, float, float]:
-    """Kind, middle and half length of the range that is not clipped."""
-    if pair is None:
-        return BINARY, 0.5, 0.5
-    low, high = (0.5 * value_of(a) + 0.5 * value_of(b) for a, b in pair.ends)
-    middle = 0.5 * low + 0.5 * high
-    if pair.is_spike:
-        zero = pair.ends[0] == (0, _BINADE)
-        return SPIKE, 0.0 if zero else middle, 1.0 if zero else max(abs(middle), _SMALLEST)
-    half = _REACH * (0.5 * high - 0.5 * low)
-    if pair.open_ends():  # the plan was used up: whatever may belong to the range
-        low, high = value_of(pair.ends[0][0]), value_of(pair.ends[1][1])
-        middle, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-    least = max(_SMALLEST, _RESOLUTION * abs(middle))
-    return NUMBER, middle, min(max(half, least), _LARGEST)
+    def _measure(self, columns: Sequence[int], mu: float) -> dict[int, Location]:
+        """What a histogram of distances at this price says of these columns."""
+        places = [self._quantiles[column].place() for column in columns]
+        centres, nearest = np.array(places).T.copy()
+        answer = self._answers.distances(columns, centres, nearest, mu)
+        self._spent += mu * mu
+        for column, place, cells in zip(columns, places, answer.value, strict=True):
+            found = _Distances(place, cells, np.full(cells.shape, answer.noise_scale))
+            self._known[column] = found.joined(self._known.get(column))
+        complete = max(self._complete, 1.0)
+        return {column: self._known[column].location(complete) for column in columns}
 
 
 # ---- keys

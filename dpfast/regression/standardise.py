@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,26 +11,41 @@ import numpy as np
 from dpfast.arguments import flag
 from dpfast.curator.bought.columns import Columns
 from dpfast.data.bought.units import Units, in_units, released_coding
-from dpfast.data.coding import Coding
 from dpfast.data.records import Records, as_records
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.rows import Coded
-from dpfast.privacy.bought.sensitivity import query_mu
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.locations import COUNT_SHARE, COUNTS, NUMBER, SPIKE, Location, Search
+from dpfast.regression.locations import COUNT_SHARE, COUNTS, Location, Search
 
-__all__ = ["Purchase", "Standardized", "spike_remarks", "standardize", "units_are_hidden"]
+__all__ = [
+    "Handed",
+    "Purchase",
+    "Standardized",
+    "checked_standardize",
+    "standardize",
+    "units_are_hidden",
+]
 
 #: Largest noise of a count, as a part of n, at which quantiles still mean something.
 MOST_NOISE = 0.12
 
+#: Squares of larger ones leave float64.
+LARGEST_MU = 1e100
+
+#: Part of the records below which the number of those that count is said.
+MOST_MISSING = 0.9
+
+#: Names of columns that a remark lists.
+LISTED = 8
+
 #: Range to which columns of new rows are held, in spreads on either side of the centre, and at
-#: least that of the moments: a mass of entries farther away may be one that nobody saw.
+#: least where entries were seen: a mass of entries farther away may be one that nobody saw.
 REACH = 5.0
 
 
@@ -42,11 +57,13 @@ class Standardized:
     names : tuple of str
         Of the covariates.
     centres, spreads : ndarray of shape (q,)
-        About the mean and the standard deviation of each; of a heavy-tailed column, those of its
-        bulk.
-    kinds : tuple of str
-        "binary" (hardly anything but 0 and 1), "number" or "spike" (nearly all the same), as far
-        as the budget could see.
+        About the mean and the standard deviation of each; of a heavy-tailed column, those of what
+        is not beyond the farthest entries that the budget could see.  However a column is coded,
+        they are those of this coding.
+    unseen : tuple of str
+        Names of the covariates of which no spread was seen: nearly all records have the same
+        value there, as far as the budget can see.  Their spread is given as 1, a unit to which
+        nothing should be scaled.
     response : tuple of two floats
         Centre and spread of the response; (0, 1) if they were not bought.
     privacy : Guarantee
@@ -59,23 +76,26 @@ class Standardized:
     --------
     >>> X, y = np.linspace(1e6, 2e6, 4000)[:, None], np.linspace(-1.0, 1.0, 4000)
     >>> bought = dpfast.standardize(X, y, privacy=2.0)
-    >>> bought.kinds, bool(1.4e6 < bought.centres[0] < 1.6e6)
-    (('number',), True)
+    >>> bought.unseen, bool(1.4e6 < bought.centres[0] < 1.6e6)
+    ((), True)
     """
 
     def __init__(
         self,
         names: tuple[str, ...],
-        kinds: tuple[str, ...],
+        unseen: tuple[str, ...],
         units: Units,
         coding: Any,
         privacy: Guarantee,
+        remarks: tuple[str, ...] = (),
     ) -> None:
         self.names = names
-        self.kinds = kinds
+        self.unseen = unseen
         self.centres, self.spreads, self.response = units
         self.privacy = privacy
         self._coding = coding
+        self._size: float | None = None  # root mean square of a response that stays as it is
+        self._remarks = remarks
 
     @property
     def coding(self) -> Coded:
@@ -100,7 +120,7 @@ class Standardized:
         >>> len(dpfast.standardize(X, y, privacy=2.0).warnings)
         1
         """
-        return spike_remarks(self.names, self.kinds)
+        return self._remarks
 
     def encode(self, X: Any, y: Any, *, names: Sequence[str] | None = None) -> Records:
         """The records in these units, for ``dpfast.fit(encoded, None, ...)``.
@@ -139,34 +159,79 @@ class Standardized:
         coded block by block.
         """
         records = as_records(X, y, names)
+        self._check_columns(records)
+        return in_units(records, self._units, self._coding)
+
+    @property
+    def _units(self) -> Units:
+        return Units(self.centres, self.spreads, self.response)
+
+    def _check_columns(self, records: Records) -> None:
         _refuse_coded(records)
         found = records.names or self.names
-        if len(found) != len(self.names) or (records.names and found != self.names):
+        same = records.n_covariates == len(self.names)
+        if not same or (records.names and found != self.names):
             raise InvalidInput(
                 f"the columns must be those that were standardised, {list(self.names)}, in this "
                 "order."
             )
-        units = Units(self.centres, self.spreads, self.response)
-        return in_units(records, units, self._coding)
 
     def __repr__(self) -> str:
         columns = ", ".join(
-            f"{name}: {kind} {centre:.4g} +- {spread:.4g}"
-            for name, kind, centre, spread in zip(
-                self.names, self.kinds, self.centres, self.spreads, strict=True
-            )
+            f"{name}: {centre:.4g} +- " + ("unseen" if name in self.unseen else f"{spread:.4g}")
+            for name, centre, spread in zip(self.names, self.centres, self.spreads, strict=True)
         )
         return f"<Standardized {columns}; {self.privacy.headline}>"
 
 
-def spike_remarks(names: Sequence[str], kinds: Sequence[str]) -> tuple[str, ...]:
-    """What is not to be relied on in columns of these kinds."""
-    spikes = [name for name, kind in zip(names, kinds, strict=True) if kind == SPIKE]
-    if not spikes:
+def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
+    """What is not to be relied on."""
+    remarks = []
+    if unseen:
+        remarks.append(
+            f"no spread was seen in {list(unseen)}: nearly all records have the same value there, "
+            "as far as this budget can see. A fit that is told neither weights nor a method leaves "
+            "these columns out: their coefficients are not estimable, and the others are those of a "
+            "model without them. Use a larger budget."
+        )
+    if not response_seen:
+        remarks.append(
+            "no spread was seen in the response: nearly all records have the same one, as far as "
+            "this budget can see, and nothing tells its unit. Use a larger budget, or declare its "
+            "range in a schema."
+        )
+    return tuple(remarks)
+
+
+def complete_remarks(
+    counted: tuple[float, float], n: int, names: Sequence[str], labels: bool = False
+) -> tuple[str, ...]:
+    """That few records count, if the released number of them says so.
+
+    Parameters
+    ----------
+    counted : tuple of two floats
+        About how many have all numbers (and a label), and the noise of that.
+    n : int
+        How many there are.
+    names : sequence of str
+        Of the covariates.
+    labels : bool
+        Whether responses are 0 and 1.
+    """
+    found, noise = counted
+    if not found + 3.0 * noise < MOST_MISSING * n:
         return ()
+    step = 10.0 ** max(0.0, math.floor(math.log10(3.0 * noise))) if noise > 0.0 else 1.0
+    rounded = step * round(max(found, 0.0) / step)
+    columns = repr(names[0]) if len(names) == 1 else f"each of {[*names]}"
+    if len(names) > LISTED:
+        columns = f"each of {len(names)} columns"
     return (
-        f"nearly all records have the same value in {spikes}, as far as this budget can see: "
-        "the spreads are guesses. Leave these columns out, or use a larger budget.",
+        f"about {rounded:,.0f} of {n:,} records have a number in {columns} and "
+        f"{'0 or 1 ' * labels}in the response; the others (text, empty cells, infinities"
+        f"{', other labels' * labels}) counted for nothing. Declare text{' and labels' * labels} "
+        "in a schema, and leave out columns that are mostly empty.",
     )
 
 
@@ -186,9 +251,11 @@ def standardize(
 ) -> Standardized:
     """Buy centres and spreads of columns whose units nobody declared.
 
-    Noisy bisection over floating-point numbers finds two quantiles of each column, whatever its
-    magnitude; then one release of clipped means and mean squares of all columns.  A private fit
-    needs columns of about unit size: this is for tables whose ranges are not public.
+    Noisy bisection over floating-point numbers finds a quantile near the median of each column,
+    whatever its magnitude, and one histogram in octaves how far the entries of all columns are
+    from there: that tells their mean and standard deviation.  A quarter of the budget is for
+    looking once more at columns in which no spread was seen.  A private fit needs columns of about
+    unit size: this is for tables whose ranges are not public.
 
     Parameters
     ----------
@@ -228,7 +295,7 @@ def standardize(
 
     Privacy
     -------
-    ``privacy`` in total under replacement of one record, n public (claims D1 to D4 of
+    ``privacy`` in total under replacement of one record, n public (claims D1, D2, D4 and D6 of
     ``dpfast/privacy/bought/PROOFS-bought.md``); a fit of the standardised columns composes with it
     as any two analyses do (claim D5).
 
@@ -259,15 +326,62 @@ def standardize(
     )
     unit = request.per_record(total)
     purchase = Purchase(request, unit.mu, Ledger(unit), response=response)
-    charge_shared(ledger, privacy, total, request.label("standardize"))
-    found, units, coding = purchase.run()
-    return Standardized(
-        purchase.names,
-        tuple([location.kind for location in found]),
-        units,
-        coding,
-        request.guarantee(total, purchase.ledger),
+
+    def spent() -> Guarantee:
+        return request.guarantee(total, purchase.ledger)
+
+    with KeepingPaid(privacy=spent):
+        charge_shared(ledger, privacy, total, request.label("standardize"))
+        return purchase.run(spent)
+
+
+def checked_standardize(value: Any) -> bool | Standardized | None:
+    """The option of what buys units: whether to, or units that were bought."""
+    if value is None or isinstance(value, Standardized):
+        return value
+    try:
+        return flag(value, "standardize")
+    except InvalidInput:
+        pass
+    raise InvalidInput(
+        "standardize must be True or False, or units that were bought (dpfast.standardize(...), "
+        f"fit.units); received {described(value)}."
     )
+
+
+class Handed:
+    """Units that were released before, in place of a purchase: free (claim D5).
+
+    Parameters
+    ----------
+    request : Request
+        Of columns that are not coded.
+    units : Standardized
+        Of columns with the same names, in this order.
+    response : bool
+        Whether the response is to be in units, too.
+    """
+
+    def __init__(self, request: Request, units: Standardized, *, response: bool = True) -> None:
+        units._check_columns(request.records)
+        if response != (units.response != (0.0, 1.0)):
+            raise InvalidInput(
+                "a response of 0 and 1 or of counts is not in units, and any other is. Buy these "
+                f"with dpfast.standardize(..., response={response})."
+            )
+        if not request.fit_intercept and (units.centres.any() or units.response[0] != 0.0):
+            raise InvalidInput(
+                "these units centre the columns, and a fit without an intercept cannot. Buy them "
+                "with dpfast.standardize(..., fit_intercept=False)."
+            )
+        self.released = units
+        self._request = request
+
+    def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
+        """As of a :class:`Purchase`, and nothing is paid."""
+        units = self.released
+        self._request.in_units(units._units, units._coding)
+        self._request.remarks = units.warnings
 
 
 class Purchase:
@@ -283,9 +397,20 @@ class Purchase:
         That pays.
     response : bool
         Whether the response's are bought, too.
+    linked : bool
+        Whether the response's predictor is a function of its mean, so that it stays as it is.
+    labels : bool
+        Whether responses are 0 and 1, and their number is asked for.
     whole : float, optional
         mu of the analysis this is a part of, for the message; that of the purchase by default.
+
+    Attributes
+    ----------
+    released : Standardized or None
+        What :meth:`in_place` bought, once that is complete.
     """
+
+    released: Standardized | None = None
 
     def __init__(
         self,
@@ -294,9 +419,16 @@ class Purchase:
         ledger: Ledger,
         *,
         response: bool = True,
+        linked: bool = False,
+        labels: bool = False,
         whole: float | None = None,
     ) -> None:
         _refuse_coded(request.records)
+        if mu > LARGEST_MU:
+            raise InvalidBudget(
+                f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
+            )
+        self._linked = linked
         q = request.n_covariates
         self.names = request.records.names or tuple([f"x{j + 1}" for j in range(q)])
         if q == 0 or len(set(self.names)) < q:
@@ -304,38 +436,60 @@ class Purchase:
         self.ledger = ledger
         self._request = request
         columns = Columns(request.single, ledger, request.noise)
-        self._search = search = Search(columns, range(q + int(response)), mu * (1.0 - MARGIN_8000))
+        self._labels = labels
+        self._search = search = Search(
+            columns, range(q + int(response)), mu * (1.0 - MARGIN_8000), q if labels else None
+        )
         _refuse_hopeless(search, request.n, mu, mu if whole is None else whole)
-        for m in (1, 2 * len(search.columns)):  # refuses an impossible budget
-            columns.counts_receipt(m, query_mu(search.counts_mu, search.planned, m))
-        for part in (mu, search.moments_mu):
-            columns.moments_receipt(len(search.columns), part)
+        for counted in search.counts_asked():  # refuses an impossible budget
+            columns.counts_receipt(*counted)
+        for measured in search.distances_asked():
+            columns.distances_receipt(*measured)
 
-    def run(self) -> tuple[list[Location], Units, Coding]:
-        """Pay, and say where the columns lie, in which units that is, and how they are coded.
+    def run(self, spent: Callable[[], Guarantee], spend: bool = True) -> Standardized:
+        """Pay, and say in which units the columns are, and how they are coded.
 
-        The locations are of the covariates.
+        Parameters
+        ----------
+        spent : callable
+            The guarantee of the analysis, asked for when these units are paid for.
+        spend : bool
+            All of mu, or only what is needed.
         """
         request, q = self._request, len(self.names)
-        found = self._search.run()
-        where = found[:q]
+        found, size = self._search.run(spend), None
+        if self._linked and len(found) > q:  # a response with a link stays as it is
+            size = math.hypot(found[q].centre, found[q].spread) if found[q].seen else None
+            found = found[:q]
         if len(found) == q:
-            found.append(Location(NUMBER, 0.0, 1.0, -math.inf, math.inf))
-        units = _units(found, request.fit_intercept)
+            found.append(Location(0.0, 1.0, -math.inf, math.inf))
+        if not request.fit_intercept:
+            found = [_from_zero(location) for location in found]
+        *seen, response_seen = [location.seen for location in found]
+        unseen = tuple(
+            [name for name, was_seen in zip(self.names, seen, strict=True) if not was_seen]
+        )
+        request.remarks = (
+            *complete_remarks(self._search.counted, request.n_units, self.names, self._labels),
+            *_remarks(unseen, response_seen),
+        )
+        pairs = [(location.centre, location.spread) for location in found]
+        units = Units(*np.array(pairs[:q]).T.copy(), pairs[q])
         coding = released_coding(
             units,
-            np.array([_held(location) for location in where]),
+            np.array([_held(location) for location in found[:q]]),
             self.names,
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
         )
-        return where, units, coding
+        released = Standardized(self.names, unseen, units, coding, spent(), request.remarks)
+        released._size = size
+        return released
 
-    def in_place(self) -> tuple[str, ...]:
-        """Pay, and put the request's records into these units; what is not to be relied on."""
-        where, units, coding = self.run()
-        self._request.in_units(units, coding)
-        return spike_remarks(self.names, [location.kind for location in where])
+    def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
+        """Pay, and put the request's records into these units."""
+        self.released = found = self.run(spent, spend)
+        self._request.in_units(found._units, found._coding)
 
 
 def _held(location: Location) -> tuple[float, float]:
@@ -345,16 +499,12 @@ def _held(location: Location) -> tuple[float, float]:
     return min(location.low, low), max(location.high, high)
 
 
-def _units(found: Sequence[Location], centred: bool) -> Units:
-    """The last location is that of the response."""
-    pairs = [
-        (location.centre, location.spread)
-        if centred
-        else (0.0, math.hypot(location.centre, location.spread))
-        for location in found
-    ]
-    centres, spreads = np.array(pairs[:-1]).reshape(-1, 2).T
-    return Units(centres, spreads, pairs[-1])
+def _from_zero(location: Location) -> Location:
+    """Of a column that is not centred: a root mean square, which a constant has as well."""
+    centre, spread, low, high, seen = location
+    if not seen and centre:
+        return Location(0.0, abs(centre), low, high)
+    return Location(0.0, math.hypot(centre, spread) if seen else spread, low, high, seen)
 
 
 def _refuse_coded(records: Records) -> None:

@@ -1,4 +1,4 @@
-"""Counts of entries below thresholds, and clipped moments, of many columns at once.
+"""Counts below thresholds, distances from centres and clipped moments, of many columns at once.
 
 The response is the last column.  A record with a non-finite entry, in whichever column, counts in
 none of the answers, as it does in none of a fit's.
@@ -22,6 +22,7 @@ from dpfast.privacy.bought.sensitivity import (
     clipped_moments,
     complete_weight,
     counts,
+    distances,
 )
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
@@ -71,14 +72,21 @@ class Columns:
         self._records = records
         self._noise = source_of_noise(noise)
         self._windows: dict[tuple[int, int, int], NDArray[np.int64]] = {}
-        self._kinds: NDArray[np.int64] | None = None
 
     def counts_receipt(self, m: int, mu: float) -> Receipt:
-        """What :meth:`not_binary` and :meth:`below` would release; touches nothing."""
+        """What :meth:`below` would release; touches nothing."""
         sensitivity = counts(m)
         scale = gaussian_scale(sensitivity, mu, m + 1)
         check_grid_range(self.n * max(1.0, complete_weight(m)), scale, m + 1)
         return Receipt("counts", "D2", mu, sensitivity, scale)
+
+    def distances_receipt(self, m: int, mu: float) -> Receipt:
+        """What :meth:`distances` of m columns would release; touches nothing."""
+        cells = m * 2 * kernel.OCTAVES
+        sensitivity = distances(m)
+        scale = gaussian_scale(sensitivity, mu, cells)
+        check_grid_range(self.n, scale, cells)
+        return Receipt("histogram of distances", "D6", mu, sensitivity, scale)
 
     def moments_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`moments` of m columns would release; touches nothing."""
@@ -86,26 +94,6 @@ class Columns:
         scale = gaussian_scale(sensitivity, mu, 2 * m)
         check_grid_range(2.0, scale, 2 * m)
         return Receipt("clipped moments", "D3", mu, sensitivity, scale)
-
-    def not_binary(self, columns: Sequence[int], mu: float) -> Answer:
-        """Release in how many complete records each of m columns is neither 0 nor 1.
-
-        Returns
-        -------
-        Answer
-            Of shape (m + 1,): each count minus half the number of complete records, and that number
-            times ``complete_weight(m)``.
-
-        Privacy
-        -------
-        Costs ``mu`` (claim D2).
-        """
-        receipt = self.counts_receipt(len(columns), mu)
-        self.ledger.charge(GDP(mu), receipt.query)
-        found = self._found()
-        values = [int(found[column + 1]) for column in columns]
-        question = (receipt.query, mu, tuple(columns))
-        return hand_out(self._noise, question, receipt, self._centred(values))
 
     def below(self, asked: Sequence[Asked], mu: float) -> Answer:
         """Release in how many complete records a column's key is below a threshold, m of these.
@@ -120,7 +108,8 @@ class Columns:
         Returns
         -------
         Answer
-            Of shape (m + 1,), as for :meth:`not_binary`.
+            Of shape (m + 1,): each count minus half the number of complete records, and that number
+            times ``complete_weight(m)``.
 
         Privacy
         -------
@@ -133,6 +122,44 @@ class Columns:
         values = [self._below(column, key) for column, key in asked]
         question = (receipt.query, mu, tuple(asked))
         return hand_out(self._noise, question, receipt, self._centred(values))
+
+    def distances(
+        self, columns: Sequence[int], centres: Array, nearest: Array, mu: float
+    ) -> Answer:
+        """Release how far the entries of each column are from its centre: histograms in octaves.
+
+        An entry is in the two cells of the powers of two around its distance, in two parts: the
+        sum of these times the powers' squares is the square of the distance, and the root of the
+        sum of their squares is 1.  So the sum of the cells times these squares is that of squared
+        distances, whatever the entries are: of no column is asked what kind it is.
+
+        Parameters
+        ----------
+        columns : sequence of int
+        centres, nearest : ndarray of shape (m,)
+            Public or released; finite.  An entry not farther from the centre than the nearest, at
+            least ``2^-1022``, is in no cell, and its octave is the first cell.
+        mu : float
+
+        Returns
+        -------
+        Answer
+            Of shape (m, 2, OCTAVES): entries above the centre, then those below it; in records.
+            What is beyond the last cell is in the last.  An incomplete record is in no cell.
+
+        Privacy
+        -------
+        Costs ``mu`` (claim D6).
+        """
+        receipt = self.distances_receipt(len(columns), mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        every = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
+        every[0][list(columns)], every[1][list(columns)] = centres, nearest
+        sums = self._records.total(_distances, *every)[list(columns)]
+        question = (receipt.query, mu, tuple(columns), centres, nearest)
+        value = sums.ravel() / float(kernel.WHOLE)  # exact: whole numbers below 2^51
+        answer = hand_out(self._noise, question, receipt, value)
+        return answer._replace(value=answer.value.reshape(sums.shape))
 
     def moments(self, columns: Sequence[int], middles: Array, halves: Array, mu: float) -> Answer:
         """Release means and mean squares of ``clip((x - middle)/half, -1, 1)``, shape (2 m,).
@@ -163,15 +190,13 @@ class Columns:
 
     def _centred(self, values: Sequence[int]) -> Array:
         """Exact: halves and 32nds of whole numbers below 2^33."""
-        complete = int(self._found()[0])
+        complete = self._complete()
         centred = [value - 0.5 * complete for value in values]
         return np.array([*centred, complete_weight(len(values)) * complete])
 
-    def _found(self) -> NDArray[np.int64]:
-        """Complete records, and those in which each column is neither 0 nor 1."""
-        if self._kinds is None:
-            self._kinds = self._records.total(_kinds)
-        return self._kinds
+    def _complete(self) -> int:
+        """Complete records: those in all cells of any coarsest window."""
+        return next(int(below[-1]) for below in self._windows.values())
 
     def _below(self, column: int, key: int) -> int:
         shift, start = _window_of(key)
@@ -218,8 +243,8 @@ def _cells(X: Any, y: Any, columns: Any, starts: Any, shifts: Any) -> NDArray[np
     return kernel.key_cells(X, _alone(y), columns, starts, shifts)
 
 
-def _kinds(X: Any, y: Any) -> NDArray[np.int64]:
-    return kernel.kinds(X, _alone(y))
+def _distances(X: Any, y: Any, centres: Array, nearest: Array) -> NDArray[np.int64]:
+    return kernel.distances(X, _alone(y), centres, nearest)
 
 
 def _moments(X: Any, y: Any, middles: Array, halves: Array) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Records in released units: each column minus a centre, over a spread; or under a released map.
+"""Records in released units: each column minus a centre, over a spread.
 
 The map is a fixed one of each record, given the released numbers (claim D5 of
 ``dpfast/privacy/bought/PROOFS-bought.md``); nothing is clipped, and nothing is looked at.
@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.bought.maps import map_records
 from dpfast.data.coding import Coding, Encoded, Main
 from dpfast.data.columns import numbers
 from dpfast.data.parts import on_disk
@@ -23,7 +22,7 @@ from dpfast.data.records import Covariates, Records
 from dpfast.data.schema import Column
 from dpfast.data.streams import memmap_records
 
-__all__ = ["Released", "Turned", "Units", "in_units", "released_coding"]
+__all__ = ["Released", "Units", "in_units", "released_coding"]
 
 Array = NDArray[np.float64]
 
@@ -90,24 +89,6 @@ class Units(NamedTuple):
         return coded
 
 
-class Turned(NamedTuple):
-    """A released affine map of the covariates; responses stay.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (q + 1, q) or (q, q)
-        ``(1, z) M`` with an intercept, ``z M`` without.
-    intercept : bool
-    """
-
-    matrix: Array
-    intercept: bool
-
-    def coded(self, X: Covariates, y: Array) -> tuple[Covariates, Array]:
-        """Covariates under the map and responses, which are NaN where a covariate is not finite."""
-        return map_records(X, y, (self.matrix, self.intercept, math.inf, 0.0))
-
-
 def released_coding(
     units: Units, ranges: Array, names: Sequence[str], *, by_name: bool, fit_intercept: bool
 ) -> Coding:
@@ -134,7 +115,7 @@ class CodedRecords(Records):
 
     __slots__ = ("coding", "together")
 
-    def __init__(self, records: Records, units: Units | Turned, coding: Coding) -> None:
+    def __init__(self, records: Records, units: Units, coding: Coding) -> None:
         super().__init__(*units.coded(records.X, records.y), tuple(coding.covariate_columns))
         self.coding, self.together = coding, records.together
 
@@ -146,7 +127,7 @@ class CodedBlocks(Records):
         "_raw", "_units", "can_be_dealt", "coding", "elsewhere", "excess", "read_again", "together"
     )  # fmt: skip
 
-    def __init__(self, records: Records, units: Units | Turned, coding: Coding) -> None:
+    def __init__(self, records: Records, units: Units, coding: Coding) -> None:
         self.n, self.n_covariates = records.n, records.n_covariates
         self.names, self.block_sizes = tuple(coding.covariate_columns), records.block_sizes
         self.excess, self.together = records.excess, records.together
@@ -171,7 +152,7 @@ class CodedBlocks(Records):
 class _DealtInUnits:
     """Random parts of records on a cluster, coded there."""
 
-    def __init__(self, parts: Any, units: Units | Turned, coding: Coding | None) -> None:
+    def __init__(self, parts: Any, units: Units, coding: Coding | None) -> None:
         self._parts, self._units, self._coding = parts, units, coding
         self.room: int = parts.room
 
@@ -185,13 +166,13 @@ class _Coded:
     """A function of the coded records; picklable if the function is."""
 
     function: Callable[..., Any]
-    units: Units | Turned
+    units: Units
 
     def __call__(self, X: Covariates, y: Array, *arguments: Any) -> Any:
         return self.function(*self.units.coded(X, y), *arguments)
 
 
-def in_units(records: Records, units: Units | Turned, coding: Coding) -> Records:
+def in_units(records: Records, units: Units, coding: Coding) -> Records:
     """The same records in released units, with the coding that says so."""
     if isinstance(records, PersonMeans):
         return records.mapped(lambda rows: in_units(rows, units, coding))

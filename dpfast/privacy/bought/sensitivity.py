@@ -1,4 +1,4 @@
-"""Constants of bought locations and scales: claims D1 to D5 of PROOFS-bought.md.
+"""Constants of bought locations and scales: claims D1 to D6 of PROOFS-bought.md.
 
 Replacement of one record, ``n`` public, everywhere; functions of public constants only.
 """
@@ -10,7 +10,14 @@ import math
 from dpfast.errors import InvalidInput, described
 from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
 
-__all__ = ["SQUARE_WEIGHT", "clipped_moments", "complete_weight", "counts", "query_mu"]
+__all__ = [
+    "SQUARE_WEIGHT",
+    "clipped_moments",
+    "complete_weight",
+    "counts",
+    "distances",
+    "query_mu",
+]
 
 _UP = 1.0 + MARGIN_30
 _DOWN = 1.0 - MARGIN_30
@@ -56,6 +63,19 @@ def counts(m: int) -> float:
     """
     _check(m=m)
     return math.sqrt(m) * _UP
+
+
+def distances(columns: int) -> float:
+    """l2 sensitivity of histograms of the distances of so many columns, in records (claim D6).
+
+    ``sqrt(2 columns)``: a record that is replaced leaves a cell of every column for another.
+
+    Parameters
+    ----------
+    columns : int
+    """
+    _check(columns=columns)
+    return math.sqrt(2.0 * columns) * _UP
 
 
 def clipped_moments(columns: int, n: int) -> float:
