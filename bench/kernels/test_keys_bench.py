@@ -1,4 +1,4 @@
-"""Counts over float keys and integer moments against plain NumPy, and against one read of X and y.
+"""Counts over keys, distances and moments against plain NumPy, and against one read of X and y.
 
 "fraction" is the time of a sum of all entries, which is bound by memory, over that of the pass.
 """
@@ -13,6 +13,7 @@ from dpfast.kernels import keys
 
 GRID = [(10_000, 10)] if is_quick() else [(10_000, 10), (1_000_000, 10), (100_000, 100)]
 FIRST = np.int64(-(1 << 63))
+NEAREST = 2.0**-10
 
 
 def numpy_cells(Z):
@@ -22,9 +23,17 @@ def numpy_cells(Z):
     return np.array([np.bincount(column, minlength=4096) for column in cells.T])
 
 
-def numpy_kinds(Z):
+def numpy_distances(Z):
     Z = Z[np.isfinite(Z).all(axis=1)]
-    return np.append(len(Z), ((Z != 0.0) & (Z != 1.0)).sum(axis=0))
+    bits = np.abs(Z).view(np.int64)
+    cells, parts = (bits >> 52) - 1013, keys.PARTS[(bits >> 43) & 511]
+    table = np.zeros((Z.shape[1], 2, keys.OCTAVES))
+    for j, side in enumerate((Z < 0.0).T.astype(int)):
+        seen = np.abs(Z[:, j]) > NEAREST
+        for later in (0, 1):
+            where = side[seen], cells[seen, j] + later
+            np.add.at(table[j], where, parts[seen, j, later])
+    return table
 
 
 def numpy_moments(Z):
@@ -33,7 +42,7 @@ def numpy_moments(Z):
     return np.array([k.sum(axis=0), (k * k).sum(axis=0)])
 
 
-@pytest.mark.parametrize("name", ["cells", "kinds", "moments"])
+@pytest.mark.parametrize("name", ["cells", "distances", "moments"])
 @pytest.mark.parametrize(("n", "q"), GRID)
 def test_columns(benchmark, n, q, name):
     rng = np.random.default_rng([n, q])
@@ -44,12 +53,13 @@ def test_columns(benchmark, n, q, name):
     def function():
         if name == "cells":
             return keys.key_cells(X, y, columns, FIRST * ones, 52 * ones)
-        if name == "kinds":
-            return keys.kinds(X, y)
+        if name == "distances":
+            return keys.distances(X, y, np.zeros(q + 1), np.full(q + 1, NEAREST))
         return keys.moments(X, y, 0.0 * ones, 3.0 * ones)
 
     def plain():
-        return {"cells": numpy_cells, "kinds": numpy_kinds, "moments": numpy_moments}[name](Z)
+        made = {"cells": numpy_cells, "distances": numpy_distances, "moments": numpy_moments}
+        return made[name](Z)
 
     times = interleaved({"function": function, "read": lambda: X.sum() + y.sum()})
     compare(

@@ -18,6 +18,7 @@ from dpfast.privacy.bought.sensitivity import (
     clipped_moments,
     complete_weight,
     counts,
+    distances,
     query_mu,
 )
 from tests.twins import keys as twin
@@ -68,15 +69,6 @@ def test_the_worst_pair_attains_the_sensitivity_of_counts(name):
     found = [exact(of_records([*REST, row]), lambda c: c.below(asked, 1.0)) for row in records]
     largest = max(np.linalg.norm(a - b) for a, b in itertools.combinations(found, 2))
     assert 0.99 * counts(len(asked)) <= largest <= counts(len(asked))
-
-
-def test_the_worst_pair_attains_the_sensitivity_of_kinds():
-    records = itertools.product([0.0, 1.0, -0.0, 0.5, np.nan], [1.0, np.inf, 2.0], [0.0, 3.0])
-    found = [
-        exact(of_records([*REST, row]), lambda c: c.not_binary(range(3), 1.0)) for row in records
-    ]
-    largest = max(np.linalg.norm(a - b) for a, b in itertools.combinations(found, 2))
-    assert 0.99 * counts(3) <= largest <= counts(3)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 17, 1000, 10**6])
@@ -145,7 +137,7 @@ def test_a_search_over_pairs_finds_no_worse_records(columns):
 
 QUESTIONS = {
     "below": lambda c: c.below([(1, 0), (2, ONE)], 1.0),
-    "kinds": lambda c: c.not_binary([1, 2], 1.0),
+    "distances": lambda c: c.distances([1, 2], np.full(2, -0.1), np.full(2, 1e-9), 1.0),
     "moments": lambda c: c.moments([1, 2], np.full(2, -0.1), np.ones(2), 1.0),
 }
 
@@ -200,7 +192,7 @@ def test_every_source_of_records_gives_the_same_counts(tmp_path):
     asked = [(0, 0), (1, ONE), (3, -ONE + (1 << 40))]
     for ask in (
         lambda c: c.below(asked, 1.0),
-        lambda c: c.not_binary(range(4), 1.0),
+        lambda c: c.distances(range(4), np.zeros(4), np.full(4, 0.01), 1.0),
         lambda c: c.moments(range(4), np.zeros(4), np.full(4, 0.7), 1.0),
     ):
         expected = exact(sources["memory"], ask)
@@ -223,12 +215,16 @@ def test_what_cannot_be_paid_or_counted_is_refused():
     columns = Columns(records, dpfast.Ledger(0.5), dpfast.SeededNoise(0))
     with pytest.raises(BudgetExceeded):
         columns.below([(0, 0)], 0.6)
+    with pytest.raises(BudgetExceeded):
+        columns.distances([0], np.zeros(1), np.ones(1), 0.6)
     with pytest.raises(InvalidInput, match="multiple"):
         columns.below([(0, 3)], 0.1)
     assert not columns.ledger.entries
     for bad in (0, -1, 2.5, True):
         with pytest.raises(InvalidInput, match="positive integer"):
             counts(bad)
+        with pytest.raises(InvalidInput, match="positive integer"):
+            distances(bad)
 
 
 @pytest.mark.parametrize(("planned", "asked"), [(28, [1] * 28), (560, [20, 300, 240]), (7, [7])])

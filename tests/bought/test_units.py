@@ -235,7 +235,7 @@ def test_what_was_bought_is_charged_and_composes():
     assert ledger.spent.mu == pytest.approx(np.hypot(0.25, 0.9))
     spent = bought.privacy.to_dict()
     assert spent and "counts" in str(spent)
-    assert "a: number" in repr(bought) and "c: binary" in repr(bought)
+    assert "a: " in repr(bought) and "unseen" not in repr(bought) and bought.unseen == ()
     assert not bought.warnings
     assert len(pickle.dumps(bought)) < 20_000
     with pytest.raises(InvalidInput, match="coded already"):
@@ -254,8 +254,12 @@ def test_a_response_of_zeros_and_ones_is_left_alone():
     assert found.natural.predict(X[:9]) == pytest.approx(found.predict(X[:9]))
 
 
-def test_a_spike_is_warned_of():
+def test_a_column_without_a_spread_is_named_and_no_unit_is_made_up():
     columns = np.column_stack([X, np.full(N, 3.5)])
-    bought = dpfast.standardize(columns, Y, privacy=0.5)
-    assert bought.kinds[-1] == "spike"
-    assert "x4" in bought.warnings[0]
+    bought = dpfast.standardize(columns, Y, privacy=0.5, names=["a", "b", "c", "d"])
+    assert bought.unseen == ("d",) and bought.spreads[-1] == 1.0 and bought.centres[-1] == 3.5
+    assert "d" in bought.warnings[0] and "unseen" in repr(bought)
+    through_zero = dpfast.standardize(columns, Y, privacy=0.5, fit_intercept=False)
+    assert through_zero.unseen == () and through_zero.spreads[-1] == 3.5
+    flat = dpfast.standardize(X, np.full(N, 2.0), privacy=0.5)
+    assert "response" in flat.warnings[0] and flat.response == (2.0, 1.0)

@@ -32,13 +32,25 @@ def table(layout: str, n: int = 300, q: int = 3):
             "strided": np.repeat(X, 2, axis=0)[::2],
             "reversed": np.ascontiguousarray(X[::-1])[::-1],
             "float32": X.astype(np.float32),
+            "packed": packed(X),
+            "packed float32": packed(X.astype(np.float32)),
             "no columns": X[:, :0],
         }[layout]
     X.flags.writeable = False
-    return X, y
+    return X, packed(y) if layout.startswith("packed") else y
 
 
-LAYOUTS = ("C", "F", "strided", "reversed", "float32", "no columns")
+def packed(values):
+    """Fields of records without padding: no entry is where its type would have it."""
+    fields = np.empty(len(values), [("a", "u1"), ("b", values.dtype, values.shape[1:])])["b"]
+    fields[...] = values
+    assert not fields.flags.aligned
+    return fields
+
+
+LAYOUTS = (
+    "C", "F", "strided", "reversed", "float32", "no columns", "packed", "packed float32",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -57,9 +69,38 @@ def test_cells_agree_with_the_twin(layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_kinds_agree_with_the_twin(layout):
+@pytest.mark.parametrize("centre", [0.0, -1.0, 1.7e9, LARGEST])
+@pytest.mark.parametrize("nearest", [2.0**-1022, 3e-9, 0.7, 1e300])
+def test_distances_agree_with_the_twin(layout, centre, nearest):
+    """Up to one in the last place of what an entry adds, which is 2^-19 of it."""
     X, y = table(layout)
-    assert np.array_equal(keys.kinds(X, y), twin.kinds(X, y))
+    q = X.shape[1]
+    centres, nearests = np.full(q + 1, centre), np.full(q + 1, nearest)
+    found = keys.distances(X, y, centres, nearests)
+    expected = twin.distances(X, y, centres, nearests)
+    assert found.shape == (q + 1, 2, keys.OCTAVES)
+    assert np.abs(found - expected).max() <= len(twin.complete(X, y))
+    assert found.any()
+    nearests[-1] = np.inf
+    assert not keys.distances(X, y, centres, nearests)[-1].any()
+
+
+def test_an_entry_is_in_the_cells_of_its_distance():
+    """Squares add up, and cells begin with the octave of the nearest distance."""
+    for distance in (1.0, 1.25, 1.5, 1.75, 1.998046875, 300.0, 5e-3):
+        for side, sign in enumerate((1.0, -1.0)):
+            y = np.array([7.0 + sign * distance])
+            away = abs(float(y[0]) - 7.0)
+            found = keys.distances(np.empty((1, 0)), y, np.array([7.0]), np.array([2.0**-10]))
+            cells = found[0, side] / keys.WHOLE
+            assert not found[0, 1 - side].any()
+            nodes = np.exp2(np.arange(-10, keys.OCTAVES - 10))
+            assert cells @ nodes**2 == pytest.approx(away**2, rel=0.005)
+            assert 0.999 < cells @ nodes / away < 1.14
+            assert 1.0 - 1e-5 < np.linalg.norm(cells) <= 1.0
+            assert np.count_nonzero(cells) <= 2
+    nothing = keys.distances(np.empty((1, 0)), np.array([7.5]), np.array([7.0]), np.array([0.5]))
+    assert not nothing.any()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -82,7 +123,9 @@ def test_an_incomplete_record_adds_nothing_and_a_complete_one_is_counted_once(va
         columns = np.arange(3)
         cells = keys.key_cells(X, y, columns, np.full(3, -(1 << 63)), np.full(3, 52))
         assert (cells.sum(axis=1) == whole).all()
-        assert keys.kinds(X, y)[0] == whole
+        far = keys.distances(X, y, np.full(3, 1e9), np.ones(3))
+        assert (np.linalg.norm(far, axis=(1, 2)) <= keys.WHOLE * whole).all()
+        assert far.any(axis=(1, 2)).all() == bool(whole) == far.any()
         sums = keys.moments(X, y, np.zeros(3), np.ones(3))
         assert (sums[1] <= keys.UNIT**2).all() and (sums[0] ** 2 == sums[1]).all()
         assert whole or not sums.any()
@@ -110,4 +153,8 @@ def test_blocks_add_up():
     arguments = np.arange(q + 1), np.full(q + 1, -(1 << 63)), np.full(q + 1, 52)
     whole = keys.key_cells(X, y, *arguments)
     parts = [keys.key_cells(X[a : a + 77], y[a : a + 77], *arguments) for a in range(0, 1000, 77)]
+    assert np.array_equal(whole, sum(parts))
+    arguments = np.zeros(q + 1), np.ones(q + 1)
+    whole = keys.distances(X, y, *arguments)
+    parts = [keys.distances(X[a : a + 77], y[a : a + 77], *arguments) for a in range(0, 1000, 77)]
     assert np.array_equal(whole, sum(parts))

@@ -1,4 +1,4 @@
-"""Counts over float keys and integer moments in plain NumPy: sorts, searches, masks of the table.
+"""Counts over float keys, distances and integer moments: sorts, searches, angles, masks.
 
 Written differently from ``csrc/keys.pyx`` on purpose: no keys of single entries are looked up in a
 table; the entries are compared as floating-point numbers with the first double of each cell.
@@ -6,7 +6,11 @@ table; the entries are compared as floating-point numbers with the first double 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+
+LARGEST = float(np.finfo(float).max)
 
 
 def double_of(key: int) -> float:
@@ -23,13 +27,12 @@ def complete(X, y):
 def below(X, y, column, key):
     """How many complete records have an entry whose key is below this one."""
     entries = np.sort(complete(X, y)[:, column])
-    largest = np.finfo(float).max
     if key > (2047 << 52) - 1:
         return len(entries)
     if key <= -(2047 << 52):
         return 0
     threshold = double_of(key)
-    assert abs(threshold) <= largest
+    assert abs(threshold) <= LARGEST
     return int(np.searchsorted(entries, threshold, side="left"))
 
 
@@ -41,9 +44,30 @@ def key_cells(X, y, columns, starts, shifts):
     return counts
 
 
-def kinds(X, y):
+def parts_of(distance: float, nearest: float) -> dict[int, int]:
+    """What one entry adds to which cells: an angle whose cosine and 4 sines are its square."""
+    if not distance > nearest:
+        return {}
+    first = math.frexp(nearest)[1]
+    mantissa, exponent = (0.5, 1025) if distance > LARGEST else math.frexp(distance)
+    cell = exponent - first
+    if cell >= 99:
+        return {99: 1 << 19}
+    squared = (math.floor(mantissa * 1024) / 512) ** 2
+    angle = math.atan2(4.0, 1.0) - math.acos(min(squared / math.sqrt(17.0), 1.0))
+    return {cell: round(math.cos(angle) * (1 << 19)), cell + 1: round(math.sin(angle) * (1 << 19))}
+
+
+def distances(X, y, centres, nearest):
     Z = complete(X, y)
-    return np.array([len(Z), *(~np.isin(Z, (0.0, 1.0))).sum(axis=0)])
+    table = np.zeros((Z.shape[1], 2, 100), dtype=np.int64)
+    for j, (centre, near) in enumerate(zip(centres, nearest, strict=True)):
+        for entry in Z[:, j]:
+            with np.errstate(over="ignore"):
+                away = entry - centre
+            for cell, part in parts_of(abs(float(away)), float(near)).items():
+                table[j, int(away < 0), cell] += part
+    return table
 
 
 def moments(X, y, middles, halves):
