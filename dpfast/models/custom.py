@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import one_of, real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.losses import Loss, check_constant
@@ -107,21 +107,17 @@ class CustomLoss(Loss):
             )
         if not isinstance(convex, bool):
             raise InvalidInput(f"convex must be True or False; received {described(convex)}.")
-        coupling = "independent" if coupling is None else coupling
-        if coupling not in ENFORCED_COUPLINGS:
-            raise InvalidInput(
-                f"coupling must be None or one of {ENFORCED_COUPLINGS}, which the kernels can "
-                f"enforce; received {described(coupling, text=True)}."
-            )
+        coupling = one_of(coupling, (None, *ENFORCED_COUPLINGS), "coupling") or "independent"
         self.functions = (loss, psi, psi_prime)
         self.name = name
         self.c = check_constant(psi_bound, "psi_bound", "the declared bound on |psi|")
         self.h = check_constant(psi_prime_bound, "psi_prime_bound", "the declared bound on psi'")
         self.convex = convex
         self.coupling = coupling
-        if self_concordance != math.inf:
-            check_constant(self_concordance, "self_concordance", "g with |psi''| <= g psi'")
-        self._self_concordance = float(self_concordance)
+        if type(self_concordance) is not float or self_concordance != math.inf:
+            meaning = "g with |psi''| <= g psi'"
+            self_concordance = check_constant(self_concordance, "self_concordance", meaning)
+        self._self_concordance = self_concordance
 
     @property
     def has_curvature(self) -> bool:

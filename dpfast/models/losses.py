@@ -15,22 +15,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array, refuse_own_class
+from dpfast.arguments import real_array, refuse_own_class, suggested
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = [
-    "Huber",
-    "LeastSquares",
-    "LogCosh",
-    "Logistic",
-    "Loss",
-    "PseudoHuber",
-    "ScalePart",
-    "ScaleProfile",
-    "is_least_squares",
-    "resolve_loss",
-]
+    "Huber", "LeastSquares", "LogCosh", "Logistic", "Loss", "PseudoHuber", "ScalePart",
+    "ScaleProfile", "is_least_squares", "resolve_loss",
+]  # fmt: skip
 
 #: 95% efficiency of the Huber estimator at the normal model.
 DEFAULT_CORNER = 1.345
@@ -42,6 +34,10 @@ FAR = 400.0
 NEAR = 1e-150
 
 GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
+
+#: Gauss and Hermite's nodes and weights of a standard normal number.
+NODES, MASSES = np.polynomial.hermite_e.hermegauss(41)
+MASSES = MASSES / MASSES.sum()
 
 #: Range in which a declared public constant keeps every kernel free of overflow.
 CONSTANT_RANGE = (1e-100, 1e100)
@@ -192,6 +188,12 @@ class Loss:
     h: float = 1.0
     scale_by_pilot: ClassVar[bool] = False
     mean_curvature, level_shift, peakedness, short_side, score_slope = 1.0, 0.0, 1.0, 1.0, 1.0
+    bends: ClassVar[bool] = True
+    on_road: ClassVar[bool] = False
+    declared: bool = True
+    also_called: ClassVar[str] = ""
+    undeclared: ClassVar[str] = ""
+    largest_response: ClassVar[float | None] = None
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
@@ -328,6 +330,39 @@ class Loss:
         near_zero = np.abs(r) < NEAR  # where the quotient would lose all its digits
         return np.where(near_zero, self.psi_prime_bound, np.where(np.isinf(r), 0.0, ratio))
 
+    def _response(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Responses as the loss sees them; NaN for one that it cannot have."""
+        return y
+
+    def _score_at(
+        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
+    ) -> NDArray[np.float64]:
+        """Slope of minus the loss in the predictor: ``sigma psi((y - eta)/sigma)``."""
+        return scale * self.psi((y - eta) / scale)
+
+    def _curvature_at(
+        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
+    ) -> NDArray[np.float64]:
+        """Curvature in the predictor: ``psi'((y - eta)/sigma)``."""
+        return self.psi_prime((y - eta) / scale)
+
+    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Curvature at predictors, the mean over residuals that are normal with the scale."""
+        return np.full(len(eta), float(MASSES @ self.psi_prime(NODES)))
+
+    @property
+    def _bounded(self) -> Loss:
+        """This loss, with some bound where nobody declared one."""
+        return self
+
+    def _predictor(self, mean: float) -> float:
+        """The predictor of a mean response."""
+        return mean
+
+    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How large a score may be at a predictor, whatever the response is."""
+        return np.ones(len(eta))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(c={self.c:g})"
 
@@ -356,6 +391,7 @@ class Huber(Loss):
     """
 
     name = "huber"
+    on_road = True
     code = 0
     lowest_slope = 0.0
     scale_part: ClassVar[ScalePart | None] = ScalePart(
@@ -394,6 +430,8 @@ class LeastSquares(Huber):
     """
 
     name = "least-squares"
+    also_called = "ols ls l2 mse rmse squared squared-error gaussian normal linear"
+    bends = False
     code = Huber.code
     needs_scale = False
     scale_part: ClassVar[ScalePart | None] = None
@@ -401,6 +439,19 @@ class LeastSquares(Huber):
 
     def __init__(self) -> None:
         super().__init__(1e100)
+
+    def _score_at(
+        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
+    ) -> NDArray[np.float64]:
+        return y - eta
+
+    def _curvature_at(
+        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
+    ) -> NDArray[np.float64]:
+        return np.ones(len(y))
+
+    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(len(eta))
 
     def __repr__(self) -> str:
         return "LeastSquares()"
@@ -429,6 +480,8 @@ class LogCosh(Loss):
     """
 
     name = "log-cosh"
+    also_called = "robust"
+    on_road = True
     code = 1
     lowest_slope = 0.0
     coupling = "one-minus-square"
@@ -484,6 +537,7 @@ class PseudoHuber(Loss):
     """
 
     name = "pseudo-huber"
+    on_road = True
     code = 2
     lowest_slope = 0.0
     coupling = "one-minus-square"
@@ -534,6 +588,9 @@ class Logistic(Loss):
     """
 
     name = "logistic"
+    also_called = (
+        "logit binomial bernoulli log-loss cross-entropy binary-cross-entropy sigmoid"
+    )
     code = 3
     lowest_slope = 0.0
     needs_scale = False
@@ -541,6 +598,8 @@ class Logistic(Loss):
     majorizer_coupling = "logistic-majorizer"
     binary_response = True
     link = "logit"
+    on_road = True
+    largest_response = 1.0
     psi_bound = 1.0
     psi_prime_bound = 0.25
     self_concordance = 1.0
@@ -568,12 +627,35 @@ class Logistic(Loss):
             ratio = 0.5 * np.tanh(0.5 * t) / t
         return np.where(np.abs(t) < NEAR, 0.25, ratio)
 
+    def _response(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where((y == 0.0) | (y == 1.0), y, np.nan)
+
+    def _score_at(
+        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
+    ) -> NDArray[np.float64]:
+        return self._response(y) - self.psi(eta)
+
+    def _curvature_at(
+        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
+    ) -> NDArray[np.float64]:
+        return self.psi_prime(eta)
+
+    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.psi_prime(eta)
+
+    def _predictor(self, mean: float) -> float:
+        return math.log(mean / (1.0 - mean))
+
+    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.psi(np.abs(eta))  # that of the rarer response
+
     def __repr__(self) -> str:
         return "Logistic()"
 
 
 LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in (Huber, LogCosh, PseudoHuber, Logistic)}
 DECLARED: dict[str, type[Loss]] = {}  # those that say by name what has to be declared
+ELSEWHERE: dict[str, str] = {}  # what losses are called elsewhere
 
 
 def is_least_squares(loss: object) -> bool:
@@ -581,8 +663,18 @@ def is_least_squares(loss: object) -> bool:
     return isinstance(loss, LeastSquares) or (isinstance(loss, str) and loss == LeastSquares.name)
 
 
-def resolve_loss(loss: str | Loss) -> Loss:
-    """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`."""
+def resolve_loss(loss: str | Loss, unbounded: bool = False) -> Loss:
+    """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`.
+
+    ``unbounded``: also one whose bounds nobody declared.
+    """
+    found = _resolved(loss)
+    if not (found.declared or unbounded):
+        raise InvalidInput(found.undeclared)
+    return found
+
+
+def _resolved(loss: str | Loss) -> Loss:
     if isinstance(loss, Loss):
         refuse_own_class(loss, "Pass dpfast.CustomLoss(...) for a loss of your own.")
         return loss
@@ -594,7 +686,8 @@ def resolve_loss(loss: str | Loss) -> Loss:
         )
     if isinstance(loss, str) and (kind := LOSSES.get(loss, DECLARED.get(loss))) is not None:
         return kind()
+    names = sorted({*LOSSES, *DECLARED, LeastSquares.name})
     raise InvalidInput(
-        f"loss must be one of {sorted(LOSSES)} or a dpfast loss object such as "
-        f"dpfast.LogCosh(c=1.345); received {described(loss, text=True)}."
+        f"loss must be one of {names} or a dpfast loss object such as dpfast.LogCosh(c=1.345); "
+        f"received {described(loss, text=True)}.{suggested(loss, names, ELSEWHERE)}"
     )

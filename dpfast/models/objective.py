@@ -169,7 +169,7 @@ class Objective:
                     f"{described(fit_intercept)}."
                 )
             return
-        n_covariates = whole_number(n_covariates, "n_covariates", 0, 2**53)
+        n_covariates = whole_number(n_covariates, "n_covariates")
         fit_intercept = flag(fit_intercept, "fit_intercept")
         # copies: bounds and kernels are made of them at different times
         loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))

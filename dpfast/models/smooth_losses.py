@@ -162,6 +162,7 @@ class SmoothAbsolute(Loss):
     """
 
     name = "smooth-absolute"
+    also_called = "l1 mae lad absolute absolute-error median laplace"
     code = 6
     lowest_slope = 0.0
     coupling = "one-minus-square"
@@ -305,6 +306,8 @@ class Quantile(Loss):
     """
 
     name = "quantile"
+    also_called = "pinball check"
+    on_road = True
     code = 8
     lowest_slope = 0.0
     scale_by_pilot = True
@@ -416,6 +419,9 @@ class Quantile(Loss):
     def psi_prime(self, r: ArrayLike) -> NDArray[np.float64]:
         u = np.minimum(np.abs(real_array(r, "r")) / self.c, 2.0 * FAR)
         return np.asarray((0.5 / np.cosh(0.5 * u)) ** 2 / self.c)
+
+    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.full(len(eta), self.mean_curvature)
 
     def majorizer(self, r: ArrayLike) -> NDArray[np.float64]:
         """Majorising curvature ``(psi(r) - psi(0))/r``; the rest of the loss is linear."""

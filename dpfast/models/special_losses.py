@@ -22,7 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import DECLARED, LOSSES, Loss, check_constant
+from dpfast.models.losses import (
+    DECLARED,
+    ELSEWHERE,
+    LOSSES,
+    LeastSquares,
+    Loss,
+    check_constant,
+)
 
 __all__ = ["Cauchy", "GemanMcClure", "Poisson", "Redescending", "TukeyBiweight", "Welsch"]
 
@@ -31,6 +38,9 @@ FAR = 1e120
 
 #: Log of more than the largest mean that can be declared.
 LARGEST_LOG = 700.0
+
+#: In place of bounds that nobody declared.
+UNBOUNDED = 1e100
 
 #: Residual at which counts are clipped by default, in standard deviations of a Poisson count whose
 #: mean is the cap: five of those at the largest mean if the cap is twice that; by bench.counts.
@@ -78,6 +88,7 @@ class TukeyBiweight(Redescending):
     """
 
     name = "tukey"
+    also_called = "biweight bisquare"
     code = 10
     peak = 16.0 / (25.0 * math.sqrt(5.0))
     lowest_slope = -0.8
@@ -183,6 +194,7 @@ class Cauchy(Redescending):
     """
 
     name = "cauchy"
+    also_called = "lorentzian student t"
     code = 13
     peak = 0.5
     lowest_slope = -0.125
@@ -212,11 +224,12 @@ class Poisson(Loss):
 
     Parameters
     ----------
-    largest_mean : float
+    largest_mean : float, optional
         ``M``, above which no mean is modelled: of the *count*, whatever the exposure.  Public.
+        :func:`dpfast.fit` needs none where nothing else is asked for: it buys how long scores are.
     largest_residual : float, optional
         ``a``, where the difference of count and mean is clipped; default: ``largest_count``, if it
-        is given, or ``3.5 sqrt(M)``: five standard deviations of a Poisson count whose mean is half
+        is given, or (nowhere in a fit that buys how long scores are) ``3.5 sqrt(M)``: five standard deviations of a Poisson count whose mean is half
         of ``M``.  Counts that vary more and are clipped pull means down, the intercept above all,
         and the fit warns of it: pass about five standard deviations of the most variable counts.
     largest_count : float, optional
@@ -247,11 +260,19 @@ class Poisson(Loss):
     True
     """
 
+    also_called = "count counts log-linear"
     name = "poisson"
     code = 14
     needs_scale = False
     link = "log"
+    on_road = True
     has_asymptote = False
+    undeclared = (
+        "largest_mean must be given for counts here: a public number above which no mean is "
+        "modelled. It was not given, and no bound is estimated unpaid. Pass "
+        "dpfast.Poisson(largest_mean=20), for one; dpfast.fit(X, y, \"poisson\", privacy=...) "
+        "without weights, ridge or a method buys what it needs."
+    )
 
     def __init__(
         self,
@@ -259,18 +280,16 @@ class Poisson(Loss):
         largest_residual: float | None = None,
         largest_count: float | None = None,
     ) -> None:
-        if largest_mean is None:
-            raise InvalidInput(
-                "largest_mean must be given for counts: a public number above which no mean is "
-                "modelled. It was not given, and no bound is estimated unpaid. Pass "
-                "dpfast.Poisson(largest_mean=20), for one."
-            )
-        self.h = check_constant(largest_mean, "largest_mean", "the largest mean count")
+        self.declared = largest_mean is not None
+        self.h = UNBOUNDED
+        if largest_mean is not None:
+            self.h = check_constant(largest_mean, "largest_mean", "the largest mean count")
         if largest_residual is not None and largest_count is not None:
             raise InvalidInput(
                 "largest_residual and largest_count are two words for one bound; received "
                 f"{described(largest_residual)} and {described(largest_count)}. Pass one of them."
             )
+        self._held = True
         if largest_count is not None:
             self.c = check_constant(largest_count, "largest_count", "the largest count")
         elif largest_residual is not None:
@@ -278,7 +297,8 @@ class Poisson(Loss):
                 largest_residual, "largest_residual", "where count less mean is clipped"
             )
         else:
-            self.c = CLIPPED_AT * math.sqrt(self.h)
+            self._held = False
+            self.c = CLIPPED_AT * math.sqrt(self.h) if self.declared else UNBOUNDED
         self.start = math.log(0.5 * self.h)
 
     @property
@@ -395,6 +415,37 @@ class Poisson(Loss):
         inside = np.abs(mean - self._counts(count)) <= self.c
         return np.where(inside & (mean < self.h), mean, 0.0)
 
+    def _response(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._counts(y)
+
+    def _score_at(
+        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
+    ) -> NDArray[np.float64]:
+        if self._held:
+            return -self.psi(eta, y)
+        return self._counts(y) - self.mean(eta)
+
+    def _curvature_at(
+        self, y: NDArray[np.float64], eta: NDArray[np.float64], scale: float
+    ) -> NDArray[np.float64]:
+        if self._held:
+            return self.psi_prime(eta, y)
+        return self._expected_curvature(eta)
+
+    def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        mean = self.mean(eta)
+        return np.where(mean < self.h, mean, 0.0)
+
+    @property
+    def _bounded(self) -> Poisson:
+        return self if self.declared else Poisson(UNBOUNDED, UNBOUNDED)
+
+    def _predictor(self, mean: float) -> float:
+        return math.log(min(mean, 0.5 * self.h))  # below the cap, where there is a curvature
+
+    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.sqrt(self.mean(eta))
+
     def majorizer(self, r: ArrayLike, count: ArrayLike = 0.0) -> NDArray[np.float64]:
         """The largest mean: no smaller curvature is known to lie above the loss everywhere.
 
@@ -419,11 +470,20 @@ class Poisson(Loss):
         return np.maximum(real_array(count, "count"), 0.0)
 
     def _key(self) -> tuple[object, ...]:
-        return (type(self), self.c, self.h)
+        return (type(self), self.c, self.h, self.declared, self._held)
 
     def __repr__(self) -> str:
+        if not self.declared:
+            return "Poisson()"
         return f"Poisson(largest_mean={self.h:g}, largest_residual={self.c:g})"
 
 
 DECLARED[Poisson.name] = Poisson
 LOSSES.update({cls.name: cls for cls in (TukeyBiweight, GemanMcClure, Welsch, Cauchy)})
+ELSEWHERE.update(
+    {
+        kind.name: kind.also_called
+        for kind in (*LOSSES.values(), *DECLARED.values(), LeastSquares)
+        if kind.also_called
+    }
+)
