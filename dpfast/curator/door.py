@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.answers import NOTHING, Answer, Receipt, answer_of
+from dpfast.curator.answers import NOTHING, TAPE, Answer, Receipt, answer_of
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
@@ -40,6 +40,9 @@ __all__ = [
     "observed",
     "source_of_noise",
 ]
+
+
+Handed = TypeVar("Handed")
 
 
 class Release(NamedTuple):
@@ -121,10 +124,11 @@ def hand_out_together(
     observer = OBSERVER.get()
     if observer is None:
         noisy = release_together(values, grids, noise)
-        return [
+        found = [
             NOTHING if value is None else answer_of((value, receipt.noise_scale, receipt))
             for value, receipt in zip(noisy, receipts, strict=True)
         ]
+        return _kept_together(question, found)
     draw = cache(lambda: release_together(values, grids, noise))  # at most once, if at all
 
     def shown(i: int) -> Answer:
@@ -134,7 +138,25 @@ def hand_out_together(
         answer = observer.release(question, _seen(Release, receipt, exact), lambda: draw()[i])
         return Answer(answer, receipt.noise_scale, receipt)
 
-    return [shown(i) for i in range(len(receipts))]
+    return _kept_together(question, [shown(i) for i in range(len(receipts))])
+
+
+def _kept_together(question: tuple[Any, ...], found: list[Answer]) -> list[Answer]:
+    """Take down what is handed out, for a run that may end early."""
+    tape = TAPE.get()
+    if tape is not None:
+        for answer in found:
+            if answer is not NOTHING:
+                tape.keep(question, answer.receipt, answer.value)
+    return found
+
+
+def _kept(question: tuple[Any, ...], receipt: Receipt, value: Handed) -> Handed:
+    """As for answers together."""
+    tape = TAPE.get()
+    if tape is not None:
+        tape.keep(question, receipt, value)
+    return value
 
 
 def hand_out_count(
@@ -148,13 +170,14 @@ def hand_out_count(
     """Add discrete Laplace noise, up to a cap if there is one, in sight of the observer."""
     observer = OBSERVER.get()
     if observer is None:
-        return release_integer(value, rate, noise, cap)
+        return _kept(question, receipt, release_integer(value, rate, noise, cap))
 
     def draw() -> NDArray[np.int64]:
         return np.array([release_integer(value, rate, noise, cap)], dtype=np.int64)
 
     exact = np.array([value], dtype=np.int64)
-    return int(observer.release(question, _seen(Release, receipt, exact), draw)[0])
+    found = int(observer.release(question, _seen(Release, receipt, exact), draw)[0])
+    return _kept(question, receipt, found)
 
 
 def hand_out_scaled(
@@ -178,9 +201,10 @@ def hand_out_scaled(
 
     observer = OBSERVER.get()
     if observer is None:
-        return draw()
+        return _kept(question, receipt, draw())
     exact = np.array([float(value) for value in values])
-    return np.asarray(observer.release(question, _seen(Release, receipt, exact), draw))
+    found = np.asarray(observer.release(question, _seen(Release, receipt, exact), draw))
+    return _kept(question, receipt, found)
 
 
 def hand_out_choice(
@@ -197,9 +221,10 @@ def hand_out_choice(
 
     observer = OBSERVER.get()
     if observer is None:
-        return draw()
+        return _kept(question, receipt, draw())
     exact = np.array(scores, dtype=np.float64)
-    return int(observer.release(question, _seen(Choice, receipt, exact), draw))
+    found = int(observer.release(question, _seen(Choice, receipt, exact), draw))
+    return _kept(question, receipt, found)
 
 
 def hand_out_best(
@@ -226,11 +251,11 @@ def hand_out_best(
     assert best is not None
     winner = best
     if observer is None:
-        return winner
+        return _kept(question, receipt, winner)
     score, place = observer.release(
         question, _seen(Choice, receipt, np.array(scores)), lambda: winner
     )
-    return score, place
+    return _kept(question, receipt, (score, place))
 
 
 def _seen(kind: type[Release], receipt: Receipt, exact: NDArray[Any]) -> Release:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
-from dpfast.data.bought.maps import CHUNK, alone, map_records, norms
+from dpfast.data.bought.maps import BLOCK, FREE, At, Discount, Held, View, lengths, seen
 from dpfast.data.parts import in_memory
+from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["Whitened"]
+__all__ = ["FREE", "At", "Discount", "Held", "Whitened"]
 
 
 class Whitened:
@@ -36,6 +36,8 @@ class Whitened:
         Of the records as they are; its ledger pays.
     mapped : Records, optional
         The same records under a map.
+    matrix : ndarray, optional
+        The map, where records are mapped on the way of each query.
 
     Privacy
     -------
@@ -43,58 +45,87 @@ class Whitened:
     has the sensitivity of a query about records of the new kind (adaptive composition, claim C9).
     """
 
-    def __init__(self, curator: Curator, mapped: Records | None = None) -> None:
+    def __init__(
+        self, curator: Curator, mapped: Records | None = None, matrix: Array | None = None
+    ) -> None:
+        if isinstance(curator._records, PersonMeans):
+            raise InvalidInput("a person who counts with the mean of rows has no row to be mapped.")
         self._curator = curator
         self._records = curator._records if mapped is None else mapped
         self._intercept = mapped is None and curator.objective.fit_intercept
+        self._matrix = matrix
+        columns = self._records.n_covariates + int(self._intercept)
         self.n = curator.n
-        self.dimension = self._records.n_covariates + int(self._intercept)
+        self.dimension = columns if matrix is None else matrix.shape[1]
 
-    def mapped(self, matrix: Array, radius: float = np.inf, power: float = 0.0) -> Whitened:
-        """The same records with rows ``w^(power/2) a'W`` and responses ``w^(power/2) y``.
-
-        ``w = min(1, radius^2 / |a|^2)`` discounts rows that are long before they are mapped: of
-        their scores it takes ``w^power``.
-        """
-        kind = MappedArrays if in_memory(self._records) else Mapped
+    def mapped(self, matrix: Array) -> Whitened:
+        """The same records with rows ``a'W``."""
+        if self._matrix is not None:
+            return Whitened(self._curator, matrix=self._matrix @ matrix)
+        if not in_memory(self._records):
+            return Whitened(self._curator, matrix=matrix)
+        records = self._records
         return Whitened(
-            self._curator, kind(self._records, (matrix, self._intercept, radius, power))
+            self._curator, Records(*seen(records.X, records.y, View(matrix, self._intercept)), None)
         )
 
-    def gram(self, radius: float, mu: float) -> Answer:
-        """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14)."""
-        return (
-            self._about(LeastSquares(), Mallows(radius))
-            .joint(np.zeros(self.dimension), StepBudget(0.0, mu))
-            .hessian
-        )
+    def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
+        """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14).
 
-    def moment(self, radius: float, cap: float, mu: float, theta: Array | None = None) -> Answer:
+        With a parameter of ``min(c, radius^2/|a|^2) a a'``, c the loss's curvature there: a Gram
+        of rows ``sqrt(c) a``.
+        """
+        view = self._view("response" if at is None else "curvature", at)
+        budget = StepBudget(0.0, mu)
+        return self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
+
+    def moment(
+        self,
+        radius: float,
+        cap: float,
+        mu: float,
+        at: At | None = None,
+        what: str = "response",
+        shift: float = 0.0,
+    ) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a r``, r held to ``+-cap``; costs ``mu`` (claim C13).
 
-        ``r`` is the response, or its residual at a parameter.
+        ``r`` is the response less ``shift``, one that the loss may have, or the score there.
         """
-        point = np.zeros(self.dimension) if theta is None else theta
-        gradient = self._about(Huber(cap), Mallows(radius)).joint(point, StepBudget(mu)).gradient
+        curator = self._about(self._view(what, at, shift), Huber(cap), Mallows(radius))
+        gradient = curator.joint(self._zero(), StepBudget(mu)).gradient
         return Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
 
-    def clipped(self, theta: Array, radius: float, mu: float, mu_meat: float = 0.0) -> JointAnswer:
-        """Mean of the scores ``(y - a'theta) a``, each held to a norm of ``radius``, and its meat.
+    def clipped(
+        self,
+        at: At,
+        radius: float,
+        mu: float,
+        mu_meat: float = 0.0,
+        held: Held = FREE,
+    ) -> JointAnswer:
+        """Mean of the scores ``psi d a``, each held to a norm of ``radius``, and its meat.
 
         Costs less than the two together, and ``mu`` alone as long as ``mu_meat <= mu / 2`` (claim
         C17 without a curvature).
         """
+        view = self._view("score", at, held=held)
         budget = StepBudget(mu, 0.0, mu_meat)
-        gradient, nothing, meat, cost = self._about(LeastSquares(), Clip(radius)).joint(
-            theta, budget
+        gradient, nothing, meat, cost = self._about(view, LeastSquares(), Clip(radius)).joint(
+            self._zero(), budget
         )
         score = Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
         return JointAnswer(score, nothing, meat, cost)
 
-    def lengths(self, edges: Array, mu: float, theta: Array | None = None) -> Answer:
-        """Shares of the records whose ``|a|``, or score at ``theta``, has these lengths.
-
-        Scores are those of least squares, or of log odds where the curator's loss is about them.
+    def lengths(
+        self,
+        edges: Array,
+        mu: float,
+        at: At | None = None,
+        what: str = "response",
+        held: Held = FREE,
+    ) -> Answer:
+        """Shares of the records with these lengths of what is seen (:class:`View`).
 
         Parameters
         ----------
@@ -102,7 +133,10 @@ class Whitened:
             Increasing; cell i holds the lengths in ``(edges[i - 1], edges[i]]``, the first one all
             that are no longer and the last, of k + 1, all that are longer.
         mu : float
-        theta : ndarray of shape (p,), optional
+        at : At, optional
+        what : {"response", "curvature", "score", "foreseen", "residual"}
+            The rows' lengths, as they are or times the root of the loss's curvature; the scores',
+            or what is foreseen of them; or absolute residuals.
 
         Returns
         -------
@@ -115,19 +149,17 @@ class Whitened:
         """
         receipt = self._lengths_receipt(len(edges) + 1, mu)
         curator = self._curator
-        how = self._intercept, curator.objective.loss.binary_response
         curator.ledger.charge(GDP(mu), receipt.query)
-        counts = self._records.total(_count_lengths, edges, theta, *how)
-        question = (receipt.query, mu, edges, theta)
+        view = self._view(what, at, held=held)
+        counts = self._records.total(_count_lengths, edges, view)
+        question = (receipt.query, mu, edges, what, None if at is None else at.theta)
         return curator._release(question, receipt, counts / self.n)
 
     def refuse(
         self,
-        rows: float,
-        lengths: float,
-        whitened: float,
-        pilot: float,
-        scores: float,
+        grams: Sequence[float],
+        moment: float,
+        lengths: Sequence[float],
         steps: Sequence[float],
         *,
         cells: int,
@@ -135,27 +167,32 @@ class Whitened:
         """Refuse budgets at which an answer would be, whatever the radius; costs nothing.
 
         Noise is in proportion to the radius of weights and clipping, so that of 1 decides; of
-        histograms the one with most cells does.
+        histograms the one with most cells does.  Zero is of what is not asked.
         """
-        for mu in (rows, whitened):
-            self.refuse_sums(mu, pilot)
-        for mu in (lengths, scores):
+        for mu in filter(None, grams):
+            self.refuse_gram(mu)
+        if moment:
+            self._refuse_moment(moment)
+        for mu in filter(None, lengths):
             self._lengths_receipt(cells, mu)
         for mu in steps:
-            self._about(LeastSquares(), Clip(1.0)).plan(StepBudget(mu, 0.0, 0.5 * mu))
+            self._plain(LeastSquares(), Clip(1.0)).plan(StepBudget(mu, 0.0, 0.5 * mu))
 
     def refuse_sums(self, gram: float, moment: float) -> None:
         """Refuse budgets at which :meth:`gram` and :meth:`moment` would be; costs nothing."""
         self.refuse_gram(gram)
-        self._about(Huber(1.0), Mallows(1.0)).plan(StepBudget(moment))
+        self._refuse_moment(moment)
 
     def refuse_gram(self, mu: float) -> None:
         """Refuse a budget at which :meth:`gram` would be; costs nothing."""
-        self._about(LeastSquares(), Mallows(1.0)).plan(StepBudget(0.0, mu))
+        self._plain(LeastSquares(), Mallows(1.0)).plan(StepBudget(0.0, mu))
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""
         self._lengths_receipt(cells, mu)
+
+    def _refuse_moment(self, mu: float) -> None:
+        self._plain(Huber(1.0), Mallows(1.0)).plan(StepBudget(mu))
 
     def _lengths_receipt(self, cells: int, mu: float) -> Receipt:
         sensitivity = histogram_sensitivity(self.n)
@@ -163,8 +200,30 @@ class Whitened:
         check_grid_range(1.0, scale, cells)
         return Receipt("histogram of lengths", "C60", mu, sensitivity, scale)
 
-    def _about(self, loss: Loss, weighting: Weighting) -> Curator:
-        records, intercept = self._records, self._intercept
+    def _plain(self, loss: Loss, weighting: Weighting) -> Curator:
+        return self._about(self._view("score", At(self._zero(), loss)), loss, weighting)
+
+    def _zero(self) -> Array:
+        return np.zeros(self.dimension)
+
+    def _view(
+        self,
+        what: str,
+        at: At | None,
+        shift: float = 0.0,
+        held: Held = FREE,
+    ) -> View:
+        matrix = self._matrix
+        if matrix is None and self._intercept and (what == "curvature" or held != FREE):
+            matrix = np.eye(self.dimension)  # what multiplies a row multiplies its constant, too
+        return View(matrix, self._intercept, what, at, shift, held)
+
+    def _about(self, view: View, loss: Loss, weighting: Weighting) -> Curator:
+        """A curator of what is seen, for a loss of its own."""
+        intercept = self._intercept and view.matrix is None
+        records: Records = self._records
+        if view.at is not None or view.matrix is not None or view.shift:
+            records = Seen(records, view, self.dimension - int(intercept))
         objective = Objective(
             loss,
             weighting,
@@ -175,19 +234,25 @@ class Whitened:
         return self._curator._beside(records, objective, self._curator.ledger)
 
 
-class Mapped(Records):
-    """Records that are mapped block by block in every pass, wherever they are kept."""
+class Seen(Records):
+    """What a query sees of records, made block by block in every pass, wherever they are kept."""
 
-    __slots__ = ("_all", "_arguments", "excess")
+    __slots__ = ("_all", "_view", "excess")
 
-    def __init__(self, records: Records, arguments: tuple[Any, ...]) -> None:
-        self.n = records.n
-        self.n_covariates = arguments[0].shape[1]
-        self.names = None
-        self.block_sizes = records.block_sizes
-        self.excess = records.excess
-        self._all = records
-        self._arguments = arguments
+    def __init__(self, records: Records, view: View, n_covariates: int) -> None:
+        self.n, self.n_covariates, self.names = records.n, n_covariates, None
+        self.block_sizes, self.excess = records.block_sizes, records.excess
+        if in_memory(records):
+            self.block_sizes = block_sizes_of(records.n)
+        self._all, self._view = records, view
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """Of records in memory."""
+        records, first = self._all, 0
+        for size in self.block_sizes:
+            some = slice(first, first + size)
+            yield seen(records.X[some], records.y[some], self._view)
+            first += size
 
     def total(
         self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
@@ -195,37 +260,27 @@ class Mapped(Records):
         """As of all records, each block mapped on the way."""
         if own is not None:
             raise InvalidInput("mapped records have no arguments of single blocks.")
-        return self._all.total(_of_mapped, function, self._arguments, *arguments)
+        if in_memory(self._all):
+            return super().total(function, *arguments)
+        return self._all.total(_of_seen, function, self._view, *arguments)
 
 
-class MappedArrays(Records):
-    """Records in memory, mapped once."""
-
-    __slots__ = ()
-
-    def __init__(self, records: Records, arguments: tuple[Any, ...]) -> None:
-        super().__init__(*map_records(records.X, records.y, arguments), None)
+def block_sizes_of(n: int) -> tuple[int, ...]:
+    """Sizes of the blocks in which records in memory are seen: public."""
+    return (BLOCK,) * (n // BLOCK) + ((n % BLOCK,) if n % BLOCK else ())
 
 
-def _of_mapped(
-    X: Covariates, y: Array, function: Callable[..., Any], how: tuple[Any, ...], *arguments: Any
+def _of_seen(
+    X: Covariates, y: Array, function: Callable[..., Any], view: View, *arguments: Any
 ) -> Any:
-    return function(*map_records(X, y, how), *arguments)
+    return function(*seen(X, y, view), *arguments)
 
 
-def _count_lengths(
-    X: Covariates, y: Array, edges: Array, theta: Array | None, intercept: bool, odds: bool
-) -> NDArray[np.int64]:
+def _count_lengths(X: Covariates, y: Array, edges: Array, view: View) -> NDArray[np.int64]:
     counts = np.zeros(len(edges) + 1, dtype=np.int64)
-    for first in range(0, len(X), CHUNK):
-        rows, responses = X[first : first + CHUNK], alone(y)[first : first + CHUNK]
-        with np.errstate(all="ignore"):
-            lengths = norms(rows, intercept)
-            if theta is not None:
-                fitted = rows @ theta[1:] + theta[0] if intercept else rows @ theta
-                fitted = expit(fitted) if odds else fitted
-                lengths = lengths * np.abs(responses - fitted)
-            lengths = lengths[np.isfinite(responses) & ~np.isnan(lengths)]
-        cells = np.searchsorted(edges, lengths)
+    for first in range(0, len(X), BLOCK):
+        some = slice(first, first + BLOCK)
+        found = lengths(X[some], y[some], view)
+        cells = np.searchsorted(edges, found[~np.isnan(found)])
         counts += np.bincount(cells, minlength=len(counts))
     return counts

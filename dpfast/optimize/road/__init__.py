@@ -1,0 +1,1 @@
+"""Least squares by clipped scores of whitened records."""

@@ -1,0 +1,207 @@
+"""What a released histogram of lengths shows, and the constants that are chosen by it."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+__all__ = ["CANCELS", "Lengths", "best_bound", "least_exponent", "tops_of_cells"]
+
+Array = NDArray[np.float64]
+
+#: Powers of 2 of the shortest and the longest edge.
+LOWEST, HIGHEST = -6, 20
+
+#: Standard deviations by which a cell stands out, beside those that do and on its own: one of 40
+#: empty cells does once in a million histograms; and by which one that does not may have more than
+#: was told of it.
+BESIDE, ALONE, ABOVE = 3.0, 5.5, 3.0
+
+#: What is cut off scores on either side leaves about so much of its mean length: adult's capital
+#: gains a quarter, house prices three quarters.
+CANCELS = 0.5
+
+#: Octaves of an unseen tail, and points in each.
+TAIL_OCTAVES, FINER = 6, 8
+
+
+def tops_of_cells(per_octave: int) -> Array:
+    """Longest lengths of the cells, so many to a factor 2; the last one holds all beyond, too."""
+    return np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
+
+
+#: Neighbouring cells that may stand out together.
+WIDER = (2, 4, 8)
+
+
+def _any(seen: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
+    """Whether any of so many neighbours is seen."""
+    return np.convolve(seen, np.ones(width), "valid") > 0.5
+
+
+class Lengths(NamedTuple):
+    """The cells of a histogram that stand out of their noise.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (k,)
+        Of the records, at least zero.
+    tops : ndarray of shape (k,)
+        Longest lengths of the cells, increasing.
+    middles : ndarray of shape (k,)
+    invisible : float
+        Share of the records from which on a cell stands out on its own.
+    most_next : float
+        Share that the octave beyond the longest cell has at most, as far as it was told.
+    """
+
+    shares: Array
+    tops: Array
+    middles: Array
+    invisible: float
+    most_next: float = math.inf
+
+    @staticmethod
+    def visible(
+        shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0
+    ) -> Lengths:
+        """The run of cells around the largest one, and cells that stand out on their own.
+
+        Cells below these thresholds need not be empty.
+        """
+        tops = unit * tops_of_cells(per_octave)
+        mode = int(np.argmax(shares))
+        beside = shares > BESIDE * noise_scale
+        seen = shares > ALONE * noise_scale
+        for side in (range(mode, len(shares)), range(mode, -1, -1)):
+            for i in side:
+                if i != mode and not beside[i]:
+                    break
+                seen[i] = True
+        for width in WIDER if per_octave > 1 else ():
+            # several fine cells together stand out of less noise each
+            together = np.convolve(shares, np.ones(width), "valid") > ALONE * noise_scale * width**0.5
+            for first in np.flatnonzero(together & ~_any(seen, width)):
+                some = slice(first, first + width)
+                seen[some] |= shares[some] > noise_scale
+        after = int(np.flatnonzero(seen)[-1]) + 1
+        told = max(float(shares[after : after + per_octave].sum()), 0.0)
+        most = told + ABOVE * noise_scale * per_octave**0.5
+        tops = tops[seen]
+        middles = tops * 2.0 ** (-0.5 / per_octave)
+        return Lengths(np.maximum(shares[seen], 0.0), tops, middles, ALONE * noise_scale, most)
+
+    @property
+    def longest(self) -> float:
+        return float(self.tops[-1])
+
+    def over(self, unit: float) -> Lengths:
+        """The same in units of this length."""
+        return self._replace(tops=self.tops / unit, middles=self.middles / unit)
+
+    def reach(self, beyond: float) -> float:
+        """The least radius R with mean ``(length^2 - R^2)^+`` at most ``beyond``."""
+        candidates = self.longest * np.exp2(-np.arange(64) / 8.0)
+        squares = np.maximum(self.middles**2 - candidates[:, None] ** 2, 0.0) @ self.shares
+        enough = squares <= beyond * float(self.shares.sum())
+        return float(candidates[max(0, int(np.count_nonzero(enough)) - 1)])
+
+    def median(self) -> float:
+        """The length that half of the visible records exceed."""
+        passed = np.cumsum(self.shares) / max(float(self.shares.sum()), 1e-300)
+        return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
+
+    def tail(self, bounds: Array) -> Array:
+        """Means of ``(length - bound)^+``: lengths fall beyond what is seen as they do within it.
+
+        The logarithm of an octave's share bends down as much again from each octave to the next,
+        or, where less was told of the first octave beyond, as much as that says; lengths that come
+        back after a gap, which nobody sees, are not in it.
+        """
+        octaves = np.ceil(np.log2(self.longest / self.tops) + 0.5 - 1e-9)  # 1 is the last
+        seen = [float(self.shares[octaves == k].sum()) for k in (3, 2, 1)]
+        falls = [min(1.0, b / a) if a > 0.0 else 1.0 for a, b in pairwise(seen)]
+        bends = min(1.0, falls[1] / falls[0]) if falls[0] > 0.0 else 1.0
+        later = np.arange(TAIL_OCTAVES + 1.0)
+        if seen[-1] * falls[1] * bends > self.most_next:
+            bends = self.most_next / (seen[-1] * falls[1])
+        parts = seen[-1] * falls[1] ** later * bends ** (later * (later + 1.0) / 2.0)
+        finer = np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)
+        within = max(falls[1], 1e-3) ** (np.arange(FINER) / FINER)
+        rest = octaves > 1.0
+        lengths = [self.middles[rest], (self.longest * np.outer(np.exp2(later), finer)).ravel()]
+        shares = [self.shares[rest], np.outer(parts, within / within.sum()).ravel()]
+        beyond = np.maximum(np.concatenate(lengths) - bounds[:, None], 0.0)
+        return np.asarray(beyond @ np.concatenate(shares))
+
+    def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
+        """Mean of ``(|s|^2 - bound^2)^+`` for scores of these rows with normal residuals.
+
+        Parameters
+        ----------
+        spread : float
+            Standard deviation of the residuals.
+        radius, power : float
+            Of the weights by which rows are discounted.
+        bound : float
+        """
+        discounts = np.minimum(1.0, (radius / self.middles) ** 2) ** power
+        sizes = np.maximum(spread * discounts * self.middles, 1e-300)
+        at = np.minimum(bound / sizes, 40.0)
+        density = np.exp(-0.5 * at**2) / math.sqrt(2.0 * math.pi)
+        beyond = 2.0 * (at * density + (1.0 - at**2) * ndtr(-at))
+        return float(self.shares @ (sizes**2 * np.maximum(beyond, 0.0)))
+
+
+def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
+    """The least power of ``w = min(1, radius^2/a^2)`` that keeps the curvature in hand.
+
+    ``mean (radius^2e a^(2-2e) - radius^2)^+``, what rows discounted so have beyond those of the
+    Gram with ``radius``, is then at most ``most``.
+    """
+    for exponent in (0.0, 0.25, 0.5, 0.75):
+        discounted = radius ** (2.0 * exponent) * lengths.middles ** (2.0 - 2.0 * exponent)
+        beyond = lengths.shares @ np.maximum(discounted - radius**2, 0.0)
+        if beyond <= most * lengths.shares.sum():
+            return exponent
+    return 1.0
+
+
+def best_bound(
+    scores: Lengths,
+    noise_per_bound: float,
+    p: int,
+    longest: float = math.inf,
+    leaves: float = CANCELS,
+) -> tuple[float, float]:
+    """The norm to which scores are held: least sum of squared noise and squared bias.
+
+    Parameters
+    ----------
+    scores : Lengths
+        Of the scores at a pilot estimate.
+    noise_per_bound : float
+        Standard deviation of the noise in each of p coordinates, for a bound of 1.
+    p : int
+    longest : float
+        No score is longer.
+    leaves : float
+        Part of what is cut off that is bias.
+
+    Returns
+    -------
+    tuple of float
+        The norm, and the mean of what is cut off scores that are longer.
+    """
+    candidates = min(2.0 * scores.longest, longest) * np.exp2(-np.arange(104) / 8.0)
+    cut = scores.tail(candidates)
+    if longest < math.inf:
+        cut = np.maximum(cut - scores.tail(np.array([longest])), 0.0)
+    errors = p * (candidates * noise_per_bound) ** 2 + (leaves * cut) ** 2
+    best = int(np.argmin(errors))
+    return float(candidates[best]), float(cut[best])

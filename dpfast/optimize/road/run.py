@@ -1,0 +1,636 @@
+"""The road: one engine for every default fit.
+
+Rows are whitened with a released Gram; a clipped moment says about where coefficients lie; a round
+or two of clipped scores go nearer where the loss bends; a released curvature there whitens rows
+again, so that full steps converge and a step's noise is the same multiple of the standard error in
+every direction; and a histogram of the scores' lengths says to which norm they are held.  A loss is
+its score and curvature in the predictor (:meth:`dpfast.models.Loss._score_at`), and nothing here
+asks which it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Answer, JointAnswer
+from dpfast.curator.whitened import FREE, At, Discount, Held
+from dpfast.kernels.linalg import congruence, eigh, floor_eigenvalues
+from dpfast.models.losses import MASSES, NODES
+from dpfast.optimize.road.histogram import (
+    CANCELS,
+    Lengths,
+    best_bound,
+    least_exponent,
+    tops_of_cells,
+)
+from dpfast.privacy.rounding import MARGIN_SHARES
+
+Array = NDArray[np.float64]
+
+#: Steps; those after the first few count in the result.
+STEPS, EARLY = 6, 1
+
+#: Shares of ``mu^2`` where records are many, and what is added where they are few.  The steps have
+#: the rest.
+SHARES = {
+    "rows": (0.05, 0.10),  # Gram of the rows
+    "pilot": (0.02, 0.05),
+    "scale": (0.01, 0.01),  # histogram of residuals, of losses that have a scale
+    "round": (0.02, 0.05),  # each round of a loss that bends
+    "lengths": (0.01, 0.00),  # histogram of the lengths of rows as the curvature sees them
+    "curvature": (0.10, 0.20),
+    "scores": (0.03, 0.00),  # histogram of the lengths of scores
+}
+
+#: Parts of a round: its curvature, the lengths of its scores, and the scores.
+ROUND = (0.45, 0.15, 0.40)
+
+#: Rounds at most; the last is one that moved predictors by little, or by no more than noise.
+MOST_ROUNDS, SHORT, HEARD = 6, 0.3, 2.0
+
+#: Few: n mu below this for eight coefficients, growing with their square root.
+FEW = 3000.0
+
+#: Share of what the steps have that the early ones get.
+FIRST = 0.05
+
+#: Radius of the first Gram's weights in sqrt(p), for standardised columns.
+FIRST_RADIUS = 1.5
+
+#: Bound on the response in the pilot estimate, in its standard deviations.
+PILOT_CAP = 3.0
+
+#: Largest noise of the second Gram, as ``sqrt(2 p)`` times its scale; its radius is the longest
+#: that keeps it.
+GRAM_NOISE = 0.3
+
+#: Curvature beyond its radius, of 1, that the second Gram need not see.
+ENOUGH = 0.25
+
+#: Rows of high leverage are discounted by what is foreseen of their scores, not by the responses,
+#: which leaves a model's target where it is; of another's, so much of what that takes is bias.
+FORESEEN = 0.1
+
+#: Curvature that discounted rows may have beyond that of the whitened Gram, which is about 1: a
+#: full step overshoots by less than it goes.
+CURVATURE_BEYOND = 1.0
+
+#: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
+#: matter; below, hardly any others tell a direction, and steps that do not discount them would be
+#: lost, for all coefficients, by one column of hardly anything but zeros.
+THIN, THIN_BENT = 0.35, 0.05
+
+#: Farthest that predictors may be moved by the slopes of a start, or by a round: log odds or logs.
+FARTHEST = 1.5
+
+#: Cells to a factor 2 in the histograms of rows and of scores: larger cells see tails of fewer
+#: records.
+FINE, COARSE = 2, 1
+
+#: Cells of the finer histogram.
+MOST_CELLS = len(tops_of_cells(FINE))
+
+#: Median of the absolute value of a standard normal number.
+MEDIAN = 0.6745
+
+#: Longest step of a loss that bends, in roots of its curvature, and in its noise.
+FAR = 3.0
+
+#: Least square of what the slopes of a loss with a link explain, in roots of its curvature.
+LEAST_SIGNAL = 0.05
+
+#: A matrix that leans to a target has no eigenvalue below so much of the target's least.
+LOWEST = 0.1
+
+#: Least and largest curvature of a record like the mean one, and the least of a direction as a part of
+#: it: rows cannot be whitened with less, and radii must be numbers that weights can have.
+FLAT, STEEP, FLAT_ALONG = 1e-12, 1e60, 1e-3
+
+#: Sizes of responses are held to this and its inverse.
+LARGEST = 1e60
+
+#: Instead of nothing below a division bar.
+LEAST = 1e-300
+
+
+class Rows(Protocol):
+    """What the road may ask; each answer is charged before it is drawn."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def mapped(self, matrix: Array) -> Rows: ...
+
+    def gram(self, radius: float, mu: float, at: At | None = None) -> Answer: ...
+
+    def moment(
+        self,
+        radius: float,
+        cap: float,
+        mu: float,
+        at: At | None = None,
+        what: str = ...,
+        shift: float = ...,
+    ) -> Answer: ...
+
+    def lengths(
+        self, edges: Array, mu: float, at: At | None = None, what: str = ..., held: Held = ...
+    ) -> Answer: ...
+
+    def clipped(
+        self, at: At, radius: float, mu: float, mu_meat: float = 0.0, held: Held = ...
+    ) -> JointAnswer: ...
+
+
+class Found(NamedTuple):
+    """The result of a run; matrices are of whitened coefficients, which ``mapping`` maps back.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+        Coefficients of the rows as they came.
+    mapping, unmapping : ndarray of shape (p, p)
+        From whitened coefficients to those of the rows, and back.
+    meat : ndarray of shape (p, p)
+        Mean of the scores' outer products, without negative eigenvalues.
+    meat_scale, noise : float
+        Standard deviations of the noise in ``meat`` and in each whitened coefficient.
+    undone : ndarray of shape (p,)
+        Squares of what clipping, and directions that noise hides, may have left undone.
+    n_hidden : int
+        Number of such directions.
+    bound : float
+        Norm to which scores were held.
+    beyond : float
+        Share of the records with a longer score, as far as it is seen.
+    cut : float
+        Mean of what is cut off the scores, and of what of an unseen tail would be.
+    power : float
+        Of the weights by which long rows were discounted.
+    unseen : float
+        Number of records that no histogram would show, however far they are from the others.
+    tellers : float
+        Number of records that tell the direction that fewest do, if these are far from the others.
+    thin : ndarray of shape (p,)
+        That direction, in the rows' units.
+    scale : float
+        Of the residuals, in the response's units.
+    """
+
+    theta: Array
+    mapping: Array
+    unmapping: Array
+    meat: Array
+    meat_scale: float
+    noise: float
+    undone: Array
+    n_hidden: int
+    bound: float
+    beyond: float
+    cut: float
+    power: float
+    unseen: float
+    tellers: float
+    thin: Array
+    scale: float
+
+    def among(self, kept: Array) -> Found:
+        """Of all columns, where some were left out: ``kept`` has the others as its columns."""
+        return self._replace(
+            theta=kept @ self.theta,
+            mapping=kept @ self.mapping,
+            unmapping=self.unmapping @ kept.T,
+            thin=kept @ self.thin,
+        )
+
+
+class Setting(NamedTuple):
+    """What a run is told; all of it public or released.
+
+    Attributes
+    ----------
+    loss : Loss
+    scale : float or None
+        Residual scale, if it was declared.
+    intercept : bool
+        Whether the first entry of a row is 1.
+    size : float
+        Root mean square of the response, where it has a link and no largest value.
+    """
+
+    loss: Any
+    scale: float | None
+    intercept: bool
+    size: float = 1.0
+
+    @property
+    def bends(self) -> bool:
+        """Whether the curvature is another one elsewhere."""
+        return bool(self.loss.bends)
+
+    @property
+    def unit(self) -> float:
+        """About the length of a score, between those of the least and the most dispersion."""
+        return self.held_size**0.25
+
+    @property
+    def held_size(self) -> float:
+        """The size, within what a radius may be."""
+        return min(max(self.size, 1.0 / LARGEST), LARGEST)
+
+    @property
+    def discounts(self) -> bool:
+        """Whether what is foreseen of a score says which rows are discounted."""
+        return bool(self.loss.link != "identity")
+
+    @property
+    def buys_scale(self) -> bool:
+        return bool(self.loss.needs_scale) and self.scale is None
+
+
+class Budgets(NamedTuple):
+    """Gaussian-DP parameters of each quantity, and of each step's scores."""
+
+    rows: float
+    pilot: float
+    scale: float
+    round: float
+    lengths: float
+    curvature: float
+    scores: float
+    steps: tuple[float, ...]
+
+
+def few(n: int, p: int, mu: float) -> float:
+    """How few the records are, from 0 to 1: public."""
+    return min(1.0, FEW * math.sqrt(p / 8.0) / (n * mu))
+
+
+def most_rounds(n: int, p: int, mu: float, setting: Setting) -> int:
+    """How many rounds there may be: public."""
+    if not setting.bends:
+        return 0
+    return max(1, min(MOST_ROUNDS, int(1.0 + (MOST_ROUNDS - 1) * 1.2 * (1.0 - few(n, p, mu)))))
+
+
+def budgets(
+    n: int, p: int, mu: float, setting: Setting, rounds: int, begun: bool = False
+) -> Budgets:
+    """How ``mu`` is divided if there are so many rounds: public.
+
+    ``begun``: the beginning was paid for already.
+    """
+    scarce = few(n, p, mu)
+    part = {name: many + scarce * more for name, (many, more) in SHARES.items()}
+    part["scale"] *= setting.buys_scale
+    if begun:
+        part.update(rows=0.0, pilot=0.0, scale=0.0)
+    left = 1.0 - 32.0 * MARGIN_SHARES - sum(part.values()) + (1 - rounds) * part["round"] - setting.discounts * part["lengths"]
+    counted = STEPS - EARLY
+    shares = [FIRST / EARLY] * EARLY + [(1.0 - FIRST) / counted] * counted
+    return Budgets(
+        **{name: mu * share**0.5 for name, share in part.items()},
+        steps=tuple([mu * math.sqrt(left * share) for share in shares]),
+    )
+
+
+class Begun(NamedTuple):
+    """Whitened rows and about where the coefficients lie: what several fits of one table share.
+
+    Attributes
+    ----------
+    rows : Rows
+        Whitened with the first Gram.
+    mapping, unmapping : ndarray of shape (p, p)
+    theta : ndarray of shape (p,)
+        Pilot estimate.
+    variance : ndarray of shape (p,)
+        Of the pilot's noise.
+    scale : float
+        Of the residuals.
+    """
+
+    rows: Rows
+    mapping: Array
+    unmapping: Array
+    theta: Array
+    variance: Array
+    scale: float
+
+
+def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
+    """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
+    radius = FIRST_RADIUS * rows.dimension**0.5
+    mapping, unmapping, _ = _inverse_root(rows.gram(radius, budget.rows))
+    theta, variance = _pilot(rows, mapping, unmapping, radius, setting, budget.pilot)
+    rows, scale = rows.mapped(mapping), setting.scale or 1.0
+    if setting.buys_scale:
+        at = At(theta, setting.loss)
+        scale = seen_lengths(rows, COARSE, budget.scale, at, "residual").median() / MEDIAN
+    return Begun(rows, mapping, unmapping, theta, variance, scale)
+
+
+def road(
+    rows: Rows,
+    setting: Setting,
+    mu: float,
+    inference: bool,
+    iterates: list[Array],
+    progress: Callable[[int, int], None] | None = None,
+    begun: Begun | None = None,
+) -> Found:
+    """Spend ``mu`` on the coefficients.
+
+    Parameters
+    ----------
+    rows : Rows
+        Columns of location about 0 and scale about 1, and so is a response without a link.
+    setting : Setting
+    mu : float
+    inference : bool
+        Whether to release the scores' covariance beside them.
+    iterates : list of ndarray
+        To which the pilot estimate and that after each step are added, in the rows' units.
+    progress : callable, optional
+    begun : Begun, optional
+        What was paid for already.
+
+    Privacy
+    -------
+    Post-processing of the answers, which charge their ledger.
+    """
+    n, p = rows.n, rows.dimension
+    most, paid = most_rounds(n, p, mu, setting), begun is not None
+    budget = budgets(n, p, mu, setting, most, paid)
+    if begun is None:
+        begun = begin(rows, setting, budget)
+    rows, mapping, unmapping, theta, pilot_variance, scale = begun
+    loss, one = setting.loss, unmapping[:, 0] if setting.intercept else None
+    if one is not None and loss.link == "identity":
+        theta = theta + loss.level_shift * scale * one
+    iterates.append(mapping @ theta)
+    done = 0
+    for done in range(1, most + 1):
+        at = At(theta, loss, scale)
+        step, settled = _round(rows, at, one, setting.unit, budget.round)
+        theta = theta + step
+        iterates.append(mapping @ theta)
+        if settled:
+            break
+    budget = budgets(n, p, mu, setting, done, paid)
+
+    at = At(theta, loss, scale)
+    expected = _expected_curvature(at, one)
+    typical = _typical(expected)
+    lengths = seen_lengths(rows, FINE, budget.lengths, at, "curvature")
+    radius = min(
+        lengths.reach(ENOUGH * typical), longest_radius(n, p, budget.curvature) * typical**0.5
+    )
+    gram = rows.gram(radius, budget.curvature, at)
+    whiten, back, values = _inverse_root(gram)
+    values = values / typical
+    thin = values[0] < THIN
+    if setting.bends:
+        expects, vectors = eigh(expected)
+        root = vectors / np.sqrt(np.maximum(expects, FLAT_ALONG * typical))
+        thin = float(eigh(congruence(root.T, gram.value))[0][0]) < THIN_BENT
+    power = least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
+    if thin:  # long rows that no cell shows, which the map would make longer still
+        power = 1.0
+    mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
+    steep, at = rows.mapped(whiten), At(start, loss, scale)
+    held, lost = FREE, 0.0
+    per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
+    if setting.discounts:
+        power = 0.0
+        foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
+        reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
+        held = Held(reach=reach)
+    elif power:
+        held = Held(Discount(at, radius, power, np.linalg.inv(whiten)))
+    scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
+    longest = math.inf if loss.largest_response is None else held.reach
+    bound, cut = best_bound(scores, per_bound, p, longest)
+
+    theta = start
+    points: list[Array] = []
+    meats: list[Answer] = []
+    for step, mu_step in enumerate(budget.steps):
+        counts = step >= EARLY
+        # the meat is free up to half of the gradient's mu (claim C17)
+        mu_meat = 0.5 * mu_step if inference and counts else 0.0
+        answer = steep.clipped(At(theta, loss, scale), bound, mu_step, mu_meat, held)
+        direction, noise = answer.gradient.value, answer.gradient.noise_scale
+        if counts:
+            meats.append(answer.meat)
+        length = math.hypot(*direction)
+        most = max(typical**0.5, FAR * noise * p**0.5)
+        if setting.bends and length > most:  # the curvature may be another one there
+            points, theta = [], theta + most / length * direction
+        else:
+            points = [*points, theta + direction] if counts else []
+            theta = np.mean(points, axis=0) if counts else theta + direction  # of equal noises
+        iterates.append(mapping @ theta)
+        if progress is not None:
+            progress(step + 1, STEPS)
+
+    floor, unit = floor_of(gram) / typical, typical**0.5
+    known = np.clip(
+        (values - 2.0 * gram.noise_scale / typical) / np.maximum(values, floor), 0.0, 1.0
+    )
+    away = theta
+    if one is not None:
+        turned = back @ one
+        away = theta - (theta @ turned) / (turned @ turned) * turned
+    signal = max(float(away @ away), LEAST_SIGNAL)
+    unknown = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)
+    return Found(
+        theta=mapping @ theta,
+        mapping=mapping,
+        unmapping=unmapping,
+        meat=_meat(meats, lengths.over(unit), radius / unit, power, bound)
+        if inference
+        else np.zeros((p, p)),
+        meat_scale=meats[-1].noise_scale / len(meats) ** 0.5 if inference else 0.0,
+        noise=noise / max(1, len(points)) ** 0.5,
+        undone=_left_over(known) ** 2 * unknown
+        + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
+        n_hidden=int(np.count_nonzero(values < floor)),
+        bound=bound,
+        beyond=float(scores.shares[scores.middles > bound].sum()),
+        cut=cut,
+        power=power,
+        unseen=n * scores.invisible,
+        # long rows count as much as one of this radius, so that fewer than n/radius^2 are few
+        tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
+        thin=mapping[:, 0],
+        scale=scale,
+    )
+
+
+def _pilot(
+    rows: Rows,
+    mapping: Array,
+    unmapping: Array,
+    radius: float,
+    setting: Setting,
+    mu: float,
+) -> tuple[Array, Array]:
+    """A first estimate of the whitened coefficients, and its variances."""
+    loss = setting.loss
+    if loss.link == "identity":
+        moment = rows.moment(radius, PILOT_CAP, mu)
+        noise = np.einsum("ij,ij->j", mapping, mapping) * moment.noise_scale**2
+        # whitened, a standardised response has coefficients of mean square below 1/p
+        shrunk = 1.0 / (1.0 + len(mapping) * noise)
+        return shrunk * (mapping.T @ moment.value), noise * shrunk
+    cap = loss.largest_response or PILOT_CAP * setting.held_size
+    at = At(np.zeros(rows.dimension), loss)
+    moment = rows.moment(radius, 0.5 * cap, mu, at, shift=0.5 * cap)
+    found = mapping.T @ moment.value
+    noise = np.einsum("ij,ij->j", mapping, mapping) * moment.noise_scale**2
+    level, theta = 0.0, np.zeros(len(found))
+    if setting.intercept:
+        one = unmapping[:, 0]
+        unit = one / np.linalg.norm(one)
+        # no nearer to the ends than noise can tell
+        error = moment.noise_scale * float(np.linalg.norm(mapping @ unit) / np.linalg.norm(one))
+        least = min(max(2.0 * error, cap / rows.n), 0.5 * cap)
+        most = math.inf if loss.largest_response is None else cap - least
+        mean = 0.5 * cap + float(unit @ found) / float(np.linalg.norm(one))
+        level = loss._predictor(min(max(mean, least), most))
+        theta, found = level * one, found - (unit @ found) * unit
+    flat = _within(float(loss._expected_curvature(np.array([level]))[0]))
+    size = float(found @ found)
+    kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
+    far = kept * math.sqrt(size)
+    return theta + min(1.0, FARTHEST / max(far, LEAST)) * kept * found, noise / flat**2
+
+
+def _round(
+    rows: Rows, at: At, one: Array | None, unit: float, mu: float
+) -> tuple[Array, bool]:
+    """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
+    it is short.
+    """
+    n, p = rows.n, rows.dimension
+    of_curvature, of_lengths, of_scores = [mu * part**0.5 for part in ROUND]
+    expected = _expected_curvature(at, one)
+    typical = _typical(expected)
+    longest = min(3.0 * p**0.5, longest_radius(n, p, of_curvature)) * typical**0.5
+    curvature = leaned(rows.gram(longest, of_curvature, at), expected)
+    values, vectors = eigh(curvature)
+    whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
+    steep, at = rows.mapped(whiten), at._replace(theta=back @ at.theta)
+    scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=unit)
+    bound, _ = best_bound(scores, 2.0 / (n * of_scores), p)
+    answer = steep.clipped(at, bound, of_scores).gradient
+    length, noise = math.hypot(*answer.value), answer.noise_scale * p**0.5
+    sure = 1.0 - min(1.0, noise / max(length, LEAST)) ** 2
+    step = whiten @ (sure * answer.value)
+    far = math.hypot(*step)  # as predictors change
+    return step * min(1.0, FARTHEST / max(far, LEAST)), far <= SHORT or length <= HEARD * noise
+
+
+def _expected_curvature(at: At, one: Array | None) -> Array:
+    """That of normal rows, whose second moments are 1; positive wherever the parameter is."""
+    p = len(at.theta)
+    if one is None:
+        mean, away = 0.0, at.theta
+    else:
+        mean = float(one @ at.theta) / float(one @ one)
+        away = at.theta - mean * one
+    variance = float(away @ away)
+    curved = at.loss._expected_curvature(mean + math.sqrt(variance) * NODES)
+    level, along = _within(float(MASSES @ curved)), float(MASSES @ (curved * NODES**2))
+    found = level * np.eye(p)
+    if variance > LEAST:
+        bend = max(FLAT_ALONG * level, min(STEEP, along)) - level
+        found += bend / variance * np.outer(away, away)
+    return found
+
+
+def _typical(curvature: Array) -> float:
+    """Of the directions' curvatures the median."""
+    return _within(float(np.median(eigh(curvature)[0])))
+
+
+def _within(curvature: float) -> float:
+    return min(max(FLAT, curvature), STEEP)
+
+
+def leaned(gram: Answer, target: Array) -> Array:
+    """A released matrix, leaning to a target by as much as noise explains their distance."""
+    away, p = gram.value - target, len(target)
+    noise = gram.noise_scale**2 * p * (p + 1) / 2.0
+    kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), LEAST))
+    lowest = LOWEST * float(np.linalg.eigvalsh(target)[0])
+    return np.asarray(floor_eigenvalues(target + kept * away, lowest)[0])
+
+
+def seen_lengths(
+    rows: Rows,
+    per_octave: int,
+    mu: float,
+    at: At | None = None,
+    what: str = "response",
+    held: Held = FREE,
+    unit: float = 1.0,
+) -> Lengths:
+    """A released histogram of lengths, in cells of this unit."""
+    found = rows.lengths(unit * tops_of_cells(per_octave)[:-1], mu, at, what, held)
+    return Lengths.visible(found.value, found.noise_scale, per_octave, unit)
+
+
+def longest_radius(n: int, p: int, mu: float) -> float:
+    """At which the noise of a Gram is as large as it may be."""
+    return math.sqrt(GRAM_NOISE * n * mu / (math.sqrt(2.0 * p) * math.sqrt(2.0)))
+
+
+def floor_of(gram: Answer) -> float:
+    """Below it an eigenvalue is not told from noise."""
+    return math.sqrt(2.0 * len(gram.value)) * gram.noise_scale
+
+
+def _inverse_root(gram: Answer) -> tuple[Array, Array, Array]:
+    """``U (max(L, floor))^-1/2`` of a released Gram, its inverse, and L."""
+    values, vectors = eigh(gram.value)
+    roots = np.sqrt(np.maximum(values, floor_of(gram)))
+    return vectors / roots, (vectors * roots).T, values
+
+
+def _left_over(curvatures: Array) -> Array:
+    """Part of an error at the pilot that the steps leave, where curvature is not 1."""
+    away = 1.0 - curvatures
+    at = away**EARLY
+    points: list[Array] = []
+    for _ in range(STEPS - EARLY):
+        points.append(away * at)
+        at = np.mean(points, axis=0)
+    return at
+
+
+def _meat(meats: list[Answer], rows: Lengths, radius: float, power: float, bound: float) -> Array:
+    """Mean of released matrices, its negative eigenvalues made zero.
+
+    Where few long rows are all that tells a direction, clipping takes much of what their scores
+    vary by and hardly anything from the others: it is given back where least is left.
+    """
+    held = floor_eigenvalues(np.mean([meat.value for meat in meats], axis=0), 0.0)[0]
+    spread = math.sqrt(max(float(np.trace(held)), 0.0) / len(held))
+    values, vectors = eigh(held)
+    level = water_level(values, rows.clipped_off(spread, radius, power, bound))
+    return np.asarray((vectors * np.maximum(values, level)) @ vectors.T)
+
+
+def water_level(values: Array, more: float) -> float:
+    """To which the lowest of increasing values rise if so much is poured over them."""
+    return float(np.min((more + np.cumsum(values)) / np.arange(1.0, len(values) + 1.0)))

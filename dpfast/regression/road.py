@@ -1,0 +1,495 @@
+"""Fits that take the road: what is bought, what may be refused, and what the result says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.whitened import Whitened
+from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.partial import UNFINISHED, KeepingPaid
+from dpfast.front.progress import Progress, watched
+from dpfast.front.request import Request, charge_shared
+from dpfast.inference.degrees import VarianceNoise
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.results import Fit
+from dpfast.inference.sandwich import Covariance
+from dpfast.models import (
+    FreeScale,
+    LeastSquares,
+    Loss,
+    Mallows,
+    Objective,
+    is_least_squares,
+    resolve_loss,
+)
+from dpfast.models.losses import check_constant
+from dpfast.models.smooth_losses import for_records, narrowed, target_of
+from dpfast.optimize.propagation import Curvature
+from dpfast.optimize.road.run import (
+    MOST_CELLS,
+    ROUND,
+    STEPS,
+    Begun,
+    Found,
+    Setting,
+    begin,
+    budgets,
+    most_rounds,
+    road,
+)
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.decisions import LARGEST_MU
+from dpfast.regression.purchase import FARTHEST, units_share
+from dpfast.regression.scarce import (
+    LEVEL,
+    SCARCE,
+    SHRUNK,
+    fit_mean_alone,
+    kept_part,
+    only_the_mean,
+)
+from dpfast.regression.standardise import Handed, Purchase, Standardized
+
+__all__ = ["OnRoad", "fit_on_road", "on_road"]
+
+Array = NDArray[np.float64]
+
+#: Estimated mean length of what is cut off the scores, in standard errors, from which on it is
+#: told: tables whose intervals cover the least squares coefficients stay below, by bench.rivals.
+BIASED = 1.8
+
+#: Instead of nothing below a division bar.
+LEAST = 1e-300
+
+MODEL = "LeastSquares(), target: the coefficients of ordinary least squares"
+
+CUT = (
+    "scores were held to a norm of {bound:.3g}, and longer ones may move coefficients by up to "
+    "{bias:.2g} standard errors together: intervals may not cover the coefficients of ordinary "
+    "least squares. Use the logarithm of a response or covariate that spans orders of magnitude, "
+    "a larger budget, or a robust loss."
+)
+
+LONG = (
+    "rows far from the others were discounted (weights to the power {power:g}), so the estimate "
+    "leans less on them than ordinary least squares does. Use the logarithm of covariates that "
+    "span orders of magnitude, or a larger budget."
+)
+
+FEW_TELL = (
+    "hardly more than {tellers:.0f} records, far from the others, tell the coefficients of "
+    "{columns} apart from the rest: their intervals may not cover those of ordinary least squares. "
+    "Leave out rare levels and columns that are nearly constant or follow from others, or use a "
+    "larger budget."
+)
+
+#: Options that the road has no use for, as they are by default.
+PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
+
+CODED = (
+    "these records are coded by a schema, which declares the units of their columns: "
+    "there is nothing to standardise. Leave standardize out."
+)
+
+SIZELESS = (
+    "how large counts are is not known in these units, which were not bought for a fit of counts. "
+    "Leave standardize out."
+)
+
+UNLOCATED = (
+    "n mu = {strength:.3g} is too little for the {loss} loss with {q} columns whose units nobody "
+    "declared. Use more records, a larger budget or fewer columns, or declare their ranges in a "
+    "schema and pass scale=<public residual scale>."
+)
+
+FEW = (
+    "n mu = {strength:.3g} is below 20 p^1.5 = {needed:.3g}: coefficients are mostly noise. Use "
+    "more records, a larger budget, or fewer covariates."
+)
+
+
+def on_road(request: Request, loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
+    """Whether a fit takes the road, by public arguments alone.
+
+    Least squares always does; another loss whose attributes say how, where neither weights, ridge,
+    method nor units of its own are asked for.
+    """
+    if is_least_squares(loss):
+        for name, default in PLAIN.items():
+            _refuse_option(name, options[name], default)
+        return True
+    kind, scale = resolve_loss(loss, unbounded=True), options["scale"]
+    plain = all(_is_plain(options[name], PLAIN[name]) for name in PLAIN if name != "scale")
+    if not (kind.on_road and plain) or request.means or request.n_covariates == 0:
+        return False
+    if isinstance(scale, FreeScale) or standardize is False:
+        return False
+    declared = scale is not None or (request.coding is not None and kind.declared)
+    return standardize is not None or not declared
+
+
+class OnRoad:
+    """Fits of a checked request that take the road together: planned, charged for, then run.
+
+    Making it refuses whatever can be refused.
+
+    Parameters
+    ----------
+    request : Request
+    total : GDP
+    losses : sequence of Loss or str
+        Of which each gets an equal part of what they do not share.
+    scale : float or None
+    standardize : bool, Standardized or None
+    inference : bool
+
+    Attributes
+    ----------
+    only_mean : bool
+        Whether the coefficients are out of reach, so that the mean of the response is all there is
+        to buy.
+
+    Privacy
+    -------
+    ``total`` for everything: locations and scales (claims D1 to D5), Grams (claim C14), histograms
+    of lengths (C60) and clipped scores (C13, C17) of what is seen of rows under released maps
+    (C80).
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        total: GDP,
+        losses: Sequence[str | Loss],
+        *,
+        scale: float | None,
+        standardize: bool | Standardized | None,
+        inference: bool,
+    ) -> None:
+        n, p = request.n, request.dimension
+        if p >= n:
+            raise InvalidInput(
+                f"p = {p} coefficients need more than n = {n} records. Use fewer covariates, or a "
+                "robust loss with ridge=... (a public penalty)."
+            )
+        mu = request.per_record(total).mu
+        if mu > LARGEST_MU:
+            raise InvalidBudget(
+                f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
+            )
+        self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
+        self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
+        if scale is not None:  # in whatever units, which are not known yet
+            scale = check_constant(scale, "scale", "public residual scale, in the units of y")
+        self._request, self._total, self._scale, self._inference = request, total, scale, inference
+        self.ledger, self._mu, self.only_mean = Ledger(GDP(mu)), mu, False
+        self._purchase: Purchase | Handed | None = None
+        self._begun: Begun | None = None
+        self._kept: Array | None = None  # the design's columns that are not left out
+        loss = self.losses[0]
+        request.check_response(loss)
+        if scale is not None:  # refused where the loss has none
+            request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
+        # of the records as they are: what is asked about has an objective of its own
+        self._records = Objective(
+            LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
+        )
+        self._setting = Setting(loss, self._coded_scale(), request.fit_intercept)
+        least = self._plan_units(standardize)
+        if self.only_mean:
+            return
+        for part in (least, mu):  # how much is left is not known before
+            self._refuse(part)
+
+    def _plan_units(self, standardize: Any) -> float:
+        """What is left if the units cost as much as they may."""
+        request, loss, mu = self._request, self.losses[0], self._mu
+        n, linked, bounded = request.n, loss.link != "identity", loss.largest_response is not None
+        if request.coding is not None and standardize:
+            raise InvalidInput(CODED)
+        if isinstance(standardize, Standardized):
+            self._purchase = Handed(request, standardize, response=not linked)
+            if linked and not bounded and standardize._size is None:
+                raise InvalidInput(SIZELESS)
+        elif request.coding is None if standardize is None else standardize:
+            columns = request.n_covariates + int(not bounded)
+            share = units_share(n, columns, mu)
+            self.only_mean = only_the_mean(request, share, columns, mu)
+            if self.only_mean and loss.scale_by_pilot:
+                raise InvalidBudget(
+                    UNLOCATED.format(strength=n * mu, loss=loss.name, q=request.n_covariates)
+                )
+            if not self.only_mean:
+                self._purchase = Purchase(
+                    request, mu * share**0.5, self.ledger, response=not bounded, linked=linked,
+                    labels=loss.binary_response, whole=mu,
+                )  # fmt: skip
+                return mu * (1.0 - share) ** 0.5
+        return mu
+
+    def _refuse(self, mu: float) -> None:
+        """Refuse budgets at which an answer would be, however many rounds there are."""
+        n, p, rows, shared = self._request.n, self._request.dimension, self._rows(), 0.0
+        begun = len(self.losses) > 1
+        if begun:
+            first = budgets(n, p, mu, self._setting, 1)
+            rows.refuse((first.rows,), first.pilot, (first.scale,), (), cells=MOST_CELLS)
+            shared = math.hypot(first.rows, first.pilot, first.scale)
+        each = math.sqrt(mu**2 - shared**2) * self._part
+        for loss in self.losses:
+            setting = self._setting._replace(loss=loss)
+            most = most_rounds(n, p, each, setting)
+            for rounds in {min(1, most), most}:
+                asked = budgets(n, p, each, setting, rounds, begun)
+                of_round = [asked.round * part**0.5 * bool(most) for part in ROUND]
+                rows.refuse(
+                    (asked.rows, asked.curvature, of_round[0]),
+                    asked.pilot,
+                    (asked.lengths, asked.scores, of_round[1], asked.scale),
+                    (*asked.steps, *filter(None, of_round[2:])),
+                    cells=MOST_CELLS,
+                )
+
+    def _coded_scale(self) -> float | None:
+        """The scale that was told, in units of the response that may be bought."""
+        found: float | None = self._request.coded_scale(self._scale)
+        return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
+
+    def _rows(self) -> Whitened:
+        rows = Whitened(self._request.curator(self._records, self.ledger))
+        return rows if self._kept is None else rows.mapped(self._kept)
+
+    @property
+    def units(self) -> Standardized | None:
+        """The units, once they were bought."""
+        return None if self._purchase is None else self._purchase.released
+
+    def paid(self) -> Guarantee:
+        """What all of it costs."""
+        return self._request.guarantee(self._total, self.ledger)
+
+    def begin(self) -> None:
+        """Buy the units, and what several losses share."""
+        request, setting = self._request, self._setting
+        if self._purchase is not None:
+            self._purchase.in_place(self.paid, spend=False)  # the rest is for the fit
+            released = self._purchase.released
+            assert released is not None
+            setting = setting._replace(
+                scale=self._coded_scale(), size=released._size or 1.0
+            )
+            self._leave_out(released.unseen)
+        self._setting = setting
+        if len(self.losses) > 1:
+            rows = self._rows()
+            asked = budgets(rows.n, rows.dimension, self._left(), setting, 1)
+            self._begun = begin(rows, setting, asked)
+        self._each = self._left() * self._part
+
+    def _leave_out(self, unseen: Sequence[str]) -> None:
+        """Go on without the columns of which no spread was seen; never without any."""
+        names = self._request._coefficient_names()
+        kept = np.array([name not in unseen for name in names])
+        if not kept.all() and kept.any():
+            self._kept = np.eye(len(names))[:, kept]
+
+    def _left(self) -> float:
+        spent = self.ledger.spent.mu
+        return math.sqrt(self._mu**2 - spent**2) * (1.0 - MARGIN_8000)
+
+    def run(self, k: int, iterates: list[Array], report: Progress | None) -> Found:
+        """Spend what one loss has; points on the way are added to ``iterates``."""
+        setting = self._setting._replace(loss=self.losses[k])
+        mu = self._each
+        return road(self._rows(), setting, mu, self._inference, iterates, report, self._begun)
+
+    def result(
+        self, k: int, iterates: list[Array], found: Found | None, missing: str = ""
+    ) -> Fit:
+        """What a loss's run says, in the units of the columns as they came."""
+        request, loss = self._request, self.losses[k]
+        covariance, predictor = None, None
+        if self._kept is not None:
+            iterates = [self._kept @ iterate for iterate in iterates]
+            found = found and found.among(self._kept)
+        if found is not None:
+            predictor = _predictor(found, request, loss)[1]
+            if self._inference:
+                covariance = _covariance(found, request, self._each, loss)
+        fit = request.fit(
+            iterates[-1],
+            shown_objective(request, loss),
+            model=_model(loss, found, request, request.dimension),
+            method="whitened rows, clipped scores"
+            if found is None
+            else _described(found, request.n),
+            privacy=self.paid(),
+            iterates=iterates,
+            covariance=covariance,
+            missing=missing,
+            predictor=predictor,
+        )
+        fit.units = self.units
+        if found is not None and loss.needs_scale:
+            fit._scale = found.scale * _spread(request)
+        return fit if self._purchase is None else fit.natural
+
+
+def shown_objective(request: Request, loss: Loss) -> Objective:
+    """What a result knows of its loss."""
+    scale = 1.0 if loss.needs_scale else None
+    return request.objective(loss._bounded, scale=scale, weights=Mallows(1.0), ridge=0.0)
+
+
+def fit_on_road(
+    request: Request,
+    privacy: Budget | float,
+    total: GDP,
+    loss: str | Loss,
+    *,
+    scale: float | None,
+    standardize: bool | Standardized | None,
+    inference: bool,
+    ledger: Ledger | None,
+    progress: Callable[[int, int], None] | None,
+) -> Fit:
+    """The fit of a checked request by one loss; columns that nobody coded are put into units.
+
+    Privacy
+    -------
+    ``privacy`` in total (:class:`OnRoad`).
+    """
+    planned = OnRoad(
+        request, total, [loss], scale=scale, standardize=standardize, inference=inference
+    )
+    if planned.only_mean:
+        shown = shown_objective(request, planned.losses[0])
+        return fit_mean_alone(request, privacy, total, shown, ledger, progress)
+    report = watched(progress, STEPS)
+    iterates: list[Array] = []
+
+    def so_far(error: str) -> Fit | None:
+        return planned.result(0, iterates, None, UNFINISHED % error) if iterates else None
+
+    # what is paid for must arrive
+    with (
+        KeepingPaid(so_far, privacy=planned.paid, units=lambda: planned.units),
+        np.errstate(all="ignore"),
+    ):
+        charge_shared(ledger, privacy, total, request.label("fit", planned.losses[0].name))
+        planned.begin()
+        return planned.result(0, iterates, planned.run(0, iterates, report))
+
+
+def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
+    """With the constants that depend on the number of records."""
+    if is_least_squares(loss):
+        return LeastSquares()
+    declared = resolve_loss(loss, unbounded=True)
+    return narrowed(declared, for_records(declared, n, p, mu), n)
+
+
+def _is_plain(given: Any, default: Any) -> bool:
+    return given is default or (isinstance(given, type(default)) and bool(given == default))
+
+
+def _refuse_option(name: str, given: Any, default: Any) -> None:
+    if not (given is default or given == default):
+        raise InvalidInput(
+            f"{name} is not an option of least squares, which finds its own weights, scale and "
+            f"steps; received {described(given)}. Leave it out, or use a robust loss."
+        )
+
+
+def _spread(request: Request) -> float:
+    """The response's unit."""
+    return 1.0 if request.coding is None else request.coding.response_units()[1]
+
+
+def _model(loss: Loss, found: Found | None, request: Request, p: int) -> str:
+    if not loss.bends:
+        return f"{MODEL}, dimension={p}"
+    told = f"{loss!r}, dimension={p}"
+    if found is not None and loss.needs_scale:
+        scale = found.scale * _spread(request)
+        told += f", residual scale {scale:.4g}{target_of(loss, scale)}"
+    return told
+
+
+def _predictor(
+    found: Found, request: Request, loss: Loss
+) -> tuple[float, NDArray[np.float64] | None]:
+    """Part of the slopes that predictions keep, and their coefficients unless that is all.
+
+    Of released numbers only.  They lean to the mean of the response, or, where that is noise, to
+    its centre.
+    """
+    p = request.dimension
+    if not request.fit_intercept or p == 1 or loss.link != "identity" or loss.scale_by_pilot:
+        return 1.0, None
+    rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
+    mean = rows[0] / max(rows[0, 0], LEAST)
+    slopes = found.theta[1:]
+    inner = rows[1:, 1:] - np.outer(rows[0, 1:], mean[1:])
+    noise = max(1.0, float(np.trace(found.meat)) / p) / request.n_units + found.noise**2
+    kept = kept_part(float(slopes @ inner @ slopes), (p - 1) * noise)
+    if kept == 1.0:
+        return 1.0, None
+    level = float(mean @ found.theta) if noise <= LEVEL else 0.0
+    return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
+
+
+def _described(found: Found, n: int) -> str:
+    return (
+        f"whitened rows, discounted to the power {found.power:g}; scores held to a norm of "
+        f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
+        f"however far: {min(found.unseen, n):.0f} or fewer); {STEPS} steps"
+    )
+
+
+def _covariance(
+    found: Found, request: Request, mu: float, loss: Loss
+) -> Covariance:
+    """Sampling, noise, and what clipping and hidden directions may have left undone."""
+    n, p = request.n_units, found.mapping.shape[1]
+    W, identity = found.mapping, np.eye(p)
+    sampling = found.meat / max(1, n - p)
+    undone = np.diag(found.undone)
+    size = np.sqrt(np.trace(sampling) / p + found.noise**2)
+    bias, strength = found.cut / size, request.n * mu
+    remarks = []
+    kept, _ = _predictor(found, request, loss)
+    if kept < 1.0:
+        remarks.append(SHRUNK.format(kept=kept))
+    if strength < SCARCE * p**1.5:
+        remarks.append(FEW.format(strength=strength, needed=SCARCE * p**1.5))
+    if bias > BIASED:
+        remarks.append(CUT.format(bound=found.bound, bias=bias))
+    if found.power:
+        remarks.append(LONG.format(power=found.power))
+    if found.tellers < np.inf:
+        sizes = np.abs(found.thin)
+        columns = ", ".join(
+            name
+            for name, size in zip(request._coefficient_names(), sizes, strict=True)
+            if size >= 0.5 * sizes.max()
+        )
+        remarks.append(FEW_TELL.format(tellers=max(1.0, found.tellers), columns=columns))
+    whole = sampling + found.noise**2 * identity + undone
+    matrix, out = W @ whole @ W.T, ~W.any(axis=1)
+    matrix = 0.5 * (matrix + matrix.T)
+    matrix[out], matrix[:, out] = np.nan, np.nan  # not estimable
+    return Covariance(
+        matrix,
+        found.n_hidden,
+        np.sqrt(np.einsum("ij,j,ij->i", W, found.undone, W)),
+        tuple(remarks),
+        VarianceNoise(Curvature(identity, 0.0, 0, 0.0), 0.0, found.meat, found.meat_scale, n, W),
+    )
