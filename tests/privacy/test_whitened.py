@@ -1,35 +1,64 @@
-"""C60: records under a released map, histograms of lengths, clipped scores with a free meat."""
+"""C60 and C80: what is seen of records, histograms of lengths, Grams and clipped scores of it."""
 
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.whitened import Whitened
-from dpfast.data.bought.maps import map_rows
-from dpfast.data.records import as_records
-from dpfast.errors import BudgetExceeded
+from dpfast.curator.door import observed
+from dpfast.curator.whitened import At, Discount, Held, Whitened, _of_seen
+from dpfast.data.bought.maps import View, lengths, seen
+from dpfast.data.persons.means import averaged
+from dpfast.data.records import Records, as_records
+from dpfast.errors import BudgetExceeded, InvalidInput
 from dpfast.models import LeastSquares, Mallows, Objective
-from dpfast.optimize.least_squares.histogram import tops_of_cells
+from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram, joint_mu
 
-HOSTILE = [-np.inf, -1e308, -3.0, -1e-300, 0.0, 0.5, 2.0, 1e160, 1e308, np.nan]
+HOSTILE = [-np.inf, -1e308, -3.0, -5e-324, 0.0, 0.5, 2.0, 1e160, 1e308, np.nan]
+RESPONSES = [-np.inf, -1e300, -1.0, 0.0, 0.5, 1.0, 7.0, 1e300, np.inf, np.nan]
 MATRIX = np.array([[1.0, 0.3, 0.0], [-0.2, 2.0, 1e-3], [0.5, 0.0, -7.0]])
+THETA = np.array([0.2, -0.4, 0.1])
+
+#: Any two rows of these are far, and two of them in nearly opposite or orthogonal directions.
+ROWS = [(1e5, 0.0), (-1e5, 0.0), (0.0, 1e5), (0.0, -1e5), (1e200, 1.0), (1.0, -1e308)]
+
+#: Losses as they are on the road, with a residual scale.
+LOSSES = {
+    "least-squares": (LeastSquares(), 1.0),
+    "log-cosh": (dpfast.LogCosh(), 0.7),
+    "huber": (dpfast.Huber(), 5.0),
+    "quantile": (dpfast.Quantile(0.9, 0.1), 2.0),
+    "logistic": (dpfast.Logistic(), 1.0),
+    "poisson": (dpfast.Poisson(), 1.0),
+}
+QUANTITIES = ("response", "curvature", "score", "foreseen", "residual")
 
 
-def whitened(X, y, mu=1e9, loss=None):
-    ledger = dpfast.Ledger(mu)
-    objective = Objective(loss or LeastSquares(), Mallows(1.0), X.shape[1])
-    return Whitened(Curator(as_records(X, y), objective, ledger, dpfast.SeededNoise(0)))
+@pytest.fixture(params=LOSSES)
+def loss(request):
+    return request.param
+
+
+def point(name, theta=THETA):
+    loss, scale = LOSSES[name]
+    return At(np.array(theta), loss, scale)
+
+
+def whitened(X, y, mu=1e9, rows=None):
+    """Of arrays, responses of shape (n,) or with weights and offsets, or of records."""
+    records = Records(X, y, None) if rows is None else rows
+    objective = Objective(LeastSquares(), Mallows(1.0), records.n_covariates)
+    return Whitened(Curator(records, objective, dpfast.Ledger(mu), dpfast.SeededNoise(0)))
 
 
 def observed_value(ask):
     """The exact value behind an answer."""
-    from dpfast.curator.door import observed
 
     class Watch:
         found = None
@@ -45,64 +74,125 @@ def observed_value(ask):
     return watch.found
 
 
-@pytest.mark.parametrize("power", [None, 0.0, 0.5, 1.0])
-@pytest.mark.parametrize("scored", [False, True])
-def test_the_worst_pair_of_a_histogram(power, scored):
-    """Hostile cells of one record; mapped (with a power) and as they came."""
+def worst(ask, pairs, n=30, mapped=True, beside=False):
+    """Largest distance of exact answers about tables that differ in their first record."""
     rng = np.random.default_rng(1)
-    n = 40
-    X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
-    theta = np.array([0.2, -1.0, 0.5]) if scored else None
-    cells = tops_of_cells(1)
-    found = []
-    for cell, response in itertools.product(HOSTILE, HOSTILE):
-        X[0], y[0] = (cell, 1.0), response
-        rows = whitened(X, y)
-        if power is not None:
-            rows = rows.mapped(MATRIX, 1.5, power)
-        found.append(observed_value(lambda rows=rows: rows.lengths(cells, 0.1, theta)))
-    assert all(0.0 <= shares.sum() <= 1.0 + 1e-12 for shares in found)
-    moves = [np.linalg.norm(a - b) for a, b in itertools.combinations(found, 2)]
-    assert 0.99 * histogram(n) <= max(moves) <= histogram(n)
+    X, y, found = rng.normal(size=(n, 2)), (rng.random(n) < 0.5) * 1.0, []
+    with np.errstate(all="ignore"):
+        for row, response in pairs:
+            X[0], y[0] = row, response
+            given = y
+            if beside:
+                given = np.column_stack([y, np.ones(n), np.zeros(n)])
+                given[0, 1:] = beside
+            rows = whitened(X, given)
+            rows = rows.mapped(MATRIX) if mapped else rows
+            found.append(observed_value(lambda rows=rows: ask(rows)))
+    assert np.isfinite(found).all()
+    flat = np.array(found).reshape(len(found), -1)
+    return np.sqrt(((flat[:, None] - flat) ** 2).sum(axis=2)).max()
 
 
-def test_the_worst_pair_of_a_histogram_of_scores_of_odds():
-    """Of a logistic loss: lengths of ``(p - y) a``, of each record by itself."""
-    rng = np.random.default_rng(1)
-    n = 40
-    X, y = rng.normal(size=(n, 2)), (rng.random(n) < 0.5) * 1.0
-    theta, cells, found = np.array([0.2, -1.0, 0.5]), tops_of_cells(1), []
-    for cell, response in itertools.product(HOSTILE, (0.0, 1.0, np.nan)):
-        X[0], y[0] = (cell, 1.0), response
-        rows = whitened(X, y, loss="logistic")
-        found.append(observed_value(lambda rows=rows: rows.lengths(cells, 0.1, theta)))
-    moves = [np.linalg.norm(a - b) for a, b in itertools.combinations(found, 2)]
-    assert 0.99 * histogram(n) <= max(moves) <= histogram(n)
-    design = np.column_stack([np.ones(n), X])
-    lengths = np.abs(1.0 / (1.0 + np.exp(-design @ theta)) - y) * np.linalg.norm(design, axis=1)
-    cell = np.searchsorted(cells, lengths[1:])
-    assert (n * found[-1] == np.bincount(cell, minlength=len(cells) + 1)).all()
+PAIRS = [
+    *itertools.product([(cell, 1.0) for cell in HOSTILE], RESPONSES),
+    *itertools.product(ROWS, (0.0, 1.0, 1e6)),
+]
+BESIDE = (False, (1.0, 0.3), (1e300, -2.0), (np.inf, 1e308), (np.nan, 0.0), (0.5, np.inf))
 
 
-@pytest.mark.parametrize("power", [0.0, 0.25, 1.0])
-def test_clipped_scores_attain_their_sensitivity_under_any_map(power):
-    rng = np.random.default_rng(2)
+@pytest.mark.parametrize("what", QUANTITIES)
+@pytest.mark.parametrize("mapped", [True, False])
+def test_c60_the_worst_pair_of_a_histogram(loss, what, mapped):
+    cells, at = tops_of_cells(1)[:-1], None if what == "response" else point(loss)
+    move = worst(lambda rows: rows.lengths(cells, 0.1, at, what), PAIRS, mapped=mapped)
+    assert 0.99 * histogram(30) <= move <= histogram(30)
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_c80_weights_and_offsets_move_one_count(beside):
+    """A record counts once or not at all, whatever its weight is."""
+    for name in ("log-cosh", "poisson"):
+        cells = tops_of_cells(1)[:-1]
+        for what in QUANTITIES[1:]:
+            move = worst(
+                lambda rows, what=what, name=name: rows.lengths(cells, 0.1, point(name), what),
+                PAIRS[::3],
+                beside=beside,
+            )
+            assert move <= histogram(30)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_c80_the_gram_of_a_curvature_without_a_bound_attains_its_sensitivity(loss, mapped):
+    """Counts have any curvature; the others' is attained where it is largest."""
+    radius, n, moves = 1.7, 30, []
+    for theta in (0.0 * THETA, THETA):
+        at = point(loss, theta)
+        ask = lambda rows, at=at: rows.gram(radius, 0.1, at)  # noqa: E731
+        moves.append(worst(ask, PAIRS, n, mapped))
+    bound = whitened(np.ones((n, 2)), np.ones(n)).gram(radius, 0.1).receipt.l2_sensitivity
+    assert bound == pytest.approx(2.0**0.5 * radius**2 / n, rel=1e-6)
+    assert 0.99 * bound <= max(moves) <= bound
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_c80_no_weight_and_no_offset_takes_a_sum_beyond_its_bound(loss, beside):
+    n, at = 30, point(loss)
+    held = Held(reach=0.3)
+    rows = whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX)
+    clipped = rows.clipped(at, 1.7, 0.1).gradient.receipt
+    for ask, bound in (
+        (lambda rows: rows.gram(1.7, 0.1, at), rows.gram(1.7, 0.1).receipt),
+        (lambda rows: rows.moment(1.7, 2.0, 0.1, at, "score"), rows.moment(1.7, 2.0, 0.1).receipt),
+        (lambda rows: rows.clipped(at, 1.7, 0.1), clipped),
+        (lambda rows: rows.clipped(at, 1.7, 0.1, held=held), clipped),
+    ):
+        assert worst(ask, PAIRS[::2], n, beside=beside) <= bound.l2_sensitivity
+
+
+@pytest.mark.parametrize(("what", "shift"), [("response", 0.0), ("response", 0.5), ("score", 0.0)])
+def test_c80_a_moment_attains_its_sensitivity(what, shift):
+    n, radius, cap = 30, 2.0, 0.5
+    bound = whitened(np.ones((n, 2)), np.ones(n)).moment(radius, cap, 0.1).receipt.l2_sensitivity
+    assert bound == pytest.approx(2.0 * cap * radius / n, rel=1e-6)
+    moves = []
+    for name in LOSSES:
+        at = point(name)
+        # rows of about the radius, where a weighted row is longest
+        pairs = [((t, 0.0), y) for t in np.linspace(0.72, 0.78, 7) for y in RESPONSES]
+        ask = lambda rows, at=at: rows.moment(radius, cap, 0.1, at, what, shift)  # noqa: E731
+        moves.append(worst(ask, [*pairs, *PAIRS], n))
+    assert 0.99 * bound <= max(moves) <= bound
+
+
+def holds():
+    at = point("least-squares")
+    return {
+        "free": Held(),
+        "discount": Held(Discount(at, 1.5, 0.5, np.linalg.inv(MATRIX))),
+        "discounted away": Held(Discount(at, 1.5, 1.0, np.linalg.inv(MATRIX))),
+        "reach": Held(reach=0.8),
+    }
+
+
+@pytest.mark.parametrize("held", holds())
+def test_c80_clipped_scores_attain_their_sensitivity(loss, held):
     n, bound = 30, 1.7
-    X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
-    theta = np.array([0.2, -1.0, 0.5])
-    scores, sensitivity = [], None
-    for cell, response in itertools.product(HOSTILE, [-1e6, 1e6, 1e300, -1e300, 0.3, np.nan]):
-        X[0], y[0] = (cell, 0.5), response
-        rows = whitened(X, y).mapped(MATRIX, 1.5, power)
-        scores.append(observed_value(lambda rows=rows: rows.clipped(theta, bound, 0.1)))
-        answer = rows.clipped(theta, bound, 0.1).gradient
-        sensitivity = answer.receipt.l2_sensitivity
-    moves = [np.linalg.norm(a - b) for a, b in itertools.combinations(scores, 2)]
+    if held == "discounted away":  # of long rows next to nothing is left
+        bound = 0.02
+    at, held = point(loss), holds()[held]
+    small = [((x, 0.5), y) for x in (-3.0, 0.1, 3.0, 300.0) for y in RESPONSES]
+    ask = lambda rows: rows.clipped(at, bound, 0.1, held=held)  # noqa: E731
+    if held.reach < bound:  # what is foreseen of a score is no more
+        bound = 0.1
+    move = worst(ask, [*small, *PAIRS], n)
+    answer = whitened(np.ones((n, 2)), np.ones(n)).mapped(MATRIX).clipped(at, bound, 0.1, held=held)
+    sensitivity = answer.gradient.receipt.l2_sensitivity
     assert sensitivity == pytest.approx(2.0 * bound / n, rel=1e-6)
-    assert 0.99 * sensitivity <= max(moves) <= sensitivity
+    assert 0.99 * sensitivity <= move <= sensitivity
 
 
-def test_the_meat_of_clipped_scores_is_free():
+def test_c60_the_meat_of_clipped_scores_is_free():
     """Squared distances in units of noise: 2e5 random pairs in the ball, the worst ones too."""
     assert joint_mu("independent", 1.0, 0.0, 0.5) == pytest.approx(1.0, rel=1e-12)
     assert joint_mu("independent", 1.0, 0.0, 0.6) > 1.001
@@ -117,14 +207,110 @@ def test_the_meat_of_clipped_scores_is_free():
     assert np.max(scores / 4.0 + 0.25 * outer / 2.0) <= 1.0 + 1e-12  # mu_meat = mu/2
     assert scores.max() / 4.0 > 0.99  # opposite scores: attained
     rows = whitened(np.zeros((50, 1)), np.zeros(50), mu=1.0 + 1e-9)
-    rows.clipped(np.zeros(2), 1.0, 1.0, 0.5)
+    rows.clipped(At(np.zeros(2), LeastSquares()), 1.0, 1.0, 0.5)
     with pytest.raises(BudgetExceeded):
         rows.gram(1.0, 1e-3)
 
 
+# ---- what is asked is what is answered -----------------------------------------------------------
+
+
+def formulas(name, y, eta):
+    """Score, curvature and foreseen score, from first principles."""
+    loss, s = LOSSES[name]
+    r = (y - eta) / s
+    if name == "least-squares":
+        return y - eta, 1.0 + 0 * eta, 1.0 + 0 * eta
+    if name == "log-cosh":
+        c = loss.c
+        return s * c * np.tanh(r / c), np.cosh(r / c) ** -2.0, 1.0 + 0 * eta
+    if name == "huber":
+        return s * np.clip(r, -loss.c, loss.c), (np.abs(r) <= loss.c) * 1.0, 1.0 + 0 * eta
+    if name == "quantile":
+        p = 1.0 / (1.0 + np.exp(-r / 0.1))
+        return s * (p - 0.1), p * (1.0 - p) / 0.1, 1.0 + 0 * eta
+    if name == "logistic":
+        p = 1.0 / (1.0 + np.exp(-eta))
+        return y - p, p * (1.0 - p), np.maximum(p, 1.0 - p)
+    return y - np.exp(eta), np.exp(eta), np.exp(eta / 2.0)
+
+
+def table(how, n=50):
+    """Records, their design, responses, weights and offsets."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(n, 2)), (rng.random(n) < 0.4) * 1.0
+    weights, offsets = np.ones(n), np.zeros(n)
+    given = y
+    if "beside" in how:
+        weights, offsets = rng.uniform(0.1, 1.0, n), rng.normal(size=n)
+        given = np.column_stack([y, weights, offsets])
+    records = Records(X, given, None)
+    if "file" in how:
+        sparse = pytest.importorskip("scipy.sparse")
+        from dpfast.data.beside.joined import Join, joined
+
+        records = as_records(sparse.csr_matrix(X), y)
+        if "beside" in how:
+            records = joined(records, Join(1.0, 1.0, True), weights, offsets)
+    return records, np.column_stack([np.ones(n), X]), y, weights, offsets
+
+
+@pytest.mark.parametrize("mapped", [0, 1, 2])
+@pytest.mark.parametrize("how", ["arrays", "arrays beside", "file", "file beside"])
+def test_c80_answers_are_about_what_they_say(loss, how, mapped, monkeypatch):
+    """In memory in blocks of 7, or in a file; an offset joins the predictor once."""
+    monkeypatch.setattr("dpfast.curator.whitened.BLOCK", 7)
+    records, a, y, w, offsets = table(how)
+    rows, back = whitened(None, None, rows=records), np.eye(3)
+    for _ in range(mapped):
+        rows, back = rows.mapped(MATRIX), back @ MATRIX
+    if loss in ("log-cosh", "huber", "quantile", "least-squares"):
+        offsets = 0.0 * offsets if "beside" not in how else offsets
+    a, n, at, radius = a @ back, len(y), point(loss), 1.4
+    psi, curvature, foreseen = formulas(loss, y, a @ THETA + offsets)
+    long = np.linalg.norm(a, axis=1)
+
+    gram = observed_value(lambda: rows.gram(radius, 0.1, at))
+    held = w * np.minimum(curvature, radius**2 / long**2)
+    np.testing.assert_allclose(gram, (a * held[:, None]).T @ a / n, rtol=1e-9, atol=1e-12)
+
+    moment = observed_value(lambda: rows.moment(radius, 0.3, 0.1, at, "response", 0.5))
+    one = w * np.minimum(1.0, radius**2 / long**2) * np.clip(y - 0.5, -0.3, 0.3)
+    np.testing.assert_allclose(-moment, one @ a / n, rtol=1e-9, atol=1e-12)
+
+    for held in (Held(), Held(reach=0.7), Held(Discount(at, 0.6, 0.5, MATRIX))):
+        factor = np.ones(n)
+        if held.reach < np.inf:
+            factor = np.minimum(1.0, 0.7 / (long * foreseen))
+        elif held.discount is not None:
+            size = np.linalg.norm(a @ MATRIX, axis=1) * np.sqrt(curvature)
+            factor = np.minimum(1.0, 0.6 / np.maximum(size, 1e-300))
+        clipped = observed_value(lambda held=held: rows.clipped(at, 0.9, 0.1, held=held))
+        scores = a * (psi * factor)[:, None]
+        norms = np.maximum(np.linalg.norm(scores, axis=1), 1e-300)
+        scores *= (w * np.minimum(1.0, 0.9 / norms))[:, None]
+        np.testing.assert_allclose(-clipped, scores.mean(axis=0), rtol=1e-9, atol=1e-12)
+        shares = observed_value(
+            lambda held=held: rows.lengths(tops_of_cells(2)[:-1], 0.1, at, "score", held)
+        )
+        cells = np.searchsorted(tops_of_cells(2)[:-1], norms)
+        assert (np.round(n * shares) == np.bincount(cells, minlength=len(shares))).all()
+
+    of = {"curvature": long * np.sqrt(curvature), "foreseen": long * foreseen, "response": long}
+    of["residual"] = np.abs(y - a @ THETA - offsets)
+    for what, sizes in of.items():
+        shares = observed_value(
+            lambda what=what: rows.lengths(tops_of_cells(2)[:-1], 0.1, at, what)
+        )
+        cells = np.searchsorted(tops_of_cells(2)[:-1], sizes)
+        assert (np.round(n * shares) == np.bincount(cells, minlength=len(shares))).all()
+
+
 @pytest.mark.parametrize("layout", ["rows", "columns", "float32", "strided"])
-def test_other_rows_keep_their_bits(layout):
+@pytest.mark.parametrize("what", QUANTITIES)
+def test_c80_other_rows_keep_their_bits(loss, layout, what):
     rng = np.random.default_rng(4)
+    held = Held(reach=0.7) if what == "score" and loss == "logistic" else Held()
     for n in (2, 5, 64, 1001):
         X = rng.normal(size=(n, 6))
         if layout == "columns":
@@ -133,91 +319,157 @@ def test_other_rows_keep_their_bits(layout):
             X = X.astype(np.float32)
         elif layout == "strided":
             X = rng.normal(size=(n, 12))[:, ::2]
-        y, matrix = rng.normal(size=n), rng.normal(size=(7, 7))
+        y, matrix = (rng.random(n) < 0.5) * 1.0, rng.normal(size=(7, 7))
+        at = At(rng.normal(size=7), *LOSSES[loss])
+        views = [View(matrix, True, what, at, 0.0, held), View(None, True, what, at, 0.0, held)]
         with np.errstate(over="ignore"):
-            for hostile in (np.nan, np.inf, 1e300, 0.0):
+            for hostile, view in itertools.product((np.nan, np.inf, 1e300, 0.0), views):
                 changed = X.copy(order="K")
                 if layout == "strided":
                     changed = np.repeat(X, 2, axis=1)[:, ::2]
                 changed[n // 2] = hostile
-                rows = [map_rows(x, y, matrix, True, 1.0, 0.5) for x in (X, changed)]
                 others = np.arange(n) != n // 2
-                for before, after in zip(*rows, strict=True):
-                    assert np.array_equal(before[others], after[others])
+                found = [(*seen(x, y, view), lengths(x, y, view)) for x in (X, changed)]
+                for before, after in zip(*found, strict=True):
+                    assert np.array_equal(before[others], after[others], equal_nan=True)
 
 
-def test_a_record_that_is_not_finite_counts_in_no_answer():
-    X, y = np.ones((20, 2)), np.ones(20)
-    X[3, 1], X[4, 0], y[5] = np.nan, np.inf, -np.inf
+@pytest.mark.parametrize("layout", ["rows", "columns", "float32"])
+@pytest.mark.parametrize(("q", "p"), [(1, 1), (2, 3), (5, 1), (5, 5), (12, 13), (17, 17), (40, 7)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_c47_a_mapped_row_is_the_same_bits_in_every_slot(q, p, layout, intercept):
+    """In tables of any length, among any others; so are its length and that of its score."""
+    rng = np.random.default_rng(q)
+    row = rng.normal(size=q).astype(np.float32)
+    matrix, theta = rng.normal(size=(q + intercept, p)), 1e16 * rng.normal(size=p)
+    at, back = At(theta, LeastSquares()), rng.normal(size=(p, p))
+    views = [
+        View(matrix, intercept),
+        View(matrix, intercept, "score", at),
+        View(matrix, intercept, "score", At(theta / 1e16, dpfast.LogCosh(), 0.7)),
+        View(matrix, intercept, "curvature", At(theta / 1e16, dpfast.LogCosh(), 0.7)),
+        View(matrix, intercept, "score", at, held=Held(Discount(at, 0.9, 0.5, back))),
+    ]
+    found = set()
+    for n in (1, 2, 3, 37, 300, 4095, 4096, 4097, 4133, 9000):
+        for slot in {0, 1, n // 3, n // 2, n - 2, n - 1} & set(range(n)):
+            X, y = rng.normal(size=(n, q)).astype(np.float32), np.full(n, np.nan)
+            X[slot], y[slot] = row, 3.0
+            X = X if layout == "float32" else X.astype(np.float64)
+            X = np.asfortranarray(X) if layout == "columns" else X
+            for k, view in enumerate(views):
+                rows, responses = seen(X, y, view)
+                found.add((k, rows[slot].tobytes(), responses[slot], lengths(X, y, view)[slot]))
+    assert len(found) == len(views)
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic"])
+def test_a_record_that_is_not_finite_counts_in_no_answer(loss):
+    """Nor one with a response that the loss cannot have, with no weight or with a bad offset."""
+    X, y = np.ones((20, 2)), np.column_stack([np.ones(20), np.ones(20), np.zeros(20)])
+    usable = np.ones(20, dtype=bool)
+    X[3, 1], X[4, 0], y[5, 0], y[6, 0] = np.nan, np.inf, -np.inf, np.nan
+    usable[3:7] = False
+    if loss == "logistic":
+        y[7, 0], y[8, 0], usable[7:9] = 2.0, 0.5, False
+    at, cells, kept = point(loss), tops_of_cells(1)[:-1], usable.sum()
+    table = [whitened(X, y), whitened(X[usable], y[usable])]
     # without a zero in the matrix an infinite entry stays one, longer than all edges
-    full = whitened(X, y).mapped(MATRIX + 9.0)
-    shares = observed_value(lambda: full.lengths(tops_of_cells(1), 0.1))
-    assert shares.sum() * 20 == pytest.approx(17.0)
-    for rows in (whitened(X, y).mapped(MATRIX), full, whitened(X, y)):
-        shares = observed_value(lambda rows=rows: rows.lengths(tops_of_cells(1), 0.1, np.zeros(3)))
-        assert shares.sum() * 20 == pytest.approx(17.0)
-        gram = observed_value(lambda rows=rows: rows.gram(1e3, 0.1))
-        assert np.isfinite(gram).all()
+    for matrix in (None, MATRIX, MATRIX + 9.0):
+        rows, rest = [one if matrix is None else one.mapped(matrix) for one in table]
+        for what in QUANTITIES[1:]:
+            shares = observed_value(lambda what=what, rows=rows: rows.lengths(cells, 1.0, at, what))
+            assert shares.sum() * 20 == pytest.approx(kept)
+        for ask in (
+            lambda rows: rows.gram(1e3, 0.1, at),
+            lambda rows: rows.moment(1.0, 2.0, 0.1, at, "score"),
+            lambda rows: rows.moment(1.0, 2.0, 0.1, at, "response", 0.5),
+            lambda rows: rows.clipped(at, 1.0, 0.1),
+        ):
+            found = observed_value(lambda ask=ask, rows=rows: ask(rows))
+            alone = observed_value(lambda ask=ask, rest=rest: ask(rest))
+            np.testing.assert_allclose(20 * found, kept * alone, rtol=1e-9, atol=1e-12)
+        if matrix is not None:  # however a product treats zero times infinity
+            _, response = seen(X, y, View(matrix, True, "response"))
+            assert np.isnan(response[3:5, 0]).all()
+    shares = observed_value(lambda: table[0].lengths(cells, 1.0))
+    assert shares.sum() * 20 == pytest.approx(16.0)  # whatever the loss
 
 
-def test_mapped_blocks_are_mapped_arrays():
-    """CSR rows are mapped in every pass, arrays once: the same exact values up to rounding."""
-    sparse = pytest.importorskip("scipy.sparse")
-    rng = np.random.default_rng(5)
-    X, y = rng.normal(size=(300, 2)), rng.normal(size=300)
-    theta = np.array([0.1, 0.2, -0.3])
-    found = []
-    for table in (X, sparse.csr_matrix(X)):
-        objective = Objective(LeastSquares(), Mallows(1.0), 2)
-        ledger = dpfast.Ledger(10.0)
-        curator = Curator(as_records(table, y), objective, ledger, dpfast.SeededNoise(7))
-        rows = Whitened(curator).mapped(MATRIX).mapped(MATRIX, 1.2, 0.5)
-        found.append(
-            [
-                rows.gram(2.0, 1.0).value,
-                rows.moment(2.0, 3.0, 1.0).value,
-                rows.lengths(tops_of_cells(2), 1.0, theta).value,
-                *(answer.value for answer in rows.clipped(theta, 1.5, 1.0, 0.5)[::2]),
-            ]
-        )
-    for a, b in zip(*found, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-9)
+@pytest.mark.parametrize("matrix", [np.inf, np.nan, 1e308, 0.0])
+def test_released_numbers_of_any_size_leave_finite_answers(loss, matrix):
+    rng = np.random.default_rng(6)
+    rows = whitened(rng.normal(size=(20, 2)), np.ones(20)).mapped(np.full((3, 3), matrix))
+    with np.errstate(all="ignore"):
+        for theta in ([1e308] * 3, [np.inf] * 3, [np.nan] * 3, [5e-324] * 3):
+            at = point(loss, theta)
+            held = Held(Discount(at, 1.0, 1.0, np.full((3, 3), 1e308)))
+            for ask in (
+                lambda at=at: rows.gram(1.0, 0.1, at),
+                lambda at=at: rows.moment(1.0, 1.0, 0.1, at, "score"),
+                lambda at=at, held=held: rows.clipped(at, 1.0, 0.1, 0.05, held),
+                lambda at=at: rows.lengths(tops_of_cells(1)[:-1], 0.1, at, "score"),
+            ):
+                assert np.isfinite(observed_value(ask)).all()
 
 
-@pytest.mark.parametrize("ask", ["gram", "moment", "lengths", "clipped"])
-def test_an_answer_that_cannot_be_paid_reads_nothing(ask, monkeypatch):
+# ---- where records are, and who pays -------------------------------------------------------------
+
+
+def test_what_is_seen_on_other_machines_can_be_sent_there(loss):
+    X, y = np.ones((9, 2)), np.ones(9)
+    view = View(MATRIX, True, "score", point(loss), 0.0, holds()["discount"])
+    sent, also = pickle.loads(pickle.dumps((_of_seen, view)))
+    here = seen(X, y, view)
+    there = sent(X, y, lambda rows, response: (rows, response), also)
+    assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
+
+
+def test_persons_who_count_with_the_mean_of_their_rows_are_not_mapped():
+    persons = averaged(Records(np.ones((6, 2)), np.ones(6), None), [1, 1, 2, 2, 3, 3])
+    with pytest.raises(InvalidInput, match="has no row to be mapped"):
+        whitened(None, None, rows=persons)
+
+
+ASKED = {
+    "gram": (2.0, 0.1),
+    "curvature": (2.0, 0.1, point("poisson")),
+    "moment": (2.0, 3.0, 0.1),
+    "lengths": (tops_of_cells(1)[:-1], 0.1),
+    "clipped": (point("poisson"), 1.5, 0.1),
+}
+
+
+def asked_of(rows, ask):
+    return getattr(rows, "gram" if ask == "curvature" else ask)(*ASKED[ask])
+
+
+@pytest.mark.parametrize("ask", ASKED)
+@pytest.mark.parametrize("mapped", [True, False])
+def test_an_answer_that_cannot_be_paid_reads_nothing(ask, mapped, monkeypatch):
     rows = whitened(np.ones((20, 2)), np.ones(20), mu=1e-3)
+    rows = rows.mapped(MATRIX) if mapped else rows
 
     def never(*arguments, **options):
         raise AssertionError("the records were read")
 
     monkeypatch.setattr("dpfast.data.records.Records.total", never)
-    arguments = {
-        "gram": (1.0, 1.0),
-        "moment": (1.0, 3.0, 1.0),
-        "lengths": (tops_of_cells(1), 1.0),
-        "clipped": (np.zeros(3), 1.0, 1.0),
-    }[ask]
+    monkeypatch.setattr("dpfast.curator.whitened.Seen.total", never)
+    monkeypatch.setattr("dpfast.curator.whitened.seen", never)
     with pytest.raises(BudgetExceeded):
-        getattr(rows, ask)(*arguments)
+        asked_of(rows, ask)
 
 
-@pytest.mark.parametrize("ask", ["gram", "moment", "lengths", "clipped"])
+@pytest.mark.parametrize("ask", ASKED)
 def test_answers_carry_the_noise_of_their_receipts(ask):
     """Seeded; 20 answers, from which the next map follows, about their exact values: at least 60
     normal deviates, whose mean square leaves (0.35, 2.2) less than once in a million runs."""
     rng = np.random.default_rng(8)
-    rows = whitened(rng.normal(size=(200, 2)), rng.normal(size=200))
-    arguments = {
-        "gram": (2.0, 0.1),
-        "moment": (2.0, 3.0, 0.1),
-        "lengths": (tops_of_cells(1), 0.1),
-        "clipped": (np.zeros(3), 1.5, 0.1),
-    }[ask]
+    rows = whitened(rng.normal(size=(200, 2)), 1.0 * rng.poisson(1.0, size=200))
     found = []
 
     def asked():
-        answer = getattr(rows, ask)(*arguments)
+        answer = asked_of(rows, ask)
         found.append(answer.gradient if ask == "clipped" else answer)
 
     sign = -1.0 if ask in ("moment", "clipped") else 1.0
@@ -225,7 +477,7 @@ def test_answers_carry_the_noise_of_their_receipts(ask):
     for _ in range(20):
         exact = sign * observed_value(asked)
         value = found[-1].value
-        if ask == "gram":
+        if ask in ("gram", "curvature"):
             exact, value = np.diag(exact) if exact.ndim == 2 else exact[:3], np.diag(value)
         squares.append(((value - exact) / found[-1].noise_scale) ** 2)
     assert np.size(squares) >= 60 and 0.35 < np.mean(squares) < 2.2

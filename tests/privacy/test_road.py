@@ -1,0 +1,260 @@
+"""The road's budget adds up, nothing ends it after its charge, and files are as arrays."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Answer, JointAnswer, Receipt
+from dpfast.errors import InvalidInput
+from dpfast.models import Clip, Huber, LeastSquares, Mallows
+from dpfast.optimize.road.run import Setting, begin, budgets, road
+from dpfast.privacy.sensitivity import joint_mu
+
+LOSSES = {
+    "least-squares": LeastSquares(),
+    "log-cosh": dpfast.LogCosh(),
+    "huber": dpfast.Huber(),
+    "quantile": dpfast.Quantile(0.9, 0.01),
+    "logistic": dpfast.Logistic(),
+    "poisson": dpfast.Poisson(),
+    "poisson of small means": dpfast.Poisson(4.0),
+}
+
+
+class Rows:
+    """Answers of any kind that released numbers may be, and what they cost."""
+
+    def __init__(self, n, p, rng, noise):
+        self.n, self.dimension, self._rng, self._noise, self.spent = n, p, rng, noise, []
+
+    def _answer(self, value, sensitivity, mu):
+        scale = sensitivity / self.n / mu
+        if value.ndim == 2:
+            value = value + np.tril(value, -1).T - np.triu(value, 1)  # symmetric
+        noisy = value + self._noise * scale * self._rng.normal(size=value.shape)
+        noisy = 0.5 * (noisy + noisy.T) if value.ndim == 2 else noisy
+        return Answer(noisy, scale, Receipt("", "C80", mu, sensitivity, scale))
+
+    def _known(self, at):
+        if at is not None:
+            assert np.isfinite(at.theta).all() and np.isfinite(at.scale)
+
+    def mapped(self, matrix):
+        assert np.isfinite(matrix).all()
+        return self
+
+    def gram(self, radius, mu, at=None):
+        Mallows(radius)
+        self._known(at)
+        self.spent.append(mu)
+        half = self._rng.normal(size=(self.dimension,) * 2)
+        size = self._rng.choice([0.0, self._rng.random() * radius**2, 1.0, 1e-8 * radius**2])
+        size = min(size, radius**2)
+        gram = half @ half.T / np.trace(half @ half.T) * size
+        return self._answer(gram, 2.0**0.5 * radius**2, mu)
+
+    def moment(self, radius, cap, mu, at=None, what="response", shift=0.0):
+        Mallows(radius), Huber(cap)
+        self._known(at)
+        self.spent.append(mu)
+        unit = self._rng.normal(size=self.dimension)
+        size = self._rng.choice([0.0, 1.0, -1.0]) * radius * cap / np.linalg.norm(unit)
+        return self._answer(size * unit, 2.0 * radius * cap, mu)
+
+    def lengths(self, edges, mu, at=None, what="response", held=None):
+        self._known(at)
+        self.spent.append(mu)
+        shares = np.zeros(len(edges) + 1)
+        shares[self._rng.choice([0, -1, self._rng.integers(len(shares))])] = 1.0
+        if self._rng.random() < 0.3:
+            shares = self._rng.dirichlet(np.ones(len(shares)))
+        return self._answer(shares, 2.0**0.5, mu)
+
+    def clipped(self, at, radius, mu, mu_meat=0.0, held=None):
+        Clip(radius)
+        self._known(at)
+        cost = joint_mu("independent", mu, 0.0, mu_meat) if mu_meat else mu
+        self.spent.append(cost)
+        unit = self._rng.normal(size=self.dimension)
+        score = self._rng.choice([0.0, 0.01, 1.0, 1.0]) * radius / np.linalg.norm(unit) * unit
+        gradient = self._answer(score, 2.0 * radius, mu)
+        meat = self._answer(np.outer(score, score), 2.0**0.5 * radius**2, mu_meat or mu)
+        return JointAnswer(gradient, Answer(np.zeros(0), 0.0, meat.receipt), meat, cost)
+
+
+def spent(rows):
+    return math.fsum(mu**2 for mu in rows.spent)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget(name):
+    """150 runs about answers of any kind, in units of any size."""
+    loss = LOSSES[name]
+    for seed in range(150):
+        rng = np.random.default_rng([seed, len(name)])
+        n, p = int(10.0 ** rng.uniform(1, 6)), int(rng.choice([1, 2, 3, 5, 9]))
+        mu = 10.0 ** rng.uniform(-8, 2)
+        scale = rng.choice([None, 1.0, 1e-30, 1e30]) if loss.needs_scale else None
+        size = rng.choice([1.0, 1e-300, 30.0, 1e30, 1e300, np.inf])
+        setting = Setting(loss, scale, bool(rng.random() < 0.7), float(size))
+        rows = Rows(n, p, rng, float(rng.choice([0.0, 1.0, 3.0])))
+        iterates = []
+        with np.errstate(all="ignore"):
+            found = road(rows, setting, mu, bool(rng.random() < 0.7), iterates)
+        for value in (*found, *iterates):
+            infinite = value is found.tellers
+            assert infinite or np.isfinite(value).all()
+        assert 0.9 * mu**2 < spent(rows) <= mu**2
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_several_losses_share_a_beginning_and_no_more(name):
+    setting = Setting(LOSSES[name], None, True)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rows = Rows(20_000, 4, rng, 1.0)
+        begun = begin(rows, setting, budgets(20_000, 4, 1.0, setting, 1))
+        each = math.sqrt((1.0 - spent(rows)) / 3.0)
+        for _ in range(3):
+            before = spent(rows)
+            road(rows, setting, each, True, [], begun=begun)
+            assert 0.9 * each**2 < spent(rows) - before <= each**2
+        assert 0.9 < spent(rows) <= 1.0
+
+
+def table(n=4000):
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(50.0, 9.0, n), np.exp(rng.normal(size=n))])
+    fitted = 0.04 * (X[:, 0] - 50.0) - 0.1 * X[:, 1]
+    return X, rng.poisson(np.exp(np.minimum(fitted, 3.0))).astype(float), rng.normal(size=n)
+
+
+def response(name, y):
+    return np.minimum(y, 1.0) if name == "logistic" else y
+
+
+@pytest.mark.parametrize("options", [{}, {"inference": False}, {"fit_intercept": False}])
+@pytest.mark.parametrize("mu", [0.5, 8.0])
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_total_pays_for_units_and_fit(name, options, mu):
+    X, y, _ = table()
+    loss = "least-squares" if name == "least-squares" else LOSSES[name]
+    ledger = dpfast.Ledger(mu)
+    fit = dpfast.fit(
+        X, response(name, y), loss, privacy=mu, standardize=True, ledger=ledger,
+        noise=dpfast.SeededNoise(2), **options,
+    )  # fmt: skip
+    assert [entry.spend.mu for entry in ledger.entries] == [mu]
+    asked = [label for label, _ in fit.privacy.entries]
+    assert "histogram of distances" in asked and "histogram of lengths" in asked
+    part = math.fsum(cost**2 for _, cost in fit.privacy.entries) / mu**2
+    assert 0.98 < part <= 1.0
+    assert np.isfinite(fit.params).all()
+
+
+PERSONS = {"group": np.arange(4000) // 2, "each": "person"}
+
+
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [
+        ("logistic", {"ridge": 0.01, "standardize": True}),
+        ("huber", {"weights": dpfast.Mallows(3.0), "standardize": True}),
+        ("logistic", {"method": dpfast.Newton(), "standardize": True}),
+        ("log-cosh", PERSONS),
+        (LOSSES["quantile"], PERSONS),
+    ],
+)
+def test_the_total_pays_for_units_and_a_fit_beside_the_road(loss, options):
+    X, y, _ = table()
+    ledger = dpfast.Ledger(4.0)
+    y = np.minimum(y, 1.0) if loss == "logistic" else y
+    fit = dpfast.fit(
+        X, y, loss, privacy=4.0, ledger=ledger, noise=dpfast.SeededNoise(7), **options
+    )
+    assert [entry.spend.mu for entry in ledger.entries] == [4.0]
+    asked = [label for label, _ in fit.privacy.entries]
+    assert "histogram of distances" in asked and "histogram of lengths" not in asked
+    part = math.fsum(cost**2 for _, cost in fit.privacy.entries) / 16.0
+    assert 0.999 < part <= 1.0
+
+
+@pytest.mark.parametrize("mu", [1.0, 8.0])
+def test_the_total_pays_for_all_levels(mu):
+    X, y, _ = table()
+    ledger = dpfast.Ledger(mu)
+    found = dpfast.fit_quantiles(
+        X, y, [0.25, 0.5, 0.9], privacy=mu, ledger=ledger, noise=dpfast.SeededNoise(3)
+    )
+    assert [entry.spend.mu for entry in ledger.entries] == [mu]
+    part = math.fsum(cost**2 for _, cost in found.privacy.entries) / mu**2
+    assert 0.98 < part <= 1.0
+
+
+def test_rows_of_a_person_are_paid_for_together():
+    X, y, _ = table(6000)
+    fit = dpfast.fit(
+        X, y, "log-cosh", privacy=3.0, group=np.arange(6000) // 2, group_size=2,
+        noise=dpfast.SeededNoise(4),
+    )  # fmt: skip
+    part = math.fsum(cost**2 for _, cost in fit.privacy.entries) / 9.0
+    assert 0.98 < part <= 1.0
+
+
+@pytest.mark.parametrize("scale", [-1.0, 0.0, math.nan, math.inf, 1e300, "1", True])
+@pytest.mark.parametrize("call", [dpfast.fit, dpfast.fit_quantiles])
+def test_a_scale_that_is_none_is_refused_before_the_charge(call, scale):
+    X, y, _ = table(2000)
+    ledger = dpfast.Ledger(5.0)
+    what = [0.5, 0.9] if call is dpfast.fit_quantiles else "huber"
+    with pytest.raises(InvalidInput, match="scale must"):
+        call(X, y, what, privacy=2.0, scale=scale, standardize=True, ledger=ledger)
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson", "log-cosh", "least-squares"])
+def test_weights_and_offsets_of_arrays_are_those_of_files(name):
+    """The offset's own coefficient is 1: without it the slopes would be others."""
+    sparse = pytest.importorskip("scipy.sparse")
+    X, y, offset = table()
+    loss = "least-squares" if name == "least-squares" else LOSSES[name]
+    found = []
+    for rows in (X, sparse.csr_matrix(X)):
+        for given in (offset, 0.0 * offset):
+            fit = dpfast.fit(
+                rows, response(name, y), loss, privacy=8.0, offset=given,
+                noise=dpfast.SeededNoise(5), sample_weight=1.0 + (X[:, 0] > 50.0), largest_weight=2.0,
+            )  # fmt: skip
+            found.append(fit.params)
+    np.testing.assert_allclose(found[0], found[2], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found[1], found[3], rtol=1e-6, atol=1e-9)
+    assert np.abs(found[0] - found[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("cell", [np.nan, np.inf, 1e308, -1e308, 5e-324, 0.0, 1.0])
+@pytest.mark.parametrize("name", LOSSES)
+def test_no_value_ends_a_fit(name, cell):
+    """All cells of a column or of the response, at a small budget and at a large one."""
+    loss = "least-squares" if name == "least-squares" else LOSSES[name]
+    X, y, _ = table(1000)
+    y = response(name, y)
+    for mu in (1.0, 20.0):
+        for where in (0, 1):
+            Z, z = X.copy(), y.copy()
+            if where:
+                z[:] = cell
+            else:
+                Z[:, 0] = cell
+            ledger = dpfast.Ledger(mu)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                fit = dpfast.fit(
+                    Z, z, loss, privacy=mu, ledger=ledger, standardize=True,
+                    noise=dpfast.SeededNoise(6),
+                )  # fmt: skip
+            assert not np.isnan(fit.params).any()
