@@ -1,1 +1,0 @@
-"""Least squares by clipped scores of whitened records."""
