@@ -14,6 +14,7 @@ from dpfast.front.partial import KeepingPaid
 from dpfast.front.parts import offset_joins_predictor, parts_of
 from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, rows_unseen
+from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import (
     FreeScale,
@@ -22,16 +23,16 @@ from dpfast.models import (
     Weighting,
     is_least_squares,
 )
-from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.regression.least_squares import fit_least_squares
-from dpfast.regression.purchase import bought_units, weights_in_bought_units
+from dpfast.regression.road import fit_on_road, on_road
+from dpfast.regression.purchase import bought_units
 from dpfast.regression.scarce import fit_mean_alone
-from dpfast.regression.walk import Found, Walk
+from dpfast.regression.standardise import Standardized, checked_standardize
+from dpfast.regression.walk import Walk
 
 __all__ = ["fit"]
 
@@ -56,7 +57,7 @@ def fit(
     weights: Weighting | None = None,
     ridge: float = 0.0,
     method: str | Method = "auto",
-    standardize: bool | None = None,
+    standardize: bool | Standardized | None = None,
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -70,12 +71,15 @@ def fit(
     offset: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
-    """Fit a robust regression under differential privacy, with confidence intervals.
+    """Fit a regression under differential privacy, with confidence intervals.
 
-    Minimises ``mean_i sigma * rho((y_i - x_i'theta) / sigma) * w(x_i)`` (or the weighted
-    cross-entropy) by noisy Newton or noisy gradient descent (eq. (9) and (4) of Avella-Medina,
-    Bradshaw and Loh 2023), and estimates the covariance of the result by a private sandwich
-    (eq. (13)) plus the variance of the privacy noise.
+    With nothing but a budget, least squares, robust losses, quantiles, the logistic loss and counts
+    take one road: columns are put into units that are bought, rows are whitened by released
+    Grams, and scores that are held to a bought norm are averaged; the target is the one without
+    weights.  With weights, a ridge, a method or a told scale it minimises ``mean_i sigma *
+    rho((y_i - x_i'theta) / sigma) * w(x_i)`` (or the weighted cross-entropy) by noisy Newton or
+    noisy gradient descent (eq. (9) and (4) of Avella-Medina, Bradshaw and Loh 2023), and estimates
+    the covariance by a private sandwich (eq. (13)) plus the variance of the privacy noise.
 
     Parameters
     ----------
@@ -86,8 +90,8 @@ def fit(
     y : array-like of shape (n,)
         Response; in {0, 1} for the logistic loss, counts for :class:`dpfast.Poisson`.
     loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...}, Loss or Objective
-        Also "smoothed-huber", "ostrovskii-bach", "smooth-absolute", counts
-        (``dpfast.Poisson(largest_mean=20)``), or a loss of your own
+        Also "quantile", "smoothed-huber", "ostrovskii-bach", "smooth-absolute", counts ("poisson",
+        or ``dpfast.Poisson(largest_mean=20)`` where their bound is public), or a loss of your own
         (:class:`dpfast.CustomLoss`).  "log-cosh" is the recommended robust
         loss: its Hessian costs nothing beside the gradient.  A :class:`dpfast.Objective` stands
         for loss, scale, weights and ridge.
@@ -109,11 +113,8 @@ def fit(
     fit_intercept : bool
         Add a constant term, the first coefficient.
     weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
-        How a record's covariates are bounded; default ``Mallows(sqrt(p))``, p counting the
-        intercept.  The logistic loss in bought units has Mallows weights of whitened rows, with a
-        radius that is bought, too: its target tends to the maximum of the likelihood.  A ridge or
-        a start of your own leaves rows as they are, with the radius ``1.7 sqrt(p) (n mu /
-        5000)^.17``, if that is larger.
+        How a record's covariates are bounded.  By default a fit that buys its units has none, and
+        any other ``Mallows(sqrt(p))``, p counting the intercept.
     ridge : float
         Public ridge penalty ``ridge/2 ||theta||^2``.
     method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
@@ -122,14 +123,17 @@ def fit(
         :class:`dpfast.GradientDescent`, :class:`dpfast.DoubleNoise`, or a
         ``dpfast.optimize.Method`` of your own.  "auto" chooses from n, p, the loss and the
         budget, all public: the adaptive method where there is a curvature to be seen.
-    standardize : bool, optional
+    standardize : bool or Standardized, optional
         Buy centres and spreads of the columns and of the response, within ``privacy``
         (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is
         then in the units of the columns as they came, and :attr:`Fit.coded` in the released ones,
         of which weights and ridge are.  By default bought where nothing says anything about units:
         neither ``scale`` nor ``weights`` nor a schema; False says that the columns' own units are
-        right.  A scale that is not given is then estimated.  Where n and the budget are too small
-        for that, the answer is the mean of the response alone, with a warning.
+        right.  A scale that is not given is then estimated.  Units that are bought already, such as
+        ``fit.units`` of another fit of these records or of one that was interrupted, are passed
+        for True and cost nothing more; a ``start`` is in them (``fit.coded.params``).  Where n and
+        the budget are too small to buy any, the answer is the mean of the response alone, with a
+        warning.
     inference : bool
         Buy standard errors and intervals with a part of the budget.
     ledger : Ledger, optional
@@ -154,8 +158,7 @@ def fit(
         the number of rows is private.  The target is that of rows with weight one over the number
         of their person's; if that number depends on the response (as for rows until an event) it is
         another one than that of the rows.  Rows come in any order, from memory or from files (not
-        from Dask).  What is bought is bought with one row of each person, chosen in secret; beside
-        a response of 0 and 1 or counts only with ``standardize=True``.
+        from Dask).  What is bought is bought with one row of each person, chosen in secret.
     sample_weight : array-like of shape (n,) or str, optional
         Private weight of each record, as of a sampling design, or the name of its column in a data
         frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
@@ -186,15 +189,17 @@ def fit(
     BudgetExceeded
         If the shared ledger cannot pay, before the data are touched.
     Exception
-        What an optimiser of your own raises comes out as it is, and so does Ctrl-C.  It has the fit
-        so far, without standard errors, in its attribute ``partial_result``.  Where only its
+        What an optimiser of your own raises comes out as it is, and so do Ctrl-C and a shortage of
+        memory.  It has the fit so far, without standard errors, in its attribute
+        ``partial_result``; before its first step the answers that were released, and their units.
+        ``partial_result.privacy.unspent`` is not refunded.  Where only the optimiser's
         ``noise_covariance`` fails, the fit is returned and :attr:`Fit.warnings` says why there are
         no standard errors.
 
     Privacy
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public (claims C9 to
-    C19 of ``dpfast/privacy/PROOFS.md``; D1 to D5 where units are bought; C70 and C71 with weights
+    C19 of ``dpfast/privacy/PROOFS.md``; D1 to D6 where units are bought; C70 and C71 with weights
     and offsets of records, which are private).  ``largest_weight``, ``scale``, ``weights``,
     ``ridge``, ``names``, settings of the method and every other option must be public.
 
@@ -227,43 +232,26 @@ def fit(
             beside=beside(sample_weight, largest_weight, offset, joins),
         )
     unit, inference = request.per_record(total), flag(inference, "inference")
-    if standardize is not None:
-        standardize = flag(standardize, "standardize")
+    standardize = checked_standardize(standardize)
     if request.means and (is_least_squares(loss) or isinstance(scale, FreeScale)):
         raise InvalidInput(ROBUST)
-    if is_least_squares(loss):
-        refused = {
-            "scale": (scale, None),
-            "weights": (weights, None),
-            "ridge": (ridge, 0.0),
-            "method": (method, "auto"),
-        }
-        return fit_least_squares(
+    options = {"scale": scale, "weights": weights, "ridge": ridge, "method": method}
+    if on_road(request, loss, standardize, options):
+        return fit_on_road(
             request,
             privacy,
             total,
+            loss,
+            scale=scale,
             inference=inference,
             standardize=standardize,
             ledger=ledger,
             progress=progress,
-            refused=refused,
         )
-    # weights, ridge and start are of rows as they are
-    even = (
-        weights is None
-        and isinstance(ridge, float | int)
-        and not ridge
-        and getattr(method, "start", None) is None
-    )
-    named = isinstance(method, str) and method in ("auto", "adaptive-newton")
-    held = even and (named or isinstance(method, AdaptiveNewton))
-    bought = bought_units(request, unit, loss, scale, weights, standardize, even, held)
+    bought = bought_units(request, unit, loss, scale, weights, standardize)
     mu = unit.mu if bought is None else bought.rest
-    released = request.coding is not None and request.coding.released
-    if weights is None and (bought is not None or released):
-        weights = weights_in_bought_units(loss, request.n, request.dimension, mu)
 
-    def planned(scale: Any, weights: Weighting | None = weights) -> Recipe:
+    def planned(scale: Any) -> Recipe:
         return recipe_of(
             request.n,
             request.n_covariates,
@@ -286,20 +274,21 @@ def fit(
     scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
     walk = Walk(request, planned, scales, own)
     report = watched(progress, walk.budgets.most_steps)
-    charge_shared(ledger, privacy, total, request.label("fit", walk.objective.loss.name))
-    if bought is not None:
-        with np.errstate(all="ignore"):  # of released numbers
-            scale = bought.run()
-            walk.go_on_with(planned(scale, bought.weights or weights), bought)
 
-    def result(found: Found) -> Fit:
-        return walk.result(found, request.guarantee(total, own))
+    def spent() -> Guarantee:
+        return request.guarantee(total, own)
 
     def so_far(error: str) -> Fit | None:
         found = walk.so_far(error)
-        return None if found is None else result(found)
+        return None if found is None else walk.result(found, spent())
+
+    def units() -> Standardized | None:
+        return None if bought is None else bought.units
 
     # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
-    with KeepingPaid(so_far), np.errstate(all="ignore"):
-        found = walk.run(inference, report)
-    return result(found)
+    with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
+        charge_shared(ledger, privacy, total, request.label("fit", walk.objective.loss.name))
+        if bought is not None:
+            scale = bought.run(spent)
+            walk.go_on_with(planned(scale), bought)
+        return walk.result(walk.run(inference, report), spent())

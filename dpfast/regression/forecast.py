@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, number_in, positive, real_array, real_number, whole_number
+from dpfast.arguments import (
+    LARGEST_WHOLE,
+    flag,
+    number_in,
+    positive,
+    real_array,
+    real_number,
+    whole_number,
+)
 from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
@@ -34,12 +42,15 @@ from dpfast.privacy.mechanisms import gaussian_scale
 from dpfast.privacy.sensitivity import mean_rank_one, mean_score
 from dpfast.regression.nonprivate import nonprivate_fit
 
-__all__ = ["Plan", "evenly", "plan"]
+__all__ = ["LARGEST_P", "Plan", "evenly", "plan", "public_pilot"]
 
 Array = NDArray[np.float64]
 
 #: Records of the synthetic pilot.
 PILOT_RECORDS = 4096
+
+#: Coefficients of a synthetic pilot at most: it is fitted exactly, in half a minute.
+LARGEST_P = 1000
 
 #: Where the search for n and mu gives up.
 LARGEST_N, LARGEST_MU, SMALLEST_MU = 10**12, 100.0, 1e-4
@@ -118,10 +129,11 @@ class Plan:
         if (n is None) == (mu is None):
             raise InvalidInput("pass either n=[...] or mu=[...] to draw a curve over it.")
         if n is not None:
-            pairs = [(int(k), self.mu) for k in real_array(n, "n").ravel()]
+            sizes = [number_in(k, "n", f"[1, {LARGEST_WHOLE}]") for k in real_array(n, "n").ravel()]
+            pairs = [(int(size), self.mu) for size in sizes]
         else:
             assert mu is not None
-            pairs = [(self.n, float(m)) for m in real_array(mu, "mu").ravel()]
+            pairs = [(self.n, GDP(float(m)).mu) for m in real_array(mu, "mu").ravel()]
         return np.array([self._forecast.width(*pair) for pair in pairs])
 
     def _budget(self) -> str:
@@ -301,20 +313,17 @@ class _Forecast:
                 "objective."
             )
         self.level = coverage(level)
-        if pilot is None and (not isinstance(p, (int, np.integer)) or p < 1):
-            raise InvalidInput(
-                "p must be the number of coefficients, the intercept included, unless a public "
-                f"pilot is given; received {described(p)}."
-            )
+        if pilot is None:
+            told = ", the number of coefficients with the intercept, unless a public pilot is given"
+            p = whole_number(p, "p", 1, LARGEST_P, otherwise=told)
         resolved = resolve_loss(loss)
         if pilot is None:
-            assert p is not None
             self.source = "a synthetic pilot: independent standard normal covariates"
             X, y = _synthetic(
                 int(p) - int(flag(fit_intercept, "fit_intercept")), resolved, scale, rate
             )
         else:
-            X, y = (real_array(part, "pilot") for part in pilot)
+            X, y = public_pilot(pilot)
             self.source = f"a public pilot of {len(y)} records"
         request = Request(
             X,
@@ -454,6 +463,19 @@ def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Ar
     if isinstance(loss, Poisson):
         return X, np.ceil(np.nan_to_num(pdtrik(last, rate * loss.largest_mean)))
     return X, (1.0 if scale is None else real_number(scale, "scale")) * ndtri(last)
+
+
+def public_pilot(pilot: tuple[Any, Any]) -> tuple[Array, Array]:
+    """Covariates and responses of public rows."""
+    if not isinstance(pilot, (tuple, list)) or len(pilot) != 2:
+        raise InvalidInput(f"pilot must be public (X, y); received {described(pilot)}.")
+    X, y = (real_array(part, "pilot") for part in pilot)
+    if X.ndim != 2 or y.shape != X.shape[:1] or not len(y):
+        raise InvalidInput(
+            "pilot must be public (X, y) of shapes (m, p) and (m,), with at least a row; received "
+            f"{X.shape} and {y.shape}."
+        )
+    return X, y
 
 
 def evenly(n: int, columns: int) -> Array:

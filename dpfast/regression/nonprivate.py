@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import positive, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data.beside.given import beside, own_largest
 from dpfast.errors import InvalidInput, NotConverged
@@ -104,6 +105,8 @@ def nonprivate_fit(
     >>> dpfast.nonprivate_fit(X, y, "huber", scale=1.0).params.round(3) + 0.0
     array([0. , 0.5])
     """
+    tolerance = positive(tolerance, "tolerance", or_zero=True)
+    max_steps = whole_number(max_steps, "max_steps", 1)
     given = parts_of(loss, scale, weights, ridge, fit_intercept)
     loss, scale, weights, ridge, fit_intercept, columns = given
     if sample_weight is not None and largest_weight is None:

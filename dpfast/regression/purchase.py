@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.front.request import Request
-from dpfast.inference.natural import NaturalMap
-from dpfast.models import FreeScale, Loss, Mallows, Objective, Weighting, resolve_loss
+from dpfast.inference.guarantees import Guarantee
+from dpfast.models import FreeScale, Loss, Objective, resolve_loss
 from dpfast.models.losses import check_constant
 from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.answers import Answers
-from dpfast.optimize.least_squares.run import few
+from dpfast.optimize.road.run import few
 from dpfast.optimize.protocol import answers_only
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
 from dpfast.regression.scarce import only_the_mean
-from dpfast.regression.standardise import Purchase
-from dpfast.regression.unweighted.scores import HeldScores, held_share
-from dpfast.regression.unweighted.turned import EvenRows, likely_radius, turning_share
+from dpfast.regression.standardise import Handed, Purchase, Standardized, checked_standardize
 
 __all__ = [
     "BoughtUnits",
     "bought_units",
     "least_share",
-    "weights_in_bought_units",
 ]
 
 #: Where the residual scale is looked for, in spreads of the response: it is at most about one of
@@ -107,23 +104,7 @@ class BoughtUnits:
         That pays for both.
     only_mean : bool
         Whether the fit is out of reach, so that the mean of the response is all there is to buy.
-    remarks : tuple of str
-        What is not to be relied on in the units; known once they were bought.
-    weights : Weighting or None
-        Of turned rows, known once they were bought; None if rows are not turned.
-    back : NaturalMap or None
-        From coefficients of turned rows to those of the released units.
-    missed : float
-        By how much the weights of turned rows may move the mean score, its norm.
-    held : HeldScores or None
-        Scores without weights, where they are to be asked for.
     """
-
-    remarks: tuple[str, ...] = ()
-    weights: Weighting | None = None
-    back: NaturalMap | None = None
-    missed: float = 0.0
-    held: HeldScores | None = None
     _pilot: Pilot | None = None
     _released: Array | None = None  # the pilot's coefficients
 
@@ -133,21 +114,19 @@ class BoughtUnits:
         unit: GDP,
         scale: Any,
         loss: Loss,
-        even: bool = False,
-        held: bool = False,
+        given: Standardized | None = None,
     ) -> None:
         response = loss.link == "identity"
         columns = request.n_covariates + int(response)
-        share = units_share(request.n, columns, unit.mu)
+        share = units_share(request.n, columns, unit.mu) if given is None else 0.0
         pilot = 0.0
         if (loss.scale_by_pilot or request.means) and response and scale is None:
             pilot = pilot_share(request.n, request.dimension, unit.mu)
-        turning = turning_share(request.n, request.dimension, unit.mu) if even else 0.0
-        self.rest = unit.mu * math.sqrt(1.0 - share - pilot - turning) * (1.0 - MARGIN_8000)
+        self.rest = unit.mu * math.sqrt(1.0 - share - pilot) * (1.0 - MARGIN_8000)
         self.ledger = Ledger(unit)
         self._request, self._scale, self._response = request, scale, response
         mu = unit.mu * math.sqrt(share)
-        self.only_mean = only_the_mean(request, share, columns, unit.mu)
+        self.only_mean = given is None and only_the_mean(request, share, columns, unit.mu)
         if self.only_mean and loss.scale_by_pilot:
             raise InvalidBudget(
                 f"n mu = {request.n * unit.mu:.3g} is too little for the {loss.name} loss with "
@@ -155,22 +134,19 @@ class BoughtUnits:
                 "larger budget or fewer columns, or declare their ranges in a schema and pass "
                 "scale=<public residual scale>."
             )
-        self._even: EvenRows | None = None
         if self.only_mean:
             return
-        self._purchase = Purchase(request, mu, self.ledger, response=response, whole=unit.mu)
+        self._purchase: Purchase | Handed
+        if given is None:
+            self._purchase = Purchase(
+                request, mu, self.ledger, response=response, labels=loss.binary_response,
+                whole=unit.mu,
+            )  # fmt: skip
+        else:
+            self._purchase = Handed(request, given, response=response)
         if pilot:
             own = unit.mu * math.sqrt(pilot) * (1.0 - MARGIN_8000)
             self._pilot = Pilot(request, own, self.ledger)
-        if even:
-            own = unit.mu * (1.0 - MARGIN_8000)
-            self._even = EvenRows(request, loss, own, self.ledger)
-            self._whole = self.rest
-            part = held_share(request.n, request.dimension, unit.mu)
-            if held and part and not request.means:
-                own = self.rest * math.sqrt(part) * (1.0 - MARGIN_8000)
-                self.held = HeldScores(request, loss, own, self.ledger)
-                self.rest *= math.sqrt(1.0 - part) * (1.0 - MARGIN_8000)
 
     @property
     def planned_scales(self) -> list[Any]:
@@ -195,12 +171,20 @@ class BoughtUnits:
             return FreeScale(scale.low / spread, scale.high / spread, scale.start / spread)
         return nearest
 
-    def run(self) -> Any:
-        """Buy the units, put the request's records into them; the scale in these."""
-        self.remarks = self._purchase.in_place()
-        if self._even is not None:
-            self.back, radius, self.missed, self._released = self._even.run(self._whole)
-            self.weights = Mallows(radius)
+    @property
+    def units(self) -> Standardized | None:
+        """The units, once they were bought."""
+        return None if self.only_mean else self._purchase.released
+
+    def run(self, spent: Callable[[], Guarantee]) -> Any:
+        """Buy the units, put the request's records into them; the scale in these.
+
+        Parameters
+        ----------
+        spent : callable
+            The guarantee of the analysis.
+        """
+        self._purchase.in_place(spent)
         if self._pilot is not None:
             self._released, scale = self._pilot.run()
             return scale
@@ -259,13 +243,6 @@ def pilot_share(n: int, p: int, mu: float) -> float:
     return min(PILOT_MOST, max(PILOT_LEAST, needed * needed))
 
 
-def weights_in_bought_units(loss: str | Loss, n: int, p: int, mu: float) -> Weighting | None:
-    """Of a loss whose target is that of a model without weights; None: those of every fit."""
-    if not resolve_loss(loss).binary_response:
-        return None
-    return Mallows(likely_radius(n, p, mu))
-
-
 def least_share(n: int, columns: int, mu: float) -> float:
     """Two percent where records are many, five more where they are few."""
     return BOUGHT + BOUGHT_OF_FEW * few(n, columns, mu)
@@ -278,13 +255,8 @@ def bought_units(
     scale: Any,
     weights: Any,
     standardize: Any,
-    even: bool = False,
-    held: bool = False,
 ) -> BoughtUnits | None:
     """What is to be bought, by public arguments alone; None if nothing is.
-
-    Rows of a binary response are turned, too, if that is allowed (``even``), and scores without
-    weights are asked for if the optimiser is one that they can go on from (``held``).
 
     By itself where neither scale nor weights nor a schema says anything about units, unless the
     loss needs a scale that cannot be estimated.
@@ -296,8 +268,8 @@ def bought_units(
     linked = kind.link != "identity"
     complete = linked or kind.scale_part is not None or kind.scale_by_pilot
     if standardize is None:
-        standardize = complete and request.n_covariates > 0 and not (linked and request.means)
-    if not flag(standardize, "standardize"):
+        standardize = complete and request.n_covariates > 0
+    if not (asked := checked_standardize(standardize)):
         return None
     if request.coding is not None:
         raise InvalidInput(
@@ -309,4 +281,5 @@ def bought_units(
             "the scale of this loss cannot be estimated: pass scale=<public residual scale>, or "
             "take log-cosh, huber or pseudo-huber."
         )
-    return BoughtUnits(request, unit, scale, kind, even and kind.binary_response, held)
+    given = asked if isinstance(asked, Standardized) else None
+    return BoughtUnits(request, unit, scale, kind, given)

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from dpfast.curator.bought.columns import Columns
 from dpfast.errors import InvalidBudget
+from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared
+from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.linalg import eigh
@@ -21,7 +23,7 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.locations import Search
-from dpfast.regression.standardise import MOST_NOISE, units_are_hidden
+from dpfast.regression.standardise import MOST_NOISE, complete_remarks, units_are_hidden
 
 __all__ = ["LEVEL", "SCARCE", "SHRUNK", "fit_mean_alone", "kept_part", "only_the_mean", "shrunk"]
 
@@ -92,7 +94,7 @@ def fit_mean_alone(
 
     Privacy
     -------
-    ``privacy`` in total, for the location of one column (claims D1 to D4).
+    ``privacy`` in total, for the location of one column (claims D1 to D4, D6).
 
     Notes
     -----
@@ -115,37 +117,50 @@ def fit_mean_alone(
             f"{mu * search.noise / (MOST_NOISE * n):.3g}. Declare ranges in a schema."
         )
     report = watched(progress, 1)
-    charge_shared(ledger, privacy, total, request.label("fit", objective.loss.name))
-    if highest is not None:
-        half = np.full(1, 0.5 * highest)
-        share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])
-        share = min(max(share, 1.0 / (n + 1)), n / (n + 1))
-        of_ones = objective.loss.binary_response
-        found = [math.log(share / (1.0 - share) if of_ones else share * highest)]
-    else:
-        where = search.run()[0]
-        found = [where.centre, where.spread]
-    if report is not None:
-        report(1, 1)
-    params = np.zeros(objective.dimension)
-    params[0] = found[0]
-    if objective.free_scale is not None:
-        scale = found[1] if known is None else min(max(found[1], known.low), known.high)
-        params[-1] = scale / objective.free_scale.factor
-    return request.fit(
-        params,
-        objective,
-        model=f"the mean of the response alone; asked for: {objective!r}",
-        method=_how(objective.loss, highest),
-        privacy=request.guarantee(total, own),
-        iterates=[np.zeros(len(params)), params],
-        missing=ALONE.format(strength=n * mu, q=q),
-    )
+
+    def spent() -> Guarantee:
+        return request.guarantee(total, own)
+
+    with KeepingPaid(privacy=spent):
+        charge_shared(ledger, privacy, total, request.label("fit", objective.loss.name))
+        if highest is not None:
+            half = np.full(1, 0.5 * highest)
+            share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])
+            share = min(max(share, 1.0 / (n + 1)), n / (n + 1))
+            of_ones = objective.loss.binary_response
+            found = [math.log(share / (1.0 - share) if of_ones else share * highest)]
+        else:
+            where = search.run()[0]
+            found = [where.centre, where.spread]
+            if objective.loss.link != "identity":
+                found = [objective.loss._predictor(max(where.centre, 1.0 / n))]
+            counted, names = search.counted, request.column_names
+            request.remarks = complete_remarks(counted, request.n_units, names)
+        if report is not None:
+            report(1, 1)
+        params = np.zeros(objective.dimension)
+        params[0] = found[0]
+        if objective.free_scale is not None:
+            scale = found[1] if known is None else min(max(found[1], known.low), known.high)
+            params[-1] = scale / objective.free_scale.factor
+        fit = request.fit(
+            params,
+            objective,
+            model=f"the mean of the response alone; asked for: {objective!r}",
+            method=_how(objective.loss, highest),
+            privacy=spent(),
+            iterates=[np.zeros(len(params)), params],
+            missing=ALONE.format(strength=n * mu, q=q),
+        )
+        if objective.loss.needs_scale:
+            free = objective.free_scale
+            fit._scale = found[1] if free is None else float(params[-1]) * free.factor
+        return fit
 
 
 def _highest(loss: Loss) -> float | None:
     """The largest response there is or that counts, where that is public; the least is zero."""
-    if isinstance(loss, Poisson):
+    if isinstance(loss, Poisson) and loss.declared:
         return 2.0 * loss.largest_mean
     return 1.0 if loss.binary_response else None
 
@@ -170,7 +185,7 @@ def kept_part(explained: float, noise: float) -> float:
         return 0.0
     if noise <= QUIET * explained and explained <= 1.0 + LOUD:
         return 1.0
-    return max(0.0, 1.0 - 2.0 * noise / explained) / math.sqrt(max(explained, 1.0))
+    return max(0.0, 1.0 - 2.0 * noise / max(explained, LEAST)) / math.sqrt(max(explained, 1.0))
 
 
 def shrunk(

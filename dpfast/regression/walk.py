@@ -15,14 +15,11 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance, covariance_or_reason
 from dpfast.models import Objective
-from dpfast.optimize.adaptive.steps import Arrival
 from dpfast.optimize.protocol import answers_only, checked_run
-from dpfast.optimize.trajectory import Trajectory
 from dpfast.privacy.ledger import Ledger
 from dpfast.regression.decisions import Recipe
 from dpfast.regression.purchase import BoughtUnits
 from dpfast.regression.scarce import SHRUNK, shrunk
-from dpfast.regression.unweighted.combined import nearer, with_discounts
 
 __all__ = ["Found", "Walk"]
 
@@ -106,61 +103,26 @@ class Walk:
             covariance, missing = covariance_or_reason(
                 optimiser, trajectory, self._request.n_units, objective.ridge
             )
-        theta = trajectory.theta
-        iterates: Sequence[Array] = trajectory.iterates
-        bought = self._bought
-        back = None if bought is None else bought.back
-        if bought is not None and back is not None:
-            theta, covariance = self._without_weights(trajectory, covariance, bought)
-            iterates = [*iterates, theta]
+        theta, bought = trajectory.theta, self._bought
         if bought is not None and covariance is not None:
-            kept, predictor = shrunk(theta, covariance, objective, iterates[0])
-            remarks = (*bought.remarks, *covariance.remarks)
+            kept, predictor = shrunk(theta, covariance, objective, trajectory.iterates[0])
             if kept < 1.0:
-                remarks = (*remarks, SHRUNK.format(kept=kept))
-            covariance = covariance._replace(remarks=remarks)
-            if back is not None:
-                covariance = back.covariance(covariance)
-                predictor = None if predictor is None else back.params(predictor)
-        estimate, iterates = self._back(theta, iterates)
-        return Found(estimate, iterates, covariance, missing, predictor)
-
-    def _without_weights(
-        self, found: Trajectory, covariance: Covariance | None, bought: BoughtUnits
-    ) -> tuple[Array, Covariance | None]:
-        """Nearer to what rows say whose weights take most from them, or with a remark."""
-        theta, held = found.theta, bought.held
-        if held is not None and isinstance(found.details, Arrival):
-            n, radius = self._request.n_units, self.objective.weighting.radius
-            theta, covariance = nearer(found, covariance, held.answer, n, radius)
-        if covariance is not None:
-            covariance = with_discounts(covariance, bought.missed, held is not None)
-        return theta, covariance
-
-    def _back(self, theta: Array, iterates: Sequence[Array]) -> tuple[Array, Sequence[Array]]:
-        """In released units, where rows were turned since."""
-        if self._bought is None or (back := self._bought.back) is None:
-            return theta, iterates
-        return back.params(theta), [back.params(iterate) for iterate in iterates]
+                remarks = (*covariance.remarks, SHRUNK.format(kept=kept))
+                covariance = covariance._replace(remarks=remarks)
+        return Found(theta, trajectory.iterates, covariance, missing, predictor)
 
     def so_far(self, error: str) -> Found | None:
         """What was released before an error of this name, if anything."""
         if not self._answered:
             return None
-        theta, iterates = self._back(self._answered[-1], self._answered)
-        return Found(theta, iterates, missing=UNFINISHED % error)
-
-    @property
-    def _of_rows(self) -> str:
-        turned = self._bought is not None and self._bought.back is not None
-        return ", weights of whitened rows" if turned else ""
+        return Found(self._answered[-1], self._answered, missing=UNFINISHED % error)
 
     def result(self, found: Found, privacy: Guarantee) -> Fit:
         """A fit, in the units of the columns as they came."""
         fitted = self._request.fit(
             found.theta,
             self.objective,
-            model=self._recipe.model + self._of_rows,
+            model=self._recipe.model,
             method=self._recipe.method,
             privacy=privacy,
             iterates=found.iterates,
@@ -168,4 +130,7 @@ class Walk:
             missing=found.missing,
             predictor=found.predictor,
         )
-        return fitted if self._bought is None else fitted.natural
+        if self._bought is None:
+            return fitted
+        fitted.units = self._bought.units
+        return fitted.natural

@@ -7,17 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array
 from dpfast.data.beside.given import beside
 from dpfast.errors import InvalidInput
-from dpfast.front.partial import KeepingPaid
+from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, watched
 from dpfast.front.request import Request, charge_shared
+from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Weighting
 from dpfast.models.smooth_losses import Quantile
 from dpfast.optimize.protocol import Method
+from dpfast.optimize.road.run import STEPS
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -25,6 +28,8 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.decisions import Recipe, recipe_of
 from dpfast.regression.purchase import bought_units
 from dpfast.regression.quantiles.results import QuantileFits
+from dpfast.regression.road import OnRoad, on_road
+from dpfast.regression.standardise import Standardized, checked_standardize
 from dpfast.regression.walk import Found, Walk
 
 __all__ = ["fit_quantiles"]
@@ -44,7 +49,7 @@ def fit_quantiles(
     fit_intercept: bool = True,
     weights: Weighting | None = None,
     method: str | Method = "auto",
-    standardize: bool | None = None,
+    standardize: bool | Standardized | None = None,
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
@@ -97,14 +102,15 @@ def fit_quantiles(
     BudgetExceeded
         If the shared ledger cannot pay, before the data are touched.
     Exception
-        What an optimiser of your own raises comes out as it is, with the levels that were finished
-        in its attribute ``partial_result``.
+        What an optimiser of your own raises comes out as it is, and so does Ctrl-C, with the levels
+        that were finished and the one that was begun, which has no standard errors, in its
+        attribute ``partial_result``; before the first of them, with the answers and their units.
 
     Privacy
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public: adaptive
     composition of the fits (claim C9), each as :func:`dpfast.fit` (claims C12 to C19 and C56), and
-    of what is bought (D1 to D5); C70 and C71 with weights and offsets, which are private.
+    of what is bought (D1 to D6); C70 and C71 with weights and offsets, which are private.
 
     Notes
     -----
@@ -136,8 +142,13 @@ def fit_quantiles(
         beside=beside(sample_weight, largest_weight, offset, of_predictor=False),
     )
     unit, inference = request.per_record(total), flag(inference, "inference")
-    if standardize is not None:
-        standardize = flag(standardize, "standardize")
+    standardize = checked_standardize(standardize)
+    options = {"scale": scale, "weights": weights, "ridge": 0.0, "method": method}
+    if on_road(request, losses[0], standardize, options):
+        planned_road = OnRoad(
+            request, total, losses, scale=scale, standardize=standardize, inference=inference
+        )
+        return _on_road(planned_road, request, privacy, total, losses, ledger, progress)
     bought = bought_units(request, unit, losses[0], scale, weights, standardize)
     own = Ledger(unit) if bought is None else bought.ledger
     mu = unit.mu if bought is None else bought.rest
@@ -156,16 +167,13 @@ def fit_quantiles(
     walks = [Walk(request, planned(loss), scales, own) for loss in losses]
     steps = [walk.budgets.most_steps for walk in walks]
     report = watched(progress, sum(steps))
-    charge_shared(ledger, privacy, total, request.label("fit_quantiles", f"{len(losses)} levels"))
-    if bought is not None:
-        with np.errstate(all="ignore"):  # of released numbers
-            known = bought.run()
-            for walk, loss in zip(walks, losses, strict=True):
-                walk.go_on_with(planned(loss)(known), bought)
     found: list[Found] = []
 
-    def results() -> QuantileFits:
-        guarantee = request.guarantee(total, own)
+    def spent() -> Guarantee:
+        return request.guarantee(total, own)
+
+    def results(found: list[Found]) -> QuantileFits:
+        guarantee = spent()
         fits: list[Fit] = [
             walk.result(one, guarantee) for walk, one in zip(walks, found, strict=False)
         ]
@@ -174,12 +182,64 @@ def fit_quantiles(
         )
 
     def so_far(error: str) -> QuantileFits | None:
-        return results() if found else None
+        begun = [walk.so_far(error) for walk in walks[len(found) : len(found) + 1]]
+        known = [*found, *[one for one in begun if one is not None]]
+        return results(known) if known else None
 
-    with KeepingPaid(so_far), np.errstate(all="ignore"):
+    def units() -> Standardized | None:
+        return None if bought is None else bought.units
+
+    with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
+        label = request.label("fit_quantiles", f"{len(losses)} levels")
+        charge_shared(ledger, privacy, total, label)
+        if bought is not None:
+            known = bought.run(spent)
+            for walk, loss in zip(walks, losses, strict=True):
+                walk.go_on_with(planned(loss)(known), bought)
         for k, walk in enumerate(walks):
             found.append(walk.run(inference, _after(report, sum(steps[:k]), sum(steps))))
-    return results()
+        return results(found)
+
+
+def _on_road(
+    planned: OnRoad,
+    request: Request,
+    privacy: Budget | float,
+    total: GDP,
+    losses: Sequence[Quantile],
+    ledger: Ledger | None,
+    progress: Callable[[int, int], None] | None,
+) -> QuantileFits:
+    """The levels, which share units, whitened rows, a pilot estimate and a scale."""
+    report = watched(progress, STEPS * len(losses))
+    fits: list[Fit] = []
+    iterates: list[NDArray[np.float64]] = []
+
+    def results(fits: list[Fit]) -> QuantileFits:
+        taus = tuple([loss.tau for loss in losses[: len(fits)]])
+        return QuantileFits(taus, tuple(fits), planned.paid())
+
+    def so_far(error: str) -> QuantileFits | None:
+        known = fits
+        if iterates:
+            known = [*fits, planned.result(len(fits), iterates, None, UNFINISHED % error)]
+        return results(known) if known else None
+
+    with (
+        KeepingPaid(so_far, privacy=planned.paid, units=lambda: planned.units),
+        np.errstate(all="ignore"),
+    ):
+        label = request.label("fit_quantiles", f"{len(losses)} levels")
+        charge_shared(ledger, privacy, total, label)
+        planned.begin()
+        for k in range(len(losses)):
+            found = planned.run(k, iterates, _after(report, STEPS * k, STEPS * len(losses)))
+            fits.append(planned.result(k, iterates, found))
+            iterates = []
+        paid = planned.paid()
+        for fit in fits:  # each says what all of them cost
+            fit.privacy = paid
+        return results(fits)
 
 
 def _after(report: Progress | None, done: int, planned: int) -> Progress | None:

@@ -62,12 +62,15 @@ class QuantileFits:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Those of all levels, each with its level."""
-        return tuple(
+        """Those of all levels, each with its level unless it is said of every one."""
+        first, *others = (fit.warnings for fit in self.fits)
+        every = [said for said in first if all(said in told for told in others)]
+        return (*every, *[
             f"tau = {tau:g}: {said}"
             for tau, fit in zip(self.taus, self.fits, strict=True)
             for said in fit.warnings
-        )
+            if said not in every
+        ])  # fmt: skip
 
     def conf_int(
         self, level: float = 0.95, *, alpha: float | None = None, simultaneous: bool = False

@@ -1,1 +1,0 @@
-"""What a logistic regression of raw columns asks for beside its weighted rows."""
