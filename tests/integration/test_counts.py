@@ -120,7 +120,7 @@ def test_blocks_arrive():
     X, y = draw(120_000, np.random.default_rng(8), 2.0, dispersion=0.5)
     loss, noise = dpfast.Poisson(largest_mean=8.0, largest_residual=15.0), dpfast.SeededNoise(1)
     exact = dpfast.nonprivate_fit(X, y, loss)
-    found = dpfast.fit(X, y, loss, privacy=1.0, noise=noise)
+    found = dpfast.fit(X, y, loss, privacy=1.0, method="adaptive-newton", noise=noise)
     assert "random blocks" in found.method
     assert (np.abs(found.params - exact.params) <= 5.0 * found.bse).all()
     assert not found.warnings
@@ -129,7 +129,7 @@ def test_blocks_arrive():
 def test_dispersion_that_the_clipping_hides_is_warned_of():
     """And not where residuals may be as large as five standard deviations of the largest mean."""
     X, y = draw(6000, np.random.default_rng(5), 10.0, dispersion=0.5)
-    options = {"privacy": 1.0, "noise": dpfast.SeededNoise(2)}
+    options = {"privacy": 1.0, "noise": dpfast.SeededNoise(2), "method": "adaptive-newton"}
     clipped = dpfast.fit(X, y, dpfast.Poisson(largest_mean=40.0), **options)
     assert any("vary by much more" in text for text in clipped.warnings)
     wide = dpfast.fit(X, y, dpfast.Poisson(40.0, largest_residual=70.0), **options)
@@ -188,8 +188,9 @@ def test_refusals_come_before_the_charge():
     schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(0, 50)})
     coded = schema.encode({"x": X[:, 0], "y": y}, response="y")
     for match, data, given, options in (
-        ("largest_mean must be given", (X, y), "poisson", {}),
+        ("largest_mean must be given", (X, y), "poisson", {"weights": dpfast.Mallows(2.0)}),
         ("not a parameter of the poisson", (X, y), loss, {"scale": 1.0}),
+        ("not a parameter of the poisson", (X, y), "poisson", {"scale": 1.0, "standardize": True}),
         ("not a function of a residual", (X, y), loss, {"weights": dpfast.Schweppe(1.0)}),
         (r"Numeric\(0, high, centre=0, unit=1\)", (coded, None), loss, {}),
     ):
@@ -215,10 +216,11 @@ def test_caps():
     assert dpfast.Poisson(4.0).largest_residual == pytest.approx(7.0)
     assert dpfast.Poisson(4.0, largest_count=7) == dpfast.Poisson(4.0, largest_residual=7.0)
     assert dpfast.Poisson(4.0) != dpfast.Poisson(4.0, 9.0)
+    assert dpfast.Poisson() != dpfast.Poisson(4.0)
     with pytest.raises(InvalidInput, match="two words for one bound"):
         dpfast.Poisson(4.0, largest_residual=7.0, largest_count=7)
     with pytest.raises(InvalidInput, match="largest_mean must be given"):
-        dpfast.Poisson()
+        dpfast.Objective(dpfast.Poisson())
 
 
 @pytest.mark.slow

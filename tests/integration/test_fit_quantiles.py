@@ -94,7 +94,7 @@ def test_raw_columns_buy_units_once():
     )  # fmt: skip
     assert len(ledger.entries) == 1
     labels = [label for label, _ in found.privacy.entries]
-    assert labels.count("clipped moments") == 1
+    assert labels.count("histogram of distances") == 1
     slope = 7e4 * (2.0 + 0.5 * NORMAL.inv_cdf(0.8)) / 50.0
     assert abs(found.params[1, 1] - slope) < 5.0 * found.bse[1, 1]
     assert np.isfinite(found.predict(1e3 + 50.0 * X[:5])).all()
@@ -123,7 +123,7 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
     ledger = dpfast.Ledger(4.0)
     found = fitted(scale=scale, privacy=4.0, ledger=ledger, **beside)
     assert len(ledger.entries) == 1 and 1 - 1e-6 < found.privacy.spent_share()[0] <= 1
-    assert [label for label, _ in found.privacy.entries].count("clipped moments") == (scale is None)
+    assert [label for label, _ in found.privacy.entries].count("histogram of distances") == (scale is None)
     if scale is not None:
         alone = dpfast.fit(
             X, y, dpfast.Quantile(0.25), privacy=4.0 / math.sqrt(3.0), scale=scale,
