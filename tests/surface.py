@@ -14,6 +14,7 @@ ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", 
 
 #: What users are handed, or derive from, without calling it by name.
 HANDED = (
+    "curator.answers.Released", "front.partial.Unfinished",
     "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
     "effects.results.TreatmentEffect",

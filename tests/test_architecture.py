@@ -319,7 +319,7 @@ def test_files_are_of_readable_length():
     long = {
         str(path.relative_to(ROOT)): length
         for path in sources_in("dpfast", "csrc", "bench/figures")
-        if (length := len(path.read_text(encoding="utf-8").splitlines())) > 600
+        if (length := len(path.read_text(encoding="utf-8").splitlines())) > 700
         and not path.name.startswith("PROOFS")
     }
     assert not long, f"files that need a split: {long}"

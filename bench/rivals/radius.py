@@ -11,6 +11,7 @@ is read off, the rule that is shipped among them.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 import dpfast
 from bench.rivals.peers import standardised
 from bench.rivals.tables import LOGISTIC_TABLES, available, options, read, store
-from dpfast.regression.unweighted.turned import likely_radius
 
 Array = NDArray[np.float64]
 
@@ -37,6 +37,12 @@ LEAST = 500.0
 MULTIPLES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6)
 
 Rule = Callable[[int, int, float], float]
+
+
+def likely_radius(n: int, p: int, mu: float) -> float:
+    """Radius of Mallows weights that logistic fits of raw columns had before they took the road."""
+    return math.sqrt(max(p, 2)) * max(1.0, 1.7 * (n * mu / 5000.0) ** 0.17)
+
 
 
 def power_rule(least: float, power: float) -> Rule:

@@ -125,6 +125,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.data": "wraps arrays for the Curator without looking at values; audited within fit",
     "dpfast.curator.bought": "audited within dpfast.standardize",
     "dpfast.regression.purchase": "audited within fit",
+    "dpfast.regression.road.OnRoad": "audited within fit",
     "dpfast.regression.locations": "sees a curator's answers only; audited within standardize",
     "dpfast.regression.standardise.Standardized": "holds released numbers only; codes rows by them",
     "dpfast.curator.shares": "audited within dpfast.private_quantiles",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.curator import Curator
 from dpfast.curator.door import hand_out_together, source_of_noise
-from dpfast.curator.whitened import Whitened
+from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.kernels.records import GRADIENT, MEAT
 from dpfast.models import Huber, LeastSquares, Mallows, Objective
@@ -196,11 +196,13 @@ class PseudoOutcomes:
 
     def overlap(self, edges: Array, mu: float) -> Answer:
         """Shares of the records with propensities between these edges; costs ``mu`` (C60)."""
-        return Whitened(self._propensities).lengths(edges, mu, np.zeros(1))
+        return Whitened(self._propensities).lengths(edges, mu, At(np.zeros(1), LeastSquares()), "score")
 
     def lengths(self, centre: float, edges: Array, mu: float) -> Answer:
         """Shares of the records with these distances to a centre; costs ``mu`` (claim C60)."""
-        return Whitened(self._outcomes).lengths(edges, mu, np.array([centre]))
+        return Whitened(self._outcomes).lengths(
+            edges, mu, At(np.array([centre]), LeastSquares()), "score"
+        )
 
     def location(
         self, centre: float, clip: float, mu: float, square: bool = False

@@ -12,7 +12,9 @@ import pytest
 import dpfast
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
+from dpfast.data.bought.maps import View, seen
 from dpfast.data.groups import grouped
+from dpfast.data.persons.means import averaged
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT
 from dpfast.models import LogCosh, Mallows, Objective
@@ -162,3 +164,47 @@ def test_labels_of_different_types_never_meet():
 def test_a_decimal_and_an_integer_of_numpy():
     group = [Decimal(i) for i in range(5)] + [np.int64(i) for i in range(5)]
     assert grouped(as_records(np.ones((10, 1)), np.ones(10)), group, 2).n == 10
+
+
+@pytest.mark.parametrize("each", ["row", "person"])
+@pytest.mark.parametrize("persons", [3, 40, 2_731])
+def test_c47_who_moves_to_another_slot_is_the_same_record_under_a_released_map(each, persons):
+    """The first person is replaced by one who appears last, so everybody else moves up.
+
+    Rows are so long that one that is rounded otherwise is another record.  Of 2,731 persons with
+    three rows each the last row is alone in its piece, and moves to another.
+    """
+    rng = np.random.default_rng(persons)
+    group = np.repeat(np.arange(persons), 3)
+    X, y = 1e16 * rng.normal(size=(3 * persons, 5)), rng.normal(size=3 * persons)
+    view = View(rng.normal(size=(6, 5)), True)
+
+    def rows_of(X, y, group):
+        records = as_records(X, y)
+        joined = grouped(records, group, 3) if each == "row" else averaged(records, group)
+        blocks = [seen(X, y, view) for X, y in joined.blocks()]
+        return {(x.tobytes(), a.tobytes()) for X, y in blocks for x, a in zip(X, y, strict=True)}
+
+    later = np.concatenate([np.arange(3, 3 * persons), [0, 1, 2]])
+    other = X.copy()
+    other[:3] = 7.0
+    before, after = rows_of(X, y, group), rows_of(other[later], y[later], group[later])
+    assert len(before) == len(after) == 3 * persons
+    assert len(before - after) == len(after - before) == 3
+
+
+def test_c47_nothing_public_follows_the_number_of_rows():
+    """A person with one row, with two and with a thousand: the same charges, noise and words."""
+    rng = np.random.default_rng(8)
+    public = []
+    for rows in (1, 2, 1_000):
+        group = np.concatenate([np.repeat(np.arange(400), 2), np.full(rows, 400)])
+        X, y = rng.normal(size=(len(group), 2)), rng.normal(size=len(group))
+        found = dpfast.fit(
+            X, y, "log-cosh", privacy=2.0, scale=1.0, group=group, group_size=2,
+            noise=dpfast.SeededNoise(0),
+        )  # fmt: skip
+        told = (found.n_records, found.names, found.model, found.method, found.privacy.to_dict())
+        public.append((*told, str(found.privacy), len(found.iterates)))
+        assert found.privacy.n == 401
+    assert public[0] == public[1] == public[2]
