@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import one_of, text_names
-from dpfast.curator.nonconvex.gradients import GradientCurator
+from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.parts import target_of
@@ -24,7 +24,7 @@ from dpfast.models import Loss, Objective, Weighting
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.nonconvex.kl import public_directions
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import Path, noise_for
+from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, noise_for
 from dpfast.optimize.nonconvex.proximal import Proximal
 from dpfast.optimize.nonconvex.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, as_budget
@@ -49,9 +49,26 @@ SETTINGS = ", or dpfast.Adaptive(...), Spider(...) or Proximal(...)"
 #: Part of the budget that a choice by the exponential mechanism gets.
 SELECTION_SHARE = 0.1
 
+#: Part of the budget that says whether the answer is better than the start.
+CHECK_SHARE = 0.01
+
+#: Of the largest change that the bound allows: with more noise than this it is not asked for.
+CHECK_NOISE = 0.1
+
+#: Standard deviations of noise by which an answer must be worse than the start for a warning.
+WORSE = 2.0
+
 #: Candidates it chooses from, evenly along the path.
 MOST_CANDIDATES = 64
 
+
+#: Of an answer that is worse than where the run began.
+NO_GAIN = (
+    "the loss at the answer was read as {change:.3g} more than at the start (with noise of "
+    "standard deviation {noise:.2g}; paid within the total): this run did not go down. More budget "
+    "or records, a shorter step_size, a public clip (or clip=None) in dpfast.Adaptive, or another "
+    "start may help; params is no better than start."
+)
 
 #: Of a partial result.
 ENDED = (
@@ -178,7 +195,8 @@ def minimize(
     -------
     ``privacy`` in total under replacement of one record, n public.  Every query clips what a record
     contributes to declared bounds, so nothing rests on the user's constants being right (claims K1
-    to K3 of ``PROOFS-nonconvex.md``); a private clip is paid for within the total (K7).  What is
+    to K3 of ``PROOFS-nonconvex.md``); a private clip is paid for within the total (K7 and K8), and
+    so is a warning that the answer is worse than the start (K9), for a hundredth of it.  What is
     asked next and for how much depends on earlier answers, which the ledger's rule covers (claim
     K4).  ``kl``, ``start`` and every other option must be public.
 
@@ -212,15 +230,18 @@ def minimize(
     labels = _parameter_names(names, target) if own else request._coefficient_names()
     own_ledger = Ledger(total)
     curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
-    reserve = curator.remaining * SELECTION_SHARE if select == "exponential" else 0.0
     curator.check(curator.remaining)
     if condition is not None and not isinstance(algorithm, Adaptive):
         _refuse_overflow(condition, curator)
     report = watched(progress, algorithm.max_steps if isinstance(algorithm, Adaptive) else 1)
-    walker = curator
+    check = CHECK_SHARE * curator.remaining
+    if noise_for(1.0, curator.n, check) > CHECK_NOISE:
+        check = 0.0
+    walker = kept = curator.keeping(check)
+    reserve = kept.remaining * SELECTION_SHARE if select == "exponential" else 0.0
 
     def spent() -> Guarantee:
-        entries = walker.ledger.entries + own_ledger.entries[1:] * (walker is not curator)
+        entries = walker.ledger.entries + own_ledger.entries[1:] * (walker is not kept)
         return Guarantee.of_filter(
             total,
             request.noise,
@@ -261,10 +282,11 @@ def minimize(
         return result(path.theta, path, ENDED.format(error=error))
 
     with KeepingPaid(so_far, privacy=spent) as keeping:
-        charge_shared(ledger, privacy, total, f"minimize({target!r}, n={request.n})")
+        label = f"minimize({target!r}, n={request.n})"
+        charge_shared(ledger, privacy, total, label, request.room())
         if reserve:
             # a child pays for the descent, so that it cannot spend what the choice needs
-            rest = own_ledger.child(ZCDP(curator.remaining * (1.0 - SELECTION_SHARE)), "descent")
+            rest = own_ledger.child(ZCDP(kept.remaining * (1.0 - SELECTION_SHARE)), "descent")
             walker = curator.with_ledger(rest)
         path = _run(algorithm, walker, theta, condition, report)
         params = path.theta
@@ -274,7 +296,34 @@ def minimize(
             stride = -(-len(path.iterates) // MOST_CANDIDATES)
             candidates = path.iterates[::-1][::stride]
             params = candidates[curator.select_stationary(candidates, reserve)]
+        if check:
+            path.remarks += _no_gain(curator, params, theta, check, path.longest)
         return result(params, path)
+
+
+def _no_gain(
+    curator: GradientCurator,
+    params: NDArray[np.float64],
+    start: NDArray[np.float64],
+    rho: float,
+    longest: float,
+) -> list[str]:
+    """A warning where the loss is read to be higher than at the start, for ``rho``."""
+    rho = min(rho, curator.remaining)
+    distance = public_length(params - start)
+    if rho < LEAST_RHO or not 0.0 < distance < math.inf:
+        return []
+    clip = longest if curator.can_clip else None
+    answer = curator.loss_change(params, start, rho, clip)
+    ridge = getattr(curator.objective, "ridge", 0.0)
+    penalised = 0.0
+    if ridge:
+        mean = 0.5 * (params + start)
+        penalised = float(np.asarray(curator.objective.ridge_gradient(mean)) @ (params - start))
+    change = float(answer.value[0]) + penalised
+    if not change > WORSE * answer.noise_scale:
+        return []
+    return [NO_GAIN.format(change=change, noise=answer.noise_scale)]
 
 
 def _no_errors(target: Objective | PerRecordObjective) -> str:

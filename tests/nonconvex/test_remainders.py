@@ -80,14 +80,14 @@ def test_k8_a_run_costs_its_gradients_lengths_and_remainders(privacy):
         noise=dpfast.SeededNoise(1),
     )  # fmt: skip
     labels = [label for label, _ in result.privacy.entries]
-    assert 1 <= labels.count("gradient remainder") <= 6
+    assert labels.count("gradient remainder") >= 1
     assert labels.count("gradient") == result.rounds[-1]["steps"]
     spent = sum(Fraction(mu) ** 2 for _, mu in result.privacy.entries)
     total = result.privacy.total
     limit = 2 * Fraction(total.rho) if hasattr(total, "rho") else Fraction(total.mu) ** 2
     assert Fraction(1 - 1e-6) * limit <= spent <= limit
     asked = [mu for label, mu in result.privacy.entries if label == "gradient remainder"]
-    assert sum(Fraction(mu) ** 2 for mu in asked) <= Fraction(0.061) * limit
+    assert sum(Fraction(mu) ** 2 for mu in asked) <= Fraction(0.121) * limit
 
 
 def test_a_clip_is_raised_where_what_it_takes_away_matters_and_nowhere_else():

@@ -43,6 +43,10 @@ __all__ = ["GradientCurator", "public_length", "remaining_rho"]
 
 Array = NDArray[np.float64]
 
+#: Points of a line between 0 and 1, and the weights of gradients there in a change of the loss.
+NODES = 0.5 + 0.5 * np.polynomial.legendre.leggauss(8)[0]
+WEIGHTS = 0.5 * np.polynomial.legendre.leggauss(8)[1]
+
 #: Grid steps in the sensitivity of a norm: rounding to the grid costs one of them.
 STEPS_PER_RECORD = 4096
 
@@ -85,6 +89,7 @@ class GradientCurator:
         self._noise = source_of_noise(noise)
         self._threads = threads
         self._kernel: RecordKernel | None = None
+        self._kept = 0.0
         if isinstance(objective, Objective):
             refuse_free_scale(objective, "a curator of gradients")
             self.lipschitz = objective.score_bound
@@ -98,7 +103,13 @@ class GradientCurator:
     def with_ledger(self, ledger: Ledger) -> GradientCurator:
         """The same curator, paid by another ledger (a child of this one's)."""
         other = copy.copy(self)  # what was compiled stays compiled
-        other.ledger = ledger
+        other.ledger, other._kept = ledger, 0.0
+        return other
+
+    def keeping(self, rho: float) -> GradientCurator:
+        """The same curator with the same ledger, of which it says that so much less is left."""
+        other = copy.copy(self)
+        other._kept = rho
         return other
 
     def check(self, rho: float) -> None:
@@ -107,8 +118,8 @@ class GradientCurator:
 
     @property
     def remaining(self) -> float:
-        """Zero-concentrated budget that is left, rounded down."""
-        return remaining_rho(self.ledger)
+        """Zero-concentrated budget that is left and not kept, rounded down."""
+        return max(remaining_rho(self.ledger) - self._kept, 0.0)
 
     @property
     def can_clip(self) -> bool:
@@ -213,6 +224,36 @@ class GradientCurator:
         self.ledger.charge(GDP(mu), receipt.query)
         value = self._change(new, old, limit)
         return hand_out(self._noise, (receipt.query, mu, new, old), receipt, value)
+
+    def loss_change(
+        self, new: Array, old: Array, rho: float, clip: float | None = None
+    ) -> Answer:
+        """Release the change of the mean loss from ``old`` to ``new``, shape (1,).
+
+        The mean along the line between them of the clipped gradients (to ``lipschitz``, or to
+        ``clip`` if less, as in :meth:`gradient`), at the nodes of a quadrature, times the line: of
+        gradients alone, and with no loss that could be without bound.  A ridge is not in it.
+
+        Privacy
+        -------
+        ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K9 of PROOFS-nonconvex.md).
+        """
+        mu = _mu(rho)
+        limit = None if clip is None or not clip < self.lipschitz else self._checked_clip(clip)
+        line = new - old
+        bound = (self.lipschitz if limit is None else limit) * public_length(line) * (1.0 + 1e-12)
+        if not 0.0 < bound < math.inf:
+            raise InvalidInput("new and old must be two different points at a finite distance.")
+        # a record's share in a mean is multiplied and added up along the nodes and the line, too
+        depth = self._depth() + self.dimension + len(NODES) + 8
+        sensitivity = mean_gradient(bound, self.n, depth=depth)
+        receipt = self._receipt("loss change", "K9", mu, sensitivity, bound, 1)
+        self.ledger.charge(GDP(mu), receipt.query)
+        mean = np.zeros(self.dimension)
+        for node, weight in zip(NODES, WEIGHTS, strict=True):
+            mean = mean + weight * self._gradient(old + node * line, limit)
+        value = np.array([float(mean @ line)])
+        return hand_out(self._noise, (receipt.query, mu, new, old, limit), receipt, value)
 
     def gradient_norm(self, theta: Array, rho: float) -> Answer:
         """Release the norm of the mean clipped gradient, shape (1,).

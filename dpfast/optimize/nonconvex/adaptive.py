@@ -72,9 +72,9 @@ class Adaptive:
     clip : {"private"} or float or None
         Where users' gradients are clipped, at most at the declared ``lipschitz``.  "private" is a
         quantile of their lengths, released for at most 8% of the budget and renewed as the run
-        proceeds, and raised where what it takes away matters, which is asked for at most another
-        6%; a number is public; None is ``lipschitz``.  Gradients of built-in losses are held
-        by their weights, and to nothing else.
+        proceeds, and raised, up to ``lipschitz``, where what it takes away matters, which is asked
+        for at most another 12%; a number is public; None is ``lipschitz``.  Gradients of built-in
+        losses are held by their weights, and to nothing else.
     quantile : float in (0, 1)
         Share of the gradients that a private clip leaves as they are, unless it is raised.
     average : float in [0, 1)
@@ -86,7 +86,8 @@ class Adaptive:
     Notes
     -----
     A clip below the longest gradient moves the stationary point to that of the clipped mean: noise
-    is traded for a bias that no budget removes.  Theorems 4 and 5 of paper 2 then no longer hold,
+    is traded for a bias, which is measured and, where it is certain and more than the noise of a
+    longer clip, given up.  Theorems 4 and 5 of paper 2 then no longer hold,
     for they are about the gradient of F; with ``clip=None`` they are as before.
 
     Examples
@@ -335,6 +336,7 @@ class Adaptive:
         path.rounds.append({"steps": tail.steps, "last_step_size": step_size, "rho": used})
         if clip.path:
             path.rounds[-1]["clips"] = tuple(clip.path)
+        path.longest = clip.longest
         if clip.raised is not None:
             path.rounds[-1]["clip_raised_at"] = clip.raised
         if clip.remark():

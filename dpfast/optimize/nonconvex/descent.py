@@ -39,6 +39,8 @@ class Path:
         Public record of each round: targets, steps, spends.
     remarks : list of str
         What did not go as planned, from released numbers only.
+    longest : float
+        No gradient was seen to be longer, of any lengths that were released.
     """
 
     def __init__(self, start: Array) -> None:
@@ -47,6 +49,7 @@ class Path:
         self.theta = start
         self.rounds: list[dict[str, Any]] = []
         self.remarks: list[str] = []
+        self.longest = math.inf
 
     def move(self, theta: Array) -> None:
         """Append a point, which becomes the answer."""
@@ -65,6 +68,7 @@ class Path:
         self.rounds += other.rounds
         self.remarks += other.remarks
         self.theta = other.theta
+        self.longest = other.longest
 
 
 def noise_for(lipschitz: float, n: int, rho: float) -> float:

@@ -65,16 +65,25 @@ class Tail:
     def steps(self) -> int:
         return len(self._points)
 
+    def drift(self, count: int) -> tuple[Array, float]:
+        """Mean of the last gradients, weighted by their cost, and its noise per coordinate."""
+        spent, parts = np.array(self._spent[-count:]), np.array(self._parts[-count:])
+        weight = spent / spent.sum()
+        with np.errstate(all="ignore"):  # a path that overflowed has none
+            mean = weight @ np.array(self._gradients[-count:])
+        noise = self._unit * math.sqrt(float(np.sum(spent * parts * parts))) / float(spent.sum())
+        return np.asarray(mean), noise
+
     def still(self, total: float, part: float) -> bool:
         """Whether the gradients of the last tenth of the budget average to no more than noise.
 
         They were read with clips like the one that is now ``part`` of the bound: noise of another
         length says nothing about stillness.
         """
-        if not self._spent:
-            return False
         cost = np.cumsum(self._spent[::-1])
-        count = min(int(np.searchsorted(cost, RECENT * total)) + 1, len(cost))
+        count = int(np.searchsorted(cost, RECENT * total)) + 1
+        if count > len(cost):
+            return False
         return bool(self._alike(part)[-count] and self._quiet()[-count])
 
     def answer(self, most: float) -> Array:

@@ -1,0 +1,121 @@
+"""Clips that follow gradients which a path makes short: a clip does not fall unasked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize as exactly
+
+import dpfast
+from dpfast import Adaptive, PerRecordObjective
+from dpfast.optimize.nonconvex.clip import CERTAIN, Clip, _doubt
+from dpfast.optimize.nonconvex.tail import Tail
+from tests.nonconvex.test_clipping import curator, own
+
+
+def indicators(n, seed):
+    """Logistic regression on a constant and four indicators, a tenth of the labels one."""
+    rng = np.random.default_rng(seed)
+    X = (rng.uniform(size=(n, 5)) < 0.3).astype(float)
+    X[:, 0] = 1.0
+    linear = 2.0 * (X @ np.array([1.0, -1.0, 1.0, -1.0, 1.0]) / np.sqrt(5.0) - 1.5)
+    return X, (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-linear))).astype(float)
+
+
+def flipped(n, seed):
+    """Labels by a half-space, one in ten of them flipped."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    X *= np.minimum(1.0, 4.7 / np.linalg.norm(X, axis=1))[:, None]
+    y = (X @ np.array([1.0, -1.0, 1.0, -1.0, 1.0]) > 0.0) ^ (rng.uniform(size=n) < 0.1)
+    return X, y.astype(float)
+
+
+def loss(theta, X, y):
+    return float(np.mean(np.logaddexp(0.0, X @ theta) - y * (X @ theta)))
+
+
+def slope(theta, X, y):
+    return (0.5 * (1.0 + np.tanh(0.5 * (X @ theta))) - y)[:, None] * X
+
+
+def excess(data, privacy, seed, **options):
+    X, y = data
+    longest = float(np.linalg.norm(X, axis=1).max())
+    target = PerRecordObjective(
+        slope, dimension=5, lipschitz=longest, smoothness=0.25 * longest**2, vectorized=True
+    )
+    best = exactly(loss, np.zeros(5), (X, y), jac=lambda *at: slope(*at).mean(axis=0)).fun
+    result = dpfast.minimize(
+        X, y, target, privacy=privacy, method=Adaptive(**options), noise=dpfast.SeededNoise(seed)
+    )
+    return loss(result.params, X, y) - best, result
+
+
+@pytest.mark.parametrize("mu", [1.0, 3.0])
+def test_a_path_that_shortens_its_gradients_is_called_back(mu):
+    """The start is .34 nats above the optimum; with questions of still paths only, ends were .8.
+
+    Of 80 runs on other seeds none ended above 1.2e-4, and all of 16 with questions of still paths
+    only above .74.  Seeds are fixed; that two of four fail by less than 1e-6 is not shown by 80.
+    """
+    found = sorted(excess(indicators(10_000, seed), mu, seed)[0] for seed in range(4))
+    assert found[1] < 0.02
+    assert found[2] < 0.1
+
+
+def test_excess_falls_with_the_budget_as_without_a_clip():
+    """A clip that is never raised beyond what 98% stay below has 8e-4, 6e-4 and 5e-4 at these.
+
+    Now 6e-5, 1e-7 and 1e-9 in the mean of six runs, the largest 3.5 times the mean: the limits are
+    50 times off.  Seeds are fixed; a rate of failures was not measured.
+    """
+    data = flipped(4000, 1)
+    found = [
+        np.mean([excess(data, dpfast.ZCDP(rho), seed)[0] for seed in range(3)])
+        for rho in (10.0, 1e3, 1e5)
+    ]
+    assert found[1] < 0.1 * found[0]
+    assert found[2] < 0.1 * found[1]
+    plain = np.mean([excess(data, dpfast.ZCDP(1e3), seed, clip=None)[0] for seed in range(3)])
+    assert found[1] < 20.0 * plain
+
+
+def test_noise_alone_raises_no_clip_a_thousandfold():
+    """Shares of a million squares of noise beyond what is certain, against what that costs."""
+    rng = np.random.default_rng(0)
+    for dimension in (1, 5, 50):
+        squares = rng.chisquare(dimension, size=10**6) - dimension
+        deviation = np.sqrt(2.0 * dimension)
+        assert _doubt(dimension) == CERTAIN * deviation
+        for ratio in (2.0, 10.0, 100.0, 1e4):
+            # so rare that the noise which it brings in vain is paid for
+            assert np.mean(squares > _doubt(dimension, ratio)) <= 1.2 / ratio
+            assert np.mean(squares > _doubt(dimension, ratio)) <= 0.04
+        assert _doubt(dimension, 1e6) > 4.0 * deviation
+
+
+def test_a_clip_falls_only_after_a_question():
+    """Where new lengths make a clip shorter, what it takes away is asked before the next gradient.
+
+    Of the first falls, while the budget for questions lasts.  Seeds are fixed.
+    """
+    falls = 0
+    for seed in range(4):
+        result = excess(indicators(10_000, seed), 1.0, seed)[1]
+        labels = [label for label, _ in result.privacy.entries]
+        clips = [clip for _, clip in result.rounds[-1]["clips"]]
+        at = [k for k, label in enumerate(labels) if label == "gradient lengths"]
+        for k, before, after in zip(at[1:4], clips, clips[1:4], strict=False):
+            if after < before:
+                falls += 1
+                assert labels[k + 1] == "gradient remainder"
+    assert falls > 0
+
+
+def test_a_question_of_a_moving_path_is_not_asked_where_it_could_not_be_answered():
+    room = curator(np.full((50, 2), 0.4), own(vectorized=True), rho=0.01)
+    clip = Clip(room, 0.01, 0.8)
+    for _ in range(30):
+        assert clip.question(np.zeros(2), 0.0, Tail(1.0, 2)) == 0.0
+    assert not room.ledger.entries
