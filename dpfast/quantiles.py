@@ -18,7 +18,7 @@ from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Numeric, Schema
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_shared
+from dpfast.front.request import charge_shared, room_for
 from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -92,7 +92,7 @@ def private_quantiles(
     search = _Bisection(x, "x", probabilities, low, high, total, steps, noise)
     label = f"private_quantiles(n={search.n}, k={len(search.wanted)})"
     with KeepingPaid(privacy=lambda: _spent(total, [search])):
-        charge_shared(ledger, privacy, total, label)
+        charge_shared(ledger, privacy, total, label, room_for(search.n))
         return search.run()
 
 
@@ -234,7 +234,8 @@ def with_private_scaling(
         searches[name] = _Bisection(x, name, (0.25, 0.5, 0.75), *ends, each, STEPS, noise)
     scaling = {}
     with KeepingPaid(privacy=lambda: _spent(total, list(searches.values()))):
-        charge_shared(ledger, privacy, total, f"with_private_scaling({len(declared)} columns)")
+        label, rows = f"with_private_scaling({len(declared)} columns)", searches[name].n
+        charge_shared(ledger, privacy, total, label, room_for(rows))
         for name, search in searches.items():
             first, median, third = search.run().tolist()
             scaling[name] = (median, max((third - first) / NORMAL_IQR, _least_unit(declared[name])))

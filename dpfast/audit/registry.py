@@ -49,6 +49,9 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.nonconvex.gradients.GradientCurator.with_ledger": (
         "the same curator, another ledger"
     ),
+    "dpfast.curator.nonconvex.gradients.GradientCurator.keeping": (
+        "the same curator, which says that less is left"
+    ),
     "dpfast.curator.nonconvex.gradients.GradientCurator.check": "public constants only",
     "dpfast.curator.nonconvex.gradients.GradientCurator.can_clip": "whose gradients they are",
     "dpfast.curator.nonconvex.gradients.GradientCurator.remaining": (

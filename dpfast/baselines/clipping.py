@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpfast.baselines.squared import loss_and_scale
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
@@ -18,6 +21,8 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = ["clipped_gradient_descent", "clipped_objective", "default_step_size"]
+
+Array = NDArray[np.float64]
 
 
 def clipped_gradient_descent(
@@ -144,7 +149,7 @@ def clipped_gradient_descent(
         return result(points[-1], points, UNFINISHED % error) if points else None
 
     with KeepingPaid(so_far) as keeping:
-        charge_shared(ledger, privacy, total, label)
+        charge_shared(ledger, privacy, total, label, request.room())
         trajectory = optimiser.run(curator, theta, budgets, report)
         return result(trajectory.theta, trajectory.iterates)
 

@@ -16,7 +16,7 @@ from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covari
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_after
+from dpfast.front.request import charge_after, room_for
 from dpfast.inference.guarantees import Guarantee
 from dpfast.optimize.schedules import Uniform, checked_steps
 from dpfast.privacy.budget import GDP, Budget
@@ -133,7 +133,8 @@ def global_search(
         )
 
     with KeepingPaid(lambda _: found() if scores else None, privacy=spent):
-        charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label)
+        room = room_for(values.n)
+        charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label, room)
         for k, mu in enumerate(mus):
             scores.append(float(values.mean_loss(k, low, high, mu).value[0]))
             known = _relative(scores, low, high)

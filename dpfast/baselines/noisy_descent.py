@@ -14,7 +14,7 @@ from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_after
+from dpfast.front.request import charge_after, room_for
 from dpfast.inference.guarantees import Guarantee
 from dpfast.optimize.schedules import Schedule, Uniform, checked_steps, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
@@ -142,7 +142,8 @@ def noisy_descent(
         )
 
     with KeepingPaid(lambda _: found() if history.gradients else None, privacy=spent):
-        told = charge_after(lambda: told_at(path[0]), ledger, privacy, total, label)
+        room = room_for(probe.n, d, 2)
+        told = charge_after(lambda: told_at(path[0]), ledger, privacy, total, label, room)
         for k, mu in enumerate(mus):
             if k:
                 told = told_at(theta)

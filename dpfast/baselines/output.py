@@ -115,7 +115,8 @@ def output_perturbation(
     curator = request.curator(objective, Ledger(total))
     receipt = minimiser_receipt(curator, total.mu)  # refuses what is impossible
     with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
-        charge_shared(ledger, privacy, total, request.label("output_perturbation", resolved.name))
+        label = request.label("output_perturbation", resolved.name)
+        charge_shared(ledger, privacy, total, label, request.room())
         answer = ridge_minimiser(curator, total.mu)
         return request.fit(
             answer.value,

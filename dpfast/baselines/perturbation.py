@@ -109,7 +109,7 @@ def objective_perturbation(
         return Guarantee.of(privacy, request.noise, request.n, expression=expression)
 
     with KeepingPaid(privacy=spent):
-        charge_shared(ledger, privacy, privacy, label)
+        charge_shared(ledger, privacy, privacy, label, request.room())
         answer = perturbed_minimiser(curator, terms)
         return request.fit(
             answer.value,

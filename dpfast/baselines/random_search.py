@@ -17,7 +17,7 @@ from dpfast.curator.blackbox.selection import best_of_random_trials, plan_select
 from dpfast.curator.blackbox.vectors import RecordValues, checked_values
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_after
+from dpfast.front.request import charge_after, room_for
 from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
@@ -98,7 +98,8 @@ def random_search(
     trials_rate(mean_trials)  # refuses what is impossible
     total = PureDP(epsilon).as_gdp()
     own = Ledger(total)
-    plan = plan_selection(RecordValues(n_records, own, source), low, high, epsilon)
+    probe = RecordValues(n_records, own, source)
+    plan = plan_selection(probe, low, high, epsilon)
     label = f"random_search(n={n_records}, d={box.dimension})"
     middle = 0.5 * box.lower + 0.5 * box.upper  # a point that tells nothing
 
@@ -107,7 +108,12 @@ def random_search(
 
     with KeepingPaid(privacy=spent):  # of the trials only the winner is handed out
         charge_after(
-            lambda: checked_values(losses(middle), n_records), ledger, privacy, total, label
+            lambda: checked_values(losses(middle), n_records),
+            ledger,
+            privacy,
+            total,
+            label,
+            room_for(probe.n),
         )
         found = best_of_random_trials(
             losses,

@@ -160,7 +160,8 @@ def dp_sgd(
         )
 
     with KeepingPaid(lambda error: result(UNFINISHED % error) if len(iterates) > 1 else None):
-        charge_shared(ledger, budget, budget, request.label("dp_sgd", objective.loss.name))
+        label = request.label("dp_sgd", objective.loss.name)
+        charge_shared(ledger, budget, budget, label, request.room(1))
         gradients = SampledGradients(curator, plan)
         for k in range(n_steps):
             gradient = gradients.gradient(theta).value + objective.ridge_gradient(theta)

@@ -112,7 +112,8 @@ def sufficient_statistics(
     curator = request.curator(objective, Ledger(total))
     statistics_receipts(curator, mu_gram, mu_moment)  # refuses an impossible budget
     with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
-        charge_shared(ledger, privacy, total, request.label("sufficient_statistics"))
+        label = request.label("sufficient_statistics")
+        charge_shared(ledger, privacy, total, label, request.room())
         answer = release_statistics(curator, mu_gram, mu_moment)
         p = request.dimension
         floor = 2.0 * answer.gram.noise_scale * math.sqrt(p)
@@ -216,7 +217,7 @@ def adassp(
     smallest_eigenvalue_receipt(curator, mu_eigenvalue)
     statistics_receipts(curator, mu_gram, mu_moment)
     with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):
-        charge_shared(ledger, privacy, total, request.label("adassp"))
+        charge_shared(ledger, privacy, total, request.label("adassp"), request.room())
         smallest = release_smallest_eigenvalue(curator, mu_eigenvalue)
         answer = release_statistics(curator, mu_gram, mu_moment)
         p, scale = request.dimension, answer.gram.noise_scale

@@ -21,9 +21,9 @@ from dpfast.curator.shares import share_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
-from dpfast.front.request import charge_after
-from dpfast.optimize.schedules import checked_steps
+from dpfast.front.request import charge_after, room_for
 from dpfast.inference.guarantees import TOLD, Guarantee
+from dpfast.optimize.schedules import checked_steps
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -254,7 +254,8 @@ def private_clip(
     batch = first.batch()
     points = settings.space.all_parameters(settings.box.outside(batch))
     with KeepingPaid(privacy=lambda: _spent(own, values.n, source)):
-        charge_after(lambda: values.append(losses(points[0])), ledger, privacy, total, label)
+        room = room_for(values.n, len(points), 1)
+        charge_after(lambda: values.append(losses(points[0])), ledger, privacy, total, label, room)
         for point in points[1:]:
             values.append(losses(point))
         first.add(batch)
@@ -338,7 +339,8 @@ def private_choice(
     values.loss_receipt(low, high, mu)  # refuses what is impossible, free of charge
     label = f"private_choice(n={values.n}, of {len(candidates)})"
     with KeepingPaid(privacy=lambda: _spent(own, values.n, source)):
-        charge_after(lambda: values.append(losses(candidates[0])), ledger, privacy, total, label)
+        room, first = room_for(values.n), candidates[0]
+        charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label, room)
         scores = [values.mean_loss(0, low, high, mu).value[0]]
         for k, candidate in enumerate(candidates[1:], 1):
             values.append(losses(candidate))

@@ -30,7 +30,13 @@ from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.decisions import LARGEST_MU
 from dpfast.regression.purchase import units_share
-from dpfast.regression.standardise import Handed, Purchase, Standardized, checked_standardize
+from dpfast.regression.standardise import (
+    Handed,
+    Purchase,
+    Standardized,
+    checked_standardize,
+    refuse_no_columns,
+)
 
 __all__ = ["treatment_effect"]
 
@@ -65,6 +71,10 @@ POOR, SEEN = 0.02, 3.0
 #: A bound that was given is within this many units of the outcome: what is bought never makes a run
 #: refuse that was paid for.
 FARTHEST = 1e30
+
+#: Copies of the covariates that there are at a time at most: in units, complete, of a fold, of both
+#: arms, mapped, and what they are made of.
+COPIES = 6
 
 #: Least share of complete records that divides a sum.
 LEAST_SHARE = 0.05
@@ -178,7 +188,8 @@ def treatment_effect(
         return request.guarantee(total, analysis.ledger)
 
     with KeepingPaid(privacy=spent, units=analysis.units), np.errstate(all="ignore"):
-        charge_shared(ledger, privacy, total, request.label("treatment_effect", method))
+        label = request.label("treatment_effect", method)
+        charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
         return TreatmentEffect(
             **analysis.run(spent)._asdict(),
             method=f"{DESCRIBED[method]}; {FOLDS} folds, propensities within [{overlap:g}, "
@@ -246,6 +257,7 @@ class _Analysis:
         if isinstance(standardize, Standardized):
             self._purchase = Handed(request, standardize)
         elif request.coding is None if standardize is None else standardize:
+            refuse_no_columns(request)
             share = units_share(request.n, request.n_covariates + 1, mu)
             self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
             mu *= math.sqrt(1.0 - share)

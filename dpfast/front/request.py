@@ -20,8 +20,10 @@ from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
 from dpfast.data.groups import EACH, checked_group_size, grouped
+from dpfast.data.parts import KEPT_BYTES, in_memory
 from dpfast.data.persons.means import averaged, refuse_cluster
 from dpfast.data.persons.numbering import taken_from
+from dpfast.data.streams import block_sizes_for
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.composition import Composition, Rows, composition_of
@@ -48,11 +50,19 @@ __all__ = [
     "objective_of",
     "response_of",
     "refuse_unpayable",
+    "room_for",
     "rows_unseen",
 ]
 
 #: What the description of a model says of them.
 OF_PERSONS = ", each person's rows averaged"
+
+#: Bytes that are there before anything is charged, beside those of the records; numbers of each
+#: record of which temporary copies are made, beside its row.
+SPARE, BESIDE = 1 << 26, 8
+
+#: Further copies of what is read, or averaged, at a time.
+AT_A_TIME = 3
 
 Array = NDArray[np.float64]
 Told = TypeVar("Told")
@@ -236,6 +246,24 @@ class Request:
         """What a shared ledger calls the charge of a method."""
         return f"{method}({', '.join((*facts, f'n={self.n}', f'p={self.dimension}'))})"
 
+    def room(self, copies: int = 0, *, whole: bool = False) -> int:
+        """Bytes of so many copies of the covariates and of what is beside them: public.
+
+        Of records that are read again: of a block of them, and of what is kept; ``whole``: of
+        arrays on disk all the same.  Of persons, who have any number of rows: of one row each, of
+        their scores, and of the rows that are summed at a time.
+        """
+        records, q, arrays = self.records, self.n_covariates, hasattr(self.records, "X")
+        if self.means:
+            return room_for(self.n + max(records.block_sizes), q, copies + AT_A_TIME)
+        if records.elsewhere:
+            return 0
+        if in_memory(records) or (whole and arrays):
+            return room_for(self.n, q, copies)
+        rows = max(block_sizes_for(self.n, q) if arrays else records.block_sizes)
+        kept = min(room_for(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
+        return room_for(rows, q, copies + AT_A_TIME) + kept
+
     @property
     def n_units(self) -> int:
         """Number of persons, each of whom the budget protects: n, unless there are groups."""
@@ -403,13 +431,20 @@ def _numbered(n_covariates: int) -> tuple[str, ...]:
     return tuple([f"x{j + 1}" for j in range(n_covariates)])
 
 
+def room_for(n: int, columns: int = 0, copies: int = 0) -> int:
+    """Bytes of some numbers of each record, and of copies of its row."""
+    return 8 * n * (copies * (columns + 1) + BESIDE)
+
+
 def charge_shared(
-    ledger: Ledger | None, privacy: Budget | float, total: Budget, label: str
+    ledger: Ledger | None, privacy: Budget | float, total: Budget, label: str, room: int = 0
 ) -> None:
     """Charge the ledger several analyses share, in its own currency if the request was in it.
 
     The last thing before noise is drawn: whatever public arguments may be refused for was refused.
+    So is a shortage of memory: ``room`` bytes are what comes after the charge needs, and public.
     """
+    np.empty(SPARE + room, np.uint8)  # MemoryError, before anything is charged
     if ledger is not None:
         _checked_ledger(ledger).charge(_spend(ledger, privacy, total), label)
 
@@ -428,11 +463,12 @@ def charge_after(
     privacy: Budget | float,
     total: Budget,
     label: str,
+    room: int = 0,
 ) -> Told:
     """Charge when a caller's function first told something of the right shape, and not before."""
     refuse_unpayable(ledger, privacy, total, label)
     told = first()
-    charge_shared(ledger, privacy, total, label)
+    charge_shared(ledger, privacy, total, label, room)
     return told
 
 

@@ -34,6 +34,9 @@ USUAL_DELTA = 1e-6
 #: Range of a direction's length, whose square then neither overflows nor underflows.
 DIRECTION_LENGTHS = (1e-100, 1e100)
 
+#: Copies of rows of float32 while they are moved onto a domain.
+COPIES = 2
+
 #: Slack above the radius within which the kernels leave a projected row as it is.
 ROW_SLACK = 1.0 + 1e-12
 
@@ -138,6 +141,11 @@ class ReleaseRequest:
         """A certificate and what follows it, on a ledger of their own."""
         curator = self.curator(ledger)
         return CertifiedRelease(curator, terms, kind(curator, self.domain, directions))
+
+    @property
+    def room(self) -> int:
+        """Bytes that are needed once a release is paid for: rows on the domain are copies."""
+        return self._request.room(COPIES * self.domain.needs_projection, whole=True)
 
     def label(self, what: str) -> str:
         return f"{what}({self.loss.name}, n={self.n}, p={self.dimension})"

@@ -162,7 +162,7 @@ class Session:
         self._shared, self._label = ledger, request.label(what)
         refuse_unpayable(ledger, privacy, privacy, self._label)
         # everything that can be refused was
-        self._charge(terms.opening if terms.later else privacy, "certificate")
+        self._charge(terms.opening if terms.later else privacy, "certificate", request.room)
 
     def pay_rest(self, total: PureDP | ApproxDP, part: str) -> None:
         """Charge what of this total follows the certificate; refused, nothing of it is drawn."""
@@ -175,9 +175,9 @@ class Session:
         assert isinstance(total, ApproxDP) and isinstance(opening, ApproxDP)
         return difference(total, opening)
 
-    def _charge(self, spend: PureDP | ApproxDP, part: str) -> None:
+    def _charge(self, spend: PureDP | ApproxDP, part: str, room: int = 0) -> None:
         label = f"{self._label}: {part}" if self.terms.later else self._label
-        charge_shared(self._shared, spend, spend, label)
+        charge_shared(self._shared, spend, spend, label, room)
         self.promised = spend
 
     def so_far(self, error: str) -> Certificate | None:

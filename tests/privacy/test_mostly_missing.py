@@ -150,6 +150,8 @@ MEANS: dict[str, Callable[[Any, Any], Any]] = {
     "users' remainder": lambda X, y: slopes(X, y, own=True).gradient_remainder(
         THETA, 0.5, 0.1, 0.3
     ),
+    "loss change": lambda X, y: slopes(X, y).loss_change(THETA, OTHER, 0.5),
+    "users' loss change": lambda X, y: slopes(X, y, own=True).loss_change(THETA, OTHER, 0.5, 0.1),
     "users' norm": lambda X, y: slopes(X, y, own=True).gradient_norm(THETA, 0.5),
     "clipped mean": lambda X, y: told(X, y).mean(np.array([[1.0], [0.5], [-1.0]]), 0.7, 1.0),
     "mean loss": lambda X, y: told(X, y).mean_loss(2, -0.5, 0.5, 1.0),

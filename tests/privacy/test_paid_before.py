@@ -211,6 +211,8 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
         lambda desk: desk.users().gradient_lengths(THETA, np.array([0.1, 1.0]), 0.5),
     ),
     "users' remainder": (ZCDP, lambda desk: desk.users().gradient_remainder(THETA, 0.5, 0.1, 0.3)),
+    "loss change": (ZCDP, lambda desk: desk.gradients().loss_change(THETA, -THETA, 0.5)),
+    "users' loss change": (ZCDP, lambda desk: desk.users().loss_change(THETA, -THETA, 0.5, 0.1)),
     "users' clipped gradient": (ZCDP, lambda desk: desk.users().gradient(THETA, 0.5, 0.1)),
     "selection": (ZCDP, lambda desk: desk.gradients().select_stationary([THETA, -THETA], 0.5)),
     "clipped mean": (GDP, lambda desk: desk.told().mean(np.ones((1, 1)), 1.0, 1.0)),

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.data.bought.maps import CHUNK
 from dpfast.data.coding import Coding, Encoded, Main
 from dpfast.data.columns import numbers
-from dpfast.data.parts import on_disk
-from dpfast.data.persons.means import PersonMeans
+from dpfast.data.parts import in_memory
+from dpfast.data.persons.means import ROWS_AT_A_TIME, PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.data.schema import Column
 from dpfast.data.streams import memmap_records
@@ -74,11 +75,14 @@ class Units(NamedTuple):
     response: tuple[float, float]
 
     def coded(self, X: Covariates, y: Array) -> tuple[Covariates, Array]:
-        """Covariates and responses in these units, as they were stored."""
+        """Covariates and responses in these units, as they were stored: one copy of them."""
+        Z = np.empty_like(X, subok=False)
         with np.errstate(all="ignore"):
-            Z: Array = np.subtract(X, self.centres, dtype=np.float64)
-            Z /= self.spreads
-            return Z.astype(X.dtype, copy=False), self._coded_response(y)
+            for first in range(0, len(X), CHUNK):
+                some = slice(first, first + CHUNK)
+                wide = np.subtract(X[some], self.centres, dtype=np.float64)
+                Z[some] = np.divide(wide, self.spreads, out=wide)
+            return Z, self._coded_response(y)
 
     def _coded_response(self, y: Array) -> Array:
         """Weights beside responses stay, and so do offsets, which are then of log odds."""
@@ -118,6 +122,21 @@ class CodedRecords(Records):
     def __init__(self, records: Records, units: Units, coding: Coding) -> None:
         super().__init__(*units.coded(records.X, records.y), tuple(coding.covariate_columns))
         self.coding, self.together = coding, records.together
+
+
+class InPieces(Records):
+    """Rows of persons in arrays, some at a time, so that no copy of all of them is made.
+
+    Their number is private: no memory can be asked for by it before a charge.
+    """
+
+    __slots__ = ()
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """As many rows at a time as persons have theirs summed."""
+        for first in range(0, self.n, ROWS_AT_A_TIME):
+            some = slice(first, first + ROWS_AT_A_TIME)
+            yield self.X[some], self.y[some]
 
 
 class CodedBlocks(Records):
@@ -172,12 +191,16 @@ class _Coded:
         return self.function(*self.units.coded(X, y), *arguments)
 
 
-def in_units(records: Records, units: Units, coding: Coding) -> Records:
+def in_units(
+    records: Records, units: Units, coding: Coding, *, in_pieces: bool = False
+) -> Records:
     """The same records in released units, with the coding that says so."""
     if isinstance(records, PersonMeans):
-        return records.mapped(lambda rows: in_units(rows, units, coding))
-    if hasattr(records, "X"):
-        if not (on_disk(records.X) or on_disk(records.y)):
+        return records.mapped(lambda rows: in_units(rows, units, coding, in_pieces=True))
+    if in_memory(records):
+        if not in_pieces:
             return CodedRecords(records, units, coding)
+        records = InPieces(records.X, records.y, records.names)
+    elif hasattr(records, "X"):
         records = memmap_records(records.X, records.y, records.names)
     return CodedBlocks(records, units, coding)

@@ -28,7 +28,7 @@ from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.decisions import Recipe, recipe_of
 from dpfast.regression.purchase import bought_units
 from dpfast.regression.quantiles.results import QuantileFits
-from dpfast.regression.road import OnRoad, on_road
+from dpfast.regression.road import COPIES, OnRoad, on_road
 from dpfast.regression.standardise import Standardized, checked_standardize
 from dpfast.regression.walk import Found, Walk
 
@@ -191,7 +191,8 @@ def fit_quantiles(
 
     with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
-        charge_shared(ledger, privacy, total, label)
+        room = request.room(0 if bought is None else 1)
+        charge_shared(ledger, privacy, total, label, room)
         if bought is not None:
             known = bought.run(spent)
             for walk, loss in zip(walks, losses, strict=True):
@@ -230,7 +231,7 @@ def _on_road(
         np.errstate(all="ignore"),
     ):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
-        charge_shared(ledger, privacy, total, label)
+        charge_shared(ledger, privacy, total, label, request.room(COPIES))
         planned.begin()
         for k in range(len(losses)):
             found = planned.run(k, iterates, _after(report, STEPS * k, STEPS * len(losses)))
