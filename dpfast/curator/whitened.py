@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,9 @@ class Whitened:
     def __init__(
         self, curator: Curator, mapped: Records | None = None, matrix: Array | None = None
     ) -> None:
-        if isinstance(curator._records, PersonMeans):
-            raise InvalidInput("a person who counts with the mean of rows has no row to be mapped.")
         self._curator = curator
         self._records = curator._records if mapped is None else mapped
+        self._means = isinstance(self._records, PersonMeans)
         self._intercept = mapped is None and curator.objective.fit_intercept
         self._matrix = matrix
         columns = self._records.n_covariates + int(self._intercept)
@@ -62,7 +62,7 @@ class Whitened:
         """The same records with rows ``a'W``."""
         if self._matrix is not None:
             return Whitened(self._curator, matrix=self._matrix @ matrix)
-        if not in_memory(self._records):
+        if self._means or not in_memory(self._records):
             return Whitened(self._curator, matrix=matrix)
         records = self._records
         return Whitened(
@@ -151,9 +151,10 @@ class Whitened:
         curator = self._curator
         curator.ledger.charge(GDP(mu), receipt.query)
         view = self._view(what, at, held=held)
-        counts = self._records.total(_count_lengths, edges, view)
+        whole = whole_of(self.n) if self._means else None
+        counts = self._records.total(_count_lengths, edges, view, whole)
         question = (receipt.query, mu, edges, what, None if at is None else at.theta)
-        return curator._release(question, receipt, counts / self.n)
+        return curator._release(question, receipt, counts / (whole or 1.0) / self.n)
 
     def refuse(
         self,
@@ -223,7 +224,11 @@ class Whitened:
         intercept = self._intercept and view.matrix is None
         records: Records = self._records
         if view.at is not None or view.matrix is not None or view.shift:
-            records = Seen(records, view, self.dimension - int(intercept))
+            columns = self.dimension - int(intercept)
+            if isinstance(records, PersonMeans):
+                records = records.mapped(lambda rows: Seen(rows, view, columns))
+            else:
+                records = Seen(records, view, columns)
         objective = Objective(
             loss,
             weighting,
@@ -242,13 +247,17 @@ class Seen(Records):
     def __init__(self, records: Records, view: View, n_covariates: int) -> None:
         self.n, self.n_covariates, self.names = records.n, n_covariates, None
         self.block_sizes, self.excess = records.block_sizes, records.excess
-        if in_memory(records):
+        if hasattr(records, "X"):  # in memory, or on disk
             self.block_sizes = block_sizes_of(records.n)
         self._all, self._view = records, view
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
-        """Of records in memory."""
+        """As they are, mapped on the way."""
         records, first = self._all, 0
+        if not hasattr(records, "X"):
+            for X, y in records.blocks():
+                yield seen(X, y, self._view)
+            return
         for size in self.block_sizes:
             some = slice(first, first + size)
             yield seen(records.X[some], records.y[some], self._view)
@@ -260,7 +269,7 @@ class Seen(Records):
         """As of all records, each block mapped on the way."""
         if own is not None:
             raise InvalidInput("mapped records have no arguments of single blocks.")
-        if in_memory(self._all):
+        if hasattr(self._all, "X"):
             return super().total(function, *arguments)
         return self._all.total(_of_seen, function, self._view, *arguments)
 
@@ -276,11 +285,21 @@ def _of_seen(
     return function(*seen(X, y, view), *arguments)
 
 
-def _count_lengths(X: Covariates, y: Array, edges: Array, view: View) -> NDArray[np.int64]:
-    counts = np.zeros(len(edges) + 1, dtype=np.int64)
+def whole_of(n: int) -> float:
+    """What a person's rows share when their lengths are counted: n of it are added exactly."""
+    return math.ldexp(1.0, 52 - n.bit_length())
+
+
+def _count_lengths(
+    X: Covariates, y: Array, edges: Array, view: View, whole: float | None = None
+) -> NDArray[Any]:
+    """How many rows there are of each length; of persons each counts with its part of ``whole``."""
+    counts = np.zeros(len(edges) + 1, dtype=np.int64 if whole is None else np.float64)
     for first in range(0, len(X), BLOCK):
         some = slice(first, first + BLOCK)
         found = lengths(X[some], y[some], view)
-        cells = np.searchsorted(edges, found[~np.isnan(found)])
-        counts += np.bincount(cells, minlength=len(counts))
+        told = ~np.isnan(found)
+        cells = np.searchsorted(edges, found[told])
+        parts = None if whole is None else np.floor(whole * y[some, 1][told])
+        counts += np.bincount(cells, parts, minlength=len(counts))
     return counts

@@ -16,7 +16,7 @@ from dpfast.data.records import Covariates
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_shared
+from dpfast.front.request import charge_shared, room_for
 from dpfast.inference.guarantees import ALONE, Guarantee
 from dpfast.inference.results import Fit
 from dpfast.privacy.budget import GDP, Budget
@@ -219,7 +219,8 @@ class PrivateEstimator(BaseEstimator):
             return Guarantee.of(total, self._noise(), len(y), [("a score", total.mu)])
 
         with KeepingPaid(privacy=spent):
-            charge_shared(self.ledger, self.score_privacy, total, f"{type(self).__name__}.score")
+            label, room = f"{type(self).__name__}.score", room_for(len(y), X.shape[1], 1)
+            charge_shared(self.ledger, self.score_privacy, total, label, room)
             with np.errstate(all="ignore"):
                 values.append(self._losses(X, y) / upper)
             answer = values.mean_loss(0, 0.0, 1.0, total.mu)

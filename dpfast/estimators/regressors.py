@@ -59,7 +59,8 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, scale=1.0).fit(X, 0.5 * X[:, 0])
+        >>> own = {"scale": 1.0, "standardize": False}
+        >>> model = dpfast.estimators.DPHuberRegressor(privacy=1.0, **own).fit(X, 0.5 * X[:, 0])
         >>> bool(model.predict([[0.0]])[0] == model.intercept_)
         True
         """

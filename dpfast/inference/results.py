@@ -362,7 +362,7 @@ class Fit(Shown, AfterFit):
         As in the fit, values outside a declared range are clipped to it, and a row with a missing
         value or an undeclared label has no prediction: NaN.  Columns whose units were bought are
         held to five spreads about their centres.  Where noise is a large part of what the slopes
-        explain, :attr:`warnings` says which part of them predictions keep; ``params`` are not
+        explain, the method says which part of them predictions keep; ``params`` are not
         shrunk, and neither is :meth:`predict_interval`.
 
         Examples

@@ -175,6 +175,7 @@ class Objective:
         loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))
         weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))
         self.loss, self.weighting = loss, weighting
+        self._given_weights = None if weights is None else weighting
         self.n_covariates = n_covariates
         self.fit_intercept = fit_intercept
         self.n_coefficients = n_covariates + int(fit_intercept)
@@ -290,7 +291,7 @@ class Objective:
         scale: float | FreeScale | None = self.scale if self.loss.needs_scale else None
         if joint is not None:
             scale = FreeScale(joint.low, joint.high, joint.start)
-        return Terms(self.loss, scale, self.weighting, self.ridge)
+        return Terms(self.loss, scale, self._given_weights, self.ridge)
 
     def constants(self) -> Constants | None:
         """The numbers that cost and noise depend on; None with a free scale: the parameter, too.

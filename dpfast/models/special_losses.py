@@ -229,9 +229,10 @@ class Poisson(Loss):
         :func:`dpfast.fit` needs none where nothing else is asked for: it buys how long scores are.
     largest_residual : float, optional
         ``a``, where the difference of count and mean is clipped; default: ``largest_count``, if it
-        is given, or (nowhere in a fit that buys how long scores are) ``3.5 sqrt(M)``: five standard deviations of a Poisson count whose mean is half
-        of ``M``.  Counts that vary more and are clipped pull means down, the intercept above all,
-        and the fit warns of it: pass about five standard deviations of the most variable counts.
+        is given, or (nowhere in a fit that buys how long scores are) ``3.5 sqrt(M)``: five standard
+        deviations of a Poisson count whose mean is half of ``M``.  Counts that vary more and are
+        clipped pull means down, the intercept above all, and the fit warns of it: pass about five
+        standard deviations of the most variable counts.
     largest_count : float, optional
         A count that hardly any record exceeds, in place of ``largest_residual``.
 

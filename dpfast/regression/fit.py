@@ -21,15 +21,14 @@ from dpfast.models import (
     Loss,
     Objective,
     Weighting,
-    is_least_squares,
 )
 from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.regression.road import fit_on_road, on_road
 from dpfast.regression.purchase import bought_units
+from dpfast.regression.road import fit_on_road, on_road
 from dpfast.regression.scarce import fit_mean_alone
 from dpfast.regression.standardise import Standardized, checked_standardize
 from dpfast.regression.walk import Walk
@@ -39,9 +38,7 @@ __all__ = ["fit"]
 
 #: What is not proved of persons who count with the mean of their rows (claim C72).
 ROBUST = (
-    'each="person" is for robust losses, quantiles, counts and the logistic loss with a scale that '
-    "is known or bought: least squares and a free scale need bounds that were proved for single "
-    'rows. Leave scale out of a fit with "log-cosh", "huber" or "pseudo-huber", which buys it, '
+    'each="person" has no free scale, whose bounds were proved for single rows. Leave scale out, '
     "pass a number, or keep a public number of rows of each person with group_size=..."
 )
 
@@ -73,10 +70,10 @@ def fit(
 ) -> Fit:
     """Fit a regression under differential privacy, with confidence intervals.
 
-    With nothing but a budget, least squares, robust losses, quantiles, the logistic loss and counts
-    take one road: columns are put into units that are bought, rows are whitened by released
+    Least squares, robust losses, quantiles, the logistic loss and counts take one road: columns are
+    put into units that are bought, unless a schema declares them, rows are whitened by released
     Grams, and scores that are held to a bought norm are averaged; the target is the one without
-    weights.  With weights, a ridge, a method or a told scale it minimises ``mean_i sigma *
+    weights.  With weights, a ridge, a method or ``standardize=False`` it minimises ``mean_i sigma *
     rho((y_i - x_i'theta) / sigma) * w(x_i)`` (or the weighted cross-entropy) by noisy Newton or
     noisy gradient descent (eq. (9) and (4) of Avella-Medina, Bradshaw and Loh 2023), and estimates
     the covariance by a private sandwich (eq. (13)) plus the variance of the privacy noise.
@@ -113,8 +110,8 @@ def fit(
     fit_intercept : bool
         Add a constant term, the first coefficient.
     weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
-        How a record's covariates are bounded.  By default a fit that buys its units has none, and
-        any other ``Mallows(sqrt(p))``, p counting the intercept.
+        How a record's covariates are bounded.  By default none; with a ridge, a method or
+        ``standardize=False`` ``Mallows(sqrt(p))``, p counting the intercept.
     ridge : float
         Public ridge penalty ``ridge/2 ||theta||^2``.
     method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
@@ -128,8 +125,9 @@ def fit(
         (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is
         then in the units of the columns as they came, and :attr:`Fit.coded` in the released ones,
         of which weights and ridge are.  By default bought where nothing says anything about units:
-        neither ``scale`` nor ``weights`` nor a schema; False says that the columns' own units are
-        right.  A scale that is not given is then estimated.  Units that are bought already, such as
+        neither ``weights`` nor a schema (nor ``scale``, where the budget is too small to buy any);
+        False says that the columns' own units are right.  A scale that is not given is then
+        estimated.  Units that are bought already, such as
         ``fit.units`` of another fit of these records or of one that was interrupted, are passed
         for True and cost nothing more; a ``start`` is in them (``fit.coded.params``).  Where n and
         the budget are too small to buy any, the answer is the mean of the response alone, with a
@@ -233,7 +231,7 @@ def fit(
         )
     unit, inference = request.per_record(total), flag(inference, "inference")
     standardize = checked_standardize(standardize)
-    if request.means and (is_least_squares(loss) or isinstance(scale, FreeScale)):
+    if request.means and isinstance(scale, FreeScale):
         raise InvalidInput(ROBUST)
     options = {"scale": scale, "weights": weights, "ridge": ridge, "method": method}
     if on_road(request, loss, standardize, options):
@@ -287,7 +285,9 @@ def fit(
 
     # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
     with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
-        charge_shared(ledger, privacy, total, request.label("fit", walk.objective.loss.name))
+        room = request.room(0 if bought is None else 1)
+        label = request.label("fit", walk.objective.loss.name)
+        charge_shared(ledger, privacy, total, label, room)
         if bought is not None:
             scale = bought.run(spent)
             walk.go_on_with(planned(scale), bought)

@@ -34,6 +34,9 @@ COUNT_SHARE, LOOK_SHARE = 0.4, 0.25
 #: Part of mu^2 for the number of labels, of a response that is 0 or 1.
 LABEL_SHARE = 0.04
 
+#: Of a count, whose noise on a grid costs less than a fifth of it.
+LEAST_MU = 1e-5
+
 #: Noise of a count, as a part of n, that is little enough to tell about where a median is.
 _ENOUGH = 0.03
 
@@ -320,7 +323,7 @@ class Search:
         As many as this part of mu^2 pays for at little noise, or the least number with more.
         """
         square = share * self._total**2
-        each = (_ENOUGH * self._answers.n) ** -2.0
+        each = max(1.0 / (_ENOUGH * self._answers.n), LEAST_MU) ** 2
         planned = int(min(max(square / each, COUNTS * columns), MOST_COUNTS * columns))
         return planned, math.sqrt(min(square, planned * each))
 

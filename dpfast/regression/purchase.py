@@ -16,8 +16,8 @@ from dpfast.models import FreeScale, Loss, Objective, resolve_loss
 from dpfast.models.losses import check_constant
 from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.answers import Answers
-from dpfast.optimize.road.run import few
 from dpfast.optimize.protocol import answers_only
+from dpfast.optimize.road.run import few
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000

@@ -122,7 +122,8 @@ def fit_mean_alone(
         return request.guarantee(total, own)
 
     with KeepingPaid(privacy=spent):
-        charge_shared(ledger, privacy, total, request.label("fit", objective.loss.name))
+        label = request.label("fit", objective.loss.name)
+        charge_shared(ledger, privacy, total, label, request.room())
         if highest is not None:
             half = np.full(1, 0.5 * highest)
             share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])

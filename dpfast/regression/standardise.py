@@ -28,6 +28,7 @@ __all__ = [
     "Purchase",
     "Standardized",
     "checked_standardize",
+    "refuse_no_columns",
     "standardize",
     "units_are_hidden",
 ]
@@ -325,13 +326,14 @@ def standardize(
         group_size=group_size,
     )
     unit = request.per_record(total)
+    refuse_no_columns(request)
     purchase = Purchase(request, unit.mu, Ledger(unit), response=response)
 
     def spent() -> Guarantee:
         return request.guarantee(total, purchase.ledger)
 
     with KeepingPaid(privacy=spent):
-        charge_shared(ledger, privacy, total, request.label("standardize"))
+        charge_shared(ledger, privacy, total, request.label("standardize"), request.room())
         return purchase.run(spent)
 
 
@@ -431,8 +433,8 @@ class Purchase:
         self._linked = linked
         q = request.n_covariates
         self.names = request.records.names or tuple([f"x{j + 1}" for j in range(q)])
-        if q == 0 or len(set(self.names)) < q:
-            raise InvalidInput("X must have at least one column, and their names must differ.")
+        if len(set(self.names)) < q:
+            raise InvalidInput("names of the columns of X must differ.")
         self.ledger = ledger
         self._request = request
         columns = Columns(request.single, ledger, request.noise)
@@ -474,10 +476,10 @@ class Purchase:
             *_remarks(unseen, response_seen),
         )
         pairs = [(location.centre, location.spread) for location in found]
-        units = Units(*np.array(pairs[:q]).T.copy(), pairs[q])
+        units = Units(*np.array(pairs[:q]).reshape(q, 2).T.copy(), pairs[q])
         coding = released_coding(
             units,
-            np.array([_held(location) for location in found[:q]]),
+            np.array([_held(location) for location in found[:q]]).reshape(q, 2),
             self.names,
             by_name=request.new_rows.columns is not None,
             fit_intercept=request.fit_intercept,
@@ -505,6 +507,12 @@ def _from_zero(location: Location) -> Location:
     if not seen and centre:
         return Location(0.0, abs(centre), low, high)
     return Location(0.0, math.hypot(centre, spread) if seen else spread, low, high, seen)
+
+
+def refuse_no_columns(request: Request) -> None:
+    """Where units are all that is asked for."""
+    if request.n_covariates == 0:
+        raise InvalidInput("X must have at least one column.")
 
 
 def _refuse_coded(records: Records) -> None:

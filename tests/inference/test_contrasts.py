@@ -142,7 +142,8 @@ def test_a_text_that_is_a_name_is_that_coefficient_and_two_of_a_name_are_refused
         X = rng.normal(size=(500, 2))
         y = X @ [1.0, -2.0] + rng.normal(size=500)
         noise = dpfast.SeededNoise(0)
-        return dpfast.fit(X, y, "log-cosh", privacy=5.0, scale=1.0, names=names, noise=noise)
+        own = {"scale": 1.0, "weights": dpfast.Mallows(2.0), "names": names, "noise": noise}
+        return dpfast.fit(X, y, "huber", privacy=5.0, **own)
 
     for name in ("-a", "2 a", "a - a"):
         found = result([name, "a"])

@@ -121,7 +121,7 @@ def test_a_fit_of_a_plain_frame_matches_columns_by_name(library):
     frame = module.DataFrame({name: TABLE[name] for name in ("age", "years")})
     y = TABLE["wage"]
     for options in ({}, {"names": ["a", "b"]}):
-        result = dpfast.fit(frame, y, "huber", privacy=1.0, scale=1.0, **options)
+        result = dpfast.fit(frame, y, "huber", privacy=1.0, scale=1.0, standardize=False, **options)
         expected = result.predict(frame.to_numpy())
         np.testing.assert_allclose(result.predict(frame[["years", "age"]]), expected, rtol=1e-12)
         np.testing.assert_allclose(result.predict({n: TABLE[n] for n in frame.columns}), expected)
@@ -133,14 +133,15 @@ def test_a_fit_of_a_plain_frame_matches_columns_by_name(library):
 def test_columns_of_a_frame_without_text_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.column_stack([TABLE["age"], TABLE["years"]]))
-    result = dpfast.fit(frame, TABLE["wage"], "huber", privacy=1.0, scale=1.0)
+    result = dpfast.fit(frame, TABLE["wage"], "huber", privacy=1.0, scale=1.0, standardize=False)
     np.testing.assert_allclose(result.predict(frame[[1, 0]]), result.predict(frame), rtol=1e-12)
 
 
 def test_a_fit_of_arrays_takes_arrays():
     """Names alone do not say how the columns were coded."""
     X, y = SCHEMA.encode(TABLE, ["age", "years"], response="wage").arrays()
-    result = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, names=["age", "years"])
+    own = {"names": ["age", "years"], "standardize": False}
+    result = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, **own)
     assert result.predict(X).shape == (N,)
     for bad in ([["patient 4711", 1.0]], [[1.0], [2.0, 3.0]], [[object(), 1.0]]):
         with pytest.raises(dpfast.InvalidInput, match="X must hold real numbers") as caught:
@@ -180,7 +181,10 @@ def test_the_scale_is_in_the_units_of_the_response(free):
         else (dpfast.FreeScale(0.5, 50), dpfast.FreeScale(0.1, 10))
     )
     results = [
-        dpfast.fit(*data, "log-cosh", privacy=1.0, scale=scale, noise=dpfast.SeededNoise(0))
+        dpfast.fit(
+            *data, "log-cosh", privacy=1.0, scale=scale, noise=dpfast.SeededNoise(0),
+            standardize=False,
+        )  # fmt: skip
         for data, scale in (((CODED, None), own), ((X, y), coded))
     ]
     with_units, plain = results
@@ -323,7 +327,8 @@ def test_columns_of_the_same_name_are_matched_by_position_or_refused(library):
         return module.Table.from_arrays([module.array(first), module.array(second)], names)
 
     age, years = TABLE["age"], TABLE["years"]
-    result = dpfast.fit(table(age, years, ["x", "x"]), TABLE["wage"], "huber", privacy=1.0, scale=1)
+    twins = table(age, years, ["x", "x"])
+    result = dpfast.fit(twins, TABLE["wage"], "huber", privacy=1.0, scale=1, standardize=False)
     expected = result.predict(np.column_stack([age, years]))
     np.testing.assert_allclose(result.predict(table(age, years, ["x", "x"])), expected)
     three = dpfast.nonprivate_fit(np.ones((9, 1)), np.ones(9), "huber", scale=1.0, ridge=1.0)

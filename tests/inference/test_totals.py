@@ -352,7 +352,7 @@ def test_an_expression_is_told_in_words():
         privacy=ZCDP(0.5),
     )  # fmt: skip
     told = chosen.privacy.explain()
-    assert "rho=0.45 for descent, of which:" in told
+    assert "rho=0.4455 for descent, of which:" in told
     assert "for selection" in told
     frugal = Guarantee.of(GDP(1.0), EntropyNoise(), N, [("gradient", 0.5)])
     assert frugal.spent_share() == (Fraction(1, 4),)

@@ -105,7 +105,6 @@ REFUSED = [
     ["x.csv", "--group", "id", "--each", "persons"],
     ["x.csv", "--group", "id", "--group-size", "0"],
     ["x.csv", "--group", "id", "--each", "person", "--sample-weight", "t", "--largest-weight", "1"],
-    ["x.csv", "--group", "id", "--each", "person", "--loss", "least-squares"],
     ["odd.npz", "--group", "id", "--each", "person"],
     ["few.npz", "--group", "id", "--each", "person"],
 ]

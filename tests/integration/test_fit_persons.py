@@ -148,7 +148,6 @@ def test_labels_of_every_kind_and_missing_cells():
         ({"group": None}, "needs group"),
         ({"each": "people"}, "each"),
         ({"loss": "log-cosh", "weights": Bounded(1.8)}, "scale"),
-        ({"loss": "least-squares"}, "least squares"),
         ({"loss": "log-cosh", "scale": dpfast.FreeScale(0.1, 10.0)}, "free scale"),
     ],
 )

@@ -110,6 +110,7 @@ def called(pictures) -> list[str]:
     rng = np.random.default_rng()
     X, y = rng.normal(size=(1237, 2)), rng.normal(size=1237)
     mu = 0.9 + 0.01 * rng.random()  # what is remembered of other fits must not shorten the way
+    units = dpfast.standardize(X, y, privacy=1.0)
     seen: list[str] = []
 
     def watch(frame: Any, event: str, argument: Any) -> None:
@@ -120,7 +121,9 @@ def called(pictures) -> list[str]:
     before = sys.getprofile()
     sys.setprofile(watch)
     try:
-        dpfast.fit(X, y, "log-cosh", privacy=mu, scale=1.0, ledger=dpfast.Ledger(3.0))
+        dpfast.fit(
+            X, y, "log-cosh", privacy=mu, ledger=dpfast.Ledger(3.0), standardize=units
+        )
     finally:
         sys.setprofile(before)
     return seen

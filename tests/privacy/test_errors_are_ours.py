@@ -16,11 +16,11 @@ import dpfast
 from tests.privacy.test_refused_first import (
     BOX,
     CALLS,
-    N,
     NUMBER,
     OWN_FUNCTIONS,
     PAIR,
     WRONG,
+    N,
     X,
     Y,
     losses,

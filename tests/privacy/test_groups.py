@@ -202,7 +202,7 @@ def test_c47_nothing_public_follows_the_number_of_rows():
         X, y = rng.normal(size=(len(group), 2)), rng.normal(size=len(group))
         found = dpfast.fit(
             X, y, "log-cosh", privacy=2.0, scale=1.0, group=group, group_size=2,
-            noise=dpfast.SeededNoise(0),
+            noise=dpfast.SeededNoise(0), standardize=False,
         )  # fmt: skip
         told = (found.n_records, found.names, found.model, found.method, found.privacy.to_dict())
         public.append((*told, str(found.privacy), len(found.iterates)))

@@ -252,7 +252,7 @@ def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, mu, monkeypatch
     dpfast.fit(X, y, loss, privacy=mu, group=group, each="person", standardize=True)
     first = asked.index(PersonMeans)
     assert set(asked[first:]) == {PersonMeans} and set(asked[:first]) == {OneRowEach}
-    assert first > 3
+    assert first > 1
 
 
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
@@ -286,11 +286,8 @@ def test_whole_fits_that_buy_are_told_apart_no_better_than_paid(loss):
     assert report.n_answers > 10 and not report.leaks
 
 
-@pytest.mark.parametrize(
-    ("loss", "options"),
-    [("least-squares", {}), ("log-cosh", {"scale": dpfast.FreeScale(0.1, 10.0)})],
-)
-def test_what_is_not_proved_of_persons_is_refused_with_what_to_do(loss, options):
+def test_what_is_not_proved_of_persons_is_refused_with_what_to_do():
+    loss, options = "log-cosh", {"scale": dpfast.FreeScale(0.1, 10.0)}
     X, y, group = visits(persons=80)
     ledger = dpfast.Ledger(1.0)
     with pytest.raises(InvalidInput, match=r"single rows.*Leave scale out"):

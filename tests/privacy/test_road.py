@@ -138,7 +138,10 @@ def response(name, y):
     return np.minimum(y, 1.0) if name == "logistic" else y
 
 
-@pytest.mark.parametrize("options", [{}, {"inference": False}, {"fit_intercept": False}])
+PERSONS = {"group": np.arange(4000) // 2, "each": "person"}
+
+
+@pytest.mark.parametrize("options", [{}, {"inference": False}, {"fit_intercept": False}, PERSONS])
 @pytest.mark.parametrize("mu", [0.5, 8.0])
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_total_pays_for_units_and_fit(name, options, mu):
@@ -157,17 +160,12 @@ def test_the_total_pays_for_units_and_fit(name, options, mu):
     assert np.isfinite(fit.params).all()
 
 
-PERSONS = {"group": np.arange(4000) // 2, "each": "person"}
-
-
 @pytest.mark.parametrize(
     ("loss", "options"),
     [
         ("logistic", {"ridge": 0.01, "standardize": True}),
         ("huber", {"weights": dpfast.Mallows(3.0), "standardize": True}),
         ("logistic", {"method": dpfast.Newton(), "standardize": True}),
-        ("log-cosh", PERSONS),
-        (LOSSES["quantile"], PERSONS),
     ],
 )
 def test_the_total_pays_for_units_and_a_fit_beside_the_road(loss, options):

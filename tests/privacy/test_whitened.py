@@ -13,9 +13,8 @@ from dpfast.curator import Curator
 from dpfast.curator.door import observed
 from dpfast.curator.whitened import At, Discount, Held, Whitened, _of_seen
 from dpfast.data.bought.maps import View, lengths, seen
-from dpfast.data.persons.means import averaged
 from dpfast.data.records import Records, as_records
-from dpfast.errors import BudgetExceeded, InvalidInput
+from dpfast.errors import BudgetExceeded
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram, joint_mu
@@ -423,12 +422,6 @@ def test_what_is_seen_on_other_machines_can_be_sent_there(loss):
     here = seen(X, y, view)
     there = sent(X, y, lambda rows, response: (rows, response), also)
     assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
-
-
-def test_persons_who_count_with_the_mean_of_their_rows_are_not_mapped():
-    persons = averaged(Records(np.ones((6, 2)), np.ones(6), None), [1, 1, 2, 2, 3, 3])
-    with pytest.raises(InvalidInput, match="has no row to be mapped"):
-        whitened(None, None, rows=persons)
 
 
 ASKED = {

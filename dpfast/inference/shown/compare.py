@@ -82,6 +82,7 @@ def compare(
                               dpfast: fits side by side
     ...
     Together: 0.848528-GDP of the ledger's 1-GDP, which has 0.52915-GDP left
+    ...
     """
     for fit in fits:
         if not isinstance(fit, Fit):

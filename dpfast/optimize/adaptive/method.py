@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.optimize.adaptive.joint import JointRun
 from dpfast.optimize.adaptive.run import MOST_STEPS, Run, arrive
-from dpfast.optimize.adaptive.shares import EARLY, expected_shares, meat_share
+from dpfast.optimize.adaptive.shares import EARLY, meat_share
 from dpfast.optimize.adaptive.steps import Arrival
 from dpfast.optimize.budgets import Budgets, divided
 from dpfast.optimize.propagation import Curvature, PrivacyNoise
@@ -116,25 +115,6 @@ class AdaptiveNewton(Method):
         if self.blocks is not None:
             return self.blocks
         return n >= FEWEST_RECORDS and n * mu >= LEAST_BUDGET * objective.dimension**1.5
-
-    def expected(self, objective: Objective, n: int, mu: float) -> list[StepBudget]:
-        """Budgets of the answers that count in the result of an easy run, for forecasts.
-
-        Parameters
-        ----------
-        objective, n, mu
-            As for :meth:`plan`.
-
-        Returns
-        -------
-        list of StepBudget
-            In the order of the answers, the last with the meat.
-        """
-        blocks = self._reads_blocks(objective, n, mu)
-        shares, last = expected_shares(blocks)
-        curvature, meat = (None, 0.0) if blocks else ("hessian", meat_share(objective))
-        counted = [divided(objective, mu * share**0.5, curvature) for share in shares]
-        return [*counted, divided(objective, mu * last**0.5, curvature, meat=meat)]
 
     def check(self, answers: Answers, budgets: Budgets) -> None:
         if self.blocks and not (answers.can_deal and answers.n >= SLOTS):

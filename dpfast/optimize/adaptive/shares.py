@@ -6,7 +6,7 @@ from dpfast.models import Objective
 
 __all__ = [
     "BLOCKS", "EARLY", "FEWEST_EARLY", "FULL", "FULL_ANSWERS", "MOST_EARLY", "MOST_FULL_ANSWERS",
-    "START", "expected_shares", "meat_share",
+    "START", "meat_share",
 ]  # fmt: skip
 
 #: Shares of the total ``mu^2``: start of the intercept, one early step, all blocks side by side,
@@ -27,10 +27,3 @@ MEAT, MEAT_OF_COUNTS = 0.35, 0.7
 def meat_share(objective: Objective) -> float:
     """Gaussian-DP parameter of the meat relative to the gradient's in the last answer."""
     return MEAT_OF_COUNTS if objective.loss.link == "log" else MEAT
-
-
-def expected_shares(blocks: bool) -> tuple[list[float], float]:
-    """Shares of ``mu^2`` of the full answers of an easy run, and of the last one."""
-    if blocks:
-        return [FULL], 1.0 - BLOCKS - FULL
-    return [FULL] * FULL_ANSWERS, 1.0 - START - FEWEST_EARLY * EARLY - FULL_ANSWERS * FULL

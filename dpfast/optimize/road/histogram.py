@@ -17,14 +17,14 @@ Array = NDArray[np.float64]
 #: Powers of 2 of the shortest and the longest edge.
 LOWEST, HIGHEST = -6, 20
 
-#: Standard deviations by which a cell stands out, beside those that do and on its own: one of 40
-#: empty cells does once in a million histograms; and by which one that does not may have more than
-#: was told of it.
+#: Standard deviations by which a fine cell stands out beside those that do, and any on its own: one
+#: of 40 empty cells does once in a million histograms; and by which one that does not may have more
+#: than was told of it.
 BESIDE, ALONE, ABOVE = 3.0, 5.5, 3.0
 
 #: What is cut off scores on either side leaves about so much of its mean length: adult's capital
 #: gains a quarter, house prices three quarters.
-CANCELS = 0.5
+CANCELS = 0.4
 
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
@@ -67,25 +67,25 @@ class Lengths(NamedTuple):
     most_next: float = math.inf
 
     @staticmethod
-    def visible(
-        shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0
-    ) -> Lengths:
-        """The run of cells around the largest one, and cells that stand out on their own.
+    def visible(shares: Array, noise_scale: float, per_octave: int, unit: float = 1.0) -> Lengths:
+        """Cells that stand out on their own, and finer ones in a run around the largest.
 
         Cells below these thresholds need not be empty.
         """
         tops = unit * tops_of_cells(per_octave)
-        mode = int(np.argmax(shares))
+        mode, fine = int(np.argmax(shares)), per_octave > 1
         beside = shares > BESIDE * noise_scale
         seen = shares > ALONE * noise_scale
-        for side in (range(mode, len(shares)), range(mode, -1, -1)):
+        seen[mode] = True
+        for side in (range(mode, len(shares)), range(mode, -1, -1)) if fine else ():
             for i in side:
                 if i != mode and not beside[i]:
                     break
                 seen[i] = True
-        for width in WIDER if per_octave > 1 else ():
+        for width in WIDER if fine else ():
             # several fine cells together stand out of less noise each
-            together = np.convolve(shares, np.ones(width), "valid") > ALONE * noise_scale * width**0.5
+            sums = np.convolve(shares, np.ones(width), "valid")
+            together = sums > ALONE * noise_scale * width**0.5
             for first in np.flatnonzero(together & ~_any(seen, width)):
                 some = slice(first, first + width)
                 seen[some] |= shares[some] > noise_scale
@@ -104,12 +104,15 @@ class Lengths(NamedTuple):
         """The same in units of this length."""
         return self._replace(tops=self.tops / unit, middles=self.middles / unit)
 
-    def reach(self, beyond: float) -> float:
-        """The least radius R with mean ``(length^2 - R^2)^+`` at most ``beyond``."""
+    def best_radius(self, p: int, typical: float, noise: float) -> float:
+        """The radius R with the least sum of what is left out and noise, relative to a direction.
+
+        Mean ``(length^2 - R^2)^+`` over p directions of a curvature, and ``noise R^2``.
+        """
         candidates = self.longest * np.exp2(-np.arange(64) / 8.0)
-        squares = np.maximum(self.middles**2 - candidates[:, None] ** 2, 0.0) @ self.shares
-        enough = squares <= beyond * float(self.shares.sum())
-        return float(candidates[max(0, int(np.count_nonzero(enough)) - 1)])
+        squares = np.maximum(self.tops**2 - candidates[:, None] ** 2, 0.0) @ self.shares
+        left = squares / (p * typical * float(self.shares.sum()))
+        return float(candidates[int(np.argmin(left + noise * candidates**2))])
 
     def median(self) -> float:
         """The length that half of the visible records exceed."""

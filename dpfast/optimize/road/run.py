@@ -62,15 +62,16 @@ FIRST = 0.05
 #: Radius of the first Gram's weights in sqrt(p), for standardised columns.
 FIRST_RADIUS = 1.5
 
+#: Slopes of logarithms that covariances with means say are too steep for columns with a long right
+#: tail, and a step from a start that is too flat is shorter than one from too steep a one.
+OVERSTATED = 0.5
+
 #: Bound on the response in the pilot estimate, in its standard deviations.
 PILOT_CAP = 3.0
 
 #: Largest noise of the second Gram, as ``sqrt(2 p)`` times its scale; its radius is the longest
 #: that keeps it.
 GRAM_NOISE = 0.3
-
-#: Curvature beyond its radius, of 1, that the second Gram need not see.
-ENOUGH = 0.25
 
 #: Rows of high leverage are discounted by what is foreseen of their scores, not by the responses,
 #: which leaves a model's target where it is; of another's, so much of what that takes is bias.
@@ -107,8 +108,8 @@ LEAST_SIGNAL = 0.05
 #: A matrix that leans to a target has no eigenvalue below so much of the target's least.
 LOWEST = 0.1
 
-#: Least and largest curvature of a record like the mean one, and the least of a direction as a part of
-#: it: rows cannot be whitened with less, and radii must be numbers that weights can have.
+#: Least and largest curvature of a record like the mean one, and the least of a direction as a part
+#: of it: rows cannot be whitened with less, and radii must be numbers that weights can have.
 FLAT, STEEP, FLAT_ALONG = 1e-12, 1e60, 1e-3
 
 #: Sizes of responses are held to this and its inverse.
@@ -252,8 +253,9 @@ class Setting(NamedTuple):
         return bool(self.loss.link != "identity")
 
     @property
-    def buys_scale(self) -> bool:
-        return bool(self.loss.needs_scale) and self.scale is None
+    def sees_scale(self) -> bool:
+        """Whether residuals have a scale: far from the end it is not the one that was declared."""
+        return bool(self.loss.needs_scale)
 
 
 class Budgets(NamedTuple):
@@ -271,7 +273,7 @@ class Budgets(NamedTuple):
 
 def few(n: int, p: int, mu: float) -> float:
     """How few the records are, from 0 to 1: public."""
-    return min(1.0, FEW * math.sqrt(p / 8.0) / (n * mu))
+    return min(1.0, FEW * math.sqrt(p / 8.0) / max(n * mu, LEAST))
 
 
 def most_rounds(n: int, p: int, mu: float, setting: Setting) -> int:
@@ -290,10 +292,11 @@ def budgets(
     """
     scarce = few(n, p, mu)
     part = {name: many + scarce * more for name, (many, more) in SHARES.items()}
-    part["scale"] *= setting.buys_scale
+    part["scale"] *= setting.sees_scale
     if begun:
         part.update(rows=0.0, pilot=0.0, scale=0.0)
-    left = 1.0 - 32.0 * MARGIN_SHARES - sum(part.values()) + (1 - rounds) * part["round"] - setting.discounts * part["lengths"]
+    asked = sum(part.values()) + (rounds - 1) * part["round"]
+    left = 1.0 - 32.0 * MARGIN_SHARES - asked - setting.discounts * part["lengths"]
     counted = STEPS - EARLY
     shares = [FIRST / EARLY] * EARLY + [(1.0 - FIRST) / counted] * counted
     return Budgets(
@@ -331,8 +334,8 @@ def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     radius = FIRST_RADIUS * rows.dimension**0.5
     mapping, unmapping, _ = _inverse_root(rows.gram(radius, budget.rows))
     theta, variance = _pilot(rows, mapping, unmapping, radius, setting, budget.pilot)
-    rows, scale = rows.mapped(mapping), setting.scale or 1.0
-    if setting.buys_scale:
+    rows, scale = rows.mapped(mapping), 1.0
+    if setting.sees_scale:
         at = At(theta, setting.loss)
         scale = seen_lengths(rows, COARSE, budget.scale, at, "residual").median() / MEDIAN
     return Begun(rows, mapping, unmapping, theta, variance, scale)
@@ -376,6 +379,8 @@ def road(
     loss, one = setting.loss, unmapping[:, 0] if setting.intercept else None
     if one is not None and loss.link == "identity":
         theta = theta + loss.level_shift * scale * one
+    told = setting.scale or scale
+    scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
     done = 0
     for done in range(1, most + 1):
@@ -385,15 +390,14 @@ def road(
         iterates.append(mapping @ theta)
         if settled:
             break
-    budget = budgets(n, p, mu, setting, done, paid)
+    budget, scale = budgets(n, p, mu, setting, done, paid), told
 
     at = At(theta, loss, scale)
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
     lengths = seen_lengths(rows, FINE, budget.lengths, at, "curvature")
-    radius = min(
-        lengths.reach(ENOUGH * typical), longest_radius(n, p, budget.curvature) * typical**0.5
-    )
+    longest = longest_radius(n, p, budget.curvature) * typical**0.5
+    radius = min(longest, lengths.best_radius(p, typical, GRAM_NOISE / longest**2))
     gram = rows.gram(radius, budget.curvature, at)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
@@ -511,6 +515,7 @@ def _pilot(
     flat = _within(float(loss._expected_curvature(np.array([level]))[0]))
     size = float(found @ found)
     kept = max(size - float(noise.sum()), 0.0) / max(size, LEAST) / flat
+    kept *= OVERSTATED if loss.link == "log" else 1.0
     far = kept * math.sqrt(size)
     return theta + min(1.0, FARTHEST / max(far, LEAST)) * kept * found, noise / flat**2
 

@@ -1,0 +1,283 @@
+"""C81: what is seen of persons, each of whom counts with the mean of what their rows contribute."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator.whitened import Discount, Held, whole_of
+from dpfast.data.persons.means import averaged
+from dpfast.data.records import Records
+from dpfast.errors import BudgetExceeded
+from dpfast.kernels.records import MEAT
+from dpfast.models import Clip, LeastSquares
+from dpfast.optimize.road.histogram import tops_of_cells
+from dpfast.privacy.sensitivity import histogram
+from tests.privacy.test_whitened import (
+    LOSSES,
+    MATRIX,
+    THETA,
+    formulas,
+    observed_value,
+    point,
+    table,
+    whitened,
+)
+
+CELLS = tops_of_cells(1)[:-1]
+OTHERS = 11
+
+#: Rows of one person: (covariates, response), from none that is usable to hundreds.
+CELL = [-1e308, -3.0, 0.0, 0.5, 1e160, np.nan, np.inf]
+RESPONSE = [-1e300, 0.0, 1.0, 7.0, 1e300, np.nan, np.inf]
+
+
+def persons(mine, how="together"):
+    """Eleven persons with some rows, and one whose rows are ``mine``, together or apart."""
+    rng = np.random.default_rng(1)
+    X, y, who = rng.normal(size=(28, 2)), (rng.random(28) < 0.5) * 1.0, rng.permutation(28) % OTHERS
+    rows = np.array([row for row, _ in mine], dtype=float).reshape(-1, 2)
+    X, y = np.vstack([X, rows]), np.append(y, [response for _, response in mine])
+    who = np.append(who, np.full(len(rows), OTHERS))
+    if how == "apart":
+        order = np.random.default_rng(2).permutation(len(y))
+        X, y, who = X[order], y[order], who[order]
+    return averaged(Records(X, y, None), who)
+
+
+def hostile(many=True):
+    """Persons as hostile as they come; some of their rows count for nothing."""
+    rng = np.random.default_rng(3)
+    alone = [[((a, 1.0), b)] for a, b in itertools.product(CELL, RESPONSE)]
+    far = [(1e5, 0.0), (-1e5, 0.0), (0.0, 1e5), (0.0, -1e5), (0.1, 0.5)]
+    alone += [[(row, b)] for row in far for b in (0.0, 1.0, 1e6)]
+    mixed = []
+    for size in (2, 3, 7, 300) if many else (2, 3):
+        for _ in range(12):
+            mixed.append([alone[k][0] for k in rng.integers(0, len(alone), size)])
+        mixed += [[one[0]] * size for one in alone[::5]]
+    return [*alone, *mixed]
+
+
+def answers(ask, all_of_them, mapped=True):
+    found = []
+    with np.errstate(all="ignore"):
+        for k, mine in enumerate(all_of_them):
+            rows = whitened(None, None, rows=persons(mine, ("together", "apart")[k % 2]))
+            rows = rows.mapped(MATRIX) if mapped else rows
+            found.append(observed_value(lambda rows=rows: ask(rows)))
+    assert np.isfinite(found).all()
+    return np.array(found).reshape(len(found), -1)
+
+
+def farthest(found):
+    squares = (found**2).sum(axis=1)
+    apart = squares[:, None] + squares - 2.0 * found @ found.T
+    k = np.unravel_index(np.argsort(apart, axis=None)[-20:], apart.shape)  # of rounding errors
+    return max(float(np.linalg.norm(found[i] - found[j])) for i, j in zip(*k, strict=True))
+
+
+def questions(name):
+    at, radius, bound = point(name), 1.7, 1.1
+    free, reach = Held(), Held(reach=0.8)
+    long = Held(Discount(at, 1.5, 0.5, np.linalg.inv(MATRIX)))
+    return {
+        "gram": lambda rows: rows.gram(radius, 0.1),
+        "curvature": lambda rows: rows.gram(radius, 0.1, at),
+        "moment": lambda rows: rows.moment(2.0, 0.5, 0.1, at, "response", 0.5),
+        **{
+            f"clipped {name}": lambda rows, held=held: rows.clipped(at, bound, 0.1, held=held)
+            for name, held in {"free": free, "reach": reach, "long": long}.items()
+        },
+        **{
+            f"lengths {what}": lambda rows, what=what: rows.lengths(CELLS, 0.1, at, what)
+            for what in ("response", "curvature", "score", "foreseen", "residual")
+        },
+    }
+
+
+def announced(ask):
+    """The sensitivity that a receipt says, of twelve persons."""
+    rows = whitened(None, None, rows=persons([((1.0, 1.0), 1.0)])).mapped(MATRIX)
+    answer = ask(rows)
+    return getattr(answer, "gradient", answer).receipt.l2_sensitivity
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_c81_no_person_moves_an_answer_by_more_than_announced(loss, mapped):
+    """Of one row or of 300, huge, opposite, missing: all pairs of some 130 persons."""
+    mine = hostile()
+    for question, ask in questions(loss).items():
+        if not mapped and question == "clipped long":
+            continue
+        assert farthest(answers(ask, mine, mapped)) <= announced(ask), question
+
+
+@pytest.mark.parametrize("rows", [1, 2, 40])
+def test_c81_constants_are_attained(rows):
+    """By persons all of whose rows are the worst one."""
+    n = OTHERS + 1
+    worst = [
+        [((a, b), y)] * rows
+        for (a, b) in [(1e5, 0.0), (-1e5, 0.0), (0.0, 1e5), (0.74, 0.0), (0.76, 0.0), (0.1, 0.2)]
+        for y in (-1e9, 0.0, 1.0, 1e9)
+    ]
+    for question, constant in (
+        ("curvature", 2.0**0.5 * 1.7**2 / n),
+        ("moment", 2.0 * 0.5 * 2.0 / n),
+        ("clipped free", 2.0 * 1.1 / n),
+        ("lengths score", histogram(n)),
+    ):
+        ask = questions("least-squares")[question]
+        assert announced(ask) == pytest.approx(constant, rel=1e-6)
+        assert 0.99 * constant <= farthest(answers(ask, worst)) <= announced(ask), question
+
+
+def test_c81_scores_and_their_meat_cost_persons_no_more_than_scores():
+    """Squared distances in units of noise, of persons at corners of the ball and within it."""
+    mine, at, bound, n = hostile(many=False), point("least-squares"), 1.1, OTHERS + 1
+    scores = answers(lambda rows: rows.clipped(at, bound, 0.1), mine)
+    with np.errstate(all="ignore"):
+        meats = np.array(
+            [meat_of(whitened(None, None, rows=persons(one)).mapped(MATRIX), at, bound)
+             for one in mine]
+        ).reshape(len(mine), -1)  # fmt: skip
+    pairs = np.array(list(itertools.combinations(range(len(mine)), 2)))
+    of_scores = np.linalg.norm(scores[pairs[:, 0]] - scores[pairs[:, 1]], axis=1) / (2 * bound / n)
+    of_meat = np.linalg.norm(meats[pairs[:, 0]] - meats[pairs[:, 1]], axis=1)
+    of_meat /= 2.0**0.5 * bound**2 / n
+    costs = of_scores**2 + 0.25 * of_meat**2
+    assert 0.98 <= costs.max() <= 1.0 + 1e-9
+    rows = whitened(None, None, mu=1.0 + 1e-9, rows=persons(mine[0]))
+    rows.clipped(at, bound, 1.0, 0.5)
+    with pytest.raises(BudgetExceeded):
+        rows.gram(1.0, 1e-3)
+    rows = whitened(None, None, mu=1.0 + 1e-9, rows=persons(mine[0]))
+    with pytest.raises(BudgetExceeded):  # beyond it nothing is proved: the sum is charged
+        rows.clipped(at, bound, 1.0, 0.51)
+
+
+def meat_of(rows, at, bound):
+    """The exact meat that is released beside clipped scores."""
+    inner = rows._about(rows._view("score", at), LeastSquares(), Clip(bound))
+    return inner._sums(np.zeros(3), MEAT)[2]
+
+
+def loops(whose, f):
+    """Mean over persons of the mean over their rows, by plain loops."""
+    total = 0.0
+    for person in range(whose.max() + 1):
+        mine = np.flatnonzero(whose == person)
+        total = total + sum(f(i) for i in mine) / len(mine)
+    return total / (whose.max() + 1)
+
+
+@pytest.mark.parametrize("how", ["arrays", "file"])
+@pytest.mark.parametrize("mapped", [0, 1, 2])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how, monkeypatch):
+    monkeypatch.setattr("dpfast.curator.whitened.BLOCK", 7)
+
+
+    records, a, y, _, _ = table(how)
+    whose = np.random.default_rng(4).permutation(50) % 17
+    rows, back = whitened(None, None, rows=averaged(records, whose)), np.eye(3)
+    for _ in range(mapped):
+        rows, back = rows.mapped(MATRIX), back @ MATRIX
+    a, at, radius, bound = a @ back, point(loss), 1.4, 0.9
+    psi, curvature, _ = formulas(loss, y, a @ THETA)
+    long = np.linalg.norm(a, axis=1)
+
+    gram = observed_value(lambda: rows.gram(radius, 0.1, at))
+    held = np.minimum(curvature, radius**2 / long**2)
+    wanted = loops(whose, lambda i: held[i] * np.outer(a[i], a[i]))
+    np.testing.assert_allclose(gram, wanted, rtol=1e-9, atol=1e-12)
+
+    moment = observed_value(lambda: rows.moment(radius, 0.3, 0.1, at, "response", 0.5))
+    one = np.minimum(1.0, radius**2 / long**2) * np.clip(y - 0.5, -0.3, 0.3)
+    wanted = loops(whose, lambda i: one[i] * a[i])
+    np.testing.assert_allclose(-moment, wanted, rtol=1e-9, atol=1e-12)
+
+    scores = a * psi[:, None]
+    norms = np.maximum(np.linalg.norm(scores, axis=1), 1e-300)
+    scores *= np.minimum(1.0, bound / norms)[:, None]
+    clipped = observed_value(lambda: rows.clipped(at, bound, 0.1))
+    wanted = loops(whose, lambda i: scores[i])
+    np.testing.assert_allclose(-clipped, wanted, rtol=1e-9, atol=1e-12)
+
+    mean = [scores[whose == person].mean(axis=0) for person in range(17)]
+    np.testing.assert_allclose(
+        meat_of(rows, at, bound), np.mean([np.outer(one, one) for one in mean], axis=0), rtol=1e-9,
+        atol=1e-12,
+    )  # fmt: skip
+
+    shares = observed_value(lambda: rows.lengths(CELLS, 0.1, at, "score"))
+    cells = np.searchsorted(CELLS, norms)
+    wanted = loops(whose, lambda i: np.eye(len(shares))[cells[i]])
+    np.testing.assert_allclose(shares, wanted, rtol=0.0, atol=1e-12)
+
+
+def test_c81_counts_of_persons_are_exact_in_any_order():
+    """Bit for bit, whatever the order of rows and the size of blocks; and never more than one."""
+    rng = np.random.default_rng(5)
+    for n, sizes in ((3, 7), (50, 300), (999, 3)):
+        whose = np.append(np.arange(n), rng.integers(0, n, n * sizes))
+        X, y = rng.normal(size=(len(whose), 2)), rng.normal(size=len(whose))
+        found = set()
+        for order in (np.arange(len(y)), rng.permutation(len(y)), np.argsort(whose, kind="stable")):
+            records = averaged(Records(X[order], y[order], None), whose[order])
+            rows = whitened(None, None, rows=records).mapped(MATRIX)
+            at = point("least-squares")
+            found.add(observed_value(lambda: rows.lengths(CELLS, 0.1, at, "score")).tobytes())
+        assert len(found) == 1
+        shares = np.frombuffer(found.pop())
+        assert 1.0 - 1e-9 < shares.sum() <= 1.0 + 1e-15
+    assert whole_of(1) * 1 <= 2.0**52 and whole_of(2**31) * 2.0**31 <= 2.0**52
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic", "poisson", "quantile"])
+def test_c81_nothing_public_follows_the_number_of_rows(loss):
+    """Receipts and progress of whole fits, of persons with one row and with one to six."""
+    told = []
+    for most in (1, 6):
+        rng = np.random.default_rng(6)
+        sizes = rng.integers(1, most + 1, 600)
+        whose = np.repeat(np.arange(600), sizes)
+        X = rng.normal(size=(len(whose), 2))
+        y = (rng.random(len(whose)) < 0.5) * 1.0
+        steps = []
+        fit = dpfast.fit(
+            X, y, loss, privacy=2.0, group=whose, each="person", noise=dpfast.SeededNoise(1),
+            progress=lambda *step, steps=steps: steps.append(step),
+        )  # fmt: skip
+        told.append((fit.n_records, steps, fit.names, fit.privacy.total, fit.privacy.relation))
+    assert told[0] == told[1]
+
+
+def test_persons_of_a_file_are_those_in_memory(tmp_path):
+    """Every loss, all the way: rows from Parquet in small groups, and from arrays."""
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    rng = np.random.default_rng(8)
+    whose = np.repeat(np.arange(900), rng.integers(1, 4, 900))
+    whose = whose[rng.permutation(len(whose))]
+    X, y = rng.normal(size=(len(whose), 2)), rng.poisson(1.0, len(whose)) * 1.0
+    path = tmp_path / "rows.parquet"
+    columns = {"a": X[:, 0], "b": X[:, 1], "y": y, "who": whose}
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=211)
+    for loss in ("least-squares", "poisson", "quantile"):
+        options = {"privacy": 3.0, "each": "person"}
+        here = dpfast.fit(
+            X, y, loss, group=whose, names=["a", "b"], noise=dpfast.SeededNoise(3), **options
+        )
+        there = dpfast.fit(
+            dpfast.open_parquet(path, covariates=["a", "b"], response="y"), None, loss, group="who",
+            noise=dpfast.SeededNoise(3), **options,
+        )  # fmt: skip
+        np.testing.assert_allclose(there.params, here.params, rtol=1e-6)
+        np.testing.assert_allclose(there.bse, here.bse, rtol=1e-6)
