@@ -21,7 +21,7 @@ PAGE = Path(__file__).with_name("how-many-records.md")
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 COEFFICIENTS = (2, 5, 10, 20)
-LOSSES = ("log-cosh", "logistic")
+LOSSES = ("least-squares", "log-cosh", "logistic")
 
 #: Private intervals are at most so many times as wide as those without privacy.
 RATIO = 1.25
@@ -43,8 +43,7 @@ def budget(epsilon: float) -> float:
 
 
 def planned(loss: str, p: int, mu: float) -> dpfast.Plan:
-    scale = None if loss == "logistic" else 1.0
-    return dpfast.plan(10_000, p, loss, mu=mu, scale=scale)
+    return dpfast.plan(1_000_000, p, loss, mu=mu)
 
 
 def rounded(n: float) -> int:
@@ -55,7 +54,7 @@ def rounded(n: float) -> int:
 
 def simulated(loss: str, n: int, p: int, mu: float, fits: int) -> tuple[float, float]:
     """Median width of the widest interval of a slope, and how often intervals hold the truth."""
-    scale, widths, hits = None if loss == "logistic" else 1.0, [], []
+    widths, hits = [], []
     for seed in range(fits):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(n, p - 1))
@@ -63,7 +62,7 @@ def simulated(loss: str, n: int, p: int, mu: float, fits: int) -> tuple[float, f
         if loss == "logistic":
             y = (y > 0.0).astype(float)
         noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(X, y, loss, privacy=mu, scale=scale, standardize=False, noise=noise)
+        fit = dpfast.fit(X, y, loss, privacy=mu, noise=noise)
         ends = fit.conf_int()[1:]
         # intervals that a fit warns of are none
         widths.append(math.inf if fit.warnings else float(np.diff(ends).max()))
@@ -92,8 +91,8 @@ def records_for_ratio(loss: str, p: int, epsilon: float) -> int:
 
 def records_for_width(loss: str, p: int, epsilon: float) -> int:
     """How many make intervals of WIDTH."""
-    scale, mu = None if loss == "logistic" else 1.0, budget(epsilon)
-    first = rounded(dpfast.plan(None, p, loss, mu=mu, width=WIDTH, scale=scale).n)
+    mu = budget(epsilon)
+    first = rounded(dpfast.plan(None, p, loss, mu=mu, width=WIDTH).n)
     return raised(loss, first, p, mu, lambda n: WIDTH)
 
 
@@ -108,10 +107,10 @@ def table(loss: str, ask: Callable[[str, int, float], int]) -> str:
 
 def checked(p: int, epsilon: float) -> str:
     """A row: forecast and measured width beside that without privacy, and coverage."""
-    n, mu = records_for_ratio("log-cosh", p, epsilon), budget(epsilon)
-    forecast = dpfast.plan(n, p, "log-cosh", mu=mu, scale=1.0)
+    n, mu = records_for_ratio("least-squares", p, epsilon), budget(epsilon)
+    forecast = dpfast.plan(n, p, "least-squares", mu=mu)
     alone = float(forecast.sampling_widths[1:].max())
-    width, coverage = simulated("log-cosh", n, p, mu, CHECKS)
+    width, coverage = simulated("least-squares", n, p, mu, CHECKS)
     return (
         f"| {p} | {epsilon:g} | {n:,} | {forecast.width / alone:.2f} | {width / alone:.2f} | "
         f"{100 * coverage:.1f}% |"

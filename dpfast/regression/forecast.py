@@ -1,13 +1,13 @@
 """``plan``: how wide will the intervals be, at which budget, with how many records?
 
-Answers come from public quantities: the objective's constants, and the curvature and score
-covariance of a *public* pilot, which is synthetic unless one is given.
+The answer is the fit itself, of public rows that stand for n records, with the noise that it would
+draw left out of its answers and counted in its standard errors.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,24 +22,28 @@ from dpfast.arguments import (
     real_number,
     whole_number,
 )
-from dpfast.curator.answers import StepBudget
-from dpfast.errors import InvalidInput, described
+from dpfast.curator.door import Release, observed
+from dpfast.data.records import Covariates, Records
+from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
-from dpfast.front.request import Request
-from dpfast.inference.degrees import VarianceNoise, t_half_widths
-from dpfast.inference.hypotheses import coverage, half_width
+from dpfast.inference.hypotheses import coverage
+from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table
-from dpfast.models import Loss, Objective, Weighting, resolve_loss
+from dpfast.models import (
+    FreeScale,
+    LeastSquares,
+    Loss,
+    Mallows,
+    Objective,
+    Weighting,
+    is_least_squares,
+    resolve_loss,
+)
 from dpfast.models.smooth_losses import for_records
 from dpfast.models.special_losses import Poisson
-from dpfast.optimize import AdaptiveNewton, GradientDescent, Newton
-from dpfast.optimize.planning import choose_method
-from dpfast.optimize.propagation import Curvature, gradient_descent_noise, newton_noise
 from dpfast.privacy.budget import GDP, Budget
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.mechanisms import gaussian_scale
-from dpfast.privacy.sensitivity import mean_rank_one, mean_score
+from dpfast.regression.fit import fit
 from dpfast.regression.nonprivate import nonprivate_fit
 
 __all__ = ["LARGEST_P", "Plan", "evenly", "plan", "public_pilot"]
@@ -53,7 +57,20 @@ PILOT_RECORDS = 4096
 LARGEST_P = 1000
 
 #: Where the search for n and mu gives up.
-LARGEST_N, LARGEST_MU, SMALLEST_MU = 10**12, 100.0, 1e-4
+LARGEST_N, LARGEST_MU, SMALLEST_MU = 10**9, 100.0, 1e-4
+
+#: Largest mean of a synthetic pilot's counts where none is declared: their mean is half of it.
+LARGEST_MEAN = 2.0
+
+#: n mu beyond which noise is nothing; records that a row of a pilot stands for where it matters
+#: how dense they are.
+MOST_TOLD, FINEST = 1e8, 4
+
+#: Records of a fit that is refused for its options alone.
+EASY = 10**6
+
+#: Radius of weights that leave every row as it is.
+FAR = 1e6
 
 
 class Plan:
@@ -97,7 +114,7 @@ class Plan:
         found = forecast.expected(n, mu)
         self.widths, self.width = found.widths, found.widest
         self.method, self.remarks = found.method, found.remarks
-        self.sampling_widths = forecast.sampling_widths(n)
+        self.sampling_widths = forecast.sampling_widths(n, mu, found.scale)
 
     def curve(
         self, *, n: Sequence[int] | None = None, mu: Sequence[float] | None = None
@@ -196,7 +213,8 @@ def plan(
     p : int
         Number of coefficients, the intercept included; taken from the pilot if there is one.
     loss, scale, weights, fit_intercept
-        As in :func:`dpfast.fit`; an objective without ridge.
+        As in :func:`dpfast.fit`, whose every purchase is forecast: "least-squares", quantiles and
+        counts, too, with nothing declared; an objective without ridge.
     mu : float or Budget
         Total budget, inference included.
     width : float
@@ -205,11 +223,11 @@ def plan(
         Nominal coverage.
     rate : float
         Share of ones in the response of a synthetic pilot for the logistic loss; of counts, their
-        mean as a part of the largest mean.
+        mean as a part of the largest mean (of 2, where none is declared).
     pilot : (X, y), optional
         **Public** data like the private ones: of an earlier year, another country, or simulated.
         By default covariates are independent standard normal, residuals normal with standard
-        deviation ``scale``, and the coefficients zero.
+        deviation ``scale`` (1, if it is not declared), and the coefficients zero.
 
     Returns
     -------
@@ -240,7 +258,7 @@ def plan(
     if n is not None:
         n = whole_number(n, "n", 1)
     total = None if mu is None else GDP.within(mu).mu
-    forecast = _Forecast(p, level, asked, rate, pilot, n, total)
+    forecast = _Forecast(p, level, asked, rate, pilot)
     if width is not None:
         width = positive(width, "width")
     if width is None:
@@ -291,6 +309,7 @@ class _Expected(NamedTuple):
     widest: float
     method: str
     remarks: tuple[str, ...]
+    scale: float | None
 
 
 class _Forecast:
@@ -303,120 +322,88 @@ class _Forecast:
         asked: Parts,
         rate: float,
         pilot: tuple[Any, Any] | None,
-        n: int | None,
-        mu: float | None,
     ) -> None:
         loss, scale, weights, ridge, fit_intercept, columns = asked
+        fit_intercept = flag(fit_intercept, "fit_intercept")
         if ridge:
             raise InvalidInput(
                 f"forecasts are of fits without a penalty; received ridge={described(ridge)} of an "
                 "objective."
             )
+        if isinstance(scale, FreeScale):
+            raise InvalidInput(
+                "forecasts are of fits whose scale is known or bought: pass a number, or leave "
+                f"scale out; received {described(scale)}."
+            )
         self.level = coverage(level)
         if pilot is None:
             told = ", the number of coefficients with the intercept, unless a public pilot is given"
             p = whole_number(p, "p", 1, LARGEST_P, otherwise=told)
-        resolved = resolve_loss(loss)
+        kind = LeastSquares() if is_least_squares(loss) else resolve_loss(loss, unbounded=True)
         if pilot is None:
+            assert p is not None
             self.source = "a synthetic pilot: independent standard normal covariates"
-            X, y = _synthetic(
-                int(p) - int(flag(fit_intercept, "fit_intercept")), resolved, scale, rate
-            )
+            X, y = _synthetic(p - int(fit_intercept), kind, scale, rate)
         else:
             X, y = public_pilot(pilot)
             self.source = f"a public pilot of {len(y)} records"
-        request = Request(
-            X,
-            y,
-            fit_intercept=fit_intercept,
-            noise=None,
-            threads=None,
-            names=None,
-            bound_to=columns,
-        )
-        self.fit_intercept = fit_intercept
-        # what depends on n where that is searched for, is that of the pilot
-        resolved = for_records(resolved, request.n if n is None else n, request.dimension, mu)
-        self.objective = request.objective(resolved, scale=scale, weights=weights, ridge=0.0)
-        if not self.objective.has_curvature:
+        if columns is not None and columns != X.shape[1]:
             raise InvalidInput(
-                f"{self.objective.curvature_refusal()}, so a fit with it has no intervals to "
-                "forecast. Use a convex loss and weights=dpfast.Mallows(radius)."
+                f"the objective is for {columns} covariates and there are {X.shape[1]}."
             )
-        found = nonprivate_fit(
-            X, y, resolved, scale=scale, weights=weights, fit_intercept=fit_intercept
-        )
-        self.sandwich = found.cov_params() * len(y)  # of one record
-        curator = request.curator(self.objective, Ledger(1.0))
-        _, hessian, _ = curator.nonprivate_sums(found.params)
-        self.hessian = hessian
-        self.values, self.vectors = np.linalg.eigh(hessian)
-        at_zero = Request(
-            X, np.zeros(len(y)), fit_intercept=fit_intercept, noise=None, threads=None, names=None
-        )
-        _, ceiling, _ = at_zero.curator(self.objective, Ledger(1.0)).nonprivate_sums(
-            np.zeros(len(self.values))
-        )
-        self.largest_curvature = float(np.linalg.eigvalsh(ceiling)[-1])
+        self._rows, self._loss, self._kind = (X, y), loss, kind
+        self._options = {"scale": scale, "weights": weights, "fit_intercept": fit_intercept}
+        self.fit_intercept = fit_intercept
+        self.expected(EASY, 1.0)  # refuses whatever any fit would
 
     def slopes(self, values: Array) -> Array:
         """Those of slopes; of the intercept, if it is alone."""
         return values[1:] if self.fit_intercept and len(values) > 1 else values
 
     def width(self, n: int, mu: float) -> float:
-        return self.expected(n, mu).widest
+        """Of the widest slope; infinite where a fit is refused."""
+        try:
+            return self.expected(n, mu).widest
+        except (InvalidBudget, InvalidInput):
+            return math.inf
 
-    def sampling_widths(self, n: int) -> Array:
-        variances = np.diag(self.sandwich) / n
-        return np.asarray(2.0 * half_width(self.level) * np.sqrt(variances))
+    def _loss_at(self, n: int, mu: float) -> str | Loss:
+        """The loss of so many records, smoothed no finer than the pilot is."""
+        X, y = self._rows
+        if is_least_squares(self._loss):
+            return self._loss
+        return for_records(self._kind, min(n, FINEST * len(y)), X.shape[1] + 1, mu)
+
+    def sampling_widths(self, n: int, mu: float, scale: float | None) -> Array:
+        """Of the same fit without privacy, at the scale that it has."""
+        X, y = self._rows
+        loss, options = self._loss_at(n, mu), dict(self._options)
+        if is_least_squares(loss):
+            options = {"fit_intercept": self.fit_intercept}
+        else:
+            loss = loss if loss.declared else loss._bounded
+            options["scale"] = options["scale"] or scale
+            if options["weights"] is None and loss.on_road:
+                options["weights"] = Mallows(FAR)
+        found = nonprivate_fit(X, y, loss, **options)
+        widths: Array = np.ptp(found.conf_int(self.level), axis=1)
+        return widths * math.sqrt(len(y) / n)
 
     def expected(self, n: int, mu: float) -> _Expected:
         """Expected widths, the method, and what makes them optimistic."""
-        objective = self.objective
-        optimiser, reason = choose_method("auto", objective, n, mu)
-        inverse = (self.vectors / self.values**2) @ self.vectors.T
-        planned = optimiser.plan(objective, n, mu, True)
-        budgets = list(planned)
-        if isinstance(optimiser, AdaptiveNewton):
-            budgets = optimiser.expected(objective, n, mu)
-            precision = sum(self._gradient_scale(budget, n) ** -2.0 for budget in budgets)
-            noise, text, pooled = inverse / precision, planned.description, budgets
-        elif isinstance(optimiser, Newton):
-            scales = [self._gradient_scale(budget, n) for budget in budgets]
-            noise = newton_noise(scales, optimiser.step.planned(len(budgets)), inverse)
-            text, pooled = planned.description, budgets[-2:]
-        else:
-            assert isinstance(optimiser, GradientDescent)  # all that "auto" chooses from
-            scales = [self._gradient_scale(budget, n) for budget in budgets]
-            step = optimiser.resolve_step_size(objective, None, self.largest_curvature)
-            variances = gradient_descent_noise(self.values, scales, step)
-            noise = (self.vectors * variances) @ self.vectors.T
-            text, pooled = f"GradientDescent, {len(budgets)} steps", budgets[-1:]
-        covariance = self.sandwich + n * noise
-        degrees = self._degrees_of_freedom(covariance, pooled, n)
-        widths = 2.0 * t_half_widths(self.level, degrees) * np.sqrt(np.diag(covariance) / n)
-        remarks = self._remarks(budgets[-1], n)
-        widest = self._widest(widths, degrees)
-        return _Expected(widths, widest, f"{text} ({reason})", remarks)
+        mu, told = min(mu, MOST_TOLD / n), _Standing(*self._rows, n)
+        with observed(_Noiseless()):
+            found = fit(told, None, self._loss_at(n, mu), privacy=mu, **self._options)
+        try:
+            widths: Array = np.ptp(found.conf_int(self.level), axis=1)
+        except InferenceUnavailable as error:
+            raise InvalidInput(f"there are no intervals to forecast: {error}") from None
+        widths[np.isnan(widths)] = np.inf  # of what is left out
+        widest = self._widest(widths, found)
+        scale = found._scale if self._kind.needs_scale else None
+        return _Expected(widths, widest, found.method, found.warnings, scale)
 
-    def _degrees_of_freedom(self, covariance: Array, pooled: Sequence[StepBudget], n: int) -> Array:
-        """Of released standard errors: those of a fit whose matrices are the pilot's."""
-        last = pooled[-1]
-        curvatures = [budget.hessian for budget in pooled if not budget.majorize]
-        if not last.meat or not all(curvatures):  # of a block as large as it has to be
-            return np.full(len(covariance), np.inf)
-        scales = [self._curvature_scale(hessian, n) for hessian in curvatures]
-        meat = self._matrix_scale(self.objective.meat_bound, last.meat, n)
-        noise = VarianceNoise(
-            Curvature(self.hessian, 0.0, 0, 0.0),
-            sum(scale**-2.0 for scale in scales) ** -0.5,
-            covariance,
-            meat,
-            n,
-        )
-        return noise.degrees_of_freedom(np.eye(len(covariance)), np.diag(covariance) / n)
-
-    def _widest(self, widths: Array, degrees: Array) -> float:
+    def _widest(self, widths: Array, found: Fit) -> float:
         """Median of the largest of the slopes' widths, which scatter with their variances.
 
         As if independent: a variance has relative deviation ``sqrt(2 / degrees)``, and half of the
@@ -424,31 +411,45 @@ class _Forecast:
         """
         from scipy.special import ndtri
 
-        found, known = self.slopes(widths), self.slopes(degrees)
-        beyond = max(0.0, float(ndtri(0.5 ** (1.0 / len(found)))))
-        return float(np.max(found * np.sqrt(1.0 + beyond * np.sqrt(2.0 / known))))
+        slopes, known = self.slopes(widths), self.slopes(found.degrees_of_freedom)
+        beyond = max(0.0, float(ndtri(0.5 ** (1.0 / len(slopes)))))
+        return float(np.max(slopes * np.sqrt(1.0 + beyond * np.sqrt(2.0 / known))))
 
-    def _matrix_scale(self, bound: float, mu: float, n: int) -> float:
-        p = self.objective.dimension
-        return gaussian_scale(mean_rank_one(bound, n, p), mu, p * (p + 1) // 2)
 
-    def _curvature_scale(self, mu: float, n: int) -> float:
-        return self._matrix_scale(self.objective.curvature_bound, mu, n)
+class _Noiseless:
+    """Hands out what is exact: of public rows there is nothing to hide."""
 
-    def _gradient_scale(self, budget: StepBudget, n: int) -> float:
-        objective, p = self.objective, self.objective.dimension
-        return gaussian_scale(mean_score(objective.score_diameter, n), budget.gradient, p)
+    def release(self, question: tuple[Any, ...], release: Release, draw: Any) -> Any:
+        return np.asarray(release.value, dtype=np.float64)
 
-    def _remarks(self, last: StepBudget, n: int) -> tuple[str, ...]:
-        if not last.hessian:
-            return ()  # of a block as large as it has to be
-        noise = 2.0 * self._curvature_scale(last.hessian, n) * self.objective.dimension**0.5
-        if noise < 0.5 * self.values[0]:
-            return ()
-        return (
-            "the noise of the Hessian is not small beside its smallest eigenvalue; the intervals "
-            "will be wider than this, and the fit may say that they are not reliable",
-        )
+
+class _Standing(Records):
+    """Public rows that stand for n records: their sums are of so many."""
+
+    __slots__ = ("_part", "_rows")
+
+    can_be_dealt, elsewhere = False, True  # no memory is asked for by their number
+
+    def __init__(self, X: Array, y: Array, n: int) -> None:
+        self.n, self.n_covariates, self.names = n, X.shape[1], None
+        self.block_sizes = (n,)
+        self._rows, self._part = (X, y), n / len(y)
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        return iter([self._rows])
+
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        return _times(self._part, function(*self._rows, *(own or ()), *arguments))
+
+
+def _times(part: float, sums: Any) -> Any:
+    if sums is None:
+        return None
+    if isinstance(sums, tuple):
+        return tuple([_times(part, one) for one in sums])
+    return np.asarray(sums) * part
 
 
 def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Array, Array]:
@@ -461,7 +462,8 @@ def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Ar
     if loss.binary_response:
         return X, (last < rate).astype(float)
     if isinstance(loss, Poisson):
-        return X, np.ceil(np.nan_to_num(pdtrik(last, rate * loss.largest_mean)))
+        largest = loss.largest_mean if loss.declared else LARGEST_MEAN
+        return X, np.ceil(np.nan_to_num(pdtrik(last, rate * largest)))
     return X, (1.0 if scale is None else real_number(scale, "scale")) * ndtri(last)
 
 

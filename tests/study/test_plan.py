@@ -28,8 +28,9 @@ def test_the_forecast_is_what_fits_deliver():
 
 
 def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
-    """Few records for a budget: half as wide again as without privacy, of which the noise of the
-    estimate is a twentieth.  The median of 60 fits varies by 1.5%; seeded."""
+    """Few records for a budget, half as wide again as without privacy; bounds that are bought of
+    noisy histograms are an eighth longer than the forecast's.  The median of 60 fits varies by
+    1.5%; seeded."""
     rng = np.random.default_rng(6)
     expected = dpfast.plan(n=500, p=10, mu=1.85, scale=1.0)
     widest = []
@@ -39,9 +40,32 @@ def test_how_well_standard_errors_are_known_is_a_part_of_the_forecast():
             X, y, "log-cosh", privacy=1.85, scale=1.0, noise=dpfast.SeededNoise(seed)
         )
         widest.append(np.ptp(found.conf_int(), axis=1)[1:].max())
-    assert np.median(widest) == pytest.approx(expected.width, rel=0.06)
+    assert np.median(widest) == pytest.approx(expected.width, rel=0.15)
     assert expected.width > 1.25 * max(expected.sampling_widths[1:])
-    assert expected.width > 1.1 * max(expected.widths[1:])
+    assert expected.width > 1.05 * max(expected.widths[1:])
+
+
+@pytest.mark.parametrize(
+    ("loss", "n", "p", "mu"),
+    [
+        ("least-squares", 2000, 4, 1.0), ("least-squares", 20_000, 8, 0.3),
+        ("log-cosh", 5000, 6, 0.5), ("logistic", 2000, 4, 1.0), ("poisson", 5000, 4, 1.0),
+        ("quantile", 4000, 3, 1.0),
+    ],
+)  # fmt: skip
+def test_nothing_declared_is_forecast_for_every_loss(loss, n, p, mu):
+    """The median of 15 fits, which varies by about 2%, to 10%; seeded."""
+    expected, widest = dpfast.plan(n, p, loss, mu=mu), []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        X = 5.0 + 3.0 * rng.normal(size=(n, p - 1))
+        y = {"logistic": (rng.random(n) < 0.5) * 1.0, "poisson": rng.poisson(1.0, n) * 1.0}.get(
+            loss, rng.normal(size=n)
+        )
+        found = dpfast.fit(X, y, loss, privacy=mu, noise=dpfast.SeededNoise(seed))
+        widest.append(3.0 * np.ptp(found.conf_int(), axis=1)[1:].max())
+    assert np.median(widest) == pytest.approx(expected.width, rel=0.1)
+    assert not expected.remarks and (expected.widths > 0.85 * expected.sampling_widths).all()
 
 
 def test_sampling_weights_are_forecast_by_their_design_effect():
@@ -57,7 +81,7 @@ def test_sampling_weights_are_forecast_by_their_design_effect():
         widest.append(np.ptp(found.conf_int(), axis=1)[1:].max())
     mean, effect = 8 / 3, 10 / (8 / 3) ** 2
     expected = dpfast.plan(int(n / effect), 4, mu=0.3 * effect * mean / largest, scale=1.0)
-    assert np.median(widest) == pytest.approx(expected.width, rel=0.04)
+    assert np.median(widest) == pytest.approx(expected.width, rel=0.07)
 
 
 def test_of_one_slope_the_widest_is_its_own_width():
@@ -95,7 +119,7 @@ def test_a_public_pilot_takes_the_place_of_the_synthetic_one():
 def test_a_plan_says_when_it_is_optimistic():
     assert dpfast.plan(n=20_000, p=4, mu=1.0, scale=1.0).remarks == ()
     text = str(dpfast.plan(n=500, p=10, mu=0.2, scale=1.0))
-    assert "beware" in text and "Hessian" in text
+    assert "beware" in text and "mostly noise" in text
 
 
 def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
@@ -111,7 +135,8 @@ def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
         ({"n": 100, "p": 3}, "two of n, mu and width"),
         ({"n": 100, "p": 3, "mu": 1.0, "width": 1.0}, "two of n, mu and width"),
         ({"n": 100, "mu": 1.0, "scale": 1.0}, "p must be"),
-        ({"n": 100, "p": 3, "mu": 1.0}, "scale"),
+        ({"n": 100, "p": 3, "mu": 1.0}, "too little to estimate 2 slopes"),
+        ({"n": 100, "p": 3, "mu": 1.0, "scale": dpfast.FreeScale(0.1, 10.0)}, "known or bought"),
         ({"n": 100, "p": 3, "width": 1e-3, "scale": 1.0}, "sampling error alone"),
         ({"p": 3, "mu": 1.0, "width": 1e-9, "scale": 1.0}, "out of reach"),
         ({"n": -1, "p": 3, "mu": 1.0, "scale": 1.0}, "n must be"),
