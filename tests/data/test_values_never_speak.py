@@ -630,11 +630,11 @@ def test_a_cell_on_a_cluster():
         tables = pair(lambda c: objects(c)[:, None], FLOATS, cell)
         y = array.from_array(np.arange(6.0), chunks=3)
         given = [array.from_array(table, chunks=(3, 1)) for table in tables]
-        said = [heard(lambda X=X: seen_of_a_fit(X, y)) for X in given]
+        said = [heard(lambda X=X, y=y: seen_of_a_fit(X, y)) for X in given]
         assert said[0] == said[1] and "dtype object" in said[0][0][0]
         # chunks of another type than was declared, which nobody sees before they are read
-        said = [heard(lambda X=X: seen_of_a_fit(X.map_blocks(np.asarray, dtype=float), y))
-                for X in given]  # fmt: skip
+        declared = [X.map_blocks(np.asarray, dtype=float) for X in given]
+        said = [heard(lambda X=X, y=y: seen_of_a_fit(X, y)) for X in declared]
         assert said[0] == said[1] and said[0][0] == ("returned", [])
         frames = [
             frame.from_pandas(pandas().DataFrame({"b": FLOATS, "y": FLOATS}), npartitions=2)

@@ -3243,7 +3243,9 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "parts-set-aside-are-not-verified",
         "a page passes whose blocks spent more than what was set aside for them",
         "dpfast/inference/shown/transcript.py",
-        ("tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",),
+        (
+            "tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",
+        ),
         "    parts = [(total, whole), *inner_totals(whole)]\n",
         "    parts = [(total, whole)]\n",
     ),
@@ -3251,7 +3253,9 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "parts-of-persons-are-not-verified",
         "what was set aside is looked for in no composition of the rows of a person",
         "dpfast/inference/composition.py",
-        ("tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",),
+        (
+            "tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",
+        ),
         "    if isinstance(composition, Prepaid | Rows):\n        yield from inner_totals",
         "    if isinstance(composition, Prepaid):\n        yield from inner_totals",
     ),

@@ -154,9 +154,7 @@ def test_a_page_in_a_missing_folder_says_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("spread", [1e-320, 1e-300, 1e-250, 1e251, 1e280, 1e300, 1e307])
-@pytest.mark.parametrize(
-    "name", ["DPHuberRegressor", "DPQuantileRegressor", "DPLinearRegression"]
-)
+@pytest.mark.parametrize("name", ["DPHuberRegressor", "DPQuantileRegressor", "DPLinearRegression"])
 def test_scores_are_paid_at_any_spread_that_is_bought(name, spread):
     """Their noise is in parts of a bound that was released after the charge."""
     pytest.importorskip("sklearn")

@@ -224,7 +224,10 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "share": (GDP, lambda desk: desk.shares().excess(0.0, 0.5, 1.0)),
     "gram of rows": (GDP, lambda desk: desk.rows().gram(1.0, 1.0)),
     "moment of rows": (GDP, lambda desk: desk.rows().moment(1.0, 2.0, 1.0)),
-    "clipped scores": (GDP, lambda desk: desk.rows().clipped(At(THETA, LeastSquares()), 1.0, 1.0, 0.5)),
+    "clipped scores": (
+        GDP,
+        lambda desk: desk.rows().clipped(At(THETA, LeastSquares()), 1.0, 1.0, 0.5),
+    ),
     "lengths of rows": (GDP, lambda desk: desk.rows().lengths(np.array([0.5, 1.0]), 1.0)),
     "overlap": (GDP, lambda desk: desk.effects().overlap(np.array([0.2, 0.8]), 1.0)),
     "location": (GDP, lambda desk: desk.effects().location(0.1, 1.0, 1.0)),
