@@ -5,6 +5,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import calls, neighbours, registry, replay
+from tests.loops import each
 
 CALLABLES = registry.callables()
 EXAMPLES = calls.examples()
@@ -20,7 +21,7 @@ LONG = {False: neighbours(X, Y, length=1.1), True: neighbours(X, (Y > 0).astype(
 QUICK = ("antipodal", "orthogonal", "huge", "nan", "undeclared label")
 
 
-@pytest.mark.parametrize("name", CALLABLES)
+@each("name", CALLABLES)
 def test_every_callable_is_registered_or_exempt(name):
     reason = registry.reason_for_exemption(name)
     registered = name in REGISTERED
