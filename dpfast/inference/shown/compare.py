@@ -81,8 +81,7 @@ def compare(
     >>> print(dpfast.compare(one, two, names=["huber", "log-cosh"], ledger=budget))
                               dpfast: fits side by side
     ...
-    Together: 0.848528-GDP of the ledger's 1-GDP, which has 0.52915-GDP left
-    ...
+    Together: 0.848528-GDP of the ledger's 1-GDP, which has 0.52915-GDP left...
     """
     for fit in fits:
         if not isinstance(fit, Fit):
