@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import cache
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -15,6 +16,7 @@ EXIT_CODES = (
 )
 
 
+@cache
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the ``dpfast`` command; loads neither NumPy nor SciPy."""
     import dpfast
