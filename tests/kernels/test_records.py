@@ -60,28 +60,29 @@ def wants(weighting):
 
 @functools.cache
 def comparison(loss, weighting, intercept, n, q, majorize):
-    """A model, data, parameter, and sums of the twin's absolute contributions, record by record.
+    """A model, data, parameter, the twin's sums, and those of its absolute contributions.
 
-    The contributions to one sum do not depend on which others are wanted, nor on the kernel's
-    instruction set: they are computed once for all of these.
+    The twin's sums do not depend on which others are wanted, nor on the kernel's instruction set:
+    they are computed once for all of these.
     """
     m = model(loss, weighting, intercept)
     X, y = draw(n, q, loss)
     theta = np.random.default_rng(q).normal(size=q + intercept) / q**0.5
     curvature = 0 if weighting in (CLIP, MALLOWS_LINEAR) else MAJORIZER if majorize else HESSIAN
     want = GRADIENT | curvature | MEAT
-    singles = [
-        reference.record_sums(X[i : i + 1], y[i : i + 1], theta, want=want, divisor=float(n), **m)
-        for i in range(n)
-    ]
-    absolute = [
-        None if parts[0] is None else sum(map(np.abs, parts))
-        for parts in zip(*singles, strict=True)
-    ]
-    return m, X, y, theta, absolute
+    twin, absolute = (
+        reference.record_sums(X, y, theta, want=want, divisor=float(n), absolute=sizes, **m)
+        for sizes in (False, True)
+    )
+    return m, X, y, theta, twin, absolute
 
 
-def assert_agree(m, X, y, theta, absolute, want):
+def wanted(parts, want):
+    """Those of the three sums that are asked for."""
+    return [part if want & bit else None for part, bit in zip(parts, (1, 2, 4), strict=True)]
+
+
+def assert_agree(m, X, y, theta, twin, absolute, want):
     """To 1e-12 of the mean absolute contribution, plus the rounding of the linear predictor.
 
     Two correct ways to round x'theta differ by up to 2 (p + 2) u |x|'|theta|, which moves psi and
@@ -91,7 +92,7 @@ def assert_agree(m, X, y, theta, absolute, want):
     kernel = records.RecordKernel(**m)
     n = len(y)
     ours = kernel.sums(X, y, theta, want, float(n), 1)
-    twin = reference.record_sums(X, y, theta, want=want, divisor=float(n), **m)
+    twin = wanted(twin, want)
     q = X.shape[1]
     with np.errstate(all="ignore"):
         size = np.where(np.isfinite(X).all(axis=1), np.abs(X) @ np.abs(theta[-q:] if q else []), 0)
