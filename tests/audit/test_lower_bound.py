@@ -156,9 +156,13 @@ def path_statistic(result):
     return float(-result.iterates[-1, 0])
 
 
-def test_a_whole_fit_composes_to_its_claim():
-    honest = lower_bound(fit_mechanism(SeededNoise(3)), ANTIPODAL, RUNS, statistic=path_statistic)
-    assert 0.91 * MU <= honest.mu <= MU
+# with 4,000 runs noise 15% too small is caught, as by 20,000 noise 10% too small
+@pytest.mark.parametrize(
+    ("runs", "share"), [(4_000, 0.86), pytest.param(RUNS, 0.91, marks=pytest.mark.slow)]
+)
+def test_a_whole_fit_composes_to_its_claim(runs, share):
+    honest = lower_bound(fit_mechanism(SeededNoise(3)), ANTIPODAL, runs, statistic=path_statistic)
+    assert share * MU <= honest.mu <= MU
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import calls, neighbours, registry, replay
+from tests.audit.remembered import runs_shared
 from tests.loops import each
 
 CALLABLES = registry.callables()
@@ -94,9 +95,10 @@ def test_names_that_say_so_are_exempt():
 
 
 def audit(example, pairs):
-    for kind, pair in pairs.items():
-        report = replay(example.call, *pair, budget=example.budget)
-        assert report.passed, f"{example.name} ({example.label}), {kind}: {report}"
+    with runs_shared():
+        for kind, pair in pairs.items():
+            report = replay(example.call, *pair, budget=example.budget)
+            assert report.passed, f"{example.name} ({example.label}), {kind}: {report}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e.name}: {e.label}")
