@@ -68,10 +68,8 @@ def outcome(function, given, seconds=SECONDS):
 
 NAMES = [*CALLS, *PUBLIC]
 
-pytestmark = [
-    pytest.mark.serial,
-    pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits of Linux"),
-]
+# the limits are of this process alone, and of its processor time: others do not disturb
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits of Linux")
 
 
 @pytest.mark.parametrize(
@@ -101,6 +99,7 @@ def test_a_number_far_too_large_or_small_is_done_soon_or_refused(name, tmp_path,
 # ---- what was found ------------------------------------------------------------------------------
 
 
+@pytest.mark.serial
 def test_a_sweep_notices_what_is_too_long_or_too_much():
     def busy(kind):
         while kind == "endless":

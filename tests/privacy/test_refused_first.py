@@ -83,7 +83,7 @@ CALLS = {
     ),
     "minimize, own objective": (
         dpfast.minimize,
-        {"X": X, "y": Y, "objective": OWN, "privacy": 1.0},
+        {"X": X, "y": Y, "objective": OWN, "privacy": 1.0, "method": dpfast.Adaptive(max_steps=5)},
     ),
     "tune": (dpfast.tune, SEARCH | {"steps": 2}),
     "private_clip": (bayesopt.private_clip, SEARCH),
