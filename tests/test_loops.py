@@ -38,6 +38,24 @@ def test_no_case_at_all_is_a_failure():
         nothing()
 
 
+def test_what_is_skipped_skips_no_other_and_is_no_success_alone():
+    @each("number", [1, 2])
+    def needs(number):
+        pytest.importorskip("no_such_package_at_all")
+
+    with pytest.raises(pytest.skip.Exception):
+        needs()
+
+    @each("number", [1, 2])
+    def needs_for_one(number):
+        if number == 1:
+            pytest.importorskip("no_such_package_at_all")
+        assert number == 0
+
+    with pytest.raises(AssertionError, match="1 of 2:\n2: "):
+        needs_for_one()
+
+
 @each("number", range(3))
 def test_fixtures_reach_every_case(number, tmp_path):
     (tmp_path / f"{number}").touch(exist_ok=False)

@@ -12,6 +12,7 @@ import dpfast
 from dpfast import baselines, bayesopt
 from dpfast.errors import described, dtype_name
 from dpfast.models import Objective
+from tests.loops import each
 from tests.surface import parameters_of, public, without_paths
 
 NUMBER, WORD = 4711.0815, "patient 4711"
@@ -360,8 +361,8 @@ def test_an_argument_of_open_parquet_that_is_data(tmp_path, parameter):
         assert not any(MARK in without_paths(message, tmp_path) for message in found), kind
 
 
-@pytest.mark.parametrize(("kind", "make"), tables(), ids=[kind for kind, _ in tables()])
-@pytest.mark.parametrize("text", [False, True])
+@each(("kind", "make"), tables(), ids=[kind for kind, _ in tables()])
+@each("text", [False, True])
 def test_what_an_argument_is_called(kind, make, text):
     value = make()
     said = described(value, text=text)

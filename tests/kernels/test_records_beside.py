@@ -27,6 +27,7 @@ from tests.kernels.test_records import (
     wants,
 )
 from tests.kernels.test_records_scale import model as model_of_scale
+from tests.loops import each
 from tests.twins import records as reference
 from tests.twins.records import GRADIENT, HESSIAN, MAJORIZER, MEAT
 
@@ -56,7 +57,7 @@ def close(ours, twin, bound):
     assert ours.shape == twin.shape and (np.abs(ours - twin) <= 1e-11 * bound).all()
 
 
-@pytest.mark.parametrize(("loss", "weighting"), PAIRS)
+@each(("loss", "weighting"), PAIRS)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_agrees_with_the_twin(loss, weighting, intercept):
     m = model(loss, weighting, intercept) | {"largest_weight": LARGEST}
@@ -91,7 +92,7 @@ def test_agrees_with_the_twin(loss, weighting, intercept):
             assert value == pytest.approx(twin, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize(("loss", "weighting"), PAIRS)
+@each(("loss", "weighting"), PAIRS)
 def test_weight_one_and_no_offset_give_the_same_bits(loss, weighting):
     kernel = records.RecordKernel(**model(loss, weighting, True))
     for n, q in [(1, 1), (130, 3), (90, 30)]:
