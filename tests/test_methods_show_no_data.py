@@ -19,8 +19,16 @@ from dpfast.bayesopt.updates import History
 from dpfast.models import Objective
 from tests.surface import classes, methods, parameters_of
 from tests.test_messages_show_no_data import (
-    CALLS, MARK, PLANNED, SCHEMA, TABLE, X, Y, messages, tables,
-)  # fmt: skip
+    CALLS,
+    MARK,
+    PLANNED,
+    SCHEMA,
+    TABLE,
+    X,
+    Y,
+    messages,
+    tables,
+)
 
 #: Methods that only a fit calls, told by an argument that only a fit makes.
 OURS = {"curator", "answers", "trajectory"}
