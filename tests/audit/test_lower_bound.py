@@ -107,6 +107,10 @@ CASES = {
 }  # fmt: skip
 
 
+#: Cases that are also tried with weak noise: a release of each kind.
+WEAKENED = {"gradient", "hessian", "majorizer", "one-minus-square: with meat", "logistic"}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_releases_cost_what_they_claim(case):
     objective, budget, pair, theta = CASES[case]
@@ -121,8 +125,10 @@ def test_releases_cost_what_they_claim(case):
     claim = curators(objective, pair, SeededNoise(0))[0].joint(theta, budget).mu
     honest = certify(SeededNoise(1)).mu
     assert honest <= claim
-    assert honest >= 0.91 * claim  # the pair is a worst case, and the attack sees it
-    assert certify(WeakNoise(2)).mu > claim
+    # the pair is a worst case, and the attack sees it: of noise 10% too small it says 1.01
+    assert honest >= 0.91 * claim
+    if case in WEAKENED:
+        assert certify(WeakNoise(2)).mu > claim
 
 
 def test_genuine_noise():

@@ -128,9 +128,15 @@ def test_every_call_of_the_audit_interrupted_at_every_charge(name):
     n_charges = 0
     for example in EXAMPLES:
         if example.name == name:
+            known = []  # more records are another case where other questions are asked
             for n in (12, N) if name == "dpfast.regression.fit.fit" else (12,):
                 data = X[:n], (LABELS if example.binary else Y)[:n]
-                n_charges += sweep(example.call, data, several=name.endswith("standardize"))
+                questions = [
+                    asked[0] for asked in interrupted(example.call, data, 10**9)[1].questions
+                ]
+                if questions not in known:
+                    n_charges += sweep(example.call, data, several=name.endswith("standardize"))
+                known.append(questions)
     assert n_charges
 
 
