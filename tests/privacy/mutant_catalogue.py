@@ -1484,10 +1484,12 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "step-size-from-the-data",
         "the step size is the inverse Lipschitz constant of the data at hand",
-        DESCENT,
+        "dpfast/regression/walk.py",
         REGISTRY,
-        "            step_sizes.append(self.resolve_step_size(objective, theta, largest))\n",
-        "            step_sizes.append(1.0 / float(np.abs(curator._records.X).max()))\n",
+        "        objective, optimiser = self.objective, self._optimiser\n",
+        "        objective, optimiser = self.objective, self._optimiser\n"
+        "        largest = max(float(np.abs(X).max()) for X, _ in self._request.records.blocks())\n"
+        "        optimiser.step_size = 1.0 / (1.0 + largest)\n",
     ),
     plant(
         "radius-from-the-data",
