@@ -270,8 +270,8 @@ WRONG_SENSITIVITY = (
         "an extreme eigenvalue of a mean taken to move by b/(2n)",
         SENSITIVITY,
         ATTACKS,
-        "return bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
-        "return 0.5 * bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
+        "return bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP",
+        "return 0.5 * bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP",
     ),
     plant(
         "loss-difference-one-sided",
@@ -4875,8 +4875,8 @@ TREATMENT_EFFECTS = (
         "the mean of squares is taken to move by half of the largest square",
         SENSITIVITY,
         EFFECT_TESTS,
-        "return clip * clip / n * (1.0 + _relative_slack(n, depth)) * _UP",
-        "return 0.5 * clip * clip / n * (1.0 + _relative_slack(n, depth)) * _UP",
+        "return clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP",
+        "return 0.5 * clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP",
     ),
     plant(
         "squares-a-little-too-free",
