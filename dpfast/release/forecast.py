@@ -1,7 +1,6 @@
-"""``plan_release``: will a release be certified, with how much noise, and would ``fit`` do better?
+"""``plan_release``: which method a release takes, and how far its answer will be.
 
-Answers come from the functions themselves, called on *public* rows: a pilot, or rows that fill the
-declared domain.
+Answers come from the function itself, called on *public* rows: a pilot, or rows of a synthetic law.
 """
 
 from __future__ import annotations
@@ -15,16 +14,14 @@ from numpy.typing import NDArray
 from dpfast.arguments import number_in, real_number, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
-from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression.fit import fit
 from dpfast.regression.forecast import LARGEST_P, evenly, public_pilot
 from dpfast.regression.nonprivate import nonprivate_fit
 from dpfast.release.functional import release_functional
-from dpfast.release.request import approximate
-from dpfast.release.results import FunctionalRelease
+from dpfast.release.request import ReleaseRequest, approximate
+from dpfast.release.routes import route
 
 __all__ = ["ReleasePlan", "plan_release"]
 
@@ -39,8 +36,9 @@ MOST_CELLS = 2**25
 #: Of a 90% interval, in standard errors.
 _LEFT_OPEN = 1.645
 
-#: Share of calls that have to be certified for a release to be advised.
-OFTEN = 0.9
+#: How far synthetic rows are from their mean, relative to rows that fill the domain evenly: what is
+#: forecast, and the two ends of its range.
+WIDTH, WIDTHS = 0.3, (0.5, 0.1)
 
 
 class ReleasePlan(NamedTuple):
@@ -50,18 +48,17 @@ class ReleasePlan(NamedTuple):
     ----------
     n : int
         Number of records.
-    certified : float
-        Share of the simulated releases that were certified.
+    method : str
+        What ``method="auto"`` chooses, by public numbers alone.
     error : float
-        Root mean square distance of those from the coefficient in the same data; NaN if none was.
+        Root mean square distance of released values from the coefficient in the same data.
     error_range : tuple of float
-        From what so few calls leave open (the lower end of a 90% interval) to what rows may do:
-        with a pilot the upper end of it, else the error for rows half as far from their mean as
-        those that fill the domain, infinite where fewer than half of their calls certify.
+        With a pilot what so few calls leave open (a 90% interval), else from rows that fill half
+        of the domain's width to rows that fill a tenth.
     announced : float
-        Median of the standard deviations that they announce, which are bounds.
+        Median of the standard deviations that are announced.
     fit_error : float
-        Distance of ``fit`` at the same budget, without standard errors.
+        As ``error``, of ``method="fit"``.
     sampling_error : float
         Standard error of the coefficient without privacy.
     source : str
@@ -77,12 +74,12 @@ class ReleasePlan(NamedTuple):
     ...     20_000, 2, "log-cosh", scale=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6),
     ...     domain=dpfast.Box(1.0, intercept=True), runs=3,
     ... )
-    >>> plan.advice
-    'release_functional'
+    >>> plan.method
+    'one-shot'
     """
 
     n: int
-    certified: float
+    method: str
     error: float
     error_range: tuple[float, float]
     announced: float
@@ -90,26 +87,15 @@ class ReleasePlan(NamedTuple):
     sampling_error: float
     source: str
 
-    @property
-    def advice(self) -> str:
-        """The function with the smaller error, ``"release_functional"`` or ``"fit"``."""
-        pays = self.certified >= OFTEN and self.error < self.fit_error
-        return "release_functional" if pays else "fit"
-
     def __str__(self) -> str:
-        lines = [f"n = {self.n:,}: certified in {100 * self.certified:.0f}% of the calls"]
-        if self.certified:
-            low, high = self.error_range
-            least = f"{low:.3g} to {high:.3g}" if high < np.inf else f"{low:.3g} or more"
-            lines.append(
-                f"  its distance from the coefficient in these data: {self.error:.3g} "
-                f"({least}; announced as at most {self.announced:.3g})"
-            )
-        lines += [
-            f"  the error of fit: {self.fit_error:.3g}; sampling error: {self.sampling_error:.3g}",
-            f"  better: {self.advice}; forecast from {self.source}",
-        ]
-        return "\n".join(lines)
+        low, high = self.error_range
+        return (
+            f"n = {self.n:,}: method {self.method!r}\n"
+            f"  its distance from the coefficient in these data: {self.error:.3g} "
+            f"({low:.3g} to {high:.3g}); standard deviation announced: {self.announced:.3g}\n"
+            f"  that of a fit: {self.fit_error:.3g}; sampling error: {self.sampling_error:.3g}\n"
+            f"  forecast from {self.source}"
+        )
 
 
 def plan_release(
@@ -120,13 +106,11 @@ def plan_release(
     privacy: Budget,
     domain: Domain,
     scale: float | None = None,
-    certificate: str = "auto",
-    noise_law: str = "auto",
     rate: float = 0.5,
     pilot: tuple[Any, Any] | None = None,
     runs: int = 25,
 ) -> ReleasePlan:
-    """Forecast whether :func:`dpfast.release_functional` certifies, its error, and that of ``fit``.
+    """Forecast what :func:`dpfast.release_functional` will do with one coefficient, and its error.
 
     Parameters
     ----------
@@ -134,17 +118,19 @@ def plan_release(
         Number of records.
     p : int, optional
         Number of covariates; taken from the pilot if there is one.
-    loss, privacy, domain, scale, certificate, noise_law
+    loss, privacy, domain, scale
         As in :func:`dpfast.release_functional`.
     rate : float
         Share of ones in a synthetic binary response.
     pilot : (X, y), optional
         **Public** data like the private ones, repeated as often as n calls for.  By default rows
-        fill the domain evenly, which certifies earlier than real columns do: rare categories and
-        skewed columns need ten times as many records.  The first covariate is released.
+        fill three tenths of the domain's width, without correlation, which is about what columns
+        are worth that are coded by their ranges.  Noise is four times as large for half the width,
+        so the range of the error is wide; columns that nearly determine each other are beyond it.
+        The first covariate is released.
     runs : int
-        Simulated calls (twice without a pilot); an error is known to about ``1/sqrt(2 runs)`` of
-        itself.
+        Simulated calls, of each of three widths without a pilot; an error is known to about
+        ``1/sqrt(2 runs)`` of itself.
 
     Returns
     -------
@@ -162,10 +148,10 @@ def plan_release(
     Examples
     --------
     >>> plan = dpfast.plan_release(
-    ...     300, 2, "logistic", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Ball(1.0), runs=2
+    ...     100, 2, "logistic", privacy=dpfast.ApproxDP(0.3, 1e-6), domain=dpfast.Ball(1.0), runs=2
     ... )
-    >>> plan.certified, plan.advice
-    (0.0, 'fit')
+    >>> plan.method
+    'objective-perturbation'
     """
     total = approximate(privacy)
     n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
@@ -179,7 +165,7 @@ def plan_release(
         p = whole_number(domain.n_covariates if p is None else p, "p", 1, LARGEST_P)
         _refuse_enormous(rows, p)
         X, y = _synthetic(rows, p, asked, domain, number_in(rate, "rate", "(0, 1)"))
-        source = "rows that fill the domain evenly"
+        source = "rows that fill three tenths of the domain's width"
     else:
         X, y = public_pilot(pilot)
         _refuse_enormous(rows, X.shape[1])
@@ -190,47 +176,49 @@ def plan_release(
     bound = domain.bind(X.shape[1])
     X = bound.project(X)
     direction = np.eye(X.shape[1] + bound.intercept)[int(bound.intercept)]
-    of_fit: dict[str, Any] = {
-        "scale": asked.scale, "weights": Bounded(bound.radius * (1.0 + 1e-9)),
-        "ridge": asked.ridge, "fit_intercept": bound.intercept,
-    }  # fmt: skip
     fewer = rows / n
 
-    def released(X: Array) -> tuple[Array, list[float], Fit]:
-        """Errors of the releases that are certified, what they announce, the exact coefficients."""
-        exact = nonprivate_fit(X, y, asked.loss, **of_fit)
-        errors, announced = [], []
+    def narrowed(width: float) -> Array:
+        middle = X.mean(axis=0)
+        return bound.project(middle + width * (X - middle)) if width < 1.0 else X
+
+    def released(X: Array, method: str) -> tuple[Array, float, float]:
+        """Errors of the releases, what they announce, and the sampling error."""
+        exact = nonprivate_fit(
+            X, y, asked.loss, scale=asked.scale, weights=Bounded(bound.radius * (1.0 + 1e-9)),
+            ridge=asked.ridge, fit_intercept=bound.intercept,
+        )  # fmt: skip
+        target, errors, announced = direction @ exact.params, [], []
         for seed in range(runs):
             found = release_functional(
-                X, y, loss, direction, privacy=total, domain=domain, scale=scale,
-                noise=SeededNoise(seed), certificate=certificate, noise_law=noise_law,
+                X, y, loss, direction, privacy=total, domain=domain, scale=scale, method=method,
+                noise=SeededNoise(seed),
             )  # fmt: skip
-            if isinstance(found, FunctionalRelease):
-                errors.append(fewer * float(found.value - direction @ exact.params))
-                announced.append(fewer * float(found.noise_scale_bound[0]))
-        return np.array(errors), announced, exact
+            errors.append(fewer * float(found.value - target))
+            announced.append(fewer * float(found.noise_scale_bound[0]))
+        sampling = float(np.sqrt(direction @ exact.cov_params() @ direction * fewer))
+        return np.array(errors), float(np.median(announced)), sampling
 
-    errors, announced, exact = released(X)
-    low = high = np.nan
-    if len(errors):
-        factor = math.exp(_LEFT_OPEN * _relative_error(errors))
-        low, high = _rms(errors) / factor, _rms(errors) * factor
-        if pilot is None:
-            narrow, _, _ = released(bound.project(0.5 * (X + X.mean(axis=0))))
-            high = max(high, _rms(narrow)) if len(narrow) >= 0.5 * runs else np.inf
-    fitted = [
-        fit(X, y, asked.loss, privacy=total, noise=SeededNoise(seed), inference=False, **of_fit)
-        for seed in range(runs)
-    ]
-    of_fits = np.array([direction @ (private.params - exact.params) for private in fitted])
+    request = ReleaseRequest(
+        np.broadcast_to(0.0, (n, X.shape[1])), np.broadcast_to(0.0, n), loss, domain=domain,
+        scale=scale, ridge=0.0, noise=None, threads=None, names=None,
+    )  # fmt: skip
+    method = route("auto", request, total, 1).method
+    middle = X if pilot is not None else narrowed(WIDTH)
+    errors, announced, sampling = released(middle, method)
+    factor = math.exp(_LEFT_OPEN * _relative_error(errors))
+    low, high = _rms(errors) / factor, _rms(errors) * factor
+    if pilot is None:
+        ends = [_rms(released(narrowed(width), method)[0]) for width in WIDTHS]
+        low, high = min(low, *ends), max(high, *ends)
     return ReleasePlan(
         n=n,
-        certified=len(errors) / runs,
-        error=_rms(errors) if len(errors) else np.nan,
-        error_range=(float(low), float(high)),
-        announced=float(np.median(announced)) if announced else np.nan,
-        fit_error=fewer * _rms(of_fits),
-        sampling_error=float(np.sqrt(direction @ exact.cov_params() @ direction * fewer)),
+        method=method,
+        error=_rms(errors),
+        error_range=(low, high),
+        announced=announced,
+        fit_error=_rms(released(middle, "fit")[0]),
+        sampling_error=sampling,
         source=source,
     )
 

@@ -21,7 +21,12 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.release.scaled import LAWS
 from dpfast.release.request import ReleaseRequest, approximate
-from dpfast.release.results import FunctionalRelease, NotCertified, ParameterRelease
+from dpfast.release.results import (
+    FunctionalRelease,
+    NotCertified,
+    ParameterRelease,
+    ReleaseGuarantee,
+)
 from dpfast.release.routes import CERTIFIED, METHODS, Answers, planned_route, route
 from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
@@ -90,7 +95,7 @@ def release_functional(
         one record move the value.  "paper" is algorithm 5 of paper 3 with corrected constants: a
         second certificate, of the largest eigenvalue, and noise in proportion to that distance
         alone, if the condition number bounds its change tightly enough.  No table or design is
-        known where these two have the least error (``bench/results/release_routes.md``).
+        known where these two have the least error (``bench/results/release_defaults.md``).
     noise_law : {"auto", "laplace", "student", "gaussian"}
         Of a certified release, as are all options down to ``max_noise``: law of the noise.  "auto"
         takes the one with the least standard deviation after the certificate is seen, which costs
@@ -142,8 +147,10 @@ def release_functional(
     InvalidInput, InvalidBudget
         On a wrong shape, dtype, option or budget, before anything is spent.
     BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.  If another analysis has
-        spent the rest meanwhile, the certificate is in the attribute ``partial_result``.
+        If the shared ledger cannot pay, before the data are touched.
+    Exception
+        What ends a run early comes out as it is, with what was released until then (a certificate,
+        a pilot, or its answers) in the attribute ``partial_result``.
 
     Privacy
     -------
@@ -262,11 +269,14 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
     way = planned_route(chosen, request, asked.main, rows, asked.total)
     whole = asked.total
 
-    def told(found: Answers, errors: Array | None) -> FunctionalRelease:
+    def guarantee() -> ReleaseGuarantee:
         spent, entries = way.spent(), (f"{len(rows)} functional(s)", *asked.extra)
         if asked.aside is not None:
             part, ledger = asked.aside
             spent = Sum((spent, Prepaid(asked.extra[0], part, composition_of(ledger))))
+        return request.guarantee(*whole.values(), entries, spent)
+
+    def told(found: Answers, errors: Array | None) -> FunctionalRelease:
         return asked.result(
             found.values,
             errors,
@@ -274,7 +284,7 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
             noise_law=found.law,
             certificate=None,
             method=way.told,
-            privacy=request.guarantee(*whole.values(), entries, spent),
+            privacy=guarantee(),
             beyond=found.beyond,
         )
 
@@ -282,7 +292,7 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
         found = way.so_far()
         return None if found is None else told(found, None)
 
-    with KeepingPaid(so_far):
+    with KeepingPaid(so_far, privacy=guarantee):
         label = request.label("release_functional")
         charge_shared(asked.ledger, whole, whole, label, request.room)
         return told(way.run(), asked.sampling_errors())
@@ -323,10 +333,10 @@ def _with_certificate(
         if choices is None:
             return session.refusal(found)
         session.pay_rest(total, "release")
-        values, errors = session.query.functionals(rows, choices), asked.sampling_errors()
+        values = session.query.functionals(rows, choices)
         return asked.result(
             values,
-            errors,
+            asked.sampling_errors(),
             scale_bounds=np.array([choice.scale_bound for choice in choices]),
             noise_law=choices[0].law,
             certificate=found,

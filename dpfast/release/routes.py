@@ -37,7 +37,7 @@ METHODS = ("auto", *PLAIN, *CERTIFIED)
 #: Noise of a curvature at the whole budget, ``2 p^1.5/(n mu)``: up to the first one Newton step
 #: from a pilot has the least error, up to the second a fit, and above it objective perturbation,
 #: which needs no curvature.  Certified releases have the least error nowhere
-#: (bench/results/release_routes.md).
+#: (bench/results/release_defaults.md).
 ONE_SHOT, FIT = 0.3, 0.5
 
 #: The pilot's share of epsilon: this where the noise of a curvature is that, and so much more for

@@ -3212,6 +3212,77 @@ MISSING = "tests/privacy/test_mostly_missing.py::"
 DOOR = "tests/curator/test_door.py::"
 ERRORS = "tests/privacy/test_errors_are_paid.py::"
 
+STEP = "tests/release/test_one_step.py::"
+
+ONE_STEP = (
+    plant(
+        "step-of-one-record-in-place-of-two",
+        "a Newton step's noise covers a record that goes, and not the one that comes",
+        RELEASE,
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return 2.0 / n * (reach + length",
+        "return 1.0 / n * (reach + length",
+    ),
+    plant(
+        "step-rounded-within-its-reach",
+        "the rounding of a step is taken as relative to what the domain lets it reach",
+        RELEASE,
+        (STEP + "test_r39_rounding_is_relative_to_the_length_and_not_to_the_reach",),
+        "(reach + length * relative_slack(n, depth))",
+        "(reach + reach * relative_slack(n, depth))",
+    ),
+    plant(
+        "step-without-the-intercept",
+        "how far a direction can see leaves out the constant entry of a row",
+        "dpfast/models/domains.py",
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return max(abs(fixed + high), abs(fixed + low)) + size",
+        "return max(abs(high), abs(low)) + size",
+    ),
+    plant(
+        "step-on-a-finer-grid",
+        "a step moves by twice as many cells of its grid as its noise covers",
+        RELEASE,
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return shift / (STEP_COUNT - 1) * _UP",
+        "return shift / (2 * STEP_COUNT - 1) * _UP",
+    ),
+    plant(
+        "each-step-with-all-of-epsilon",
+        "each of several steps takes what they share",
+        "dpfast/curator/release/one_step.py",
+        (STEP + "test_r39_several_steps_share_epsilon",),
+        "return laplace_rate(STEP_COUNT, epsilon / count)",
+        "return laplace_rate(STEP_COUNT, epsilon)",
+    ),
+    plant(
+        "step-after-the-records-are-read",
+        "a Newton step that is not paid for reads the records and is refused afterwards",
+        "dpfast/curator/release/one_step.py",
+        (STEP + "test_a_step_is_charged_before_the_records_are_read",),
+        '    curator.ledger.charge(PureDP(terms.epsilon), f"{len(terms.grids)} Newton step(s)")\n'
+        "    gradient, _, _ = curator._sums(theta, GRADIENT)\n",
+        "    gradient, _, _ = curator._sums(theta, GRADIENT)\n"
+        '    curator.ledger.charge(PureDP(terms.epsilon), f"{len(terms.grids)} Newton step(s)")\n',
+    ),
+    plant(
+        "pilot-with-all-of-epsilon",
+        "a pilot spends all of epsilon, of which the step after it has a part",
+        "dpfast/release/routes.py",
+        (STEP + "test_r39_what_is_charged_adds_up_to_the_total",),
+        "    run = plan_run(request, Ledger(GDP.within(first)))\n",
+        "    run = plan_run(request, Ledger(GDP.within(total)))\n",
+    ),
+    plant(
+        "step-with-all-of-epsilon",
+        "a step spends all of epsilon, of which its pilot has a part",
+        "dpfast/release/routes.py",
+        (STEP + "test_r39_what_is_charged_adds_up_to_the_total",),
+        "rest = PureDP(difference(total, ApproxDP(first.epsilon, 0.5 * total.delta)).epsilon)",
+        "rest = PureDP(total.epsilon)",
+    ),
+)
+
 SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "inference-beside-a-last-bit",
@@ -3243,7 +3314,9 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "parts-set-aside-are-not-verified",
         "a page passes whose blocks spent more than what was set aside for them",
         "dpfast/inference/shown/transcript.py",
-        ("tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",),
+        (
+            "tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",
+        ),
         "    parts = [(total, whole), *inner_totals(whole)]\n",
         "    parts = [(total, whole)]\n",
     ),
@@ -3251,7 +3324,9 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "parts-of-persons-are-not-verified",
         "what was set aside is looked for in no composition of the rows of a person",
         "dpfast/inference/composition.py",
-        ("tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",),
+        (
+            "tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",
+        ),
         "    if isinstance(composition, Prepaid | Rows):\n        yield from inner_totals",
         "    if isinstance(composition, Prepaid):\n        yield from inner_totals",
     ),
@@ -3276,16 +3351,18 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "certificate and functional keep all of delta beside the standard errors that take a part of it",
         "dpfast/release/functional.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
-        "main, rest = divided(total, part)\n",
-        "main, rest = divided(total, part)\n        main = ApproxDP(main.epsilon, total.delta)\n",
+        "self.main, rest = divided(total, part)\n",
+        "self.main, rest = divided(total, part)\n"
+        "            self.main = ApproxDP(self.main.epsilon, total.delta)\n",
     ),
     plant(
         "inference-beside-all-of-epsilon",
         "certificate and functional keep all of epsilon beside the standard errors",
         "dpfast/release/functional.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
-        "main, rest = divided(total, part)\n",
-        "main, rest = divided(total, part)\n        main = ApproxDP(total.epsilon, main.delta)\n",
+        "self.main, rest = divided(total, part)\n",
+        "self.main, rest = divided(total, part)\n"
+        "            self.main = ApproxDP(total.epsilon, self.main.delta)\n",
     ),
     plant(
         "inference-with-all-of-delta",
@@ -3517,8 +3594,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "dpfast/release/functional.py",
         (PAID + "test_a_second_charge_that_is_refused_draws_nothing_and_keeps_the_certificate",),
         '        session.pay_rest(total, "release")\n'
-        "        value = session.query.functionals(rows, choices)\n",
-        "        value = session.query.functionals(rows, choices)\n"
+        "        values = session.query.functionals(rows, choices)\n",
+        "        values = session.query.functionals(rows, choices)\n"
         '        session.pay_rest(total, "release")\n',
     ),
     plant(
@@ -5233,6 +5310,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *ONE_PARAMETER,
     *GUARDED_FILES,
     *OWN_LOSSES,
+    *ONE_STEP,
     *SPLITS_THAT_DO_NOT_ADD_UP,
     *USABLE_RECORDS_IN_PLACE_OF_N,
     *CHARGED_AFTER,
