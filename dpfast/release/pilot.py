@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -94,30 +93,33 @@ class Pilot(NamedTuple):
         """``H^-1 w`` for each direction w, shape (k, p)."""
         return np.asarray(np.linalg.solve(self.curvature, directions.T).T)
 
-    def errors_left(self, steps: Array, reaches: Array, bend: float) -> Array:
+    def errors_left(self, steps: Array, mean: float, bend: float) -> Array:
         """About how far one Newton step from here ends from the minimiser, for each direction.
 
         The noise of the curvature times that of the estimate, and what the third derivative, at
-        most ``bend`` times the second, can make of the distance: of second order both.
+        most ``bend`` times the second, can make of the distance: of second order both.  Nine of
+        ten steps of ``bench.releases.defaults`` ended within it.
 
         Parameters
         ----------
         steps : ndarray of shape (k, p)
-            ``H^-1 w``.
-        reaches : ndarray of shape (k,)
-            ``sup |x'H^-1 w|`` over rows.
+            ``a = H^-1 w``.
+        mean : float
+            Curvature of a record's loss in its predictor, in the mean.
         bend : float
         """
-        spread = np.trace(self.noise) + float(self.unfinished @ self.unfinished)
-        along = np.einsum("ij,jk,ik->i", steps, self.noise, steps) + (steps @ self.unfinished) ** 2
+        noise, left, curvature = self.noise, self.unfinished, self.curvature
+        spread = float(np.trace(noise) + left @ left)
+        along = np.einsum("ij,jk,ik->i", steps, noise, steps) + (steps @ left) ** 2
         squares = np.einsum("ij,ij->i", steps, steps)
         curved = self.curvature_scale * np.sqrt(0.5 * (squares * spread + along))
-        length = float(np.vdot(self.curvature, self.noise))
-        length += float(self.unfinished @ self.curvature @ self.unfinished)
-        bent = 0.5 * bend * reaches * length if bend < math.inf else math.inf
-        whole = np.sqrt(np.einsum("ij,jk,ik->i", steps @ self.curvature, self.noise,
-                                  steps @ self.curvature))  # fmt: skip
-        return np.minimum(np.hypot(curved, bent), whole)
+        # a row's a'x is about the root of w'H^-1 w over the mean curvature
+        length = float(np.vdot(curvature, noise) + left @ curvature @ left)
+        typical = np.sqrt(np.einsum("ij,jk,ik->i", steps, curvature, steps) / mean)
+        bent = 0.5 * bend * typical * length
+        back = steps @ curvature
+        whole = np.sqrt(np.einsum("ij,jk,ik->i", back, noise, back)) + np.abs(back @ left)
+        return np.asarray(np.fmin(np.hypot(curved, bent), whole))
 
 
 def pilot_of(planned_run: PlannedRun) -> Pilot:

@@ -428,7 +428,7 @@ class FunctionalRelease:
         """Intervals for the value *in these data* (privacy noise only), shape (k, 2).
 
         After a certificate they hold with probability at least ``level``: the public bound of the
-        noise scale is used.  Otherwise they have room for twice :attr:`beyond`, which is estimated.
+        noise scale is used.  Otherwise they have room for :attr:`beyond`, which is estimated.
 
         Parameters
         ----------
@@ -460,7 +460,7 @@ class FunctionalRelease:
         True
         """
         half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - coverage(level, alpha))
-        half = half + 2.0 * self.beyond
+        half = half + self.beyond
         return np.column_stack([self._values - half, self._values + half])
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
@@ -506,7 +506,7 @@ class FunctionalRelease:
             half = normal * law_quantile("gaussian", part * tail)
             half = half + self._scale_bounds * law_quantile(self.noise_law, (1.0 - part) * tail)
             best = np.minimum(best, half)
-        best = best + 2.0 * self.beyond
+        best = best + self.beyond
         return np.column_stack([self._values - best, self._values + best])
 
     @property

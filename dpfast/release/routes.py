@@ -191,13 +191,16 @@ def _one_shot(
                 return of_pilot(pilot)
             moved = newton_steps(stepping, pilot.theta, terms)
             moved = moved + stepping.objective.ridge * (steps @ pilot.theta)
-            reaches = np.array([request.domain.support(a) for a in steps])
+            # without an intercept from rows as long as they may be
+            mean = float(np.trace(pilot.curvature)) / request.domain.radius**2
+            if request.domain.intercept:
+                mean = float(pilot.curvature[0, 0])
             bend = request.loss.self_concordance / stepping.objective.scale
             return Answers(
                 lengths * (units @ pilot.theta - moved),
                 lengths * terms.scales,
                 "laplace",
-                lengths * pilot.errors_left(steps, reaches, bend),
+                lengths * pilot.errors_left(steps, mean, bend),
             )
 
     def spent() -> Composition:
