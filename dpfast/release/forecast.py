@@ -36,9 +36,9 @@ MOST_CELLS = 2**25
 #: Of a 90% interval, in standard errors.
 _LEFT_OPEN = 1.645
 
-#: How far synthetic rows are from their mean, relative to rows that fill the domain evenly: what is
+#: Standard deviation of synthetic columns, relative to rows in the corners of the domain: what is
 #: forecast, and the two ends of its range.
-WIDTH, WIDTHS = 0.3, (0.5, 0.1)
+WIDTH, WIDTHS = 0.3, (1.0, 0.1)
 
 
 class ReleasePlan(NamedTuple):
@@ -53,8 +53,9 @@ class ReleasePlan(NamedTuple):
     error : float
         Root mean square distance of released values from the coefficient in the same data.
     error_range : tuple of float
-        With a pilot what so few calls leave open (a 90% interval), else from rows that fill half
-        of the domain's width to rows that fill a tenth.
+        With a pilot what so few calls leave open (a 90% interval), else from columns that are at
+        either end of the domain, as balanced binary ones, to columns whose standard deviation is a
+        tenth of that.
     announced : float
         Median of the standard deviations that are announced.
     fit_error : float
@@ -124,10 +125,10 @@ def plan_release(
         Share of ones in a synthetic binary response.
     pilot : (X, y), optional
         **Public** data like the private ones, repeated as often as n calls for.  By default rows
-        fill three tenths of the domain's width, without correlation, which is about what columns
-        are worth that are coded by their ranges.  Noise is four times as large for half the width,
-        so the range of the error is wide; columns that nearly determine each other are beyond it.
-        The first covariate is released.
+        vary independently with three tenths of the domain's half-width, which is about what columns
+        are worth that are coded by their ranges.  Noise is four times as large for half of that, so
+        the range of the error is wide; columns that nearly determine each other are beyond it.  The
+        first covariate is released.
     runs : int
         Simulated calls, of each of three widths without a pilot; an error is known to about
         ``1/sqrt(2 runs)`` of itself.
@@ -164,10 +165,10 @@ def plan_release(
     if pilot is None:
         p = whole_number(domain.n_covariates if p is None else p, "p", 1, LARGEST_P)
         _refuse_enormous(rows, p)
-        X, y = _synthetic(rows, p, asked, domain, number_in(rate, "rate", "(0, 1)"))
-        source = "rows that fill three tenths of the domain's width"
+        X, y, order = _synthetic(rows, p, asked, domain, number_in(rate, "rate", "(0, 1)"))
+        source = "columns that vary with three tenths of the domain's half-width"
     else:
-        X, y = public_pilot(pilot)
+        (X, y), order = public_pilot(pilot), np.zeros(rows)
         _refuse_enormous(rows, X.shape[1])
         source = f"a public pilot of {len(y)} records"
         mixed = np.argsort(evenly(len(y), 1)[:, 0], kind="stable")
@@ -179,8 +180,10 @@ def plan_release(
     fewer = rows / n
 
     def narrowed(width: float) -> Array:
-        middle = X.mean(axis=0)
-        return bound.project(middle + width * (X - middle)) if width < 1.0 else X
+        """Rows of the domain that vary so much less: most of them are at one point."""
+        some = order < width**2
+        middle = bound.project(X.mean(axis=0, keepdims=True))
+        return np.where(some[:, None], X, middle)
 
     def released(X: Array, method: str) -> tuple[Array, float, float]:
         """Errors of the releases, what they announce, and the sampling error."""
@@ -241,16 +244,21 @@ def _relative_error(errors: Array) -> float:
     return 0.5 * float(squares.std() / max(squares.mean(), 1e-300)) / math.sqrt(len(errors))
 
 
-def _synthetic(n: int, p: int, asked: Parts, domain: Domain, rate: float) -> tuple[Array, Array]:
-    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes."""
+def _synthetic(
+    n: int, p: int, asked: Parts, domain: Domain, rate: float
+) -> tuple[Array, Array, Array]:
+    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes.
+
+    And uniform numbers in no relation to them.
+    """
     from scipy.special import ndtri
 
-    points = evenly(n, p + 1)
+    points = evenly(n, p + 2)
     centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)
     signs = np.where(points[:, :p] > 0.5, 1.0, -1.0)
     X = centre + (signs * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T
     if resolve_loss(asked.loss).binary_response:
-        return X, (points[:, p] < rate).astype(float)
+        return X, (points[:, p] < rate).astype(float), points[:, p + 1]
     size = 1.0 if asked.scale is None else real_number(asked.scale, "scale")
-    return X, size * ndtri(points[:, p])
+    return X, size * ndtri(points[:, p]), points[:, p + 1]
