@@ -255,7 +255,8 @@ class Asked:
 def _refuse_options_of_certificates(method: str, given: dict[str, Any]) -> None:
     defaults = release_functional.__kwdefaults__
     for name, value in given.items():
-        if not (value is defaults[name] or value == defaults[name]):
+        default = defaults[name]
+        if not (value is default or (type(value) is type(default) and value == default)):
             raise InvalidInput(
                 f"{name} is an option of a certified release. Pass method='certified' with it, or "
                 f"leave it out of method={method!r}."
