@@ -20,7 +20,7 @@ from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.release.scaled import LAWS
-from dpfast.release.request import ReleaseRequest, approximate
+from dpfast.release.request import Asking, RawRequest, ReleaseRequest, approximate
 from dpfast.release.results import (
     FunctionalRelease,
     NotCertified,
@@ -43,7 +43,7 @@ def release_functional(
     direction: Any,
     *,
     privacy: Budget,
-    domain: Domain,
+    domain: Domain | None = None,
     scale: float | None = None,
     ridge: float = 0.0,
     method: str = "auto",
@@ -79,9 +79,12 @@ def release_functional(
         directions share one pilot, or one certificate, and one budget.
     privacy : ApproxDP
         The **total** (epsilon, delta), inference included.
-    domain : Domain
+    domain : Domain, optional
         Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
-        there is an intercept.
+        there is an intercept.  Without one the columns may come in any units: the pilot is a
+        default :func:`dpfast.fit` with an intercept, of any loss that :func:`dpfast.fit` takes
+        without weights (also "least-squares"), a quantile of the records' scores along the step is
+        bought with it, scores are held to that, and standard errors come along.
     scale : float
         Public residual scale; required by all losses but the logistic.
     ridge : float
@@ -182,6 +185,11 @@ def release_functional(
     }  # fmt: skip
     if method not in CERTIFIED:
         _refuse_options_of_certificates(method, given)
+    if domain is None:
+        _refuse_without_domain(method, ridge, inference)
+        raw = RawRequest(X, y, loss, scale=scale, noise=noise, threads=threads, names=names)
+        asked = Asked(raw, *raw.direction(direction), total, None, ledger)
+        return _without_certificate(asked, method)
     request = ReleaseRequest(
         X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
         names=names,
@@ -198,7 +206,7 @@ class Asked:
 
     Parameters
     ----------
-    request : ReleaseRequest
+    request : ReleaseRequest or RawRequest
     rows : ndarray of shape (k, p)
     single : bool
         Whether one number is handed out in place of an array.
@@ -217,7 +225,7 @@ class Asked:
 
     def __init__(
         self,
-        request: ReleaseRequest,
+        request: Asking,
         rows: Array,
         single: bool,
         labels: tuple[str, ...],
@@ -231,6 +239,7 @@ class Asked:
         self.extra: tuple[str, ...] = ()
         self._single, self._labels, self._sandwich = single, labels, None
         if inference is not None:
+            assert isinstance(request, ReleaseRequest)
             part = number_in(inference, "inference", "(0, 1)")
             self.main, rest = divided(total, part)
             sandwich = plan_sandwich(request, rest)
@@ -263,6 +272,24 @@ def _refuse_options_of_certificates(method: str, given: dict[str, Any]) -> None:
             )
 
 
+def _refuse_without_domain(method: str, ridge: Any, inference: Any) -> None:
+    if method not in ("auto", "one-shot", "fit"):
+        raise InvalidInput(
+            f"method={method!r} needs to know where rows are. Pass domain=dpfast.Box(...), or "
+            "method='auto'."
+        )
+    if not (isinstance(ridge, float | int) and ridge == 0.0):
+        raise InvalidInput(
+            "without a domain columns are put into units that are not known before, of which a "
+            "ridge would be. Leave ridge out, or pass domain=dpfast.Box(...)."
+        )
+    if inference is not None:
+        raise InvalidInput(
+            "without a domain standard errors come with the pilot and cost nothing. Leave "
+            "inference out."
+        )
+
+
 def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
     """By the mechanism that public numbers choose, or the one asked for; charged at once."""
     request, rows = asked.request, asked.rows
@@ -291,12 +318,14 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
 
     def so_far(error: str) -> FunctionalRelease | None:
         found = way.so_far()
-        return None if found is None else told(found, None)
+        return None if found is None else told(found, found.sampling)
 
     with KeepingPaid(so_far, privacy=guarantee):
         label = request.label("release_functional")
         charge_shared(asked.ledger, whole, whole, label, request.room)
-        return told(way.run(), asked.sampling_errors())
+        found = way.run()
+        bought = asked.sampling_errors() if found.sampling is None else found.sampling
+        return told(found, bought)
 
 
 def _with_certificate(

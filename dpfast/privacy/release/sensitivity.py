@@ -26,6 +26,7 @@ from dpfast.privacy.sensitivity import check_constants, relative_slack
 
 __all__ = [
     "COUNT",
+    "HELD_CELLS",
     "STEP_COUNT",
     "FunctionalFactors",
     "calibrate_functionals",
@@ -57,6 +58,10 @@ ROWS = 1.0 + 1e-11
 
 #: By how many cells of its grid one record can move a step along a direction (claim R39).
 STEP_COUNT = 1 << 16
+
+#: Cells to which a held number is rounded on either side of zero: a record moves their sum by twice
+#: as many at most (claim R40).
+HELD_CELLS = 1 << 24
 
 #: Largest step relative to the released eigenvalue for which a functional is released.
 MOST_STEP = 0.5
