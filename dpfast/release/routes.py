@@ -53,6 +53,12 @@ SHARES = (0.15, 0.8)
 #: Share of the pilot's ``mu^2`` for the histogram by which scores are held without a domain.
 HISTOGRAM = 0.03
 
+#: Part of what a step would have that it has without a domain.
+RAW = 0.7
+
+#: Standard deviations of a pilot, and of the noise, beyond which a step is not taken.
+FARTHEST = 3.0
+
 #: Functionals from which on a fit, whose noise does not grow with their number, has less.
 MANY = 4
 
@@ -100,6 +106,8 @@ def route(method: str, request: Asking, total: ApproxDP, count: int) -> Route:
             method, reason = "one-shot", f"{told} is at most {ONE_SHOT:g}"
     share = SHARE + MORE * math.log(level / AT)
     share = min(max(share, SHARES[0]), SHARES[1])
+    if isinstance(request, RawRequest):
+        share = 1.0 - RAW * (1.0 - share)
     return Route(method, share if method == "one-shot" else 1.0, reason)
 
 
@@ -296,11 +304,15 @@ def _without_domain(
                 moved.append(steep.mean_along(unit, bound, each, stepping, at, found.held))
                 bounds.append(bound)
                 cuts.append(CANCELS * cut)
+            scales = np.array(bounds) * 2.0 / (request.n * each)
+            # a step beyond what the pilot may be off says that unseen records pull at it
+            may_be = np.sqrt(found.noise**2 + (left / sizes) ** 2 + 2.0 * scales**2)
+            steps = np.where(np.abs(moved) <= FARTHEST * may_be, moved, 0.0)
             return Answers(
-                values + sizes * np.array(moved),
-                sizes * np.array(bounds) * 2.0 / (request.n * each),
+                values + sizes * steps,
+                sizes * scales,
                 "laplace",
-                np.hypot(left, sizes * np.array(cuts)),
+                np.hypot(left, sizes * np.where(steps == 0.0, found.noise, cuts)),
                 sampling,
             )
 
