@@ -3266,6 +3266,33 @@ ONE_STEP = (
         '    curator.ledger.charge(PureDP(terms.epsilon), f"{len(terms.grids)} Newton step(s)")\n',
     ),
     plant(
+        "held-step-of-one-record-in-place-of-two",
+        "a held step's noise covers a record that goes, and not the one that comes",
+        "dpfast/curator/whitened.py",
+        ("tests/release/test_held_step.py::test_the_noise_of_a_held_step_is_that_of_its_bound",),
+        "rate = laplace_rate(2 * HELD_CELLS, epsilon)",
+        "rate = laplace_rate(HELD_CELLS, epsilon)",
+    ),
+    plant(
+        "held-step-on-one-side",
+        "numbers of a held step are held on one side only",
+        "dpfast/curator/whitened.py",
+        (
+            "tests/release/test_held_step.py::"
+            "test_r40_one_record_moves_the_sum_by_its_bound_and_no_more",
+        ),
+        "np.clip(parts, -1.0, 1.0)",
+        "np.clip(parts, -1.0, 4.0)",
+    ),
+    plant(
+        "histogram-beside-all-of-the-pilot",
+        "the histogram by which a step is held is bought beside all that its pilot may spend",
+        "dpfast/release/routes.py",
+        ("tests/release/test_held_step.py::test_r40_what_is_charged_adds_up_to_the_total",),
+        "request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - MARGIN_8000)))",
+        "request.planned(GDP(mu))",
+    ),
+    plant(
         "pilot-with-all-of-epsilon",
         "a pilot spends all of epsilon, of which the step after it has a part",
         "dpfast/release/routes.py",
