@@ -2,10 +2,11 @@
 
     python -m bench.releases.defaults [--data FOLDER] [--runs 20] [--store]
 
-Simulated designs, and real tables, first with columns coded by their first and last percentiles as if
-these were public.  The error is that of the first covariate's coefficient beside the exact one *in
-these data*, root mean square over the runs; ``-`` where a run in three or more has no answer.  Then the same tables as they come, without a domain: one step beside a
-default fit, by least squares and the logistic loss.
+Simulated designs, and real tables, first with columns coded by their first and last percentiles
+as if these were public.  The error is that of the first covariate's coefficient beside the exact
+one *in these data*, root mean square over the runs; ``-`` where a run in three or more has no
+answer.  Then the same tables as they come, without a domain: one step beside a default fit, by
+least squares and the logistic loss.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ def main(arguments: list[str]) -> None:
             line += f"{found.ratio:.2f} | {found.covered:.2f} | {found.sampling:.3g} |"
             lines.append(line)
             print(line, flush=True)
-    told = "\n".join(f"* {line}" for line in summary(cells))
+    told = "" if asked.only else "\n".join(f"* {line}" for line in summary(cells))
     print(told)
     raw = []
     for line in () if asked.only else raw_tables(asked.data, [1.0, 4.0], asked.runs):

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, real_number, whole_number
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, NotConverged, described
 from dpfast.front.parts import Parts, parts_of
+from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
@@ -35,6 +36,9 @@ MOST_CELLS = 2**25
 
 #: Of a 90% interval, in standard errors.
 _LEFT_OPEN = 1.645
+
+#: Rows for each coefficient that vary at least.
+FEWEST = 10.0
 
 #: Standard deviation of synthetic columns, relative to rows in the corners of the domain: what is
 #: forecast, and the two ends of its range.
@@ -181,16 +185,24 @@ def plan_release(
 
     def narrowed(width: float) -> Array:
         """Rows of the domain that vary so much less: most of them are at one point."""
-        some = order < width**2
+        some = order < max(width**2, FEWEST * len(direction) / rows)
         middle = bound.project(X.mean(axis=0, keepdims=True))
         return np.where(some[:, None], X, middle)
 
+    def fitted(X: Array, ridge: float) -> Fit:
+        try:
+            return nonprivate_fit(
+                X, y, asked.loss, scale=asked.scale, ridge=ridge, fit_intercept=bound.intercept,
+                weights=Bounded(bound.radius * (1.0 + 1e-9)),
+            )  # fmt: skip
+        except NotConverged:
+            if ridge >= 1.0:
+                raise
+            return fitted(X, max(2.0 * ridge, 1.0 / rows))  # so few rows separate the classes
+
     def released(X: Array, method: str) -> tuple[Array, float, float]:
         """Errors of the releases, what they announce, and the sampling error."""
-        exact = nonprivate_fit(
-            X, y, asked.loss, scale=asked.scale, weights=Bounded(bound.radius * (1.0 + 1e-9)),
-            ridge=asked.ridge, fit_intercept=bound.intercept,
-        )  # fmt: skip
+        exact = fitted(X, asked.ridge)
         target, errors, announced = direction @ exact.params, [], []
         for seed in range(runs):
             found = release_functional(

@@ -17,6 +17,7 @@ from dpfast.curator.release.perturbation import (
 )
 from dpfast.curator.release.terms import difference, in_units
 from dpfast.curator.whitened import At
+from dpfast.errors import InvalidBudget
 from dpfast.inference.composition import Composition, Prepaid, Sum, composition_of
 from dpfast.models import Loss
 from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
@@ -58,6 +59,9 @@ RAW = 0.7
 
 #: Standard deviations of a pilot, and of the noise, beyond which a step is not taken.
 FARTHEST = 3.0
+
+#: Doublings of the ridge of objective perturbation until its tilt is held.
+DOUBLINGS = 8
 
 #: Functionals from which on a fit, whose noise does not grow with their number, has less.
 MANY = 4
@@ -333,8 +337,17 @@ def _without_domain(
 def _perturbed(request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
     """All coefficients of a ridge-penalised problem, by objective perturbation."""
     ridge = fallback_ridge(request, total.epsilon)
-    curator = request.curator(Ledger(total), ridge)
-    terms: PerturbationTerms = perturbation_terms(curator, request.domain.radius, total)
+    for larger in map(
+        float, 2.0 ** np.arange(DOUBLINGS + 1)
+    ):  # of few records the ridge has to hold the tilt
+        curator = request.curator(Ledger(total), ridge * larger)
+        try:
+            terms: PerturbationTerms = perturbation_terms(curator, request.domain.radius, total)
+            break
+        except InvalidBudget:
+            if larger == 2.0**DOUBLINGS:
+                raise
+    ridge *= larger
 
     def go() -> Answers:
         params = perturbed_minimiser(curator, terms).value
