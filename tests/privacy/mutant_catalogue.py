@@ -3305,8 +3305,8 @@ ONE_STEP = (
         "a step spends all of epsilon, of which its pilot has a part",
         "dpfast/release/routes.py",
         (STEP + "test_r39_what_is_charged_adds_up_to_the_total",),
-        "rest = PureDP(difference(total, ApproxDP(first.epsilon, 0.5 * total.delta)).epsilon)",
-        "rest = PureDP(total.epsilon)",
+        "PureDP(difference(total, ApproxDP(first.epsilon, 0.5 * total.delta)).epsilon)",
+        "PureDP(total.epsilon)",
     ),
 )
 
