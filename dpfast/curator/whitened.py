@@ -192,10 +192,11 @@ class Whitened:
         Costs ``epsilon`` of pure DP, charged to ``ledger``; direction, bound and parameter are
         released (claim R40).  A record that is not finite is zero.
         """
-        ledger.charge(PureDP(epsilon), "a Newton step")
+        cost = PureDP(epsilon)
+        ledger.charge(cost, "held Newton step")
         rate = laplace_rate(2 * HELD_CELLS, epsilon)
         noise_scale = math.sqrt(2.0) * rate[1] / rate[0]
-        mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS
+        mu, sensitivity = cost.as_gdp().mu, 2.0 * HELD_CELLS
         receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
         view = self._view("score", at, held=held)
         count = int(self._records.total(_sum_held, direction, bound, view)[0])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator.release.one_step import newton_steps, step_rate, step_terms
+from dpfast.curator.release.one_step import newton_steps, shared, step_rate, step_terms
 from dpfast.curator.release.perturbation import (
     PerturbationTerms,
     perturbation_terms,
@@ -265,7 +265,7 @@ def _without_domain(
     stepping = Ledger(rest if rest is not None else PureDP(first.epsilon))
     each, per_cell = 0.0, seeing / count**0.5 * (1.0 - MARGIN_8000)
     if rest is not None:
-        each = rest.epsilon / count * (1.0 - MARGIN_8000 * (count > 1))
+        each = shared(rest.epsilon, count)
         laplace_rate(2 * HELD_CELLS, each)
         planned.rows_for(seen).refuse_lengths(MOST_CELLS, per_cell)
     pilots: list[tuple[Array, Array, Array, Array, Array]] = []

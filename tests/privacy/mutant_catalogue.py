@@ -3252,18 +3252,17 @@ ONE_STEP = (
         "each of several steps takes what they share",
         "dpfast/curator/release/one_step.py",
         (STEP + "test_r39_several_steps_share_epsilon",),
-        "return laplace_rate(STEP_COUNT, epsilon / count)",
-        "return laplace_rate(STEP_COUNT, epsilon)",
+        "return in_units(epsilon / count, epsilon)",
+        "return epsilon",
     ),
     plant(
         "step-after-the-records-are-read",
         "a Newton step that is not paid for reads the records and is refused afterwards",
         "dpfast/curator/release/one_step.py",
         (STEP + "test_a_step_is_charged_before_the_records_are_read",),
-        '    curator.ledger.charge(PureDP(terms.epsilon), f"{len(terms.grids)} Newton step(s)")\n'
+        "    cost, gradient, found = PureDP(terms.each), None, []\n",
+        "    cost, found = PureDP(terms.each), []\n"
         "    gradient, _, _ = curator._sums(theta, GRADIENT)\n",
-        "    gradient, _, _ = curator._sums(theta, GRADIENT)\n"
-        '    curator.ledger.charge(PureDP(terms.epsilon), f"{len(terms.grids)} Newton step(s)")\n',
     ),
     plant(
         "held-step-of-one-record-in-place-of-two",

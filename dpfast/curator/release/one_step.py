@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Receipt
 from dpfast.curator.door import hand_out_count
+from dpfast.curator.release.terms import in_units
 from dpfast.kernels.records import GRADIENT
 from dpfast.models import Domain
 from dpfast.privacy.budget import PureDP
@@ -25,7 +26,14 @@ from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-__all__ = ["StepTerms", "exact_product", "newton_steps", "step_rate", "step_terms"]
+__all__ = [
+    "StepTerms",
+    "exact_product",
+    "newton_steps",
+    "shared",
+    "step_rate",
+    "step_terms",
+]
 
 Array = NDArray[np.float64]
 
@@ -38,8 +46,8 @@ class StepTerms(NamedTuple):
 
     Attributes
     ----------
-    epsilon : float
-        What they cost together; each has an equal part.
+    each : float
+        Epsilon of each number.
     directions : ndarray of shape (k, p)
         Released or public.
     grids : tuple of float
@@ -48,7 +56,7 @@ class StepTerms(NamedTuple):
         Of the noise of each.
     """
 
-    epsilon: float
+    each: float
     directions: Array
     grids: tuple[float, ...]
     rate: tuple[int, int]
@@ -59,9 +67,14 @@ class StepTerms(NamedTuple):
         return np.array(self.grids) * (self.rate[1] / self.rate[0])
 
 
+def shared(epsilon: float, count: int) -> float:
+    """What each of so many steps may cost: together no more, exactly."""
+    return in_units(epsilon / count, epsilon)
+
+
 def step_rate(epsilon: float, count: int) -> tuple[int, int]:
     """Rate of the noise of each of so many steps; refuses a budget that no grid serves."""
-    return laplace_rate(STEP_COUNT, epsilon / count)
+    return laplace_rate(STEP_COUNT, shared(epsilon, count))
 
 
 def step_terms(
@@ -92,7 +105,8 @@ def step_terms(
             grids.append(step_grid(step_shift(reach, length, n, depth=depth)))
     if not all(GRIDS[0] < grid < GRIDS[1] for grid in grids):
         return None
-    return StepTerms(epsilon, directions, tuple(grids), step_rate(epsilon, len(directions)))
+    count = len(directions)
+    return StepTerms(shared(epsilon, count), directions, tuple(grids), step_rate(epsilon, count))
 
 
 def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
@@ -100,15 +114,16 @@ def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
 
     Privacy
     -------
-    Charges ``terms.epsilon`` of pure DP before the records are read (claim R39).
+    Charges ``terms.each`` of pure DP for each, the first before the records are read (claim R39).
     """
-    curator.ledger.charge(PureDP(terms.epsilon), f"{len(terms.grids)} Newton step(s)")
-    gradient, _, _ = curator._sums(theta, GRADIENT)
+    cost, gradient, found = PureDP(terms.each), None, []
     noise_scale = math.sqrt(2.0) * terms.rate[1] / terms.rate[0]
-    mu = STEP_COUNT / noise_scale
+    mu = cost.as_gdp().mu
     receipt = Receipt("Newton step", "R39", mu, float(STEP_COUNT), noise_scale)
-    found = []
     for a, grid in zip(terms.directions, terms.grids, strict=True):
+        curator.ledger.charge(cost, receipt.query)
+        if gradient is None:
+            gradient, _, _ = curator._sums(theta, GRADIENT)
         count = math.floor(exact_product(a, gradient) / Fraction(grid))
         question = (receipt.query, mu, theta, a, grid)
         kept = hand_out_count(curator._noise, question, receipt, count, terms.rate)
