@@ -196,7 +196,7 @@ class Whitened:
         ledger.charge(cost, "held Newton step")
         rate = laplace_rate(2 * HELD_CELLS, epsilon)
         noise_scale = math.sqrt(2.0) * rate[1] / rate[0]
-        mu, sensitivity = cost.as_gdp().mu, 2.0 * HELD_CELLS
+        mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS  # for audits
         receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
         view = self._view("score", at, held=held)
         count = int(self._records.total(_sum_held, direction, bound, view)[0])

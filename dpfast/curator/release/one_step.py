@@ -118,7 +118,7 @@ def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
     """
     cost, gradient, found = PureDP(terms.each), None, []
     noise_scale = math.sqrt(2.0) * terms.rate[1] / terms.rate[0]
-    mu = cost.as_gdp().mu
+    mu = STEP_COUNT / noise_scale  # for audits, as that of a certificate
     receipt = Receipt("Newton step", "R39", mu, float(STEP_COUNT), noise_scale)
     for a, grid in zip(terms.directions, terms.grids, strict=True):
         curator.ledger.charge(cost, receipt.query)
