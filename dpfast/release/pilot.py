@@ -97,8 +97,8 @@ class Pilot(NamedTuple):
         """About how far one Newton step from here ends from the minimiser, for each direction.
 
         The noise of the curvature times that of the estimate, and what the third derivative, at
-        most ``bend`` times the second, can make of the distance: of second order both.  Nine of
-        ten steps of ``bench.releases.defaults`` ended within it.
+        most ``bend`` times the second, can make of the distance: of second order both.  It is far
+        too large where noise hides directions of the pilot.
 
         Parameters
         ----------

@@ -38,9 +38,8 @@ FALLBACKS = (None, "objective-perturbation")
 #: Part of delta for the certificate's failure.
 FAILURE_SHARE = 0.5
 
-#: Announced noise that is wanted of one functional, in that of a fit by the same bound.  Of 35
-#: cells that certify (8 tables, 4 designs) those within it had at most .92 of a fit's error, and
-#: those above up to 7 times.
+#: Announced noise that is wanted of one functional, in that of a fit by the same bound: no release
+#: within it had more than a fit's error (bench/results/release_defaults.md).
 TIMES_FIT = 1.0
 
 #: Records beyond which the ridge of a fallback does not fall.
