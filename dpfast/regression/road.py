@@ -263,9 +263,23 @@ class OnRoad:
         found: float | None = self._request.coded_scale(self._scale)
         return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
 
-    def _rows(self) -> Whitened:
-        rows = Whitened(self._request.curator(self._records, self.ledger))
+    def rows_for(self, ledger: Ledger) -> Whitened:
+        """The rows, in the units that were bought, asked at the cost of this ledger."""
+        rows = Whitened(self._request.curator(self._records, ledger))
         return rows if self._kept is None else rows.mapped(self._kept)
+
+    def _rows(self) -> Whitened:
+        return self.rows_for(self.ledger)
+
+    @property
+    def setting(self) -> Setting:
+        """What runs are told; of bought units, once they are."""
+        return self._setting
+
+    @property
+    def kept(self) -> Array | None:
+        """The columns that are not left out, as columns of a matrix; None for all."""
+        return self._kept
 
     @property
     def units(self) -> Standardized | None:
@@ -309,9 +323,7 @@ class OnRoad:
         mu = self._each
         return road(self._rows(), setting, mu, self._inference, iterates, report, self._begun)
 
-    def result(
-        self, k: int, iterates: list[Array], found: Found | None, missing: str = ""
-    ) -> Fit:
+    def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""
         request, loss = self._request, self.losses[k]
         covariance, predictor = None, None
@@ -455,9 +467,7 @@ def _described(found: Found, n: int, kept: float) -> str:
     )
 
 
-def _covariance(
-    found: Found, request: Request, mu: float, loss: Loss
-) -> Covariance:
+def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covariance:
     """Sampling, noise, and what clipping and hidden directions may have left undone."""
     n, p = request.n_units, found.mapping.shape[1]
     W, identity = found.mapping, np.eye(p)

@@ -41,6 +41,7 @@ from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import DoubleNoise, GradientDescent, JointNewton, Newton
 from dpfast.optimize.damping import Backtracking
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from tests.release.neighbours import certified_functional
 
 N = 40
 RNG = np.random.default_rng(5)
@@ -346,11 +347,17 @@ SIDE_BY_SIDE: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 APPROXIMATE: dict[str, Callable[..., Any]] = {
-    "functional": released(dpfast.release_functional, "x1", ridge=5.0),
-    "functional with inference": released(
-        dpfast.release_functional, "x1", ridge=5.0, inference=0.3
+    "functional": released(certified_functional, "x1", ridge=5.0),
+    "functional with inference": released(certified_functional, "x1", ridge=5.0, inference=0.3),
+    "functional, not certified": released(certified_functional, "x1"),
+    "one step": released(dpfast.release_functional, "x1", method="one-shot"),
+    "two steps with inference": released(
+        dpfast.release_functional, ["x1", "x2"], method="one-shot", inference=0.3
     ),
-    "functional, not certified": released(dpfast.release_functional, "x1"),
+    "functional of a fit": released(dpfast.release_functional, "x1", method="fit"),
+    "functional of a perturbation": released(
+        dpfast.release_functional, "x1", method="objective-perturbation"
+    ),
     "parameter": released(dpfast.release_parameter, ridge=5.0),
     "fallback": released(dpfast.release_parameter, fallback="objective-perturbation"),
     "both eigenvalues": released(dpfast.certify, which="both", ridge=5.0),
@@ -387,7 +394,8 @@ def doubled(budget: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("call", "budget"), [case for case in calls() if not case.id.startswith("functional")]
+    ("call", "budget"),
+    [case for case in calls() if not case.id.startswith(("functional,", "functional with"))],
 )
 def test_a_shared_ledger_is_charged_the_total_before_anything_is_drawn(monkeypatch, call, budget):
     with watch(monkeypatch) as events:

@@ -350,7 +350,9 @@ MUST_BE_REFUSED = [
     ("certify", {"privacy": dpfast.PureDP(1e9)}),
     ("release_functional", {"direction": [0.0, 1e300]}),
     ("release_functional", {"inference": 1e-9}),
-    ("release_functional", {"certificate_share": 1e-300}),
+    ("release_functional", {"certificate_share": 1e-300, "method": "certified"}),
+    ("release_functional", {"method": "one-shot", "privacy": dpfast.ApproxDP(1e-8, 1e-9)}),
+    ("release_functional", {"certificate": "global"}),
     ("release_parameter", {"privacy": dpfast.ApproxDP(1e-9, 1e-9)}),
 ]  # fmt: skip
 
@@ -380,7 +382,8 @@ def test_what_must_be_refused_is(name, wrong, tmp_path, monkeypatch):
 )
 def test_a_release_that_would_be_certified_is_refused_before_its_certificate(wrong):
     ledger = dpfast.Ledger(dpfast.ApproxDP(10.0, 0.1))
-    arguments = CERTIFIED | {"direction": "x1", "ledger": ledger} | wrong
+    certified = {"direction": "x1", "ledger": ledger, "method": "certified"}
+    arguments = CERTIFIED | certified | wrong
     with pytest.raises(dpfast.DpfastError):
         dpfast.release_functional(**arguments)
     assert not ledger.entries

@@ -184,6 +184,8 @@ class Found(NamedTuple):
         That direction, in the rows' units.
     scale : float
         Of the residuals, in the response's units.
+    held : Held
+        How rows are held back before their scores count.
     """
 
     theta: Array
@@ -202,6 +204,7 @@ class Found(NamedTuple):
     tellers: float
     thin: Array
     scale: float
+    held: Held = FREE
 
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
@@ -477,6 +480,7 @@ def road(
         tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
         thin=mapping[:, 0],
         scale=scale,
+        held=held,
     )
 
 
