@@ -12,7 +12,6 @@ from dpfast.models import (
     Loss,
     Objective,
     Weighting,
-    is_least_squares,
     resolve_loss,
 )
 from dpfast.models.nonconvex import PerRecordObjective
@@ -58,7 +57,7 @@ def parts_of(
 
 def offset_joins_predictor(loss: str | Loss) -> bool:
     """Whether an offset is added to the predictor, instead of being taken from the response."""
-    return not is_least_squares(loss) and resolve_loss(loss, unbounded=True).link != "identity"
+    return resolve_loss(loss, unbounded=True).link != "identity"
 
 
 def target_of(

@@ -33,8 +33,6 @@ from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.models.losses import check_constant
-from dpfast.models.smooth_losses import for_records, target_of
-from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -205,7 +203,7 @@ class Request:
 
     def loss(self, loss: str | Loss, mu: float | None = None) -> Loss:
         """A loss by name, with the constants that depend on the number of records."""
-        return for_records(resolve_loss(loss), self.n, self.dimension, mu)
+        return resolve_loss(loss)._for_records(self.n, self.dimension, mu)
 
     def coded_scale(self, scale: float | FreeScale | None) -> Any:
         """A scale in the response's own units as one of the coded response."""
@@ -395,14 +393,15 @@ def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
 
 def described_model(objective: Objective) -> str:
     """What a result says was estimated."""
-    return f"{objective!r}{target_of(objective.loss, objective.scale)}"
+    return f"{objective!r}{objective.loss._target(objective.scale)}"
 
 
 def response_of(target: Any) -> dict[str, Any]:
     """What a result has to know of the response to predict it, from an objective or another."""
     loss = target.loss if isinstance(target, Objective) else None
-    cap = loss.largest_mean if isinstance(loss, Poisson) else None
-    return {"binary_response": loss is not None and loss.binary_response, "largest_mean": cap}
+    if loss is None:
+        return {}
+    return {"binary_response": loss.binary_response, "largest_mean": loss.largest_mean}
 
 
 def objective_of(

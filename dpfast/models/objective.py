@@ -13,7 +13,6 @@ from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.free_scale import FreeScale, joint_scale
 from dpfast.models.losses import Loss, check_constant, resolve_loss
-from dpfast.models.smooth_losses import for_records
 from dpfast.models.weighting import (
     Bounded,
     Clip,
@@ -172,7 +171,7 @@ class Objective:
         n_covariates = whole_number(n_covariates, "n_covariates")
         fit_intercept = flag(fit_intercept, "fit_intercept")
         # copies: bounds and kernels are made of them at different times
-        loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))
+        loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))
         weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))
         self.loss, self.weighting = loss, weighting
         self._given_weights = None if weights is None else weighting

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import positive, real_array, whole_number
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import DEFAULT_CORNER, FAR, LOSSES, NEAR, Loss, check_constant
+from dpfast.models.losses import DEFAULT_CORNER, FAR, NEAR, Loss, check_constant
 
 __all__ = [
     "NarrowQuantile",
@@ -18,9 +18,6 @@ __all__ = [
     "Quantile",
     "SmoothAbsolute",
     "SmoothedHuber",
-    "for_records",
-    "narrowed",
-    "target_of",
 ]
 
 #: Beyond this argument, in units of c, psi has reached its bound to the last bit.
@@ -310,7 +307,8 @@ class Quantile(Loss):
     on_road = True
     code = 8
     lowest_slope = 0.0
-    scale_by_pilot = True
+    of_mean = False
+    settings = ("tau", "bandwidth")
     scale_refusal = (
         "its bandwidth is in units of the scale, so that a scale that is estimated would only "
         "choose how much to smooth"
@@ -386,6 +384,32 @@ class Quantile(Loss):
             "symmetric errors. Pass a public number in units of scale, such as "
             "0.55 * ((p + log(n)) / n)**0.4."
         )
+
+    def _for_records(self, n: int | None, p: int, mu: float | None = None) -> Loss:
+        return self.for_records(n, p, mu)
+
+    def _narrowed(self, chosen: Loss, n: int) -> Loss:
+        """With a narrow score where a wide one has much bias; a bandwidth that was given is kept.
+
+        Parameters
+        ----------
+        chosen : Loss
+            With the bandwidth of the rule.
+        n : int
+        """
+        if not self.automatic or type(chosen) is not Quantile:
+            return chosen
+        tau, moved = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)
+        error = math.sqrt(tau * (1.0 - tau) / n) / chosen.mean_curvature
+        if moved * chosen.c**2 <= LARGEST_SHIFT * error:
+            return chosen
+        unmoved = WIDER * math.sqrt(NARROW_SHIFT * error / moved)
+        return NarrowQuantile(tau, max(chosen.c, min(STILL_WIDER * chosen.c, unmoved)))
+
+    def _target(self, scale: float) -> str:
+        b = self.bandwidth or self.c
+        curvature = "" if b == self.c else f", curvature with {self.c:.4g}"
+        return f"; smoothed target, bandwidth {b:.4g} scales = {b * scale:.4g}{curvature}"
 
     @property
     def psi_bound(self) -> float:
@@ -484,37 +508,4 @@ class NarrowQuantile(Quantile):
         return f"Quantile({self.h:g}, {self.bandwidth:.4g})"
 
 
-LOSSES.update({cls.name: cls for cls in (SmoothedHuber, OstrovskiiBach, SmoothAbsolute, Quantile)})
-
-
-def for_records(loss: Loss, n: int | None, p: int, mu: float | None = None) -> Loss:
-    """A loss with its constants chosen: of all but quantiles none is left open."""
-    return loss.for_records(n, p, mu) if isinstance(loss, Quantile) else loss
-
-
-def target_of(loss: Loss, scale: float) -> str:
-    """What a summary says of the target beside the loss's name; nothing of most losses."""
-    if not isinstance(loss, Quantile):
-        return ""
-    b = loss.bandwidth or loss.c
-    curvature = "" if b == loss.c else f", curvature with {loss.c:.4g}"
-    return f"; smoothed target, bandwidth {b:.4g} scales = {b * scale:.4g}{curvature}"
-
-
-def narrowed(declared: Loss, chosen: Loss, n: int) -> Loss:
-    """The loss that Newton's method is given: with a narrow score where a wide one has much bias.
-
-    Parameters
-    ----------
-    declared, chosen : Loss
-        As it was asked for, and with the bandwidth of the rule; one that was given is kept.
-    n : int
-    """
-    if not (isinstance(declared, Quantile) and declared.automatic and isinstance(chosen, Quantile)):
-        return chosen
-    tau, moved = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)
-    error = math.sqrt(tau * (1.0 - tau) / n) / chosen.mean_curvature
-    if moved * chosen.c**2 <= LARGEST_SHIFT * error:
-        return chosen
-    unmoved = WIDER * math.sqrt(NARROW_SHIFT * error / moved)
-    return NarrowQuantile(tau, max(chosen.c, min(STILL_WIDER * chosen.c, unmoved)))
+KINDS = (SmoothedHuber, OstrovskiiBach, SmoothAbsolute, Quantile)

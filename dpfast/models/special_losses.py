@@ -23,10 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import (
-    DECLARED,
-    ELSEWHERE,
-    LOSSES,
-    LeastSquares,
     Loss,
     check_constant,
 )
@@ -38,6 +34,9 @@ FAR = 1e120
 
 #: Log of more than the largest mean that can be declared.
 LARGEST_LOG = 700.0
+
+#: Largest mean of a synthetic pilot's counts where none is declared: their mean is half of it.
+SYNTHETIC_MEAN = 2.0
 
 #: In place of bounds that nobody declared.
 UNBOUNDED = 1e100
@@ -266,6 +265,8 @@ class Poisson(Loss):
     code = 14
     needs_scale = False
     link = "log"
+    noun = "mean of counts"
+    settings = ("largest_mean", "largest_residual", "largest_count")
     on_road = True
     has_asymptote = False
     undeclared = (
@@ -303,7 +304,7 @@ class Poisson(Loss):
         self.start = math.log(0.5 * self.h)
 
     @property
-    def largest_mean(self) -> float:
+    def largest_mean(self) -> float:  # type: ignore[override]
         """Cap ``M`` of the means."""
         return self.h
 
@@ -441,8 +442,24 @@ class Poisson(Loss):
     def _bounded(self) -> Poisson:
         return self if self.declared else Poisson(UNBOUNDED, UNBOUNDED)
 
+    @property
+    def _highest(self) -> float | None:
+        return 2.0 * self.h if self.declared else None
+
+    def _link(self, mean: float) -> float:
+        return math.log(mean)
+
     def _predictor(self, mean: float) -> float:
-        return math.log(min(mean, 0.5 * self.h))  # below the cap, where there is a curvature
+        return self._link(min(mean, 0.5 * self.h))  # below the cap, where there is a curvature
+
+    def _mean(self, eta: float) -> float:
+        return float(self.mean(eta))
+
+    def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
+        from scipy.special import pdtrik
+
+        mean = rate * (self.h if self.declared else SYNTHETIC_MEAN)
+        return np.asarray(np.ceil(np.nan_to_num(pdtrik(uniform, mean))))
 
     def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.sqrt(self.mean(eta))
@@ -479,12 +496,4 @@ class Poisson(Loss):
         return f"Poisson(largest_mean={self.h:g}, largest_residual={self.c:g})"
 
 
-DECLARED[Poisson.name] = Poisson
-LOSSES.update({cls.name: cls for cls in (TukeyBiweight, GemanMcClure, Welsch, Cauchy)})
-ELSEWHERE.update(
-    {
-        kind.name: kind.also_called
-        for kind in (*LOSSES.values(), *DECLARED.values(), LeastSquares)
-        if kind.also_called
-    }
-)
+KINDS = (TukeyBiweight, GemanMcClure, Welsch, Cauchy, Poisson)

@@ -25,7 +25,6 @@ from dpfast.models import (
     Mallows,
     Objective,
     Weighting,
-    is_least_squares,
 )
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.ledger import Ledger
@@ -117,10 +116,11 @@ def nonprivate_fit(
         bound_to=columns, beside=beside(sample_weight, largest_weight, offset, joins),
     )  # fmt: skip
     known, free = checked_free_scale(request.coded_scale(scale))
-    if is_least_squares(loss):
+    loss = resolve_loss(loss, unbounded=True)
+    if not loss.has_bound:
         if scale is not None or weights is not None:
             raise InvalidInput("least squares takes neither scale nor weights. Leave them out.")
-        loss, weights = LeastSquares(), Mallows(FARTHEST)
+        weights = Mallows(FARTHEST)
     objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
     if not objective.has_curvature:
         raise InvalidInput(

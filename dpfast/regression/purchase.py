@@ -120,14 +120,14 @@ class BoughtUnits:
         columns = request.n_covariates + int(response)
         share = units_share(request.n, columns, unit.mu) if given is None else 0.0
         pilot = 0.0
-        if (loss.scale_by_pilot or request.means) and response and scale is None:
+        if (not loss.of_mean or request.means) and response and scale is None:
             pilot = pilot_share(request.n, request.dimension, unit.mu)
         self.rest = unit.mu * math.sqrt(1.0 - share - pilot) * (1.0 - MARGIN_8000)
         self.ledger = Ledger(unit)
         self._request, self._scale, self._response = request, scale, response
         mu = unit.mu * math.sqrt(share)
         self.only_mean = given is None and only_the_mean(request, share, columns, unit.mu)
-        if self.only_mean and loss.scale_by_pilot:
+        if self.only_mean and not loss.of_mean:
             raise InvalidBudget(
                 f"n mu = {request.n * unit.mu:.3g} is too little for the {loss.name} loss with "
                 f"{request.n_covariates} columns whose units nobody declared. Use more records, a "
@@ -266,7 +266,7 @@ def bought_units(
         return None
     kind = resolve_loss(loss)
     linked = kind.link != "identity"
-    complete = linked or kind.scale_part is not None or kind.scale_by_pilot
+    complete = linked or kind.scale_part is not None or not kind.of_mean
     if standardize is None:
         standardize = complete and request.n_covariates > 0
     if not (asked := checked_standardize(standardize)):

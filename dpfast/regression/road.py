@@ -24,11 +24,9 @@ from dpfast.models import (
     Loss,
     Mallows,
     Objective,
-    is_least_squares,
     resolve_loss,
 )
 from dpfast.models.losses import check_constant
-from dpfast.models.smooth_losses import for_records, narrowed, target_of
 from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.road.run import (
     MOST_CELLS,
@@ -123,14 +121,15 @@ def on_road(request: Request, loss: Any, standardize: Any, options: dict[str, An
     Least squares always does; another loss whose attributes say how, where neither weights, ridge,
     method nor units of its own are asked for.
     """
-    if is_least_squares(loss):
+    kind = resolve_loss(loss, unbounded=True)
+    if not kind.has_bound:
         for name, default in PLAIN.items():
             _refuse_option(name, options[name], default)
         return True
     if standardize is False or isinstance(options["scale"], FreeScale):
         return False
     plain = all(_is_plain(options[name], PLAIN[name]) for name in PLAIN if name != "scale")
-    return plain and bool(resolve_loss(loss, unbounded=True).on_road)
+    return plain and kind.on_road
 
 
 class OnRoad:
@@ -223,7 +222,7 @@ class OnRoad:
             if out_of_reach and standardize is None and self._scale is not None:
                 return mu  # as if the scale said that units are right
             self.only_mean = out_of_reach
-            if self.only_mean and loss.scale_by_pilot:
+            if self.only_mean and not loss.of_mean:
                 raise InvalidBudget(
                     UNLOCATED.format(strength=n * mu, loss=loss.name, q=request.n_covariates)
                 )
@@ -390,10 +389,8 @@ def fit_on_road(
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
     """With the constants that depend on the number of records."""
-    if is_least_squares(loss):
-        return LeastSquares()
     declared = resolve_loss(loss, unbounded=True)
-    return narrowed(declared, for_records(declared, n, p, mu), n)
+    return declared._narrowed(declared._for_records(n, p, mu), n)
 
 
 def _is_plain(given: Any, default: Any) -> bool:
@@ -419,7 +416,7 @@ def _model(loss: Loss, found: Found | None, request: Request, p: int) -> str:
     told = f"{loss!r}, dimension={p}"
     if found is not None and loss.needs_scale:
         scale = found.scale * _spread(request)
-        told += f", residual scale {scale:.4g}{target_of(loss, scale)}"
+        told += f", residual scale {scale:.4g}{loss._target(scale)}"
     return told
 
 
@@ -432,7 +429,7 @@ def _predictor(
     its centre.
     """
     p = request.dimension
-    if not request.fit_intercept or p == 1 or loss.link != "identity" or loss.scale_by_pilot:
+    if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
         return 1.0, None
     rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
     mean = rows[0] / max(rows[0, 0], LEAST)

@@ -18,7 +18,6 @@ from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.linalg import eigh
 from dpfast.models import FreeScale, Loss, Objective
-from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
@@ -105,8 +104,9 @@ def fit_mean_alone(
         raise InvalidBudget(UNWEIGHTED.format(strength=n * mu, q=q))
     own = Ledger(GDP(mu))
     columns = Columns(request.single, own, request.noise)
-    request.check_response(objective.loss)
-    highest = _highest(objective.loss)
+    loss = objective.loss
+    request.check_response(loss)
+    highest = loss._highest
     search = Search(columns, [q], mu * (1.0 - MARGIN_8000))
     if highest is not None:
         columns.moments_receipt(1, mu)
@@ -128,13 +128,12 @@ def fit_mean_alone(
             half = np.full(1, 0.5 * highest)
             share = 0.5 + 0.5 * float(columns.moments([q], half, half, mu).value[0])
             share = min(max(share, 1.0 / (n + 1)), n / (n + 1))
-            of_ones = objective.loss.binary_response
-            found = [math.log(share / (1.0 - share) if of_ones else share * highest)]
+            found = [loss._link(share * highest)]
         else:
             where = search.run()[0]
             found = [where.centre, where.spread]
-            if objective.loss.link != "identity":
-                found = [objective.loss._predictor(max(where.centre, 1.0 / n))]
+            if loss.link != "identity":
+                found = [loss._predictor(max(where.centre, 1.0 / n))]
             counted, names = search.counted, request.column_names
             request.remarks = complete_remarks(counted, request.n_units, names)
         if report is not None:
@@ -159,17 +158,10 @@ def fit_mean_alone(
         return fit
 
 
-def _highest(loss: Loss) -> float | None:
-    """The largest response there is or that counts, where that is public; the least is zero."""
-    if isinstance(loss, Poisson) and loss.declared:
-        return 2.0 * loss.largest_mean
-    return 1.0 if loss.binary_response else None
-
-
 def _how(loss: Loss, highest: float | None) -> str:
     if highest is None:
         return "clipped mean, its range found by counts"
-    return "share of ones" if loss.binary_response else f"mean of counts held to {highest:g}"
+    return loss.noun if loss.largest_response == highest else f"{loss.noun} held to {highest:g}"
 
 
 def kept_part(explained: float, noise: float) -> float:
@@ -206,7 +198,7 @@ def shrunk(
         Where the run began: without slopes, at the log odds of all records together.
     """
     p = objective.dimension - int(objective.free_scale is not None)
-    if objective.loss.scale_by_pilot or objective.loss.link == "log":
+    if not objective.loss.of_mean or objective.loss.link == "log":
         return 1.0, None
     if not objective.fit_intercept or p == 1:
         return 1.0, None

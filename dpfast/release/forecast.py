@@ -255,14 +255,10 @@ def _relative_error(errors: Array) -> float:
 
 def _synthetic(n: int, p: int, asked: Parts, domain: Domain, rate: float) -> tuple[Array, Array]:
     """Corners, or points of the surface, with the moments of evenly spread rows; no slopes."""
-    from scipy.special import ndtri
-
     points = evenly(n, p + 1)
     centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)
     signs = np.where(points[:, :p] > 0.5, 1.0, -1.0)
     X = centre + (signs * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T
-    if resolve_loss(asked.loss).binary_response:
-        return X, (points[:, p] < rate).astype(float)
     size = 1.0 if asked.scale is None else real_number(asked.scale, "scale")
-    return X, size * ndtri(points[:, p])
+    return X, np.asarray(resolve_loss(asked.loss)._synthetic(points[:, p], rate, size))

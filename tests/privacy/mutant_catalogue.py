@@ -1394,8 +1394,8 @@ MONEY = (
         (
             "tests/optimize/test_own_optimiser.py::test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator",
         ),
-        "loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))",
-        "loss = for_records(loss, None, n_covariates + int(fit_intercept))",
+        "loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))",
+        "loss = loss._for_records(None, n_covariates + int(fit_intercept))",
         "weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))",
         "weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))",
     ),
@@ -5143,8 +5143,8 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
         "the bandwidth of a quantile follows the number of records that are not missing",
         "dpfast/front/request.py",
         ("tests/models/test_quantile.py",),
-        "return for_records(resolve_loss(loss), self.n",
-        "return for_records(resolve_loss(loss), max(1, int(np.isfinite(self.records.y).sum()))",
+        "return resolve_loss(loss)._for_records(self.n",
+        "return resolve_loss(loss)._for_records(max(1, int(np.isfinite(self.records.y).sum()))",
     ),
     plant(
         "every-level-spends-the-total",
