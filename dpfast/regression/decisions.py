@@ -6,15 +6,16 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidInput
 from dpfast.front.request import checked_free_scale, described_model, objective_of
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.newton import Newton
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.protocol import Method, planned, public_copy
+from dpfast.regression.standardise import refuse_boundless
 
-__all__ = ["LARGEST_MU", "Recipe", "recipe_of"]
+__all__ = ["Recipe", "recipe_of"]
 
 
 class Recipe(NamedTuple):
@@ -35,9 +36,6 @@ class Recipe(NamedTuple):
     model: str
     method: str
 
-
-#: Squares of larger ones leave float64, and so does noise that spends them.
-LARGEST_MU = 1e100
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,10 +89,7 @@ def recipe_of(
     InvalidInput
         If they do not go together.
     """
-    if mu > LARGEST_MU:
-        raise InvalidBudget(
-            f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
-        )
+    refuse_boundless(mu)
     p = n_covariates + int(fit_intercept)
     known, free = checked_free_scale(scale)
     declared = resolve_loss(loss)

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag
 from dpfast.data.beside.given import beside
-from dpfast.errors import InvalidInput
-from dpfast.front.partial import KeepingPaid
 from dpfast.front.parts import offset_joins_predictor, parts_of
-from dpfast.front.progress import watched
-from dpfast.front.request import Request, charge_shared, rows_unseen
-from dpfast.inference.guarantees import Guarantee
+from dpfast.front.request import Request, rows_unseen
 from dpfast.inference.results import Fit
-from dpfast.models import (
-    FreeScale,
-    Loss,
-    Objective,
-    Weighting,
-)
-from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.regression.purchase import bought_units
 from dpfast.regression.road import fit_on_road, on_road
-from dpfast.regression.scarce import fit_mean_alone
 from dpfast.regression.standardise import Standardized, checked_standardize
-from dpfast.regression.walk import Walk
+
+if TYPE_CHECKING:  # of methods that are asked for
+    from dpfast.models import FreeScale, Loss, Objective, Weighting
+    from dpfast.optimize.protocol import Method
 
 __all__ = ["fit"]
-
-
-#: What is not proved of persons who count with the mean of their rows (claim C72).
-ROBUST = (
-    'each="person" has no free scale, whose bounds were proved for single rows. Leave scale out, '
-    "pass a number, or keep a public number of rows of each person with group_size=..."
-)
 
 
 def fit(
@@ -229,10 +209,7 @@ def fit(
             bound_to=columns,
             beside=beside(sample_weight, largest_weight, offset, joins),
         )
-    unit, inference = request.per_record(total), flag(inference, "inference")
-    standardize = checked_standardize(standardize)
-    if request.means and isinstance(scale, FreeScale):
-        raise InvalidInput(ROBUST)
+    inference, standardize = flag(inference, "inference"), checked_standardize(standardize)
     options = {"scale": scale, "weights": weights, "ridge": ridge, "method": method}
     if on_road(request, loss, standardize, options):
         return fit_on_road(
@@ -246,49 +223,8 @@ def fit(
             ledger=ledger,
             progress=progress,
         )
-    bought = bought_units(request, unit, loss, scale, weights, standardize)
-    mu = unit.mu if bought is None else bought.rest
+    from dpfast.regression.walk import Walks
 
-    def planned(scale: Any) -> Recipe:
-        return recipe_of(
-            request.n,
-            request.n_covariates,
-            mu,
-            request.fit_intercept,
-            loss,
-            scale,
-            weights,
-            ridge,
-            method,
-            inference,
-            request.means,
-        )
-
-    if bought is not None and bought.only_mean:
-        objective = planned(bought.planned_scales[-1]).objective
-        known = scale if isinstance(scale, FreeScale) else None
-        return fit_mean_alone(request, privacy, total, objective, ledger, progress, known)
-    own = Ledger(unit) if bought is None else bought.ledger
-    scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
-    walk = Walk(request, planned, scales, own)
-    report = watched(progress, walk.budgets.most_steps)
-
-    def spent() -> Guarantee:
-        return request.guarantee(total, own)
-
-    def so_far(error: str) -> Fit | None:
-        found = walk.so_far(error)
-        return None if found is None else walk.result(found, spent())
-
-    def units() -> Standardized | None:
-        return None if bought is None else bought.units
-
-    # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
-    with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
-        room = request.room(0 if bought is None else 1)
-        label = request.label("fit", walk.objective.loss.name)
-        charge_shared(ledger, privacy, total, label, room)
-        if bought is not None:
-            scale = bought.run(spent)
-            walk.go_on_with(planned(scale), bought)
-        return walk.result(walk.run(inference, report), spent())
+    walks = Walks(request, total, [loss], options, standardize=standardize, inference=inference)
+    label = request.label("fit", walks.loss.name)
+    return walks.run(privacy, ledger, progress, label, lambda fits, _: fits[0])

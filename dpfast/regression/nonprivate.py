@@ -18,14 +18,7 @@ from dpfast.front.rows import NewRows
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import Covariance
-from dpfast.models import (
-    FreeScale,
-    LeastSquares,
-    Loss,
-    Mallows,
-    Objective,
-    Weighting,
-)
+from dpfast.models import FreeScale, Loss, Mallows, Objective, Weighting, resolve_loss
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise

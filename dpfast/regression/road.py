@@ -43,16 +43,21 @@ from dpfast.optimize.road.run import (
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.decisions import LARGEST_MU
-from dpfast.regression.purchase import FARTHEST, units_share
-from dpfast.regression.scarce import (
+from dpfast.regression.purchase import (
+    FARTHEST,
     LEVEL,
     SCARCE,
-    fit_mean_alone,
     kept_part,
     only_the_mean,
+    units_share,
 )
-from dpfast.regression.standardise import Handed, Purchase, Standardized
+from dpfast.regression.standardise import (
+    CODED,
+    Handed,
+    Purchase,
+    Standardized,
+    refuse_boundless,
+)
 
 __all__ = ["OnRoad", "fit_on_road", "on_road"]
 
@@ -92,11 +97,6 @@ COPIES = 4
 
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
-
-CODED = (
-    "these records are coded by a schema, which declares the units of their columns: "
-    "there is nothing to standardise. Leave standardize out."
-)
 
 SIZELESS = (
     "how large counts are is not known in these units, which were not bought for a fit of counts. "
@@ -177,10 +177,7 @@ class OnRoad:
                 "robust loss with ridge=... (a public penalty)."
             )
         mu = request.per_record(total).mu
-        if mu > LARGEST_MU:
-            raise InvalidBudget(
-                f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
-            )
+        refuse_boundless(mu)
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
         self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
         if scale is not None:  # in whatever units, which are not known yet
@@ -368,6 +365,8 @@ def fit_on_road(
         request, total, [loss], scale=scale, standardize=standardize, inference=inference
     )
     if planned.only_mean:
+        from dpfast.regression.scarce import fit_mean_alone
+
         shown = shown_objective(request, planned.losses[0])
         return fit_mean_alone(request, privacy, total, shown, ledger, progress)
     report = watched(progress, STEPS)

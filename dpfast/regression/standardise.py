@@ -28,15 +28,21 @@ __all__ = [
     "Purchase",
     "Standardized",
     "checked_standardize",
+    "refuse_boundless",
     "refuse_no_columns",
     "standardize",
     "units_are_hidden",
 ]
 
+CODED = (
+    "these records are coded by a schema, which declares the units of their columns: "
+    "there is nothing to standardise. Leave standardize out."
+)
+
 #: Largest noise of a count, as a part of n, at which quantiles still mean something.
 MOST_NOISE = 0.12
 
-#: Squares of larger ones leave float64.
+#: Squares of larger budgets leave float64, and so does noise that spends them.
 LARGEST_MU = 1e100
 
 #: Part of the records below which the number of those that count is said.
@@ -192,8 +198,8 @@ def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
         remarks.append(
             f"no spread was seen in {list(unseen)}: nearly all records have the same value there, "
             "as far as this budget can see. A fit that is told neither weights nor a method leaves "
-            "these columns out: their coefficients are not estimable, and the others are those of a "
-            "model without them. Use a larger budget."
+            "these columns out: their coefficients are not estimable, and the others are those of "
+            "a model without them. Use a larger budget."
         )
     if not response_seen:
         remarks.append(
@@ -426,10 +432,7 @@ class Purchase:
         whole: float | None = None,
     ) -> None:
         _refuse_coded(request.records)
-        if mu > LARGEST_MU:
-            raise InvalidBudget(
-                f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
-            )
+        refuse_boundless(mu)
         self._linked = linked
         q = request.n_covariates
         self.names = request.records.names or tuple([f"x{j + 1}" for j in range(q)])
@@ -520,6 +523,14 @@ def _refuse_coded(records: Records) -> None:
         raise InvalidInput(
             "these records are coded already, by the public facts of a schema or by released "
             "ones. dpfast.with_private_scaling buys scales of declared columns."
+        )
+
+
+def refuse_boundless(mu: float) -> None:
+    """A budget that no noise could spend."""
+    if mu > LARGEST_MU:
+        raise InvalidBudget(
+            f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
         )
 
 
