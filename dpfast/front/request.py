@@ -6,30 +6,24 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
-from dpfast.curator.persons import one_row_each
 from dpfast.data import Records, as_records
-from dpfast.data.beside.given import Beside
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
-from dpfast.data.groups import EACH, checked_group_size, grouped
 from dpfast.data.parts import KEPT_BYTES, in_memory
-from dpfast.data.persons.means import averaged, refuse_cluster
-from dpfast.data.persons.numbering import taken_from
-from dpfast.data.streams import block_sizes_for
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.composition import Composition, Rows, composition_of
+from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
 from dpfast.models.losses import check_constant
@@ -37,6 +31,9 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import MARGIN_6
+
+if TYPE_CHECKING:
+    from dpfast.data.beside.given import Beside
 
 __all__ = [
     "Request",
@@ -109,14 +106,10 @@ class Request:
         beside: Beside | None = None,
     ) -> None:
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
-        self.group_size = checked_group_size(group, group_size, each)
-        self.means = each == "person"
-        if self.means:
-            refuse_cluster(X)
-        others: tuple[str, ...] = (group,) if isinstance(group, str) else ()
-        X, group = taken_from(X, group)
-        if self.means:
-            _refuse_lengths(X, y, group)
+        self.group_size, self.means, others = 1, False, ()
+        alone = isinstance(each, str) and each == "row"
+        if not (group is None and group_size is None and alone):
+            X, group, others = self._persons(X, y, group, group_size, each)
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(threads)
         self.coding: Coding | None = None
@@ -150,14 +143,9 @@ class Request:
                 )
             spread = 1.0 if self.coding is None else self.coding.response_units()[1]
             self.records = beside.join(self.records, X, spread)
+        self.single = self.records
         if group is not None:
-            refuse_other_rows(X, group, "group")
-            self.records = (
-                averaged(self.records, group)
-                if self.means
-                else grouped(self.records, group, self.group_size)
-            )
-        self.single = one_row_each(self.records, self.noise) if self.means else self.records
+            self._group(X, group)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
@@ -168,6 +156,38 @@ class Request:
             raise InvalidInput(
                 "X has no columns and fit_intercept is False: there is nothing to fit."
             )
+
+    def _persons(
+        self, X: Any, y: Any, group: Any, group_size: Any, each: Any
+    ) -> tuple[Any, Any, tuple[str, ...]]:
+        """Whose rows are protected together: covariates and labels apart, and a name of these."""
+        from dpfast.data.groups import checked_group_size
+        from dpfast.data.persons.means import refuse_cluster
+        from dpfast.data.persons.numbering import taken_from
+
+        self.group_size = checked_group_size(group, group_size, each)
+        self.means = each == "person"
+        if self.means:
+            refuse_cluster(X)
+        named = (group,) if isinstance(group, str) else ()
+        X, group = taken_from(X, group)
+        if self.means:
+            _refuse_lengths(X, y, group)
+        return X, group, named
+
+    def _group(self, X: Any, group: Any) -> None:
+        """Put the records of each person together."""
+        refuse_other_rows(X, group, "group")
+        if not self.means:
+            from dpfast.data.groups import grouped
+
+            self.records = self.single = grouped(self.records, group, self.group_size)
+            return
+        from dpfast.curator.persons import one_row_each
+        from dpfast.data.persons.means import averaged
+
+        self.records = averaged(self.records, group)
+        self.single = one_row_each(self.records, self.noise)
 
     def _refuse_other_columns(self, columns: int, fit_intercept: bool) -> None:
         """What an objective that is bound to columns is not for."""
@@ -258,7 +278,11 @@ class Request:
             return 0
         if in_memory(records) or (whole and arrays):
             return room_for(self.n, q, copies)
-        rows = max(block_sizes_for(self.n, q) if arrays else records.block_sizes)
+        rows = max(records.block_sizes)
+        if arrays:
+            from dpfast.data.streams import block_sizes_for
+
+            rows = max(block_sizes_for(self.n, q))
         kept = min(room_for(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
         return room_for(rows, q, copies + AT_A_TIME) + kept
 
@@ -357,7 +381,7 @@ def rows_unseen(each: str) -> Iterator[None]:
             "a shape that is not shown",
             str(error),
         )
-        of_persons = isinstance(each, str) and each == EACH[1]
+        of_persons = isinstance(each, str) and each == "person"
         if not of_persons or told == str(error):
             raise
         refusal = InvalidInput(told)

@@ -1,15 +1,26 @@
-"""How well a variance is known that was itself released with noise."""
+"""A covariance, and how well a variance is known that was itself released with noise."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.optimize.propagation import Curvature
+from dpfast.arguments import real_number
+from dpfast.errors import InvalidInput, described
 
-__all__ = ["VarianceNoise", "t_half_widths", "t_pvalues"]
+if TYPE_CHECKING:
+    from dpfast.optimize.propagation import Curvature
+
+__all__ = [
+    "DEFAULT_LEVEL",
+    "Covariance",
+    "VarianceNoise",
+    "coverage",
+    "t_half_widths",
+    "t_pvalues",
+]
 
 Matrix = NDArray[np.float64]
 
@@ -18,6 +29,10 @@ NORMAL = 1e7
 
 #: Fewer are not told apart: a variance that is mostly noise.
 LEAST = 2.0
+
+
+#: Nominal coverage of intervals.
+DEFAULT_LEVEL = 0.95
 
 
 class VarianceNoise(NamedTuple):
@@ -73,6 +88,37 @@ class VarianceNoise(NamedTuple):
         return np.where(np.isnan(degrees), LEAST, degrees)
 
 
+class Covariance(NamedTuple):
+    """Covariance of an estimate and what to know before trusting it.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (p, p)
+    n_floored : int
+        Eigenvalues of the noisy Hessian below the floor; above 0, the noise hides a direction
+        and the intervals along it are not reliable.
+    unfinished : ndarray of shape (p,)
+        Estimated absolute error left by stopping the optimiser, per coefficient.
+    remarks : tuple of str
+        What else a reader of the intervals must know.
+    spread : VarianceNoise, optional
+        The noise of the variances themselves.
+    """
+
+    matrix: Matrix
+    n_floored: int
+    unfinished: NDArray[np.float64]
+    remarks: tuple[str, ...] = ()
+    spread: VarianceNoise | None = None
+
+    def degrees_of_freedom(self, contrasts: Matrix) -> NDArray[np.float64]:
+        """Of the variances of linear combinations, shape (k,); infinite where nothing is known."""
+        variances = np.einsum("ij,jk,ik->i", contrasts, self.matrix, contrasts)
+        if self.spread is None:
+            return np.full(len(contrasts), np.inf)
+        return self.spread.degrees_of_freedom(contrasts, variances)
+
+
 def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     """Half the widths of two-sided intervals, in standard errors."""
     from scipy.special import ndtri, stdtrit
@@ -88,3 +134,30 @@ def t_pvalues(z: NDArray[np.float64], degrees: NDArray[np.float64]) -> NDArray[n
 
     normal, low = degrees > NORMAL, -np.abs(z)
     return np.where(normal, 2.0 * ndtr(low), 2.0 * stdtr(np.where(normal, NORMAL, degrees), low))
+
+
+def coverage(level: float, alpha: float | None = None) -> float:
+    """The nominal coverage of an interval: ``level``, or ``1 - alpha`` where that is given.
+
+    Below one half is refused: whoever asks for it means the other of the two.
+    """
+    if alpha is None:
+        if not 0.5 <= real_number(level, "level") < 1.0:
+            raise InvalidInput(
+                "level is the coverage of an interval, from 0.5 to below 1, such as level=0.95; "
+                f"received {described(level)}. The probability of error is alpha, such as "
+                "alpha=0.05."
+            )
+        return float(level)
+    if level != DEFAULT_LEVEL:
+        raise InvalidInput(
+            f"level is the coverage and alpha is 1 - level; received level={described(level)} "
+            f"and alpha={described(alpha)}. Pass one of them."
+        )
+    error = real_number(alpha, "alpha")
+    if not (0.0 < error <= 0.5 and 1.0 - error < 1.0):
+        raise InvalidInput(
+            "alpha is the probability of error, above 0 and at most 0.5, such as alpha=0.05; "
+            f"received {described(alpha)}. The coverage is level, such as level=0.95."
+        )
+    return 1.0 - error

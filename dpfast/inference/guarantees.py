@@ -414,7 +414,7 @@ class Guarantee(NamedTuple):
         lines.append(f"Privacy: {_statement(self.total)} in total; {self.relation}")
         if not isinstance(self.total, ApproxDP):
             pairs = [f"(epsilon={e:.4g}, delta={d:.3g})-DP" for e, d in self.equivalents()]
-            lines.append("  equivalent to " + " and ".join(pairs))
+            lines.append("  equivalent to " + " and ".join(dict.fromkeys(pairs)))
         if not math.isnan(self.mu) and not isinstance(self.total, GDP):
             lines.append(f"  also {self.mu:.6g}-GDP")
         for label, spent in self._grouped():

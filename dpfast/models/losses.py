@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array, refuse_own_class, suggested
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels.user_loss import CompiledLoss
+
+if TYPE_CHECKING:
+    from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = [
     "Huber", "LeastSquares", "LogCosh", "Logistic", "Loss", "PseudoHuber", "ScalePart",

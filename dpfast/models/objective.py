@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import detached, flag, positive, whole_number
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.free_scale import FreeScale, joint_scale
 from dpfast.models.losses import Loss, check_constant, resolve_loss
 from dpfast.models.weighting import (
@@ -23,6 +22,9 @@ from dpfast.models.weighting import (
     resolve_weighting,
     sides_of,
 )
+
+if TYPE_CHECKING:
+    from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = ["Constants", "Objective", "Terms"]
 

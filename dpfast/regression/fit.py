@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag
-from dpfast.data.beside.given import beside
+from dpfast.data.beside import beside
 from dpfast.front.parts import offset_joins_predictor, parts_of
 from dpfast.front.request import Request, rows_unseen
 from dpfast.inference.results import Fit

@@ -26,7 +26,7 @@ from dpfast.curator.door import Release, observed
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
-from dpfast.inference.hypotheses import coverage
+from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table

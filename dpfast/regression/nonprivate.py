@@ -12,12 +12,13 @@ from dpfast.arguments import positive, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data.beside.given import beside, own_largest
 from dpfast.errors import InvalidInput, NotConverged
-from dpfast.front.parts import offset_joins_predictor, parts_of, target_of
+from dpfast.front.parts import offset_joins_predictor, parts_of
 from dpfast.front.request import Request, checked_free_scale, checked_start, response_of
 from dpfast.front.rows import NewRows
+from dpfast.front.targets import target_of
+from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance
 from dpfast.models import FreeScale, Loss, Mallows, Objective, Weighting, resolve_loss
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.ledger import Ledger

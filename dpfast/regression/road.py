@@ -14,10 +14,9 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, watched
 from dpfast.front.request import Request, charge_shared
-from dpfast.inference.degrees import VarianceNoise
+from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance
 from dpfast.models import (
     FreeScale,
     LeastSquares,

@@ -13,9 +13,10 @@ from dpfast.errors import InvalidInput
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, after, watched
 from dpfast.front.request import Request, charge_shared, checked_start
+from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance, covariance_or_reason
+from dpfast.inference.sandwich import covariance_or_reason
 from dpfast.models import FreeScale, Loss, Objective, resolve_loss
 from dpfast.models.losses import check_constant
 from dpfast.optimize.protocol import answers_only, checked_run

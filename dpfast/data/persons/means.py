@@ -48,7 +48,7 @@ class PersonMeans(Records):
 
     __slots__ = ("_rows", "_weights", "_whose", "coding", "counts", "read_again")
 
-    can_be_dealt = False
+    can_be_dealt, means = False, True
 
     def __init__(self, rows: Records, whose: Whose, counts: NDArray[np.int64]) -> None:
         self.n, self.n_covariates = len(counts), rows.n_covariates

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array
-from dpfast.data.beside.given import beside
+from dpfast.data.beside import beside
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import after, watched
