@@ -11,7 +11,8 @@ import numpy as np
 
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
-from dpfast.models.losses import Loss, every_kind
+from dpfast.models.losses import Loss
+from dpfast.models.names import every_kind
 from dpfast.privacy.budget import Budget
 
 __all__ = ["budget_of", "budget_values", "loss_of", "plain"]

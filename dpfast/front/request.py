@@ -20,7 +20,6 @@ from dpfast.data.columns import column_kinds, column_names, is_table, refuse_oth
 from dpfast.data.parts import KEPT_BYTES, in_memory
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
-from dpfast.inference.composition import Composition, Rows, composition_of
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
@@ -34,6 +33,7 @@ from dpfast.privacy.rounding import MARGIN_6
 
 if TYPE_CHECKING:
     from dpfast.data.beside.given import Beside
+    from dpfast.inference.composition import Composition
 
 __all__ = [
     "Request",
@@ -303,6 +303,8 @@ class Request:
         relation = MEANS_RELATION if self.means else group_relation(m)
         spent: Composition | None = None  # the sum of the entries, which is made when asked for
         if ledger.parts or m > 1:
+            from dpfast.inference.composition import Rows, composition_of
+
             spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))
         return Guarantee.of(
             total, self.noise, self.n_units, entries, relation=relation, expression=spent

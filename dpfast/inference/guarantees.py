@@ -7,22 +7,15 @@ import math
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
-from dpfast.inference.composition import (
-    Charge,
-    Composition,
-    Rows,
-    Sum,
-    plain,
-    shares_of,
-    told,
-    unspent,
-)
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
+
+if TYPE_CHECKING:
+    from dpfast.inference.composition import Composition
 
 __all__ = [
     "ALONE",
@@ -225,6 +218,8 @@ class Guarantee(NamedTuple):
         """How what was spent adds up to the total; None for a comparison fit."""
         if self.total is None or self.expression is not None:
             return self.expression
+        from dpfast.inference.composition import Charge, Sum
+
         kind = ZCDP if self.unit == "rho" else GDP
         return Sum(tuple([Charge(label, amount(kind, spent)) for label, spent in self.entries]))
 
@@ -242,6 +237,8 @@ class Guarantee(NamedTuple):
         """
         if self.total is None or self.composition is None:
             return ()
+        from dpfast.inference.composition import shares_of
+
         return shares_of(self.total, self.composition)
 
     @property
@@ -257,6 +254,8 @@ class Guarantee(NamedTuple):
         >>> Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 0.6)]).unspent
         GDP(mu=0.79...)
         """
+        from dpfast.inference.composition import unspent
+
         return None if self.total is None else unspent(self.total, self.composition)
 
     def epsilon(self, delta: float) -> float:
@@ -359,6 +358,8 @@ class Guarantee(NamedTuple):
         >>> found.to_dict()["total"]
         {'type': 'GDP', 'mu': 1.0}
         """
+        from dpfast.inference.composition import plain
+
         total = self.total
         return {
             "guarantee": self.guarantee,
@@ -450,6 +451,8 @@ class Guarantee(NamedTuple):
     def _composition_lines(self) -> list[str]:
         if self.total is None or self.composition is None:
             return []
+        from dpfast.inference.composition import told
+
         return told(self.total, self.composition)
 
     def _vouched_lines(self) -> list[str]:
@@ -476,6 +479,8 @@ def is_stated(relation: str, composition: Composition | None) -> bool:
     >>> is_stated(group_relation(3), None), is_stated("neighbours differ in one cell", None)
     (False, False)
     """
+    from dpfast.inference.composition import Rows
+
     factor = composition.factor if isinstance(composition, Rows) else 1
     allowed = [group_relation(factor)] + [MEANS_RELATION] * (factor == 1)
     return relation.partition(ALONE)[0] in allowed

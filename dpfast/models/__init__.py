@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         Logistic,
         Loss,
         PseudoHuber,
-        resolve_loss,
     )
+    from dpfast.models.names import resolve_loss
     from dpfast.models.nonconvex import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
     from dpfast.models.objective import Constants, Objective
     from dpfast.models.products import Box, Interval, OneHot, Product
@@ -46,7 +46,8 @@ _HOMES = {
     "custom": "CustomLoss",
     "domains": "Ball Domain LpBall",
     "free_scale": "FreeScale JointScale",
-    "losses": "Huber LeastSquares LogCosh Logistic Loss PseudoHuber resolve_loss",
+    "losses": "Huber LeastSquares LogCosh Logistic Loss PseudoHuber",
+    "names": "resolve_loss",
     "nonconvex": "KL PerRecordObjective one_hidden_layer phase_retrieval",
     "objective": "Constants Objective",
     "products": "Box Interval OneHot Product",

@@ -6,7 +6,8 @@ import math
 from typing import NamedTuple
 
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Loss, every_kind
+from dpfast.models.losses import Loss
+from dpfast.models.names import every_kind
 
 __all__ = ["ReleaseConstants", "SmoothConstants", "release_constants", "smooth_constants"]
 

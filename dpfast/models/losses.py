@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array, refuse_own_class, suggested
+from dpfast.arguments import real_array
 from dpfast.errors import InvalidInput, described
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Huber", "LeastSquares", "LogCosh", "Logistic", "Loss", "PseudoHuber", "ScalePart",
-    "ScaleProfile", "resolve_loss",
+    "ScaleProfile",
 ]  # fmt: skip
 
 #: 95% efficiency of the Huber estimator at the normal model.
@@ -716,55 +716,5 @@ class Logistic(Loss):
         return "Logistic()"
 
 
-#: Classes by name, of the modules that were loaded.
-KINDS: dict[str, type[Loss]] = {
-    kind.name: kind for kind in (Huber, LogCosh, PseudoHuber, Logistic, LeastSquares)
-}
-
-
-def every_kind() -> dict[str, type[Loss]]:
-    """Classes of all losses by name; loads those that nobody asked for yet."""
-    from dpfast.models import smooth_losses, special_losses
-
-    for module in (smooth_losses, special_losses):
-        KINDS.update({kind.name: kind for kind in module.KINDS})
-    return KINDS
-
-
-def __getattr__(name: str) -> dict[str, type[Loss]]:
-    """``LOSSES``: those whose bounds follow from their constants; ``DECLARED``: the others'."""
-    if name not in {"LOSSES", "DECLARED"}:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    bounded = {key: kind for key, kind in every_kind().items() if kind.has_bound}
-    return {
-        key: kind for key, kind in bounded.items() if bool(kind.undeclared) == (name == "DECLARED")
-    }
-
-
-def resolve_loss(loss: str | Loss, unbounded: bool = False) -> Loss:
-    """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`.
-
-    ``unbounded``: also one whose bounds nobody declared.
-    """
-    found = _resolved(loss)
-    # an object that has none is in the hands of who clips its scores
-    bound = found.declared and (found.has_bound or found is loss)
-    if not (bound or unbounded):
-        raise InvalidInput(found.undeclared)
-    return found
-
-
-def _resolved(loss: str | Loss) -> Loss:
-    if isinstance(loss, Loss):
-        refuse_own_class(loss, "Pass dpfast.CustomLoss(...) for a loss of your own.")
-        return loss
-    if isinstance(loss, str):
-        kind = KINDS.get(loss) or every_kind().get(loss)
-        if kind is not None:
-            return kind()
-    names = sorted(every_kind())
-    elsewhere = {name: kind.also_called for name, kind in KINDS.items() if kind.also_called}
-    raise InvalidInput(
-        f"loss must be one of {names} or a dpfast loss object such as dpfast.LogCosh(c=1.345); "
-        f"received {described(loss, text=True)}.{suggested(loss, names, elsewhere)}"
-    )
+#: Those that a name stands for.
+KINDS = (Huber, LogCosh, PseudoHuber, Logistic, LeastSquares)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dpfast.arguments import detached, flag, positive, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.models.free_scale import FreeScale, joint_scale
-from dpfast.models.losses import Loss, check_constant, resolve_loss
+from dpfast.models.losses import Loss, check_constant
+from dpfast.models.names import resolve_loss
 from dpfast.models.weighting import (
     Bounded,
     Clip,

@@ -11,7 +11,7 @@ import pytest
 import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
-from dpfast.models.losses import LOSSES
+from dpfast.models.names import LOSSES
 from dpfast.regression.purchase import units_share
 
 N = 20_000

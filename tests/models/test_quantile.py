@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 import dpfast
 from dpfast.errors import InvalidInput
-from dpfast.models.smooth_losses import NarrowQuantile
+from dpfast.models.quantile import NarrowQuantile
 
 NORMAL = NormalDist()
 

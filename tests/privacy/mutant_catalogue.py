@@ -63,7 +63,7 @@ SCHEDULES = "dpfast/optimize/schedules.py"
 BUDGETS = "dpfast/optimize/budgets.py"
 DESCENT = "dpfast/optimize/gradient_descent.py"
 ROBUST_H = "csrc/losses/robust.h"
-SPECIAL_LOSSES = "dpfast/models/special_losses.py"
+COUNTS = "dpfast/models/counts.py"
 POISSON_H = "csrc/losses/poisson.h"
 COUNT_TESTS = ("tests/privacy/test_count_loss.py", "tests/kernels/test_counts.py")
 DISPATCH_H = "csrc/losses/dispatch.h"
@@ -411,7 +411,7 @@ SCORES_WITH_A_LONGER_SIDE = (
     plant(
         "short-side-of-counts-too-short",
         "the shorter side of clipped counts is half the largest mean",
-        "dpfast/models/special_losses.py",
+        COUNTS,
         ("tests/privacy/test_sides.py::test_c75_diameter_and_joint_releases",),
         "return min(self.h, self.c) / self.c",
         "return min(0.5 * self.h, self.c) / self.c",
@@ -692,7 +692,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "counts-charged-by-their-means",
         "the bound on the score is the side of small counts, min(M, a)",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
         "        return min(self.c, self.h)\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
@@ -700,7 +700,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "curvature-of-counts-bounded-by-one",
         "the bound on the curvature leaves out the largest mean",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return 1.0",
@@ -708,7 +708,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "counts-coupled-like-log-cosh",
         "the Hessian of counts is taken to be free beside the gradient",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         'name = "poisson"\n    code = 14',
         'name = "poisson"\n    coupling = "one-minus-square"\n    code = 14',

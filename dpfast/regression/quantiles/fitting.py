@@ -18,7 +18,7 @@ from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Weighting
-from dpfast.models.smooth_losses import Quantile
+from dpfast.models.quantile import Quantile
 from dpfast.optimize.protocol import Method
 from dpfast.optimize.road.run import STEPS
 from dpfast.privacy.budget import GDP, Budget
