@@ -75,6 +75,8 @@ class Request:
         Public bound on the rows of one person; 1 without groups, and where each person counts once.
     means : bool
         Whether records are persons, who count with the mean of their rows.
+    most_rows : int or None
+        Public bound on the rows of a person, where that mean is their sum over it.
     records, single : Records
         What is fitted, and of what units and scales are bought: one row of each person, if these
         count with the mean of theirs.
@@ -89,6 +91,8 @@ class Request:
     """
 
     remarks: tuple[str, ...] = ()
+    most_rows: int | None
+    _slots: Records
 
     def __init__(
         self,
@@ -102,11 +106,12 @@ class Request:
         group: Any = None,
         group_size: int | None = None,
         each: str = "row",
+        together: bool = False,
         bound_to: int | None = None,
         beside: Beside | None = None,
     ) -> None:
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
-        self.group_size, self.means, others = 1, False, ()
+        self.group_size, self.means, self.most_rows, others = 1, False, None, ()
         alone = isinstance(each, str) and each == "row"
         if not (group is None and group_size is None and alone):
             X, group, others = self._persons(X, y, group, group_size, each)
@@ -145,7 +150,7 @@ class Request:
             self.records = beside.join(self.records, X, spread)
         self.single = self.records
         if group is not None:
-            self._group(X, group)
+            self._group(X, group, together)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
@@ -175,19 +180,31 @@ class Request:
             _refuse_lengths(X, y, group)
         return X, group, named
 
-    def _group(self, X: Any, group: Any) -> None:
+    def _group(self, X: Any, group: Any, together: bool) -> None:
         """Put the records of each person together."""
         refuse_other_rows(X, group, "group")
         if not self.means:
             from dpfast.data.groups import grouped
 
             self.records = self.single = grouped(self.records, group, self.group_size)
-            return
+            if not together or self.group_size == 1:
+                return
         from dpfast.curator.persons import one_row_each
-        from dpfast.data.persons.means import averaged
+        from dpfast.data.persons.means import averaged, of_slots
 
-        self.records = averaged(self.records, group)
+        if self.means:
+            self.records = averaged(self.records, group)
+        else:  # a person's rows are one contribution, and cost what one does (claim C81)
+            self.most_rows, self.means, self.group_size = self.group_size, True, 1
+            self._slots, self.records = self.records, of_slots(self.records, self.most_rows)
         self.single = one_row_each(self.records, self.noise)
+
+    def in_slots(self) -> None:
+        """Go on with each row of a person as a record of its own, of which m are charged (C47)."""
+        if self.most_rows is not None:
+            self.group_size, self.most_rows, self.means = self.most_rows, None, False
+            self.records = self.single = self._slots
+            self.n = self.records.n
 
     def _refuse_other_columns(self, columns: int, fit_intercept: bool) -> None:
         """What an objective that is bound to columns is not for."""
@@ -300,7 +317,9 @@ class Request:
         """The guarantee of a method whose every charge is in Gaussian DP."""
         m = self.group_size
         entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
-        relation = MEANS_RELATION if self.means else group_relation(m)
+        relation = group_relation(self.most_rows or m)
+        if self.means and self.most_rows is None:
+            relation = MEANS_RELATION
         spent: Composition | None = None  # the sum of the entries, which is made when asked for
         if ledger.parts or m > 1:
             from dpfast.inference.composition import Rows, composition_of
@@ -353,7 +372,7 @@ class Request:
             n_records=self.n,
             model=(described_model(objective) if model is None else model)
             + told
-            + OF_PERSONS * self.means,
+            + OF_PERSONS * (self.means and self.most_rows is None),
             method=method,
             privacy=privacy,
             covariance=covariance,

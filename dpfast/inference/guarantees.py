@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
@@ -466,7 +467,7 @@ def _statement(total: Budget) -> str:
 
 
 def group_relation(m: int) -> str:
-    """Of a person with up to ``m`` rows, each of which is charged (claim C47)."""
+    """Of a person with up to ``m`` rows, each of which is charged (C47), or all at once (C81)."""
     return RELATION if m == 1 else GROUP_RELATION.format(m=m)
 
 
@@ -477,13 +478,16 @@ def is_stated(relation: str, composition: Composition | None) -> bool:
     --------
     >>> from dpfast.inference.guarantees import group_relation, is_stated
     >>> is_stated(group_relation(3), None), is_stated("neighbours differ in one cell", None)
-    (False, False)
+    (True, False)
     """
     from dpfast.inference.composition import Rows
 
-    factor = composition.factor if isinstance(composition, Rows) else 1
-    allowed = [group_relation(factor)] + [MEANS_RELATION] * (factor == 1)
-    return relation.partition(ALONE)[0] in allowed
+    told = relation.partition(ALONE)[0]
+    if isinstance(composition, Rows):
+        return told == group_relation(composition.factor)
+    rows = re.search(r"with up to (\d{1,5}) rows", told)  # of a person who is charged once (C81)
+    together = [] if rows is None else [group_relation(int(rows[1]))]
+    return told in [RELATION, MEANS_RELATION, *together]
 
 
 #: Of a fit for comparison.

@@ -11,38 +11,24 @@ from dpfast.models.losses import Loss
 
 __all__ = ["every_kind", "kind_of", "resolve_loss"]
 
-#: The module of each; its ``KINDS`` has the class.
-HOMES = {
-    "huber": "losses",
-    "log-cosh": "losses",
-    "pseudo-huber": "losses",
-    "logistic": "losses",
-    "smoothed-huber": "smooth_losses",
-    "ostrovskii-bach": "smooth_losses",
-    "smooth-absolute": "smooth_losses",
-    "quantile": "quantile",
-    "tukey": "special_losses",
-    "geman-mcclure": "special_losses",
-    "welsch": "special_losses",
-    "cauchy": "special_losses",
-    "poisson": "counts",
-    "least-squares": "losses",
-}
+#: Where they are, those of most fits first; ``KINDS`` of each has its classes.
+MODULES = ("losses", "quantile", "counts", "smooth_losses", "special_losses")
 
 
 @cache
+def kinds_of(module: str) -> dict[str, type[Loss]]:
+    """The classes of one of the modules by their names."""
+    return {kind.name: kind for kind in import_module(f"dpfast.models.{module}").KINDS}
+
+
 def kind_of(name: str) -> type[Loss] | None:
     """The class that a name stands for."""
-    if name not in HOMES:
-        return None
-    module = import_module(f"dpfast.models.{HOMES[name]}")
-    found: type[Loss] = next(kind for kind in module.KINDS if kind.name == name)
-    return found
+    return next((kinds_of(home)[name] for home in MODULES if name in kinds_of(home)), None)
 
 
 def every_kind() -> dict[str, type[Loss]]:
     """All of them, by name."""
-    return {name: kind for name in HOMES if (kind := kind_of(name)) is not None}
+    return {name: kind for home in MODULES for name, kind in kinds_of(home).items()}
 
 
 def __getattr__(name: str) -> dict[str, type[Loss]]:
@@ -74,9 +60,10 @@ def _resolved(loss: str | Loss) -> Loss:
         return loss
     if isinstance(loss, str) and (kind := kind_of(loss)) is not None:
         return kind()
-    elsewhere = {name: kind.also_called for name, kind in every_kind().items() if kind.also_called}
+    kinds = every_kind()
+    elsewhere = {name: kind.also_called for name, kind in kinds.items() if kind.also_called}
     raise InvalidInput(
-        f"loss must be one of {sorted(HOMES)} or a dpfast loss object such as "
+        f"loss must be one of {sorted(kinds)} or a dpfast loss object such as "
         f"dpfast.LogCosh(c=1.345); received {described(loss, text=True)}."
-        f"{suggested(loss, sorted(HOMES), elsewhere)}"
+        f"{suggested(loss, sorted(kinds), elsewhere)}"
     )

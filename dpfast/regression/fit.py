@@ -128,8 +128,9 @@ def fit(
         ``each="person"``) a Parquet file: the budget then protects a person with all their rows.
     group_size : int, optional
         Public bound m on the rows of one person; further rows are left out.  The noise is that of
-        a budget of ``privacy / m`` for one row, and intervals allow for rows of one person that
-        go together (their sampling variance is up to m times that of independent rows).
+        a budget of ``privacy / m`` for one row.  Standard errors are those of clusters; with
+        weights, a ridge, a method or ``standardize=False`` intervals allow for rows that go
+        together as far as rows can (m times the sampling variance of independent ones).
     each : {"row", "person"}
         What counts once.  With "person" a person counts with the mean of what their rows
         contribute, however many these are: no ``group_size``, the noise of one row a person, and
@@ -195,6 +196,9 @@ def fit(
     given = parts_of(loss, scale, weights, ridge, fit_intercept)
     loss, scale, weights, ridge, fit_intercept, columns = given
     joins = offset is not None and offset_joins_predictor(loss)
+    standardize = checked_standardize(standardize)
+    options = {"scale": scale, "weights": weights, "ridge": ridge, "method": method}
+    taken = on_road(loss, standardize, options)
     with rows_unseen(each):
         request = Request(
             X,
@@ -206,12 +210,12 @@ def fit(
             group=group,
             group_size=group_size,
             each=each,
+            together=taken,
             bound_to=columns,
             beside=beside(sample_weight, largest_weight, offset, joins),
         )
-    inference, standardize = flag(inference, "inference"), checked_standardize(standardize)
-    options = {"scale": scale, "weights": weights, "ridge": ridge, "method": method}
-    if on_road(request, loss, standardize, options):
+    inference = flag(inference, "inference")
+    if taken:
         return fit_on_road(
             request,
             privacy,

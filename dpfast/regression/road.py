@@ -114,7 +114,7 @@ FEW = (
 )
 
 
-def on_road(request: Request, loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
+def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
     """Whether a fit takes the road, by public arguments alone.
 
     Least squares always does; another loss whose attributes say how, where neither weights, ridge,
@@ -366,6 +366,7 @@ def fit_on_road(
     if planned.only_mean:
         from dpfast.regression.scarce import fit_mean_alone
 
+        request.in_slots()
         shown = shown_objective(request, planned.losses[0])
         return fit_mean_alone(request, privacy, total, shown, ledger, progress)
     report = watched(progress, STEPS)

@@ -127,6 +127,9 @@ def fit_quantiles(
     """
     total = GDP.within(privacy)
     losses = [Quantile(tau, bandwidth) for tau in _levels(taus)]
+    standardize = checked_standardize(standardize)
+    options = {"scale": scale, "weights": weights, "ridge": 0.0, "method": method}
+    taken = on_road(losses[0], standardize, options)
     request = Request(
         X,
         y,
@@ -136,11 +139,11 @@ def fit_quantiles(
         names=names,
         group=group,
         group_size=group_size,
+        together=taken,
         beside=beside(sample_weight, largest_weight, offset, of_predictor=False),
     )
-    inference, standardize = flag(inference, "inference"), checked_standardize(standardize)
-    options = {"scale": scale, "weights": weights, "ridge": 0.0, "method": method}
-    if on_road(request, losses[0], standardize, options):
+    inference = flag(inference, "inference")
+    if taken:
         planned_road = OnRoad(
             request, total, losses, scale=scale, standardize=standardize, inference=inference
         )
