@@ -54,7 +54,7 @@ _HOMES = {
     "OstrovskiiBach": "dpfast.models",
     "PerRecordObjective": "dpfast.models",
     "Plan": "dpfast.regression.forecast",
-    "Poisson": "dpfast.models.counts",
+    "Poisson": "dpfast.models.poisson",
     "Product": "dpfast.models",
     "Proximal": "dpfast.optimize",
     "PseudoHuber": "dpfast.models",
@@ -231,7 +231,7 @@ if TYPE_CHECKING:
         one_hidden_layer,
         phase_retrieval,
     )
-    from dpfast.models.counts import Poisson
+    from dpfast.models.poisson import Poisson
     from dpfast.models.quantile import Quantile
     from dpfast.nonconvex.kl import estimate_kl
     from dpfast.nonconvex.minimize import Minimum, minimize

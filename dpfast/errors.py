@@ -102,9 +102,9 @@ LONGEST_TEXT = 80
 #: not among them, because a box is made of vectors.
 SETTINGS = (
     "dpfast.privacy.budget",
-    *(f"dpfast.models.{name}" for name in ("counts", "custom", "free_scale", "losses", "objective")),
-    *(f"dpfast.models.{name}" for name in ("quantile", "smooth_losses", "special_losses")),
-    "dpfast.models.weighting",
+    *(f"dpfast.models.{name}" for name in ("custom", "free_scale", "losses", "objective")),
+    *(f"dpfast.models.{name}" for name in ("poisson", "quantile", "smooth_losses", "weighting")),
+    "dpfast.models.special_losses",
     "dpfast.optimize.",
 )
 

@@ -40,7 +40,8 @@ class VarianceNoise(NamedTuple):
 
     Attributes
     ----------
-    curvature : Curvature
+    curvature : Curvature or None
+        None: the identity, which is known.
     curvature_scale : float
     covariance : ndarray of shape (p, p)
         ``n`` times that of the estimate: ``H^-1 Q H^-1``, and the privacy noise, which came
@@ -52,7 +53,7 @@ class VarianceNoise(NamedTuple):
         The reported coefficients are the optimiser's times these.
     """
 
-    curvature: Curvature
+    curvature: Curvature | None
     curvature_scale: float
     covariance: Matrix
     meat_scale: float
@@ -77,9 +78,12 @@ class VarianceNoise(NamedTuple):
         if self.units is not None:
             diagonal = self.units.ndim == 1
             contrasts = contrasts * self.units if diagonal else contrasts @ self.units
-        values, vectors = self.curvature.eigen()
+        straight = contrasts
         with np.errstate(all="ignore"):
-            lengths = np.linalg.norm((contrasts @ vectors) / values, axis=1)
+            if self.curvature is not None:
+                values, vectors = self.curvature.eigen()
+                straight = (contrasts @ vectors) / values
+            lengths = np.linalg.norm(straight, axis=1)
             bent = np.linalg.norm(contrasts @ self.covariance, axis=1)
             relative = np.hypot(
                 self.meat_scale * lengths**2, 2.0 * self.curvature_scale * lengths * bent

@@ -11,8 +11,8 @@ from dpfast.models.losses import Loss
 
 __all__ = ["every_kind", "kind_of", "resolve_loss"]
 
-#: Where they are, those of most fits first; ``KINDS`` of each has its classes.
-MODULES = ("losses", "quantile", "counts", "smooth_losses", "special_losses")
+#: Where they are; ``KINDS`` of each has its classes.  Some are called like the loss they have.
+MODULES = ("losses", "quantile", "poisson", "smooth_losses", "special_losses")
 
 
 @cache
@@ -23,7 +23,8 @@ def kinds_of(module: str) -> dict[str, type[Loss]]:
 
 def kind_of(name: str) -> type[Loss] | None:
     """The class that a name stands for."""
-    return next((kinds_of(home)[name] for home in MODULES if name in kinds_of(home)), None)
+    own = [home for home in MODULES if home == name]
+    return next((kinds_of(home)[name] for home in own or MODULES if name in kinds_of(home)), None)
 
 
 def every_kind() -> dict[str, type[Loss]]:

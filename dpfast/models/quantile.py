@@ -104,7 +104,7 @@ class Quantile(Loss):
     scores, ``max(R, 2 max(tau, 1 - tau) sqrt(R^2 - 1))``, which is less than twice that bound but
     for the median (claim C75): 29% less at tau = 0.9 with R^2 = 2, 13% with R^2 = 4.
     There is no free scale: it would be the bandwidth in disguise.  Where nothing is declared
-    :func:`dpfast.fit` buys units, and a scale and a start from a short log-cosh fit.
+    :func:`dpfast.fit` buys units, and finds a scale on its way.
 
     Privacy
     -------

@@ -26,7 +26,6 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.models.losses import check_constant
-from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.road.run import (
     MOST_CELLS,
     ROUND,
@@ -488,5 +487,5 @@ def _covariance(
         found.n_hidden,
         np.sqrt(np.einsum("ij,j,ij->i", W, found.undone, W)),
         tuple(remarks),
-        VarianceNoise(Curvature(identity, 0.0, 0, 0.0), 0.0, found.meat, found.meat_scale, n, W),
+        VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
     )

@@ -33,7 +33,7 @@ from dpfast.models import (
     PseudoHuber,
     Schweppe,
 )
-from dpfast.models.counts import Poisson
+from dpfast.models.poisson import Poisson
 from dpfast.models.names import LOSSES
 from dpfast.models.quantile import Quantile
 from dpfast.privacy.ledger import Ledger

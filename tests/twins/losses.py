@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.models.counts import Poisson
+from dpfast.models.poisson import Poisson
 from dpfast.models.custom import CustomLoss
 from dpfast.models.losses import Loss
 from dpfast.models.names import LOSSES

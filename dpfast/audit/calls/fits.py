@@ -27,7 +27,7 @@ from dpfast.models import (
     MallowsLinear,
     Schweppe,
 )
-from dpfast.models.counts import Poisson
+from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
 from dpfast.optimize import (
     AdaptiveNewton,
