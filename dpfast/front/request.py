@@ -217,13 +217,13 @@ class Request:
                 "the objective has an intercept and the design has none: its formula drops it."
             )
 
-    def in_units(self, units: Units, coding: Coding) -> None:
-        """Go on with the same records in released units."""
+    def in_units(self, units: Units, coding: Coding, *, inner: bool = False) -> None:
+        """Go on with the same records in released units; ``inner``: results stay as coded now."""
         fitted, single = self.records, self.single
         self.records = in_units(fitted, units, coding)
         self.single = self.records if single is fitted else in_units(single, units, coding)
-        self.coding = coding
-        self.new_rows = NewRows(coding, others=self.new_rows.others)
+        if not inner:
+            self.coding, self.new_rows = coding, NewRows(coding, others=self.new_rows.others)
 
     def objective(
         self,

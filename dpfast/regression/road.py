@@ -16,6 +16,7 @@ from dpfast.front.progress import Progress, watched
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
 from dpfast.models import (
     FreeScale,
@@ -211,11 +212,11 @@ class OnRoad:
             self._purchase = Handed(request, standardize, response=not linked)
             if linked and not bounded and standardize._size is None:
                 raise InvalidInput(SIZELESS)
-        elif (request.coding is None if standardize is None else standardize) and columns:
+        elif (standardize is None or standardize) and columns:
             share = units_share(n, columns, mu)
-            out_of_reach = only_the_mean(request, share, columns, mu)
-            if out_of_reach and standardize is None and self._scale is not None:
-                return mu  # as if the scale said that units are right
+            out_of_reach, inner = only_the_mean(request, share, columns, mu), bool(request.coding)
+            if out_of_reach and standardize is None and (self._scale is not None or inner):
+                return mu  # as if the scale said that units are right, or the ranges do
             self.only_mean = out_of_reach
             if self.only_mean and not loss.of_mean:
                 raise InvalidBudget(
@@ -224,7 +225,7 @@ class OnRoad:
             if not self.only_mean:
                 self._purchase = Purchase(
                     request, mu * share**0.5, self.ledger, response=not bounded, linked=linked,
-                    labels=loss.binary_response, whole=mu,
+                    labels=loss.binary_response, whole=mu, inner=inner,
                 )  # fmt: skip
                 return mu * (1.0 - share) ** 0.5
         return mu
@@ -255,6 +256,7 @@ class OnRoad:
     def _coded_scale(self) -> float | None:
         """The scale that was told, in units of the response that may be bought."""
         found: float | None = self._request.coded_scale(self._scale)
+        found = found and found / self._inner_spread
         return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
 
     def _rows(self) -> Whitened:
@@ -263,8 +265,19 @@ class OnRoad:
 
     @property
     def units(self) -> Standardized | None:
-        """The units, once they were bought."""
-        return None if self._purchase is None else self._purchase.released
+        """The units, once they were bought, unless a schema's are the results'."""
+        bought = self._purchase
+        return None if bought is None or bought.inner else bought.released
+
+    @property
+    def _inner(self) -> Standardized | None:
+        """Units that were bought beside a schema's."""
+        bought = self._purchase
+        return bought.released if bought is not None and bought.inner else None
+
+    @property
+    def _inner_spread(self) -> float:
+        return 1.0 if self._inner is None else self._inner.response[1]
 
     def paid(self) -> Guarantee:
         """What all of it costs."""
@@ -316,10 +329,15 @@ class OnRoad:
             kept, predictor = _predictor(found, request, loss)
             if self._inference:
                 covariance = _covariance(found, request, self._each, loss)
+        if self._inner is not None:
+            back = natural_map(self._inner._coding, request.fit_intercept, False)
+            iterates = [back.params(iterate) for iterate in iterates]
+            covariance = covariance and back.covariance(covariance)
+            predictor = None if predictor is None else back.params(predictor)
         fit = request.fit(
             iterates[-1],
             shown_objective(request, loss),
-            model=_model(loss, found, request, request.dimension),
+            model=_model(loss, found, self._response_spread, request.dimension),
             method="whitened rows, clipped scores"
             if found is None
             else _described(found, request.n, kept),
@@ -331,8 +349,14 @@ class OnRoad:
         )
         fit.units = self.units
         if found is not None and self._scale is None and loss.needs_scale:
-            fit._scale = found.scale * _spread(request)
-        return fit if self._purchase is None else fit.natural
+            fit._scale = found.scale * self._response_spread
+        return fit if self.units is None else fit.natural
+
+    @property
+    def _response_spread(self) -> float:
+        """What a 1 of the response is worth in its own units."""
+        coding = self._request.coding
+        return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
 
 
 def shown_objective(request: Request, loss: Loss) -> Objective:
@@ -403,17 +427,12 @@ def _refuse_option(name: str, given: Any, default: Any) -> None:
         )
 
 
-def _spread(request: Request) -> float:
-    """The response's unit."""
-    return 1.0 if request.coding is None else request.coding.response_units()[1]
-
-
-def _model(loss: Loss, found: Found | None, request: Request, p: int) -> str:
+def _model(loss: Loss, found: Found | None, spread: float, p: int) -> str:
     if not loss.bends:
         return f"{MODEL}, dimension={p}"
     told = f"{loss!r}, dimension={p}"
     if found is not None and loss.needs_scale:
-        scale = found.scale * _spread(request)
+        scale = found.scale * spread
         told += f", residual scale {scale:.4g}{loss._target(scale)}"
     return told
 

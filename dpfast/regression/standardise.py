@@ -382,7 +382,7 @@ class Handed:
                 "these units centre the columns, and a fit without an intercept cannot. Buy them "
                 "with dpfast.standardize(..., fit_intercept=False)."
             )
-        self.released = units
+        self.released, self.inner = units, False
         self._request = request
 
     def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
@@ -411,6 +411,9 @@ class Purchase:
         Whether responses are 0 and 1, and their number is asked for.
     whole : float, optional
         mu of the analysis this is a part of, for the message; that of the purchase by default.
+    inner : bool
+        Whether columns are coded by a schema, whose units are the declared ranges: results are in
+        these, and the bought ones are the fit's own.
 
     Attributes
     ----------
@@ -430,10 +433,12 @@ class Purchase:
         linked: bool = False,
         labels: bool = False,
         whole: float | None = None,
+        inner: bool = False,
     ) -> None:
-        _refuse_coded(request.records)
+        if not inner:
+            _refuse_coded(request.records)
         refuse_boundless(mu)
-        self._linked = linked
+        self._linked, self.inner = linked, inner
         q = request.n_covariates
         self.names = request.records.names or tuple([f"x{j + 1}" for j in range(q)])
         if len(set(self.names)) < q:
@@ -494,7 +499,7 @@ class Purchase:
     def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
         """Pay, and put the request's records into these units."""
         self.released = found = self.run(spent, spend)
-        self._request.in_units(found._units, found._coding)
+        self._request.in_units(found._units, found._coding, inner=self.inner)
 
 
 def _held(location: Location) -> tuple[float, float]:

@@ -31,6 +31,7 @@ from dpfast.regression.standardise import (
     Purchase,
     Standardized,
     checked_standardize,
+    units_are_hidden,
 )
 
 __all__ = ["Found", "Walk", "Walks"]
@@ -247,17 +248,21 @@ def bought_units(
 ) -> BoughtUnits | None:
     """What is to be bought, by public arguments alone; None if nothing is.
 
-    By itself where neither scale nor weights nor a schema says anything about units, unless the
-    loss needs a scale that cannot be estimated.
+    By itself where neither a number for the scale nor weights nor a schema says anything about
+    units, unless the loss needs a scale that cannot be estimated.
     """
-    declared = scale is not None or weights is not None or request.coding is not None
-    if standardize is None and declared:
+    free = isinstance(scale, FreeScale)  # says nothing of columns
+    declared = weights is not None or request.coding is not None
+    if standardize is None and (declared or (scale is not None and not free)):
         return None
     kind = resolve_loss(loss)
     # of persons no scale can be estimated: that was proved for single rows
     complete = kind.link != "identity" or (kind.scale_part is not None and not request.means)
     if standardize is None:
+        columns = request.n_covariates + 1
+        mu = unit.mu * units_share(request.n, columns, unit.mu) ** 0.5
         standardize = complete and request.n_covariates > 0
+        standardize = standardize and not (free and units_are_hidden(request.n, columns, mu))
     if not (asked := checked_standardize(standardize)):
         return None
     if request.coding is not None:

@@ -2354,8 +2354,8 @@ PERSONS = (
         "a judgement: logistic fits and counts of persons are made in the units of raw columns",
         "dpfast/regression/road.py",
         (BUYING + "::test_ones_and_counts_of_raw_columns_need_nothing_but_the_persons",),
-        "(request.coding is None if standardize is None else standardize) and columns:",
-        "(request.coding is None and not (linked and request.means)) and columns:",
+        "elif (standardize is None or standardize) and columns:",
+        "elif not (linked and request.means) and columns:",
     ),
     plant(
         "persons-in-units-are-rows",
