@@ -226,7 +226,8 @@ class Curator:
 
     def _sums(self, theta: Array, want: int) -> Any:
         """Exact means: gradient, curvature and meat; what is not wanted is None."""
-        records, kernel, threads = self._records, self._kernel, self._threads
+        kernel, threads = self._kernel, self._threads
+        records: Any = self._records
         if want & MEAT and records.means:
             from dpfast.curator.persons import person_sums
 

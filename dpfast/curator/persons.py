@@ -55,7 +55,8 @@ def one_row_each(records: Records, noise: NoiseSource) -> Records:
     """
     if not records.means:
         return records
-    return OneRowEach(records, partial(secret_choices, source=source_of_noise(noise)))
+    persons: Any = records
+    return OneRowEach(persons, partial(secret_choices, source=source_of_noise(noise)))
 
 
 def person_sums(

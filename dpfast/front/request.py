@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, real_array, whole_number
+from dpfast.arguments import check_constant, flag, real_array, whole_number
 from dpfast.curator import Curator
 from dpfast.data import Records, as_records
 from dpfast.data.bought.units import Units, in_units
@@ -25,7 +25,6 @@ from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relatio
 from dpfast.inference.results import Fit
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
-from dpfast.models.losses import check_constant
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
@@ -111,7 +110,8 @@ class Request:
         beside: Beside | None = None,
     ) -> None:
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
-        self.group_size, self.means, self.most_rows, others = 1, False, None, ()
+        others: tuple[str, ...] = ()
+        self.group_size, self.means, self.most_rows = 1, False, None
         alone = isinstance(each, str) and each == "row"
         if not (group is None and group_size is None and alone):
             X, group, others = self._persons(X, y, group, group_size, each)

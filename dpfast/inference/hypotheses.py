@@ -27,6 +27,7 @@ __all__ = [
 #: Degrees of freedom of the variances of linear combinations, one for each row.
 Degrees = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
+
 class Contrast(NamedTuple):
     """Linear combinations of coefficients; each field has shape (k,).
 

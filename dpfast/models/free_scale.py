@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Loss, ScalePart, check_constant
+from dpfast.models.losses import Loss, ScalePart
 from dpfast.models.names import every_kind, kind_of
 from dpfast.models.weighting import Bounded, Mallows, Weighting
 

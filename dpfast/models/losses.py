@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
-from dpfast.errors import InvalidInput, described
+from dpfast.arguments import check_constant, real_array
 
 if TYPE_CHECKING:
     from dpfast.kernels.user_loss import CompiledLoss
@@ -40,31 +39,6 @@ GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 #: Gauss and Hermite's nodes and weights of a standard normal number.
 NODES, MASSES = np.polynomial.hermite_e.hermegauss(41)
 MASSES = MASSES / MASSES.sum()
-
-#: Range in which a declared public constant keeps every kernel free of overflow.
-CONSTANT_RANGE = (1e-100, 1e100)
-
-
-def check_constant(value: object, name: str, meaning: str) -> float:
-    """Return a public positive constant as a float, or say what is wrong with it."""
-    low, high = CONSTANT_RANGE
-    if type(value) is float and low <= value <= high:
-        return value  # the usual case
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InvalidInput(
-            f"{name} must be a number ({meaning}); received {described(value)} of type "
-            f"{type(value).__name__}. Pass a positive public number."
-        )
-    try:
-        number = float(value)
-    except OverflowError:  # an int may be too long
-        number = math.inf
-    if not low <= number <= high:
-        raise InvalidInput(
-            f"{name} must lie in [{low:g}, {high:g}] ({meaning}); received {described(value)}. "
-            "Pass a positive, finite public number."
-        )
-    return number
 
 
 class ScaleProfile(NamedTuple):
@@ -644,9 +618,7 @@ class Logistic(Loss):
     """
 
     name = "logistic"
-    also_called = (
-        "logit binomial bernoulli log-loss cross-entropy binary-cross-entropy sigmoid"
-    )
+    also_called = "logit binomial bernoulli log-loss cross-entropy binary-cross-entropy sigmoid"
     code = 3
     lowest_slope = 0.0
     needs_scale = False

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import detached, flag, positive, whole_number
+from dpfast.arguments import check_constant, detached, flag, positive, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.models.free_scale import FreeScale, joint_scale
-from dpfast.models.losses import Loss, check_constant
+from dpfast.models.losses import Loss
 from dpfast.models.names import resolve_loss
 from dpfast.models.weighting import (
     Bounded,

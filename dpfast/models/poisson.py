@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import check_constant, real_array
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Loss, check_constant
+from dpfast.models.losses import Loss
 
 __all__ = ["Poisson"]
 
@@ -86,7 +86,7 @@ class Poisson(Loss):
     undeclared = (
         "largest_mean must be given for counts here: a public number above which no mean is "
         "modelled. It was not given, and no bound is estimated unpaid. Pass "
-        "dpfast.Poisson(largest_mean=20), for one; dpfast.fit(X, y, \"poisson\", privacy=...) "
+        'dpfast.Poisson(largest_mean=20), for one; dpfast.fit(X, y, "poisson", privacy=...) '
         "without weights, ridge or a method buys what it needs."
     )
 

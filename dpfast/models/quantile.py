@@ -8,9 +8,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import positive, real_array, whole_number
+from dpfast.arguments import check_constant, positive, real_array, whole_number
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import FAR, NEAR, Loss, check_constant
+from dpfast.models.losses import FAR, NEAR, Loss
 
 __all__ = ["NarrowQuantile", "Quantile"]
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array
-from dpfast.models.losses import DEFAULT_CORNER, FAR, NEAR, Loss, check_constant
+from dpfast.arguments import check_constant, real_array
+from dpfast.models.losses import DEFAULT_CORNER, FAR, NEAR, Loss
 
 __all__ = [
     "OstrovskiiBach",

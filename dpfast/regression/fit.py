@@ -51,7 +51,7 @@ def fit(
     """Fit a regression under differential privacy, with confidence intervals.
 
     Least squares, robust losses, quantiles, the logistic loss and counts take one road: columns are
-    put into units that are bought, unless a schema declares them, rows are whitened by released
+    put into units that are bought, a schema's as well, rows are whitened by released
     Grams, and scores that are held to a bought norm are averaged; the target is the one without
     weights.  With weights, a ridge, a method or ``standardize=False`` it minimises ``mean_i sigma *
     rho((y_i - x_i'theta) / sigma) * w(x_i)`` (or the weighted cross-entropy) by noisy Newton or
@@ -105,9 +105,9 @@ def fit(
         (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is
         then in the units of the columns as they came, and :attr:`Fit.coded` in the released ones,
         of which weights and ridge are.  By default bought where nothing says anything about units:
-        neither ``weights`` nor a schema (nor ``scale``, where the budget is too small to buy any);
-        False says that the columns' own units are right.  A scale that is not given is then
-        estimated.  Units that are bought already, such as
+        no ``weights`` (nor ``scale`` or a schema, where the budget is too small to buy any); after
+        a schema the result stays in its units.  False says that the columns' own units are right.
+        A scale that is not given is then estimated.  Units that are bought already, such as
         ``fit.units`` of another fit of these records or of one that was interrupted, are passed
         for True and cost nothing more; a ``start`` is in them (``fit.coded.params``).  Where n and
         the budget are too small to buy any, the answer is the mean of the response alone, with a

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import check_constant
 from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
@@ -26,7 +27,6 @@ from dpfast.models import (
     Objective,
     resolve_loss,
 )
-from dpfast.models.losses import check_constant
 from dpfast.optimize.road.run import (
     MOST_CELLS,
     ROUND,
@@ -316,9 +316,7 @@ class OnRoad:
         mu = self._each
         return road(self._rows(), setting, mu, self._inference, iterates, report, self._begun)
 
-    def result(
-        self, k: int, iterates: list[Array], found: Found | None, missing: str = ""
-    ) -> Fit:
+    def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""
         request, loss = self._request, self.losses[k]
         covariance, predictor = None, None
@@ -371,7 +369,7 @@ def fit_on_road(
     total: GDP,
     loss: str | Loss,
     *,
-    scale: float | None,
+    scale: Any,
     standardize: bool | Standardized | None,
     inference: bool,
     ledger: Ledger | None,
@@ -469,9 +467,7 @@ def _described(found: Found, n: int, kept: float) -> str:
     )
 
 
-def _covariance(
-    found: Found, request: Request, mu: float, loss: Loss
-) -> Covariance:
+def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covariance:
     """Sampling, noise, and what clipping and hidden directions may have left undone."""
     n, p = request.n_units, found.mapping.shape[1]
     W, identity = found.mapping, np.eye(p)

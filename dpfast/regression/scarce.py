@@ -110,5 +110,3 @@ def _how(loss: Loss, highest: float | None) -> str:
     if highest is None:
         return "clipped mean, its range found by counts"
     return loss.noun if loss.largest_response == highest else f"{loss.noun} held to {highest:g}"
-
-

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, after, watched
@@ -18,7 +19,6 @@ from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.inference.sandwich import covariance_or_reason
 from dpfast.models import FreeScale, Loss, Objective, resolve_loss
-from dpfast.models.losses import check_constant
 from dpfast.optimize.protocol import answers_only, checked_run
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger

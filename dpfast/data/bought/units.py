@@ -190,12 +190,12 @@ class _Coded:
         return self.function(*self.units.coded(X, y), *arguments)
 
 
-def in_units(
-    records: Records, units: Units, coding: Coding, *, in_pieces: bool = False
-) -> Records:
+def in_units(records: Records, units: Units, coding: Coding, *, in_pieces: bool = False) -> Records:
     """The same records in released units, with the coding that says so."""
     if records.means:
-        return records.mapped(lambda rows: in_units(rows, units, coding, in_pieces=True))
+        persons: Any = records
+        coded: Records = persons.mapped(lambda rows: in_units(rows, units, coding, in_pieces=True))
+        return coded
     if in_memory(records):
         if not in_pieces:
             return CodedRecords(records, units, coding)
