@@ -221,7 +221,7 @@ class Whitened:
     def _about(self, view: View, loss: Loss, weighting: Weighting) -> Curator:
         """A curator of what is seen, for a loss of its own."""
         intercept = self._intercept and view.matrix is None
-        records: Records = self._records
+        records: Any = self._records
         if view.at is not None or view.matrix is not None or view.shift:
             columns = self.dimension - int(intercept)
             if records.means:

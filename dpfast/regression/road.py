@@ -212,9 +212,9 @@ class OnRoad:
             self._purchase = Handed(request, standardize, response=not linked)
             if linked and not bounded and standardize._size is None:
                 raise InvalidInput(SIZELESS)
-        elif (standardize is None or standardize) and columns:
-            share = units_share(n, columns, mu)
-            out_of_reach, inner = only_the_mean(request, share, columns, mu), bool(request.coding)
+        elif (not self._released if standardize is None else standardize) and columns:
+            share, inner = units_share(n, columns, mu), request.coding is not None
+            out_of_reach = only_the_mean(request, share, columns, mu)
             if out_of_reach and standardize is None and (self._scale is not None or inner):
                 return mu  # as if the scale said that units are right, or the ranges do
             self.only_mean = out_of_reach
@@ -268,6 +268,12 @@ class OnRoad:
         """The units, once they were bought, unless a schema's are the results'."""
         bought = self._purchase
         return None if bought is None or bought.inner else bought.released
+
+    @property
+    def _released(self) -> bool:
+        """Whether the records are in units that were bought before."""
+        coding = self._request.coding
+        return coding is not None and bool(coding.released_units())
 
     @property
     def _inner(self) -> Standardized | None:

@@ -2354,7 +2354,7 @@ PERSONS = (
         "a judgement: logistic fits and counts of persons are made in the units of raw columns",
         "dpfast/regression/road.py",
         (BUYING + "::test_ones_and_counts_of_raw_columns_need_nothing_but_the_persons",),
-        "elif (standardize is None or standardize) and columns:",
+        "elif (not self._released if standardize is None else standardize) and columns:",
         "elif not (linked and request.means) and columns:",
     ),
     plant(
