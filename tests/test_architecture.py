@@ -329,17 +329,6 @@ def test_files_are_of_readable_length():
     assert not long, f"files that need a split: {long}"
 
 
-def test_folders_hold_no_more_than_a_reader_keeps_in_mind():
-    """Modules by name: one with its header or its types is one, `__init__` is none."""
-    rooms: dict[Path, set[str]] = {}
-    for path in sources_in("dpfast", "csrc"):
-        if path.suffix not in {".md", ".toml"}:
-            rooms.setdefault(path.parent, set()).add(path.stem)
-    long = {str(room.relative_to(ROOT)): len(names - {"__init__"}) for room, names in rooms.items()}
-    long = {room: count for room, count in long.items() if count > 12}
-    assert not long, f"folders that need a split: {long}"
-
-
 def code_lines(path: Path) -> int:
     """Lines that are neither blank nor comment nor docstring."""
     docstrings = {

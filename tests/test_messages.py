@@ -15,7 +15,7 @@ import pytest
 import dpfast
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.models import LeastSquares, resolve_loss
-from dpfast.models.losses import DECLARED, LOSSES
+from dpfast.models.names import DECLARED, LOSSES
 from tests.privacy.test_refused_first import CALLS
 
 PACKAGE = Path(dpfast.__file__).parent

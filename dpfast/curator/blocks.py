@@ -23,16 +23,11 @@ from dpfast.privacy.noise import NoiseSource
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-__all__ = ["Dealing", "can_deal", "constant_term"]
+__all__ = ["Dealing", "constant_term"]
 
 
 #: What a dealing hands out.
 SLOT = "slot"
-
-
-def can_deal(curator: Curator) -> bool:
-    """Whether there can be a :class:`Dealing`: not of what is a part of records itself."""
-    return curator._records.can_be_dealt
 
 
 class Dealing(PaidAnswers):
@@ -52,7 +47,7 @@ class Dealing(PaidAnswers):
 
     def __init__(self, curator: Curator, mu: float) -> None:
         records = curator._records
-        if not can_deal(curator):
+        if not records.can_be_dealt:
             raise InvalidInput(
                 f"there are no blocks of {type(records).__name__}: deal all records instead."
             )

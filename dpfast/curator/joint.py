@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
-from dpfast.curator.persons import depth_of_products
 from dpfast.data import Records
-from dpfast.data.persons.means import PersonMeans
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, summation_depth
 from dpfast.models import Constants, Objective
 from dpfast.privacy.budget import GDP
@@ -80,8 +78,8 @@ class Layout(NamedTuple):
     @staticmethod
     def of(records: Records, row: int) -> Layout:
         largest = max(records.block_sizes)
-        means = isinstance(records, PersonMeans)
-        return Layout(records.n, row, largest, records.additions, records.excess, means)
+        additions, excess = records.additions, records.excess
+        return Layout(records.n, row, largest, additions, excess, records.means)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
@@ -92,6 +90,8 @@ class Layout(NamedTuple):
         """
         depth = summation_depth(self.largest_block, self.row, want) + self.additions
         if self.means and want & MEAT:
+            from dpfast.curator.persons import depth_of_products
+
             depth += depth_of_products(self.row)
         return depth * self.excess
 

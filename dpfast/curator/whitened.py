@@ -23,7 +23,6 @@ from dpfast.data.bought.maps import (
     seen,
 )
 from dpfast.data.parts import in_memory
-from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
@@ -64,7 +63,7 @@ class Whitened:
     ) -> None:
         self._curator = curator
         self._records = curator._records if mapped is None else mapped
-        self._means = isinstance(self._records, PersonMeans)
+        self._means = self._records.means
         self._intercept = mapped is None and curator.objective.fit_intercept
         self._matrix = matrix
         columns = self._records.n_covariates + int(self._intercept)
@@ -270,10 +269,10 @@ class Whitened:
     def _about(self, view: View, loss: Loss, weighting: Weighting) -> Curator:
         """A curator of what is seen, for a loss of its own."""
         intercept = self._intercept and view.matrix is None
-        records: Records = self._records
+        records: Any = self._records
         if view.at is not None or view.matrix is not None or view.shift:
             columns = self.dimension - int(intercept)
-            if isinstance(records, PersonMeans):
+            if records.means:
                 records = records.mapped(lambda rows: Seen(rows, view, columns))
             else:
                 records = Seen(records, view, columns)

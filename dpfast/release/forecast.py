@@ -263,14 +263,11 @@ def _synthetic(
 
     And uniform numbers in no relation to them.
     """
-    from scipy.special import ndtri
-
     points = evenly(n, p + 2)
     centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)
     signs = np.where(points[:, :p] > 0.5, 1.0, -1.0)
     X = centre + (signs * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T
-    if resolve_loss(asked.loss).binary_response:
-        return X, (points[:, p] < rate).astype(float), points[:, p + 1]
     size = 1.0 if asked.scale is None else real_number(asked.scale, "scale")
-    return X, size * ndtri(points[:, p]), points[:, p + 1]
+    y = np.asarray(resolve_loss(asked.loss)._synthetic(points[:, p], rate, size))
+    return X, y, points[:, p + 1]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.composition import Composition, plain, shares_of, told, unspent
+from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import RELATION
-from dpfast.inference.hypotheses import coverage
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
 

@@ -63,7 +63,7 @@ SCHEDULES = "dpfast/optimize/schedules.py"
 BUDGETS = "dpfast/optimize/budgets.py"
 DESCENT = "dpfast/optimize/gradient_descent.py"
 ROBUST_H = "csrc/losses/robust.h"
-SPECIAL_LOSSES = "dpfast/models/special_losses.py"
+COUNTS = "dpfast/models/poisson.py"
 POISSON_H = "csrc/losses/poisson.h"
 COUNT_TESTS = ("tests/privacy/test_count_loss.py", "tests/kernels/test_counts.py")
 DISPATCH_H = "csrc/losses/dispatch.h"
@@ -411,7 +411,7 @@ SCORES_WITH_A_LONGER_SIDE = (
     plant(
         "short-side-of-counts-too-short",
         "the shorter side of clipped counts is half the largest mean",
-        "dpfast/models/special_losses.py",
+        COUNTS,
         ("tests/privacy/test_sides.py::test_c75_diameter_and_joint_releases",),
         "return min(self.h, self.c) / self.c",
         "return min(0.5 * self.h, self.c) / self.c",
@@ -692,7 +692,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "counts-charged-by-their-means",
         "the bound on the score is the side of small counts, min(M, a)",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
         "        return min(self.c, self.h)\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
@@ -700,7 +700,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "curvature-of-counts-bounded-by-one",
         "the bound on the curvature leaves out the largest mean",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return 1.0",
@@ -708,7 +708,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "counts-coupled-like-log-cosh",
         "the Hessian of counts is taken to be free beside the gradient",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         'name = "poisson"\n    code = 14',
         'name = "poisson"\n    coupling = "one-minus-square"\n    code = 14',
@@ -1370,14 +1370,13 @@ MONEY = (
     plant(
         "shared-ledger-charged-last",
         "the shared ledger is charged when the analysis is done",
-        "dpfast/regression/fit.py",
+        "dpfast/regression/walk.py",
         ("tests/audit/test_replay.py",),
-        "        charge_shared(ledger, privacy, total, label, room)\n",
+        "            charge_shared(ledger, privacy, self._total, label, room)\n",
         "",
-        "        return walk.result(walk.run(inference, report), spent())\n",
-        "        found = walk.run(inference, report)\n"
-        "        charge_shared(ledger, privacy, total, label, room)\n"
-        "        return walk.result(found, spent())\n",
+        "            return results(found)\n",
+        "            charge_shared(ledger, privacy, self._total, label, room)\n"
+        "            return results(found)\n",
     ),
     plant(
         "optimiser-writes-on-the-objective",
@@ -1394,8 +1393,8 @@ MONEY = (
         (
             "tests/optimize/test_own_optimiser.py::test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator",
         ),
-        "loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))",
-        "loss = for_records(loss, None, n_covariates + int(fit_intercept))",
+        "loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))",
+        "loss = loss._for_records(None, n_covariates + int(fit_intercept))",
         "weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))",
         "weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))",
     ),
@@ -1494,22 +1493,22 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "radius-from-the-data",
         "the default bound on a row is the largest norm found",
-        "dpfast/regression/fit.py",
+        "dpfast/regression/walk.py",
         OUTLIER_TEST,
-        "            weights,\n            ridge,\n            method,\n",
-        "            weights if weights is not None else __import__('dpfast').Mallows(\n"
-        "                min(1e90, float(np.nanmax(np.abs(request.records.X), initial=1.0)))),\n"
-        "            ridge,\n            method,\n",
+        "        scale, weights = options[\"scale\"], options[\"weights\"]\n",
+        "        scale, weights = options[\"scale\"], options[\"weights\"]\n"
+        "        weights = weights if weights is not None else __import__('dpfast').Mallows(\n"
+        "            min(1e90, float(np.nanmax(np.abs(request.records.X), initial=1.0))))\n",
     ),
     plant(
         "scale-from-the-data",
         "a missing residual scale is estimated by the median absolute deviation",
-        "dpfast/regression/fit.py",
+        "dpfast/regression/walk.py",
         ("tests/bought/test_fit.py", *FIT_TESTS),
-        "    bought = bought_units(request,",
-        "    scale = scale if scale is not None or loss == 'logistic' else float(\n"
-        "        np.median(np.abs(request.records.y)))\n"
-        "    bought = bought_units(request,",
+        "        bought = bought_units(request,",
+        "        scale = scale if scale is not None or losses[0] == 'logistic' else float(\n"
+        "            np.median(np.abs(request.records.y)))\n"
+        "        bought = bought_units(request,",
     ),
     plant(
         "only-usable-records-counted",
@@ -2226,7 +2225,7 @@ PERSONS = (
         "the meat of persons is that of their rows, each with its weight",
         "dpfast/curator/curator.py",
         PERSON_TESTS,
-        "if want & MEAT and isinstance(records, PersonMeans):",
+        "if want & MEAT and records.means:",
         "if want & MEAT and isinstance(records, tuple):",
     ),
     plant(
@@ -2353,27 +2352,19 @@ PERSONS = (
         "        if True:\n",
     ),
     plant(
-        "pilot-of-all-rows",
-        "the scale of persons is bought from a fit for which no bound is proved",
-        "dpfast/regression/purchase.py",
-        (BUYING + "::test_a_fit_needs_nothing_but_the_persons",),
-        "        curator = self._request.curator(self._objective, self._ledger, single=True)\n",
-        "        curator = self._request.curator(self._objective, self._ledger)\n",
-    ),
-    plant(
         "persons-of-ones-and-counts-buy-nothing",
         "a judgement: logistic fits and counts of persons are made in the units of raw columns",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/road.py",
         (BUYING + "::test_ones_and_counts_of_raw_columns_need_nothing_but_the_persons",),
-        "complete and request.n_covariates > 0\n",
-        "complete and request.n_covariates > 0 and not (linked and request.means)\n",
+        "elif (not self._released if standardize is None else standardize) and columns:",
+        "elif not (linked and request.means) and columns:",
     ),
     plant(
         "persons-in-units-are-rows",
         "persons whose rows are put into released units are taken for records",
         "dpfast/data/bought/units.py",
         (BUYING + "::test_units_are_those_of_the_fit_and_of_what_bought_them",),
-        "if isinstance(records, PersonMeans):",
+        "if records.means:",
         "if isinstance(records, tuple):",
     ),
     plant(
@@ -4817,11 +4808,35 @@ LEAST_SQUARES = (
         "np.ceil(2.0**10 * y[some, 1][told]) * (whole / 2.0**10)",
     ),
     plant(
+        "weight-of-a-row-by-the-rows-there-are",
+        "with a public number of rows a row's weight is one over the mean number, which is private",
+        PERSON_MEANS,
+        PERSONS_SEEN,
+        "else np.full(len(counts), most)",
+        "else np.full(len(counts), counts.mean())",
+    ),
+    plant(
+        "own-weights-beyond-the-largest",
+        "a row's own weight is not held to the largest before it is divided by the number of rows",
+        PERSON_MEANS,
+        PERSONS_SEEN,
+        "np.clip(y[:, 1], 0.0, 1.0)",
+        "np.maximum(y[:, 1], 0.0)",
+    ),
+    plant(
+        "rows-of-a-person-charged-as-single-ones-with-a-meat-of-persons",
+        "a person's rows are one contribution, and slots of single rows are what noise is divided by",
+        "dpfast/front/request.py",
+        GROUP_TESTS,
+        "self.most_rows, self.means, self.group_size = self.group_size, True, 1",
+        "self.most_rows, self.means = self.group_size, True",
+    ),
+    plant(
         "meat-of-rows-beside-scores-of-persons",
         "rows of persons are seen one by one, and the meat is that of rows",
         WHITENED,
         PERSONS_SEEN,
-        "            if isinstance(records, PersonMeans):\n",
+        "            if records.means:\n",
         "            if records is None:\n",
     ),
     plant(
@@ -5222,63 +5237,47 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "fit-spends-what-units-cost",
         "a fit that buys units plans to spend the whole budget on itself",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot)",
-        "self.rest = unit.mu * math.sqrt(1.0 - pilot)",
-    ),
-    plant(
-        "quantiles-spend-what-their-pilot-costs",
-        "a quantile of raw columns plans to spend on itself what its pilot costs",
-        "dpfast/regression/purchase.py",
-        ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot)",
         "self.rest = unit.mu * math.sqrt(1.0 - share)",
-    ),
-    plant(
-        "pilot-on-the-house",
-        "the scale of a quantile's residuals is found by a fit on a ledger of its own",
-        "dpfast/regression/purchase.py",
-        ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self._pilot = Pilot(request, own, self.ledger)",
-        "self._pilot = Pilot(request, own, Ledger(unit))",
+        "self.rest = unit.mu * math.sqrt(1.0)",
     ),
     plant(
         "bandwidth-by-the-response",
         "the bandwidth of a quantile follows the number of records that are not missing",
         "dpfast/front/request.py",
         ("tests/models/test_quantile.py",),
-        "return for_records(resolve_loss(loss), self.n",
-        "return for_records(resolve_loss(loss), max(1, int(np.isfinite(self.records.y).sum()))",
+        "return resolve_loss(loss)._for_records(self.n",
+        "return resolve_loss(loss)._for_records(max(1, int(np.isfinite(self.records.y).sum()))",
     ),
     plant(
         "every-level-spends-the-total",
         "several quantiles in one call each spend what all of them may",
         "dpfast/regression/quantiles/fitting.py",
         ("tests/integration/test_fit_quantiles.py",),
-        "mu *= math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)",
-        "mu *= 1.0 - MARGIN_8000",
+        "part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)",
+        "part = 1.0 - MARGIN_8000",
     ),
     plant(
         "every-level-has-a-ledger-of-its-own",
         "several quantiles in one call are paid from as many totals",
-        "dpfast/regression/quantiles/fitting.py",
+        "dpfast/regression/walk.py",
         ("tests/integration/test_fit_quantiles.py",),
-        "walks = [Walk(request, planned(loss), scales, own) for loss in losses]",
-        "walks = [Walk(request, planned(loss), scales, Ledger(unit)) for loss in losses]",
+        "self._walks = [Walk(request, one, scales, self._ledger) for one in self._planned]",
+        "self._walks = [Walk(request, one, scales, Ledger(unit)) for one in self._planned]",
     ),
     plant(
         "all-is-left-after-units",
         "what the units cost is not taken off what a fit may spend",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot) * (1.0 - MARGIN_8000)",
+        "self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)",
         "self.rest = unit.mu",
     ),
     plant(
         "units-on-the-house",
         "the units of a fit are charged to a ledger of their own",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
         "request, mu, self.ledger, response=response, labels",
         "request, mu, Ledger(unit), response=response, labels",
