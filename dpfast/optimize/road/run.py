@@ -51,7 +51,10 @@ SHARES = {
 ROUND = (0.45, 0.15, 0.40)
 
 #: Rounds at most; the last is one that moved predictors by little, or by no more than noise.
-MOST_ROUNDS, SHORT, HEARD = 6, 0.3, 2.0
+MOST_ROUNDS, SHORT, HEARD = 6, 0.2, 2.0
+
+#: Least curvature of a round, as a part of what is not told from noise.
+SURE = 0.5
 
 #: Few: n mu below this for eight coefficients, growing with their square root.
 FEW = 3000.0
@@ -382,14 +385,13 @@ def road(
     told = setting.scale or scale
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
-    done = 0
-    for done in range(1, most + 1):
+    done, before, settled = 0, None, False
+    while done < most and not settled:
         at = At(theta, loss, scale)
-        step, settled = _round(rows, at, one, setting.unit, budget.round)
-        theta = theta + step
+        before, settled = _round(rows, at, one, setting.unit, budget.round, before)
+        theta = theta + before.step
         iterates.append(mapping @ theta)
-        if settled:
-            break
+        done += 1
     budget, scale = budgets(n, p, mu, setting, done, paid), told
 
     at = At(theta, loss, scale)
@@ -424,8 +426,8 @@ def road(
     longest = math.inf if loss.largest_response is None else held.reach
     bound, cut = best_bound(scores, per_bound, p, longest)
 
-    theta = start
-    points: list[Array] = []
+    theta, steep_along, before = start, np.eye(p), None
+    asked: list[tuple[Array, Array]] = []  # where, and the score there
     meats: list[Answer] = []
     for step, mu_step in enumerate(budget.steps):
         counts = step >= EARLY
@@ -435,17 +437,26 @@ def road(
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         if counts:
             meats.append(answer.meat)
+        if setting.bends and before is not None:
+            steeper = bent(steep_along, before, direction, noise, 1.0)
+            if steeper is not steep_along:  # what was asked far from here is of no use
+                steep_along, asked = steeper, []
+        asked, was = [*asked, (theta, direction)] if counts else [], theta
         length = math.hypot(*direction)
         most = max(typical**0.5, FAR * noise * p**0.5)
         if setting.bends and length > most:  # the curvature may be another one there
-            points, theta = [], theta + most / length * direction
+            asked, theta = [], theta + most / length * direction
+        elif counts:  # of equal noises
+            theta = _mean_point(asked, steep_along)
         else:
-            points = [*points, theta + direction] if counts else []
-            theta = np.mean(points, axis=0) if counts else theta + direction  # of equal noises
+            theta = theta + direction
+        before = Stepped(theta - was, direction, noise)
         iterates.append(mapping @ theta)
         if progress is not None:
             progress(step + 1, STEPS)
 
+    mapping, unmapping = np.linalg.solve(steep_along, mapping.T).T, steep_along @ unmapping
+    theta, back = steep_along @ theta, steep_along @ back
     floor, unit = floor_of(gram) / typical, typical**0.5
     known = np.clip(
         (values - 2.0 * gram.noise_scale / typical) / np.maximum(values, floor), 0.0, 1.0
@@ -464,7 +475,7 @@ def road(
         if inference
         else np.zeros((p, p)),
         meat_scale=meats[-1].noise_scale / len(meats) ** 0.5 if inference else 0.0,
-        noise=noise / max(1, len(points)) ** 0.5,
+        noise=noise / max(1, len(asked)) ** 0.5,
         undone=_left_over(known) ** 2 * unknown
         + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
         n_hidden=int(np.count_nonzero(values < floor)),
@@ -520,9 +531,17 @@ def _pilot(
     return theta + min(1.0, FARTHEST / max(far, LEAST)) * kept * found, noise / flat**2
 
 
+class Stepped(NamedTuple):
+    """A round: its step, the score it began with, and that score's noise in any direction."""
+
+    step: Array
+    score: Array
+    noise: float
+
+
 def _round(
-    rows: Rows, at: At, one: Array | None, unit: float, mu: float
-) -> tuple[Array, bool]:
+    rows: Rows, at: At, one: Array | None, unit: float, mu: float, before: Stepped | None
+) -> tuple[Stepped, bool]:
     """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
     it is short.
     """
@@ -531,8 +550,9 @@ def _round(
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
     longest = min(3.0 * p**0.5, longest_radius(n, p, of_curvature)) * typical**0.5
-    curvature = leaned(rows.gram(longest, of_curvature, at), expected)
-    values, vectors = eigh(curvature)
+    gram = rows.gram(longest, of_curvature, at)
+    values, vectors = eigh(leaned(gram, expected))
+    values = np.maximum(values, SURE * floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     steep, at = rows.mapped(whiten), at._replace(theta=back @ at.theta)
     scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=unit)
@@ -540,9 +560,55 @@ def _round(
     answer = steep.clipped(at, bound, of_scores).gradient
     length, noise = math.hypot(*answer.value), answer.noise_scale * p**0.5
     sure = 1.0 - min(1.0, noise / max(length, LEAST)) ** 2
-    step = whiten @ (sure * answer.value)
+    score, along = back.T @ answer.value, answer.noise_scale * float(values[-1]) ** 0.5
+    curvature = congruence(vectors, np.diag(values))
+    if before is not None:
+        curvature = bent(curvature, before, score, along)
+    step = sure * np.linalg.solve(curvature, score)
     far = math.hypot(*step)  # as predictors change
-    return step * min(1.0, FARTHEST / max(far, LEAST)), far <= SHORT or length <= HEARD * noise
+    step = step * min(1.0, FARTHEST / max(far, LEAST))
+    return Stepped(step, score, along), far <= SHORT or length <= HEARD * noise
+
+
+def bent(
+    curvature: Array, before: Stepped, score: Array, noise: float, least: float = math.inf
+) -> Array:
+    """A curvature that along the last step is what the score changed by, where noise lets that be
+    told.
+
+    Where a loss is flatter at both ends of a step than between, Newton's steps would go to and fro
+    for ever (the update of Broyden, Fletcher, Goldfarb and Shanno).  Noise of the first score is in
+    the step, too.
+
+    Parameters
+    ----------
+    curvature : ndarray of shape (p, p)
+    before : Stepped
+    score : ndarray of shape (p,)
+        After the step.
+    noise : float
+        Of it, in any direction.
+    least : float
+        Along the step no curvature is below so many times its square: by default it only rises.
+    """
+    step, change = before.step, before.score - score
+    turned, size = curvature @ step, math.hypot(*step)
+    here, between = float(step @ turned), float(step @ change)
+    doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2
+    if between < here:
+        if here - between <= doubt or here <= least * size**2:
+            return curvature
+        if between < least * size**2:
+            change, between = least * step, least * size**2
+    elif between - here <= doubt:
+        return curvature
+    return curvature - np.outer(turned, turned) / here + np.outer(change, change) / between
+
+
+def _mean_point(asked: list[tuple[Array, Array]], curvature: Array) -> Array:
+    """Where steps of this curvature lead from the points that were asked about, in the mean."""
+    where, scores = np.mean([list(one) for one in asked], axis=0)
+    return np.asarray(where + np.linalg.solve(curvature, scores))
 
 
 def _expected_curvature(at: At, one: Array | None) -> Array:
