@@ -1,4 +1,4 @@
-"""What each constant on the way of a default fit moves: halved and doubled, over designs and tables.
+"""What each constant on the way of a default fit moves, halved and doubled: designs and tables.
 
     python -m bench.constants [--runs 8] [--only NAME] [--store]
 
@@ -6,8 +6,8 @@ A number in upper case in a module that a default fit goes through, and each ent
 numbers, is a constant; those that only guard arithmetic, size blocks or stand in a proof are named
 in ``NOT_JUDGED`` with the reason.  Each is halved and doubled alone, and every cell is fitted again
 with the same noise.  *Error*: distance from the exact fit of the same records, root mean square over
-runs and slopes in its standard errors; *width*: of the intervals over the exact ones; *held*: how
-often they hold the exact estimate; *warned*: fits that warn.  Errors and widths are geometric means
+slopes in its standard errors, the median run's; *width*: of the intervals over the exact ones;
+*held*: how often they hold the exact estimate; *warned*: fits that warn.  Errors and widths are geometric means
 over cells, relative to those of the constant as it is; *most*: the largest change of a cell's.
 Noise is seeded: a simulation.
 """
@@ -320,7 +320,7 @@ class Changed:
                 self._where.append(module)
             for function in list(vars(module).values()):
                 defaults = getattr(function, "__defaults__", None)
-                numbers = isinstance(self._old, float) and defaults
+                numbers = isinstance(self._old, float) and isinstance(defaults, tuple)
                 if numbers and any(one is self._old for one in defaults):
                     self._functions.append((function, defaults))
                     function.__defaults__ = tuple(
