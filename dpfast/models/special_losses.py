@@ -267,6 +267,7 @@ class Poisson(Loss):
     needs_scale = False
     link = "log"
     on_road = True
+    over_foreseen = math.inf
     has_asymptote = False
     undeclared = (
         "largest_mean must be given for counts here: a public number above which no mean is "

@@ -253,7 +253,7 @@ class Setting(NamedTuple):
     @property
     def discounts(self) -> bool:
         """Whether what is foreseen of a score says which rows are discounted."""
-        return bool(self.loss.link != "identity")
+        return self.loss.over_foreseen is not None
 
     @property
     def sees_scale(self) -> bool:
@@ -419,11 +419,11 @@ def road(
         power = 0.0
         foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
-        held = Held(reach=reach)
+        held, lost = Held(reach=reach), lost * scale
     elif power:
         held = Held(Discount(at, radius, power, np.linalg.inv(whiten)))
     scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
-    longest = math.inf if loss.largest_response is None else held.reach
+    longest = held.reach * scale * (loss.over_foreseen or math.inf)
     bound, cut = best_bound(scores, per_bound, p, longest)
 
     theta, steep_along, before = start, np.eye(p), None
@@ -437,7 +437,7 @@ def road(
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         if counts:
             meats.append(answer.meat)
-        if setting.bends and before is not None:
+        if before is not None:
             steeper = bent(steep_along, before, direction, noise, 1.0)
             if steeper is not steep_along:  # what was asked far from here is of no use
                 steep_along, asked = steeper, []
