@@ -5,11 +5,11 @@
 A number in upper case in a module that a default fit goes through, and each entry of a table of
 numbers, is a constant; those that only guard arithmetic, size blocks or stand in a proof are named
 in ``NOT_JUDGED`` with the reason.  Each is halved and doubled alone, and every cell is fitted again
-with the same noise.  *Error*: distance from the exact fit of the same records, root mean square over
-slopes in its standard errors, the median run's; *width*: of the intervals over the exact ones;
-*held*: how often they hold the exact estimate; *warned*: fits that warn.  Errors and widths are geometric means
-over cells, relative to those of the constant as it is; *most*: the largest change of a cell's.
-Noise is seeded: a simulation.
+with the same noise.  *Error*: distance from the exact fit of the same records, root mean square
+over slopes in its standard errors, the median run's; *width*: of the intervals over the exact ones;
+*held*: how often they hold the exact estimate; *warned*: fits that warn.  Errors and widths are
+geometric means over cells, relative to those of the constant as it is; *most*: the largest change
+of a cell's.  Noise is seeded: a simulation.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def measured(cell: Cell, runs: int, known: Exact) -> Measured:
         try:
             noise = dpfast.SeededNoise(seed)
             fit = dpfast.fit(X, y, cell.loss, privacy=cell.mu, noise=noise, threads=1)
-        except dpfast.DPFastError:
+        except dpfast.DpfastError:
             return Measured(math.inf, math.inf, math.nan, math.nan)
         scale = fit._scale if cell.loss not in ("least-squares", "logistic", "poisson") else None
         params, bse, half = known.of(cell, seed, scale)
