@@ -103,7 +103,7 @@ def test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it():
     np.testing.assert_allclose(steep, np.diag([4.0, 2.0]), atol=1e-12)
     assert bent(C, before, score - [2.0, 0.0], 10.0) is C  # noise hides it
     flat = score - [0.1, 0.0]  # the score changed by .2 times the step
-    assert bent(C, before, flat, 0.0) is C
+    assert np.array_equal(bent(C, before, flat, 0.0), C)
     np.testing.assert_allclose(bent(C, before, flat, 0.0, 0.1)[0, 0], 0.2)
     np.testing.assert_allclose(bent(C, before, flat, 0.0, 0.5)[0, 0], 0.5)
     # what a step owes to its own noise is no curvature: on the average it is of that size

@@ -595,14 +595,18 @@ def bent(
     turned, size = curvature @ step, math.hypot(*step)
     here, between = float(step @ turned), float(step @ change)
     doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2
-    if between < here:
-        if here - between <= doubt or here <= least * size**2:
-            return curvature
-        if between < least * size**2:
-            change, between = least * step, least * size**2
-    elif between - here <= doubt:
+    if not (abs(between - here) > doubt and here > 0.0):
         return curvature
-    return curvature - np.outer(turned, turned) / here + np.outer(change, change) / between
+    lowest = min(here, least * size**2)
+    if between < lowest:
+        if lowest == here:
+            return curvature
+        change, between = lowest / here * turned, lowest
+    found = curvature - np.outer(turned, turned) / here + np.outer(change, change) / between
+    if not np.isfinite(found).all():
+        return curvature
+    values = eigh(found)[0]
+    return found if values[0] > FLAT_ALONG * values[-1] else curvature
 
 
 def _mean_point(asked: list[tuple[Array, Array]], curvature: Array) -> Array:
