@@ -223,10 +223,10 @@ def measured(cell: Cell, runs: int, known: Exact) -> Measured:
         try:
             noise = dpfast.SeededNoise(seed)
             fit = dpfast.fit(X, y, cell.loss, privacy=cell.mu, noise=noise, threads=1)
-        except dpfast.DpfastError:
+            linked = cell.loss in ("least-squares", "logistic", "poisson")
+            params, bse, half = known.of(cell, seed, None if linked else fit._scale)
+        except dpfast.DpfastError:  # refused, or a scale at which there is no exact fit
             return Measured(math.inf, math.inf, math.nan, math.nan)
-        scale = fit._scale if cell.loss not in ("least-squares", "logistic", "poisson") else None
-        params, bse, half = known.of(cell, seed, scale)
         low, high = fit.conf_int()[1:].T
         errors.append((fit.params[1:] - params) / bse)
         widths.append(0.5 * (high - low) / half)

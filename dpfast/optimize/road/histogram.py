@@ -35,15 +35,6 @@ def tops_of_cells(per_octave: int) -> Array:
     return np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
 
 
-#: Neighbouring cells that may stand out together.
-WIDER = (2, 4, 8)
-
-
-def _any(seen: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
-    """Whether any of so many neighbours is seen."""
-    return np.convolve(seen, np.ones(width), "valid") > 0.5
-
-
 class Lengths(NamedTuple):
     """The cells of a histogram that stand out of their noise.
 
@@ -82,13 +73,6 @@ class Lengths(NamedTuple):
                 if i != mode and not beside[i]:
                     break
                 seen[i] = True
-        for width in WIDER if fine else ():
-            # several fine cells together stand out of less noise each
-            sums = np.convolve(shares, np.ones(width), "valid")
-            together = sums > ALONE * noise_scale * width**0.5
-            for first in np.flatnonzero(together & ~_any(seen, width)):
-                some = slice(first, first + width)
-                seen[some] |= shares[some] > noise_scale
         after = int(np.flatnonzero(seen)[-1]) + 1
         told = max(float(shares[after : after + per_octave].sum()), 0.0)
         most = told + ABOVE * noise_scale * per_octave**0.5

@@ -35,17 +35,18 @@ Array = NDArray[np.float64]
 #: Steps; those after the first few count in the result.
 STEPS, EARLY = 6, 1
 
-#: Shares of ``mu^2`` where records are many, and what is added where they are few.  The steps have
-#: the rest.
+#: Shares of ``mu^2`` where records are many; where they are few each is larger by so many times
+#: itself.  The steps have the rest.
 SHARES = {
-    "rows": (0.05, 0.10),  # Gram of the rows
-    "pilot": (0.02, 0.05),
-    "scale": (0.01, 0.01),  # histogram of residuals, of losses that have a scale
-    "round": (0.02, 0.05),  # each round of a loss that bends
-    "lengths": (0.01, 0.00),  # histogram of the lengths of rows as the curvature sees them
-    "curvature": (0.10, 0.20),
-    "scores": (0.03, 0.00),  # histogram of the lengths of scores
+    "rows": 0.04,  # Gram of the rows
+    "pilot": 0.02,
+    "scale": 0.01,  # histogram of residuals, of losses that have a scale
+    "round": 0.02,  # each round of a loss that bends
+    "lengths": 0.006,  # histogram of the lengths of rows as the curvature sees them
+    "curvature": 0.05,
+    "scores": 0.015,  # histogram of the lengths of scores
 }
+MORE = 2.0
 
 #: Parts of a round: its curvature, the lengths of its scores, and the scores.
 ROUND = (0.45, 0.15, 0.40)
@@ -57,7 +58,7 @@ MOST_ROUNDS, SHORT, HEARD = 6, 0.2, 2.0
 SURE = 0.5
 
 #: Few: n mu below this for eight coefficients, growing with their square root.
-FEW = 3000.0
+FEW = 2000.0
 
 #: Share of what the steps have that the early ones get.
 FIRST = 0.05
@@ -87,7 +88,7 @@ CURVATURE_BEYOND = 1.0
 #: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
 #: matter; below, hardly any others tell a direction, and steps that do not discount them would be
 #: lost, for all coefficients, by one column of hardly anything but zeros.
-THIN, THIN_BENT = 0.35, 0.05
+THIN = 0.35
 
 #: Farthest that predictors may be moved by the slopes of a start, or by a round: log odds or logs.
 FARTHEST = 1.5
@@ -293,8 +294,7 @@ def budgets(
 
     ``begun``: the beginning was paid for already.
     """
-    scarce = few(n, p, mu)
-    part = {name: many + scarce * more for name, (many, more) in SHARES.items()}
+    part = {name: share * (1.0 + MORE * few(n, p, mu)) for name, share in SHARES.items()}
     part["scale"] *= setting.sees_scale
     if begun:
         part.update(rows=0.0, pilot=0.0, scale=0.0)
@@ -403,25 +403,18 @@ def road(
     gram = rows.gram(radius, budget.curvature, at)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
-    thin = values[0] < THIN
-    if setting.bends:
-        expects, vectors = eigh(expected)
-        root = vectors / np.sqrt(np.maximum(expects, FLAT_ALONG * typical))
-        thin = float(eigh(congruence(root.T, gram.value))[0][0]) < THIN_BENT
-    power = least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
-    if thin:  # long rows that no cell shows, which the map would make longer still
-        power = 1.0
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, lost = FREE, 0.0
+    held, lost, power, thin = FREE, 0.0, 0.0, False
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     if setting.discounts:
-        power = 0.0
         foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost = Held(reach=reach), lost * scale
-    elif power:
-        held = Held(Discount(at, radius, power, np.linalg.inv(whiten)))
+    else:
+        thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
+        power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
+        held = Held(Discount(at, radius, power, np.linalg.inv(whiten))) if power else FREE
     scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
     longest = held.reach * scale * (loss.over_foreseen or math.inf)
     bound, cut = best_bound(scores, per_bound, p, longest)
