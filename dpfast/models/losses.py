@@ -169,8 +169,7 @@ class Loss:
     psi_second_stretch : float
         Bound of ``|r psi''(r)|``.
     over_foreseen : float or None
-        How many times longer than what is foreseen of it, times the scale, a score may be; None
-        where nothing is foreseen.
+        Bound on a score over what is foreseen of it, times the scale; None: nothing is foreseen.
     mean_curvature, level_shift, peakedness : float
         Public guesses for standard normal residuals, none a constant of privacy: the mean of
         ``psi'``, the constant term, and where it is far above 1 ``sup psi'`` over that mean.

@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.optimize.road.histogram import Lengths, tops_of_cells
-from dpfast.optimize.road.run import Stepped, bent
+from dpfast.optimize.road.secants import Stepped, bent
 
 
 @pytest.mark.parametrize("columns", [0, 2])

@@ -4746,7 +4746,7 @@ LEAST_SQUARES = (
     plant(
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
-        ROAD,
+        "dpfast/optimize/road/secants.py",
         ("tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",),
         "doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2",
         "doubt = 0.0",

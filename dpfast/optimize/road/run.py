@@ -28,6 +28,7 @@ from dpfast.optimize.road.histogram import (
     least_exponent,
     tops_of_cells,
 )
+from dpfast.optimize.road.secants import HEARD, Stepped, bent, mean_point
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
@@ -38,13 +39,13 @@ STEPS, EARLY = 6, 1
 #: Shares of ``mu^2`` where records are many; where they are few each is larger by so many times
 #: itself.  The steps have the rest.
 SHARES = {
-    "rows": 0.04,  # Gram of the rows
+    "rows": 0.05,  # Gram of the rows
     "pilot": 0.02,
     "scale": 0.01,  # histogram of residuals, of losses that have a scale
     "round": 0.02,  # each round of a loss that bends
-    "lengths": 0.006,  # histogram of the lengths of rows as the curvature sees them
-    "curvature": 0.05,
-    "scores": 0.015,  # histogram of the lengths of scores
+    "lengths": 0.01,  # histogram of the lengths of rows as the curvature sees them
+    "curvature": 0.08,
+    "scores": 0.02,  # histogram of the lengths of scores
 }
 MORE = 2.0
 
@@ -52,7 +53,7 @@ MORE = 2.0
 ROUND = (0.45, 0.15, 0.40)
 
 #: Rounds at most; the last is one that moved predictors by little, or by no more than noise.
-MOST_ROUNDS, SHORT, HEARD = 6, 0.2, 2.0
+MOST_ROUNDS, SHORT = 6, 0.2
 
 #: Least curvature of a round, as a part of what is not told from noise.
 SURE = 0.5
@@ -440,7 +441,7 @@ def road(
         if setting.bends and length > most:  # the curvature may be another one there
             asked, theta = [], theta + most / length * direction
         elif counts:  # of equal noises
-            theta = _mean_point(asked, steep_along)
+            theta = mean_point(asked, steep_along)
         else:
             theta = theta + direction
         before = Stepped(theta - was, direction, noise)
@@ -524,14 +525,6 @@ def _pilot(
     return theta + min(1.0, FARTHEST / max(far, LEAST)) * kept * found, noise / flat**2
 
 
-class Stepped(NamedTuple):
-    """A round: its step, the score it began with, and that score's noise in any direction."""
-
-    step: Array
-    score: Array
-    noise: float
-
-
 def _round(
     rows: Rows, at: At, one: Array | None, unit: float, mu: float, before: Stepped | None
 ) -> tuple[Stepped, bool]:
@@ -561,51 +554,6 @@ def _round(
     far = math.hypot(*step)  # as predictors change
     step = step * min(1.0, FARTHEST / max(far, LEAST))
     return Stepped(step, score, along), far <= SHORT or length <= HEARD * noise
-
-
-def bent(
-    curvature: Array, before: Stepped, score: Array, noise: float, least: float = math.inf
-) -> Array:
-    """A curvature that along the last step is what the score changed by, where noise lets that be
-    told.
-
-    Where a loss is flatter at both ends of a step than between, Newton's steps would go to and fro
-    for ever (the update of Broyden, Fletcher, Goldfarb and Shanno).  Noise of the first score is in
-    the step, too.
-
-    Parameters
-    ----------
-    curvature : ndarray of shape (p, p)
-    before : Stepped
-    score : ndarray of shape (p,)
-        After the step.
-    noise : float
-        Of it, in any direction.
-    least : float
-        Along the step no curvature is below so many times its square: by default it only rises.
-    """
-    step, change = before.step, before.score - score
-    turned, size = curvature @ step, math.hypot(*step)
-    here, between = float(step @ turned), float(step @ change)
-    doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2
-    if not (abs(between - here) > doubt and here > 0.0):
-        return curvature
-    lowest = min(here, least * size**2)
-    if between < lowest:
-        if lowest == here:
-            return curvature
-        change, between = lowest / here * turned, lowest
-    found = curvature - np.outer(turned, turned) / here + np.outer(change, change) / between
-    if not np.isfinite(found).all():
-        return curvature
-    values = eigh(found)[0]
-    return found if values[0] > FLAT_ALONG * values[-1] else curvature
-
-
-def _mean_point(asked: list[tuple[Array, Array]], curvature: Array) -> Array:
-    """Where steps of this curvature lead from the points that were asked about, in the mean."""
-    where, scores = np.mean([list(one) for one in asked], axis=0)
-    return np.asarray(where + np.linalg.solve(curvature, scores))
 
 
 def _expected_curvature(at: At, one: Array | None) -> Array:
