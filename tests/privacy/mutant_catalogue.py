@@ -4856,6 +4856,22 @@ LEAST_SQUARES = (
         "OVERSTATED = 1.0",
     ),
     plant(
+        "rounds-that-go-to-and-fro",
+        "a round forgets by how much the score changed along the last step",
+        ROAD,
+        ("tests/optimize/test_road_choices.py::test_steps_do_not_go_to_and_fro_where_a_loss_is_flat_at_both_ends",),
+        "    if before is not None:\n        curvature = bent(curvature, before, score, along)\n",
+        "",
+    ),
+    plant(
+        "noise-taken-for-curvature",
+        "a step's own noise counts as a change of the score",
+        "dpfast/optimize/road/secants.py",
+        ("tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",),
+        "doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2",
+        "doubt = 0.0",
+    ),
+    plant(
         "radius-that-leaves-a-third-out",
         "the second Gram's radius is chosen as if what it leaves out mattered a hundredth as much",
         "dpfast/optimize/road/histogram.py",
