@@ -1,4 +1,4 @@
-"""Records under a released linear map: Grams, lengths and clipped scores of least squares."""
+"""Records under a released linear map: Grams, lengths and clipped scores of what is seen of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
-from dpfast.data.bought.maps import BLOCK, FREE, At, Discount, Held, View, lengths, seen
-from dpfast.data.parts import in_memory
+from dpfast.data.bought.maps import (
+    BLOCK,
+    FREE,
+    At,
+    Discount,
+    Held,
+    View,
+    compiled,
+    lengths,
+    seen,
+)
+from dpfast.data.bought.units import uncoded
 from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
@@ -34,11 +44,14 @@ class Whitened:
     Parameters
     ----------
     curator : Curator
-        Of the records as they are; its ledger pays.
-    mapped : Records, optional
-        The same records under a map.
+        Of the records as they are, or in released units; its ledger pays.
     matrix : ndarray, optional
-        The map, where records are mapped on the way of each query.
+        The map W; none by default.
+
+    Notes
+    -----
+    Nothing is stored: the kernels make what is seen of a record where they need it.  Rows of
+    persons are mapped by NumPy, some at a time.
 
     Privacy
     -------
@@ -46,28 +59,19 @@ class Whitened:
     has the sensitivity of a query about records of the new kind (adaptive composition, claim C9).
     """
 
-    def __init__(
-        self, curator: Curator, mapped: Records | None = None, matrix: Array | None = None
-    ) -> None:
+    def __init__(self, curator: Curator, matrix: Array | None = None) -> None:
         self._curator = curator
-        self._records = curator._records if mapped is None else mapped
-        self._means = isinstance(self._records, PersonMeans)
-        self._intercept = mapped is None and curator.objective.fit_intercept
+        self._means = isinstance(curator._records, PersonMeans)
+        self._intercept = curator.objective.fit_intercept
         self._matrix = matrix
-        columns = self._records.n_covariates + int(self._intercept)
+        columns = curator._records.n_covariates + int(self._intercept)
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
 
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
-        if self._matrix is not None:
-            return Whitened(self._curator, matrix=self._matrix @ matrix)
-        if self._means or not in_memory(self._records):
-            return Whitened(self._curator, matrix=matrix)
-        records = self._records
-        return Whitened(
-            self._curator, Records(*seen(records.X, records.y, View(matrix, self._intercept)), None)
-        )
+        own = self._matrix
+        return Whitened(self._curator, matrix if own is None else own @ matrix)
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14).
@@ -77,7 +81,9 @@ class Whitened:
         """
         view = self._view("response" if at is None else "curvature", at)
         budget = StepBudget(0.0, mu)
-        return self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
+        return (
+            self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
+        )
 
     def moment(
         self,
@@ -150,11 +156,15 @@ class Whitened:
         receipt = self._lengths_receipt(len(edges) + 1, mu)
         curator = self._curator
         curator.ledger.charge(GDP(mu), receipt.query)
-        view = self._view(what, at, held=held)
-        whole = whole_of(self.n) if self._means else None
-        counts = self._records.total(_count_lengths, edges, view, whole)
+        view, records = self._view(what, at, held=held), curator._records
+        if self._means:
+            whole = whole_of(self.n)
+            counts = records.total(_count_lengths, edges, view, whole) / whole
+        else:
+            records, units = uncoded(records)
+            counts = records.total(compiled(view, units).counts, edges, curator._threads)
         question = (receipt.query, mu, edges, what, None if at is None else at.theta)
-        return curator._release(question, receipt, counts / (whole or 1.0) / self.n)
+        return curator._release(question, receipt, counts / self.n)
 
     def refuse(
         self,
@@ -214,39 +224,51 @@ class Whitened:
         shift: float = 0.0,
         held: Held = FREE,
     ) -> View:
-        matrix = self._matrix
-        if matrix is None and self._intercept and (what == "curvature" or held != FREE):
-            matrix = np.eye(self.dimension)  # what multiplies a row multiplies its constant, too
+        matrix = np.eye(self.dimension) if self._matrix is None else self._matrix
         return View(matrix, self._intercept, what, at, shift, held)
 
     def _about(self, view: View, loss: Loss, weighting: Weighting) -> Curator:
         """A curator of what is seen, for a loss of its own."""
-        intercept = self._intercept and view.matrix is None
-        records: Records = self._records
-        if view.at is not None or view.matrix is not None or view.shift:
-            columns = self.dimension - int(intercept)
-            if isinstance(records, PersonMeans):
-                records = records.mapped(lambda rows: Seen(rows, view, columns))
-            else:
-                records = Seen(records, view, columns)
-        objective = Objective(
-            loss,
-            weighting,
-            records.n_covariates,
-            fit_intercept=intercept,
-            scale=1.0 if loss.needs_scale else None,
-        )
+        records: Records = self._curator._records
+        if isinstance(records, PersonMeans):
+            records = records.mapped(lambda rows: SeenRows(rows, view))
+        else:
+            records = Seen(records, view)
+        scale = 1.0 if loss.needs_scale else None
+        objective = Objective(loss, weighting, self.dimension, fit_intercept=False, scale=scale)
         return self._curator._beside(records, objective, self._curator.ledger)
 
 
 class Seen(Records):
-    """What a query sees of records, made block by block in every pass, wherever they are kept."""
+    """What a query sees of records: the kernels make it, wherever the records are kept."""
 
     __slots__ = ("_all", "_view", "excess")
 
-    def __init__(self, records: Records, view: View, n_covariates: int) -> None:
-        self.n, self.n_covariates, self.names = records.n, n_covariates, None
+    seen = True
+
+    def __init__(self, records: Records, view: View) -> None:
+        self.n, self.n_covariates, self.names = records.n, view.columns, None
         self.block_sizes, self.excess = records.block_sizes, records.excess
+        self._all, units = uncoded(records)
+        self._view = compiled(view, units)
+
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        """As of all records, of a kernel's function that is told what to see."""
+        if own is not None:
+            raise InvalidInput("mapped records have no arguments of single blocks.")
+        return self._all.total(function, *arguments, self._view)
+
+
+class SeenRows(Records):
+    """What a query sees of rows of persons, made block by block in every pass."""
+
+    __slots__ = ("_all", "_view")
+
+    def __init__(self, records: Records, view: View) -> None:
+        self.n, self.n_covariates, self.names = records.n, view.columns, None
+        self.block_sizes = records.block_sizes
         if hasattr(records, "X"):  # in memory, or on disk
             self.block_sizes = block_sizes_of(records.n)
         self._all, self._view = records, view
@@ -263,26 +285,10 @@ class Seen(Records):
             yield seen(records.X[some], records.y[some], self._view)
             first += size
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
-        """As of all records, each block mapped on the way."""
-        if own is not None:
-            raise InvalidInput("mapped records have no arguments of single blocks.")
-        if hasattr(self._all, "X"):
-            return super().total(function, *arguments)
-        return self._all.total(_of_seen, function, self._view, *arguments)
-
 
 def block_sizes_of(n: int) -> tuple[int, ...]:
     """Sizes of the blocks in which records in memory are seen: public."""
     return (BLOCK,) * (n // BLOCK) + ((n % BLOCK,) if n % BLOCK else ())
-
-
-def _of_seen(
-    X: Covariates, y: Array, function: Callable[..., Any], view: View, *arguments: Any
-) -> Any:
-    return function(*seen(X, y, view), *arguments)
 
 
 def whole_of(n: int) -> float:
@@ -290,16 +296,13 @@ def whole_of(n: int) -> float:
     return math.ldexp(1.0, 52 - n.bit_length())
 
 
-def _count_lengths(
-    X: Covariates, y: Array, edges: Array, view: View, whole: float | None = None
-) -> NDArray[Any]:
-    """How many rows there are of each length; of persons each counts with its part of ``whole``."""
-    counts = np.zeros(len(edges) + 1, dtype=np.int64 if whole is None else np.float64)
+def _count_lengths(X: Covariates, y: Array, edges: Array, view: View, whole: float) -> Array:
+    """How many rows there are of each length, each with its person's part of ``whole``."""
+    counts = np.zeros(len(edges) + 1)
     for first in range(0, len(X), BLOCK):
         some = slice(first, first + BLOCK)
         found = lengths(X[some], y[some], view)
         told = ~np.isnan(found)
         cells = np.searchsorted(edges, found[told])
-        parts = None if whole is None else np.floor(whole * y[some, 1][told])
-        counts += np.bincount(cells, parts, minlength=len(counts))
+        counts += np.bincount(cells, np.floor(whole * y[some, 1][told]), minlength=len(counts))
     return counts

@@ -64,6 +64,9 @@ class Records:
     #: Consecutive records that are one person's, and stay together where records are dealt.
     together = 1
 
+    #: Whether their sums are of what the kernels see of other records.
+    seen = False
+
     #: Whether there can be random blocks of them; whether every query reads and decodes them
     #: again; whether they are summed on other machines, which they never leave.
     can_be_dealt, read_again, elsewhere = True, False, False

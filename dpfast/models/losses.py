@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array, refuse_own_class, suggested
 from dpfast.errors import InvalidInput, described
+from dpfast.kernels.records import SQUARES
 from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = [
@@ -351,6 +352,12 @@ class Loss:
         return np.full(len(eta), float(MASSES @ self.psi_prime(NODES)))
 
     @property
+    def _seen_by_kernels(self) -> tuple[int, float, float]:
+        """Code and constants of score and curvature as they are here, bounded or not."""
+        assert self.code is not None
+        return self.code, self.c, self.h
+
+    @property
     def _bounded(self) -> Loss:
         """This loss, with some bound where nobody declared one."""
         return self
@@ -452,6 +459,10 @@ class LeastSquares(Huber):
 
     def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(len(eta))
+
+    @property
+    def _seen_by_kernels(self) -> tuple[int, float, float]:
+        return SQUARES, 1.0, 1.0
 
     def __repr__(self) -> str:
         return "LeastSquares()"
@@ -588,9 +599,7 @@ class Logistic(Loss):
     """
 
     name = "logistic"
-    also_called = (
-        "logit binomial bernoulli log-loss cross-entropy binary-cross-entropy sigmoid"
-    )
+    also_called = "logit binomial bernoulli log-loss cross-entropy binary-cross-entropy sigmoid"
     code = 3
     lowest_slope = 0.0
     needs_scale = False

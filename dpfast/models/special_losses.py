@@ -271,7 +271,7 @@ class Poisson(Loss):
     undeclared = (
         "largest_mean must be given for counts here: a public number above which no mean is "
         "modelled. It was not given, and no bound is estimated unpaid. Pass "
-        "dpfast.Poisson(largest_mean=20), for one; dpfast.fit(X, y, \"poisson\", privacy=...) "
+        'dpfast.Poisson(largest_mean=20), for one; dpfast.fit(X, y, "poisson", privacy=...) '
         "without weights, ridge or a method buys what it needs."
     )
 
@@ -436,6 +436,10 @@ class Poisson(Loss):
     def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         mean = self.mean(eta)
         return np.where(mean < self.h, mean, 0.0)
+
+    @property
+    def _seen_by_kernels(self) -> tuple[int, float, float]:
+        return self.code, self.c if self._held else UNBOUNDED, self.h
 
     @property
     def _bounded(self) -> Poisson:

@@ -23,7 +23,7 @@ from dpfast.data.records import Covariates, Records
 from dpfast.data.schema import Column
 from dpfast.data.streams import memmap_records
 
-__all__ = ["Released", "Units", "in_units", "released_coding"]
+__all__ = ["Released", "Units", "in_units", "released_coding", "uncoded"]
 
 Array = NDArray[np.float64]
 
@@ -115,13 +115,29 @@ def released_coding(
 
 
 class CodedRecords(Records):
-    """A coded copy of arrays."""
+    """Arrays in units: a coded copy, made for the first who asks for it."""
 
-    __slots__ = ("coding", "together")
+    __slots__ = ("_copy", "_raw", "_units", "coding", "together")
 
     def __init__(self, records: Records, units: Units, coding: Coding) -> None:
-        super().__init__(*units.coded(records.X, records.y), tuple(coding.covariate_columns))
+        self.n, self.n_covariates = records.n, records.n_covariates
+        self.names, self.block_sizes = tuple(coding.covariate_columns), records.block_sizes
         self.coding, self.together = coding, records.together
+        self._raw, self._units = records, units
+        self._copy: tuple[Covariates, Array] | None = None
+
+    def _coded(self) -> tuple[Covariates, Array]:
+        if self._copy is None:
+            self._copy = self._units.coded(self._raw.X, self._raw.y)
+        return self._copy
+
+    @property
+    def X(self) -> Covariates:  # type: ignore[override]
+        return self._coded()[0]
+
+    @property
+    def y(self) -> Array:  # type: ignore[override]
+        return self._coded()[1]
 
 
 class InPieces(Records):
@@ -191,9 +207,14 @@ class _Coded:
         return self.function(*self.units.coded(X, y), *arguments)
 
 
-def in_units(
-    records: Records, units: Units, coding: Coding, *, in_pieces: bool = False
-) -> Records:
+def uncoded(records: Records) -> tuple[Records, Units | None]:
+    """Records as they came, and the released units they are in, if they are in any."""
+    if isinstance(records, CodedRecords | CodedBlocks):
+        return records._raw, records._units
+    return records, None
+
+
+def in_units(records: Records, units: Units, coding: Coding, *, in_pieces: bool = False) -> Records:
     """The same records in released units, with the coding that says so."""
     if isinstance(records, PersonMeans):
         return records.mapped(lambda rows: in_units(rows, units, coding, in_pieces=True))
