@@ -5,13 +5,17 @@ Functions of a :class:`~dpfast.curator.Curator`, which offers them as methods.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpfast.data.parts import WithoutCovariates, dealt, dealt_by_keys
+from dpfast.data.parts import KEPT_BYTES, Block, WithoutCovariates, dealt, dealt_by_keys
 from dpfast.data.persons.means import PersonMeans
+from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import FreeScale, Mallows, Objective
 from dpfast.privacy.budget import GDP
@@ -23,8 +27,13 @@ from dpfast.privacy.noise import NoiseSource
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-__all__ = ["Dealing", "can_deal", "constant_term"]
+Array = NDArray[np.float64]
 
+__all__ = ["Dealing", "Sample", "can_deal", "constant_term", "samples"]
+
+
+#: One in so many records is a part, and a sample is half of these at most.
+PART = 4
 
 #: What a dealing hands out.
 SLOT = "slot"
@@ -115,6 +124,70 @@ def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
     if records.together > 1:
         slots = np.repeat(slots, records.together)
     return dealt(records, slots, n_slots)
+
+
+class Sample(Block):
+    """A secret sample of records, drawn when it is first looked at.
+
+    Parameters
+    ----------
+    records : Records
+    slots : callable
+        The dealing of these records.
+    width : int
+        Of how many slots its records are.
+    keep : bool
+        Whether they are gathered once for all queries, within the bound on what is kept.
+
+    Attributes
+    ----------
+    n : int
+        Number of records to be expected, public; how many there are is secret.
+
+    Privacy
+    -------
+    Answers cost what they cost about so many records (claim C85): nothing but time is gained.
+    """
+
+    __slots__ = ("_drawn", "_keep", "_slots", "_width")
+
+    def __init__(
+        self, records: Records, slots: Callable[[], Any], width: int, *, keep: bool
+    ) -> None:
+        n = records.n * width // number_of_slots(records.n)
+        self._lay_out(records, n, records.n)
+        self._keep = keep and 8 * n * (records.n_covariates + 1) <= KEPT_BYTES
+        self._slots, self._width = slots, width
+        self._drawn: Records | None = None
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """The same records every time."""
+        if self._drawn is None:
+            drawn = self._slots().part(0, self._width, self.n, 0)
+            self._drawn = drawn.kept() if self._keep else drawn
+        return self._drawn.blocks()
+
+
+def samples(
+    records: Records, source: NoiseSource, wanted: float
+) -> tuple[Records | None, Records | None]:
+    """A secret sample of about so many records, and a quarter of them all, which holds it.
+
+    Public, by the number of records and where they are: both are None where the sample would be
+    more than half of that quarter, of persons, and on a cluster.
+    """
+    n_slots = number_of_slots(records.n)
+    width, part = math.ceil(min(1.0, wanted / records.n) * n_slots), n_slots // PART
+    if width > part // 2 or not records.can_be_dealt or records.elsewhere:
+        return None, None
+    drawn: list[Any] = []
+
+    def slots() -> Any:
+        if not drawn:
+            drawn.append(_dealt(records, source, n_slots))
+        return drawn[0]
+
+    return Sample(records, slots, width, keep=True), Sample(records, slots, part, keep=False)
 
 
 def constant_term(curator: Curator, scale: float | FreeScale | None) -> Curator:

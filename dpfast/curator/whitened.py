@@ -17,14 +17,14 @@ from dpfast.data.bought.maps import (
     Discount,
     Held,
     View,
-    compiled,
     lengths,
     seen,
 )
-from dpfast.data.bought.units import uncoded
+from dpfast.data.bought.units import Units, uncoded
 from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
+from dpfast.kernels.records import RecordView
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
@@ -47,6 +47,9 @@ class Whitened:
         Of the records as they are, or in released units; its ledger pays.
     matrix : ndarray, optional
         The map W; none by default.
+    few, part : Curator, optional
+        Of a few, and of a part, of the same records: secret samples whose answers the same ledger
+        pays (claim C85).
 
     Notes
     -----
@@ -59,8 +62,15 @@ class Whitened:
     has the sensitivity of a query about records of the new kind (adaptive composition, claim C9).
     """
 
-    def __init__(self, curator: Curator, matrix: Array | None = None) -> None:
-        self._curator = curator
+    def __init__(
+        self,
+        curator: Curator,
+        matrix: Array | None = None,
+        *,
+        few: Curator | None = None,
+        part: Curator | None = None,
+    ) -> None:
+        self._curator, self._few, self._part = curator, few, part
         self._means = isinstance(curator._records, PersonMeans)
         self._intercept = curator.objective.fit_intercept
         self._matrix = matrix
@@ -70,8 +80,16 @@ class Whitened:
 
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
-        own = self._matrix
-        return Whitened(self._curator, matrix if own is None else own @ matrix)
+        matrix = matrix if self._matrix is None else self._matrix @ matrix
+        return Whitened(self._curator, matrix, few=self._few, part=self._part)
+
+    def few(self) -> Whitened:
+        """A few of the records, if there are so many that these tell enough; else all."""
+        return self if self._few is None else Whitened(self._few, self._matrix)
+
+    def part(self) -> Whitened:
+        """A larger part of them, likewise."""
+        return self if self._part is None else Whitened(self._part, self._matrix)
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14).
@@ -180,6 +198,8 @@ class Whitened:
         Noise is in proportion to the radius of weights and clipping, so that of 1 decides; of
         histograms the one with most cells does.  Zero is of what is not asked.
         """
+        for rows in {self.few(), self.part()} - {self}:
+            rows.refuse(grams, moment, lengths, steps, cells=cells)
         for mu in filter(None, grams):
             self.refuse_gram(mu)
         if moment:
@@ -206,9 +226,10 @@ class Whitened:
         self._plain(Huber(1.0), Mallows(1.0)).plan(StepBudget(mu))
 
     def _lengths_receipt(self, cells: int, mu: float) -> Receipt:
-        sensitivity = histogram_sensitivity(self.n)
+        excess = self._curator._records.excess
+        sensitivity = histogram_sensitivity(self.n, excess)
         scale = gaussian_scale(sensitivity, mu, cells)
-        check_grid_range(1.0, scale, cells)
+        check_grid_range(float(excess), scale, cells)
         return Receipt("histogram of lengths", "C60", mu, sensitivity, scale)
 
     def _plain(self, loss: Loss, weighting: Weighting) -> Curator:
@@ -237,6 +258,29 @@ class Whitened:
         scale = 1.0 if loss.needs_scale else None
         objective = Objective(loss, weighting, self.dimension, fit_intercept=False, scale=scale)
         return self._curator._beside(records, objective, self._curator.ledger)
+
+
+def compiled(view: View, units: Units | None = None) -> RecordView:
+    """The kernels' form of a view with a matrix, of records that are in these units or in none."""
+    matrix, at, shift = view.matrix, view.at, view.shift
+    assert matrix is not None
+    if not view.intercept:
+        matrix = np.concatenate([np.zeros((1, matrix.shape[1])), matrix])
+    discount, reach = view.held
+    back = None
+    if discount is not None:
+        far, scale = np.ascontiguousarray(discount.at.theta), discount.at.scale
+        back = (np.ascontiguousarray(discount.back), far, scale, discount.radius, discount.power)
+    code, c, h = (None, 1.0, 1.0) if at is None else at.loss._seen_by_kernels
+    theta, of_scale = None, 1.0
+    if at is not None:
+        theta = np.ascontiguousarray(at.theta, dtype=np.float64)
+        of_scale = min(max(1e-100, at.scale), 1e100)
+    centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
+    return RecordView(
+        np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
+        spreads, response, reach, back,
+    )  # fmt: skip
 
 
 class Seen(Records):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
+from dpfast.curator.blocks import samples
 from dpfast.curator.persons import one_row_each
 from dpfast.data import Records, as_records
 from dpfast.data.beside.given import Beside
@@ -89,11 +90,15 @@ class Request:
         What its fit keeps, to read the rows of predictions alike.
     beside : Beside or None
         Weights and offsets of the records, as they were passed.
+    few, part : Records or None
+        Secret samples of them, where :meth:`sample` found these worth drawing.
     remarks : tuple of str
         What is not to be relied on in what was bought; known once it was.
     """
 
     remarks: tuple[str, ...] = ()
+    few: Records | None = None
+    part: Records | None = None
 
     def __init__(
         self,
@@ -182,11 +187,21 @@ class Request:
                 "the objective has an intercept and the design has none: its formula drops it."
             )
 
+    def sample(self, wanted: float) -> None:
+        """Have secret samples of what is fitted: about so many records, and a part of all.
+
+        They are drawn when they are first looked at.
+        """
+        if not self.means:
+            self.few, self.part = samples(self.records, self.noise, wanted)
+
     def in_units(self, units: Units, coding: Coding) -> None:
         """Go on with the same records in released units."""
         fitted, single = self.records, self.single
         self.records = in_units(fitted, units, coding)
         self.single = self.records if single is fitted else in_units(single, units, coding)
+        self.few = self.few and in_units(self.few, units, coding)
+        self.part = self.part and in_units(self.part, units, coding)
         self.coding = coding
         self.new_rows = NewRows(coding, others=self.new_rows.others)
 
@@ -241,6 +256,14 @@ class Request:
         self.check_response(objective.loss)
         records = self.single if single else self.records
         return Curator(records, objective, ledger, self.noise, self.threads)
+
+    def curators(self, objective: Objective, ledger: Ledger) -> dict[str, Curator | None]:
+        """Of the samples, by their names."""
+        found = {"few": self.few, "part": self.part}
+        return {
+            name: records and Curator(records, objective, ledger, self.noise, self.threads)
+            for name, records in found.items()
+        }
 
     def label(self, method: str, *facts: str) -> str:
         """What a shared ledger calls the charge of a method."""

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import real_array, refuse_own_class, suggested
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels.records import SQUARES
 from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = [
@@ -353,8 +352,7 @@ class Loss:
 
     @property
     def _seen_by_kernels(self) -> tuple[int, float, float]:
-        """Code and constants of score and curvature as they are here, bounded or not."""
-        assert self.code is not None
+        """Code and constants of score and curvature as they are on the road."""
         return self.code, self.c, self.h
 
     @property
@@ -462,7 +460,7 @@ class LeastSquares(Huber):
 
     @property
     def _seen_by_kernels(self) -> tuple[int, float, float]:
-        return SQUARES, 1.0, 1.0
+        return -2, 1.0, 1.0  # squares without a bound
 
     def __repr__(self) -> str:
         return "LeastSquares()"

@@ -251,6 +251,8 @@ class Search:
         What everything together may cost.  A quarter of its square may be left.
     labels : int, optional
         A column that has no location: of how many records it is 0 or 1 is asked for.
+    every : ColumnAnswers, optional
+        Of all records, where ``answers`` are of a sample: that look once more.
 
     Attributes
     ----------
@@ -261,9 +263,14 @@ class Search:
     """
 
     def __init__(
-        self, answers: ColumnAnswers, columns: Sequence[int], mu: float, labels: int | None = None
+        self,
+        answers: ColumnAnswers,
+        columns: Sequence[int],
+        mu: float,
+        labels: int | None = None,
+        every: ColumnAnswers | None = None,
     ) -> None:
-        self._answers = answers
+        self._answers, self._every = answers, every or answers
         self.columns = list(columns)
         self._labels, self._labelled = labels, (0.0, 0.0)
         self._total = mu
@@ -309,6 +316,9 @@ class Search:
         unseen = [column for column in self.columns if not found[column].seen]
         if spend and not unseen:
             found |= self._measure(self.columns, self._left(0.0))
+        elif unseen and self._every is not self._answers:
+            again = Search(self._every, unseen, self._left(0.0))
+            found |= dict(zip(unseen, again.run(), strict=True))
         elif unseen:
             enough = self._enough(0.0)
             vague = [column for column in unseen if self._quantiles[column].is_open(enough)]

@@ -92,6 +92,10 @@ FEW_TELL = (
 #: that of the next; and a part of them.
 COPIES = 4
 
+#: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
+#: with their square root.
+ENOUGH = 40_000.0
+
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
 
@@ -200,6 +204,7 @@ class OnRoad:
             LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
         )
         self._setting = Setting(loss, self._coded_scale(), request.fit_intercept)
+        request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
         least = self._plan_units(standardize)
         if self.only_mean:
             return
@@ -264,7 +269,8 @@ class OnRoad:
         return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
 
     def _rows(self) -> Whitened:
-        rows = Whitened(self._request.curator(self._records, self.ledger))
+        request, about = self._request, (self._records, self.ledger)
+        rows = Whitened(request.curator(*about), **request.curators(*about))
         return rows if self._kept is None else rows.mapped(self._kept)
 
     @property

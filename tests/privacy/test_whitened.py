@@ -11,8 +11,8 @@ import pytest
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.door import observed
-from dpfast.curator.whitened import At, Discount, Held, Whitened
-from dpfast.data.bought.maps import View, compiled, lengths, seen
+from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
+from dpfast.data.bought.maps import View, lengths, seen
 from dpfast.data.records import Records, as_records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel

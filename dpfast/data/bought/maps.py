@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.records import Covariates
-from dpfast.kernels.records import RecordView
 
 __all__ = [
     "BLOCK",
@@ -22,7 +21,6 @@ __all__ = [
     "Held",
     "View",
     "alone",
-    "compiled",
     "lengths",
     "norms",
     "seen",
@@ -118,29 +116,6 @@ class View(NamedTuple):
         """Of the rows that are seen through a matrix."""
         assert self.matrix is not None
         return int(self.matrix.shape[1])
-
-
-def compiled(view: View, units: Any = None) -> RecordView:
-    """The kernels' form of a view with a matrix, of records that are in these units or in none."""
-    matrix, at, shift = view.matrix, view.at, view.shift
-    assert matrix is not None
-    if not view.intercept:
-        matrix = np.concatenate([np.zeros((1, matrix.shape[1])), matrix])
-    discount, reach = view.held
-    back = None
-    if discount is not None:
-        far, scale = np.ascontiguousarray(discount.at.theta), discount.at.scale
-        back = (np.ascontiguousarray(discount.back), far, scale, discount.radius, discount.power)
-    code, c, h = (None, 1.0, 1.0) if at is None else at.loss._seen_by_kernels
-    theta, of_scale = None, 1.0
-    if at is not None:
-        theta = np.ascontiguousarray(at.theta, dtype=np.float64)
-        of_scale = min(max(1e-100, at.scale), 1e100)
-    centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
-    return RecordView(
-        np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
-        spreads, response, reach, back,
-    )  # fmt: skip
 
 
 def alone(y: Array) -> Array:

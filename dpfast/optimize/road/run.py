@@ -130,6 +130,10 @@ class Rows(Protocol):
 
     def mapped(self, matrix: Array) -> Rows: ...
 
+    def few(self) -> Rows: ...
+
+    def part(self) -> Rows: ...
+
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer: ...
 
     def moment(
@@ -331,13 +335,13 @@ class Begun(NamedTuple):
 
 def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
-    radius = FIRST_RADIUS * rows.dimension**0.5
-    mapping, unmapping, _ = _inverse_root(rows.gram(radius, budget.rows))
-    theta, variance = _pilot(rows, mapping, unmapping, radius, setting, budget.pilot)
+    radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
+    mapping, unmapping, _ = _inverse_root(few_rows.gram(radius, budget.rows))
+    theta, variance = _pilot(few_rows, mapping, unmapping, radius, setting, budget.pilot)
     rows, scale = rows.mapped(mapping), 1.0
     if setting.sees_scale:
         at = At(theta, setting.loss)
-        scale = seen_lengths(rows, COARSE, budget.scale, at, "residual").median() / MEDIAN
+        scale = seen_lengths(rows.few(), COARSE, budget.scale, at, "residual").median() / MEDIAN
     return Begun(rows, mapping, unmapping, theta, variance, scale)
 
 
@@ -385,7 +389,7 @@ def road(
     done = 0
     for done in range(1, most + 1):
         at = At(theta, loss, scale)
-        step, settled = _round(rows, at, one, setting.unit, budget.round)
+        step, settled = _round(rows.few(), at, one, setting.unit, budget.round)
         theta = theta + step
         iterates.append(mapping @ theta)
         if settled:
@@ -395,10 +399,10 @@ def road(
     at = At(theta, loss, scale)
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
-    lengths = seen_lengths(rows, FINE, budget.lengths, at, "curvature")
-    longest = longest_radius(n, p, budget.curvature) * typical**0.5
+    lengths, part = seen_lengths(rows.few(), FINE, budget.lengths, at, "curvature"), rows.part()
+    longest = longest_radius(part.n, p, budget.curvature) * typical**0.5
     radius = min(longest, lengths.best_radius(p, typical, GRAM_NOISE / longest**2))
-    gram = rows.gram(radius, budget.curvature, at)
+    gram = part.gram(radius, budget.curvature, at)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
     thin = values[0] < THIN
