@@ -326,7 +326,7 @@ static void see_responses(block *b, size_t first)
         b->o[i] = o;
         if (weightless)
             b->y_copy[i] = NAN;
-        else if (view->loss == NO_LOSS)
+        else if (view->loss == NO_LOSS && !(task->want & WANT_LENGTHS))
             b->y_copy[i] = fabs(o) <= DBL_MAX ? b->y_copy[i] - o : NAN;
     }
     for (size_t i = b->rows; i < b->padded; i++)

@@ -1,15 +1,18 @@
-"""Records under a released linear map: Grams, lengths and clipped scores of what is seen of them."""
+"""Records under a released linear map: Grams, lengths and clipped scores of what is seen."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
+from dpfast.curator.curator import Curator, Prepared, prepare
+from dpfast.curator.joint import Layout, make_plan
 from dpfast.data.bought.maps import (
     BLOCK,
     FREE,
@@ -25,13 +28,10 @@ from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import RecordView
-from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
+from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
-
-if TYPE_CHECKING:
-    from dpfast.curator.curator import Curator
 
 Array = NDArray[np.float64]
 
@@ -99,9 +99,7 @@ class Whitened:
         """
         view = self._view("response" if at is None else "curvature", at)
         budget = StepBudget(0.0, mu)
-        return (
-            self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
-        )
+        return self._about(view, Mallows, radius).joint(self._zero(), budget).hessian
 
     def moment(
         self,
@@ -116,7 +114,7 @@ class Whitened:
 
         ``r`` is the response less ``shift``, one that the loss may have, or the score there.
         """
-        curator = self._about(self._view(what, at, shift), Huber(cap), Mallows(radius))
+        curator = self._about(self._view(what, at, shift), Mallows, radius, cap)
         gradient = curator.joint(self._zero(), StepBudget(mu)).gradient
         return Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
 
@@ -135,9 +133,7 @@ class Whitened:
         """
         view = self._view("score", at, held=held)
         budget = StepBudget(mu, 0.0, mu_meat)
-        gradient, nothing, meat, cost = self._about(view, LeastSquares(), Clip(radius)).joint(
-            self._zero(), budget
-        )
+        gradient, nothing, meat, cost = self._about(view, Clip, radius).joint(self._zero(), budget)
         score = Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
         return JointAnswer(score, nothing, meat, cost)
 
@@ -198,42 +194,30 @@ class Whitened:
         Noise is in proportion to the radius of weights and clipping, so that of 1 decides; of
         histograms the one with most cells does.  Zero is of what is not asked.
         """
-        for rows in {self.few(), self.part()} - {self}:
-            rows.refuse(grams, moment, lengths, steps, cells=cells)
-        for mu in filter(None, grams):
-            self.refuse_gram(mu)
-        if moment:
-            self._refuse_moment(moment)
-        for mu in filter(None, lengths):
-            self._lengths_receipt(cells, mu)
-        for mu in steps:
-            self._plain(LeastSquares(), Clip(1.0)).plan(StepBudget(mu, 0.0, 0.5 * mu))
+        for rows in {self, self.few(), self.part()}:
+            excess = rows._curator._records.excess
+            _refuse(rows._layout, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
 
     def refuse_sums(self, gram: float, moment: float) -> None:
         """Refuse budgets at which :meth:`gram` and :meth:`moment` would be; costs nothing."""
-        self.refuse_gram(gram)
-        self._refuse_moment(moment)
+        self.refuse((gram,), moment, (), (), cells=1)
 
     def refuse_gram(self, mu: float) -> None:
         """Refuse a budget at which :meth:`gram` would be; costs nothing."""
-        self._plain(LeastSquares(), Mallows(1.0)).plan(StepBudget(0.0, mu))
+        self.refuse((mu,), 0.0, (), (), cells=1)
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""
         self._lengths_receipt(cells, mu)
 
-    def _refuse_moment(self, mu: float) -> None:
-        self._plain(Huber(1.0), Mallows(1.0)).plan(StepBudget(mu))
+    @property
+    def _layout(self) -> Layout:
+        """Of what is seen."""
+        own = Layout.of(self._curator._records, self.dimension)
+        return own._replace(seen=not self._means)
 
     def _lengths_receipt(self, cells: int, mu: float) -> Receipt:
-        excess = self._curator._records.excess
-        sensitivity = histogram_sensitivity(self.n, excess)
-        scale = gaussian_scale(sensitivity, mu, cells)
-        check_grid_range(float(excess), scale, cells)
-        return Receipt("histogram of lengths", "C60", mu, sensitivity, scale)
-
-    def _plain(self, loss: Loss, weighting: Weighting) -> Curator:
-        return self._about(self._view("score", At(self._zero(), loss)), loss, weighting)
+        return _lengths_receipt(self.n, self._curator._records.excess, cells, mu)
 
     def _zero(self) -> Array:
         return np.zeros(self.dimension)
@@ -248,16 +232,57 @@ class Whitened:
         matrix = np.eye(self.dimension) if self._matrix is None else self._matrix
         return View(matrix, self._intercept, what, at, shift, held)
 
-    def _about(self, view: View, loss: Loss, weighting: Weighting) -> Curator:
-        """A curator of what is seen, for a loss of its own."""
+    def _about(
+        self, view: View, weights: type[Mallows | Clip], radius: float, cap: float = 0.0
+    ) -> Curator:
+        """A curator of what is seen: of squares, or of Huber's loss with a corner at the cap."""
         records: Records = self._curator._records
         if isinstance(records, PersonMeans):
             records = records.mapped(lambda rows: SeenRows(rows, view))
         else:
             records = Seen(records, view)
-        scale = 1.0 if loss.needs_scale else None
-        objective = Objective(loss, weighting, self.dimension, fit_intercept=False, scale=scale)
-        return self._curator._beside(records, objective, self._curator.ledger)
+        objective, prepared = _prepared(weights, radius, cap, self.dimension)
+        return self._curator._beside(records, objective, self._curator.ledger, prepared)
+
+
+@lru_cache(maxsize=256)
+def _prepared(
+    weights: type[Mallows | Clip], radius: float, cap: float, p: int
+) -> tuple[Objective, Prepared]:
+    """What the kernels are asked about rows that are seen, remembered."""
+    loss: Loss = Huber(cap) if cap else LeastSquares()
+    scale = 1.0 if cap else None
+    objective = Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
+    return objective, prepare(objective)
+
+
+@lru_cache(maxsize=512)
+def _refuse(
+    layout: Layout,
+    excess: int,
+    grams: tuple[float, ...],
+    moment: float,
+    lengths: tuple[float, ...],
+    steps: tuple[float, ...],
+    cells: int,
+) -> None:
+    """Plan such answers; what was not refused is remembered."""
+    asked = [(Mallows, 0.0, StepBudget(0.0, mu)) for mu in grams if mu]
+    asked += [(Mallows, 1.0, StepBudget(moment))] if moment else []
+    asked += [(Clip, 0.0, StepBudget(mu, 0.0, 0.5 * mu)) for mu in steps]
+    for weights, cap, budget in asked:
+        _, (_, constants) = _prepared(weights, 1.0, cap, layout.row)
+        assert constants is not None
+        make_plan(constants, layout, budget)
+    for mu in filter(None, lengths):
+        _lengths_receipt(layout.n, excess, cells, mu)
+
+
+def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> Receipt:
+    sensitivity = histogram_sensitivity(n, excess)
+    scale = gaussian_scale(sensitivity, mu, cells)
+    check_grid_range(float(excess), scale, cells)
+    return Receipt("histogram of lengths", "C60", mu, sensitivity, scale)
 
 
 def compiled(view: View, units: Units | None = None) -> RecordView:
