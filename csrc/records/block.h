@@ -81,7 +81,7 @@ typedef struct {
     double *gathered;   /* rows copied here when they cannot be used in place */
     double *columns;    /* groups of columns, or the last panel */
     double *scaled;
-    double *own;        /* a view: a block of the records' own rows, and two groups of them in units */
+    double *own;        /* a view: a block of the records' own rows, and groups of them in units */
     /* What of the next block has yet to be fetched.  That is done a few lines at a time in all that
      * is done with this one, so that memory is kept busy all the while. */
     const char *ahead, *ahead_end;

@@ -6,7 +6,7 @@ Functions of a :class:`~dpfast.curator.Curator`, which offers them as methods.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["Dealing", "Sample", "can_deal", "constant_term", "samples"]
+__all__ = ["Dealing", "Sample", "can_deal", "constant_term", "sample"]
 
 
-#: One in so many records is a part, and a sample is half of these at most.
-PART = 4
+#: A sample is one in so many records at most: more of them take as long to gather as is gained.
+LEAST_OF_ALL = 8
 
 #: What a dealing hands out.
 SLOT = "slot"
@@ -132,12 +132,10 @@ class Sample(Block):
     Parameters
     ----------
     records : Records
-    slots : callable
-        The dealing of these records.
+    source : NoiseSource
+        That deals them.
     width : int
         Of how many slots its records are.
-    keep : bool
-        Whether they are gathered once for all queries, within the bound on what is kept.
 
     Attributes
     ----------
@@ -149,45 +147,34 @@ class Sample(Block):
     Answers cost what they cost about so many records (claim C85): nothing but time is gained.
     """
 
-    __slots__ = ("_drawn", "_keep", "_slots", "_width")
+    __slots__ = ("_drawn", "_records", "_source", "_width")
 
-    def __init__(
-        self, records: Records, slots: Callable[[], Any], width: int, *, keep: bool
-    ) -> None:
+    def __init__(self, records: Records, source: NoiseSource, width: int) -> None:
         n = records.n * width // number_of_slots(records.n)
         self._lay_out(records, n, records.n)
-        self._keep = keep and 8 * n * (records.n_covariates + 1) <= KEPT_BYTES
-        self._slots, self._width = slots, width
+        self._records, self._source, self._width = records, source, width
         self._drawn: Records | None = None
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """The same records every time."""
         if self._drawn is None:
-            drawn = self._slots().part(0, self._width, self.n, 0)
-            self._drawn = drawn.kept() if self._keep else drawn
+            slots = _dealt(self._records, self._source, number_of_slots(self._records.n))
+            self._drawn = slots.part(0, self._width, self.n, 0)
+            if 8 * self.n * (self.n_covariates + 1) <= KEPT_BYTES:
+                self._drawn = self._drawn.kept()
         return self._drawn.blocks()
 
 
-def samples(
-    records: Records, source: NoiseSource, wanted: float
-) -> tuple[Records | None, Records | None]:
-    """A secret sample of about so many records, and a quarter of them all, which holds it.
+def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | None:
+    """A secret sample of about so many records; None where that is a large part of them.
 
-    Public, by the number of records and where they are: both are None where the sample would be
-    more than half of that quarter, of persons, and on a cluster.
+    Public: by the number of records and where they are.  There is none on a cluster.
     """
     n_slots = number_of_slots(records.n)
-    width, part = math.ceil(min(1.0, wanted / records.n) * n_slots), n_slots // PART
-    if width > part // 2 or not records.can_be_dealt or records.elsewhere:
-        return None, None
-    drawn: list[Any] = []
-
-    def slots() -> Any:
-        if not drawn:
-            drawn.append(_dealt(records, source, n_slots))
-        return drawn[0]
-
-    return Sample(records, slots, width, keep=True), Sample(records, slots, part, keep=False)
+    width = math.ceil(min(1.0, wanted / records.n) * n_slots)
+    if width * LEAST_OF_ALL > n_slots or not records.can_be_dealt or records.elsewhere:
+        return None
+    return Sample(records, source, width)
 
 
 def constant_term(curator: Curator, scale: float | FreeScale | None) -> Curator:

@@ -47,9 +47,8 @@ class Whitened:
         Of the records as they are, or in released units; its ledger pays.
     matrix : ndarray, optional
         The map W; none by default.
-    few, part : Curator, optional
-        Of a few, and of a part, of the same records: secret samples whose answers the same ledger
-        pays (claim C85).
+    few : Curator, optional
+        Of a secret sample of the same records, whose answers the same ledger pays (claim C85).
 
     Notes
     -----
@@ -68,9 +67,8 @@ class Whitened:
         matrix: Array | None = None,
         *,
         few: Curator | None = None,
-        part: Curator | None = None,
     ) -> None:
-        self._curator, self._few, self._part = curator, few, part
+        self._curator, self._few = curator, few
         self._means = isinstance(curator._records, PersonMeans)
         self._intercept = curator.objective.fit_intercept
         self._matrix = matrix
@@ -81,15 +79,11 @@ class Whitened:
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
         matrix = matrix if self._matrix is None else self._matrix @ matrix
-        return Whitened(self._curator, matrix, few=self._few, part=self._part)
+        return Whitened(self._curator, matrix, few=self._few)
 
     def few(self) -> Whitened:
         """A few of the records, if there are so many that these tell enough; else all."""
         return self if self._few is None else Whitened(self._few, self._matrix)
-
-    def part(self) -> Whitened:
-        """A larger part of them, likewise."""
-        return self if self._part is None else Whitened(self._part, self._matrix)
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14).
@@ -194,7 +188,7 @@ class Whitened:
         Noise is in proportion to the radius of weights and clipping, so that of 1 decides; of
         histograms the one with most cells does.  Zero is of what is not asked.
         """
-        for rows in {self, self.few(), self.part()}:
+        for rows in {self, self.few()}:
             excess = rows._curator._records.excess
             _refuse(rows._layout, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array, whole_number
 from dpfast.curator import Curator
-from dpfast.curator.blocks import samples
+from dpfast.curator.blocks import sample
 from dpfast.curator.persons import one_row_each
 from dpfast.data import Records, as_records
 from dpfast.data.beside.given import Beside
@@ -90,15 +90,14 @@ class Request:
         What its fit keeps, to read the rows of predictions alike.
     beside : Beside or None
         Weights and offsets of the records, as they were passed.
-    few, part : Records or None
-        Secret samples of them, where :meth:`sample` found these worth drawing.
+    few : Records or None
+        A secret sample of them, where :meth:`sample` found one worth drawing.
     remarks : tuple of str
         What is not to be relied on in what was bought; known once it was.
     """
 
     remarks: tuple[str, ...] = ()
     few: Records | None = None
-    part: Records | None = None
 
     def __init__(
         self,
@@ -188,12 +187,9 @@ class Request:
             )
 
     def sample(self, wanted: float) -> None:
-        """Have secret samples of what is fitted: about so many records, and a part of all.
-
-        They are drawn when they are first looked at.
-        """
+        """Have a secret sample of about so many records; drawn when it is first looked at."""
         if not self.means:
-            self.few, self.part = samples(self.records, self.noise, wanted)
+            self.few = sample(self.records, self.noise, wanted)
 
     def in_units(self, units: Units, coding: Coding) -> None:
         """Go on with the same records in released units."""
@@ -201,7 +197,6 @@ class Request:
         self.records = in_units(fitted, units, coding)
         self.single = self.records if single is fitted else in_units(single, units, coding)
         self.few = self.few and in_units(self.few, units, coding)
-        self.part = self.part and in_units(self.part, units, coding)
         self.coding = coding
         self.new_rows = NewRows(coding, others=self.new_rows.others)
 
@@ -257,13 +252,10 @@ class Request:
         records = self.single if single else self.records
         return Curator(records, objective, ledger, self.noise, self.threads)
 
-    def curators(self, objective: Objective, ledger: Ledger) -> dict[str, Curator | None]:
-        """Of the samples, by their names."""
-        found = {"few": self.few, "part": self.part}
-        return {
-            name: records and Curator(records, objective, ledger, self.noise, self.threads)
-            for name, records in found.items()
-        }
+    def curator_of_few(self, objective: Objective, ledger: Ledger) -> Curator | None:
+        """Of the sample, if there is one."""
+        records = self.few
+        return records and Curator(records, objective, ledger, self.noise, self.threads)
 
     def label(self, method: str, *facts: str) -> str:
         """What a shared ledger calls the charge of a method."""

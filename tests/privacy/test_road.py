@@ -51,8 +51,6 @@ class Rows:
     def few(self):
         return self
 
-    part = few
-
     def gram(self, radius, mu, at=None):
         Mallows(radius)
         self._known(at)

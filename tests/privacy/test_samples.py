@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.blocks import samples
+from dpfast.curator.blocks import sample
 from dpfast.curator.bought.columns import Columns
 from dpfast.curator.joint import Layout
 from dpfast.curator.whitened import At, Seen, Whitened
@@ -39,21 +39,20 @@ ROWS = [
 def sampled(X, y, seed):
     """A few of these records, the same ones for the same seed."""
     records = as_records(X, y)
-    few, part = samples(records, dpfast.SeededNoise(seed), WANTED)
+    few = sample(records, dpfast.SeededNoise(seed), WANTED)
     objective = Objective(LeastSquares(), Mallows(1.0), 2)
     curators = [
         Curator(one, objective, Ledger(dpfast.GDP(1e9)), dpfast.SeededNoise(0))
-        for one in (records, few, part)
+        for one in (records, few)
     ]
-    return Whitened(curators[0], few=curators[1], part=curators[2])
+    return Whitened(curators[0], few=curators[1]).few()
 
 
-def indices(n, seed, which="few"):
+def indices(n, seed):
     """Which records are in the sample."""
-    few, part = samples(as_records(np.arange(n * 1.0)[:, None], np.zeros(n)),
-                        dpfast.SeededNoise(seed), n / 16)  # fmt: skip
-    found = [X[:, 0] for X, _ in (few if which == "few" else part).blocks()]
-    return np.concatenate(found).astype(int)
+    records = as_records(np.arange(n * 1.0)[:, None], np.zeros(n))
+    few = sample(records, dpfast.SeededNoise(seed), n / 16)
+    return np.concatenate([X[:, 0] for X, _ in few.blocks()]).astype(int)
 
 
 ASKED = {
@@ -68,30 +67,27 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-@pytest.mark.parametrize("which", ["few", "part"])
-def test_c85_a_record_moves_an_answer_by_what_m_records_allow(name, which):
+def test_c85_a_record_moves_an_answer_by_what_m_records_allow(name):
     """One that is in the sample; one that is not moves nothing."""
     ask, bound = ASKED[name]
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(N, 2)), rng.normal(size=N)
-    inside = indices(N, 3, which)
+    inside = indices(N, 3)
     outside = np.setdiff1d(np.arange(N), inside)
-    m = N * (16 if which == "few" else 64) // 256
-    for at, moves_by in ((inside[0], bound(m)), (outside[0], 0.0)):
+    for at, moves_by in ((inside[0], bound(WANTED)), (outside[0], 0.0)):
         found = []
         for row in ROWS:
             for response in (-1e9, 1e9):
                 X[at], y[at] = row, response
                 rows = sampled(X.copy(), y.copy(), 3)
-                rows = rows.few() if which == "few" else rows.part()
-                assert rows.n == m
+                assert rows.n == WANTED
                 found.append(observed_value(lambda rows=rows: ask(rows)))
         flat = np.array(found).reshape(len(found), -1)
         move = np.sqrt(((flat[:, None] - flat) ** 2).sum(axis=2)).max()
         assert 0.97 * moves_by <= move <= moves_by * (1.0 + 1e-9)
     receipt = ask(rows)
     receipt = receipt.gradient.receipt if name == "clipped" else receipt.receipt
-    assert receipt.l2_sensitivity == pytest.approx(bound(m), rel=1e-6)
+    assert receipt.l2_sensitivity == pytest.approx(bound(WANTED), rel=1e-6)
 
 
 def test_c85_a_record_moves_counts_and_distances_of_a_sample_by_one():
@@ -100,7 +96,7 @@ def test_c85_a_record_moves_counts_and_distances_of_a_sample_by_one():
     at, counts, cells = indices(N, 3)[0], [], []
     for row in ((-9.0, -9.0), (9.0, 9.0), (np.nan, 0.0)):
         X[at], y[at] = row, row[0]
-        few, _ = samples(as_records(X.copy(), y.copy()), dpfast.SeededNoise(3), WANTED)
+        few = sample(as_records(X.copy(), y.copy()), dpfast.SeededNoise(3), WANTED)
         columns = Columns(few, Ledger(dpfast.GDP(1e9)), dpfast.SeededNoise(0))
         assert columns.n == WANTED
         asked = [(0, 0), (1, 0), (2, 0)]
@@ -117,7 +113,7 @@ def test_c85_a_record_moves_counts_and_distances_of_a_sample_by_one():
 
 def test_c85_a_sample_follows_no_position():
     """400 samples of 1,024 records: each is in 25 on average (sd 4.9), neighbours no more often
-    together than others; a sample is in a larger one."""
+    together than others."""
     inside = np.zeros((400, 1024))
     for seed in range(400):
         inside[seed, indices(1024, seed)] = 1.0
@@ -128,23 +124,20 @@ def test_c85_a_sample_follows_no_position():
     assert abs(halves[0] - halves[1]) < 6.0 * 160.0
     together = (inside[:, 1:] * inside[:, :-1]).sum()  # 1,598 on average, sd 40
     assert abs(together - 400 * 1023 / 256) < 240
-    assert set(indices(1024, 1)) < set(indices(1024, 1, "part"))
 
 
 def test_c85_depth_and_shares_cover_a_sample_of_all_records():
     """How many there are is secret, and may be all."""
     rng = np.random.default_rng(0)
-    few, part = samples(
-        as_records(rng.normal(size=(N, 20)), rng.normal(size=N)), dpfast.SeededNoise(1), WANTED
-    )
-    for sample, m in ((few, WANTED), (part, N // 4)):
-        seen = Seen(sample, View(np.eye(20), False))
-        layout = Layout.of(seen, 20)
-        assert (sample.n, sample.excess, layout.excess) == (m, N // m, N // m)
-        assert sum(sample.block_sizes) >= N
-        one_piece = summation_depth(max(sample.block_sizes), 20, GRADIENT | SEEN)
-        assert layout.depth(GRADIENT) == (one_piece + seen.additions) * (N // m)
-        assert histogram(m, N // m) >= 2.0**0.5 / m + 4.0 * 2.0**-53 * (N // m)
+    records = as_records(rng.normal(size=(N, 20)), rng.normal(size=N))
+    few = sample(records, dpfast.SeededNoise(1), WANTED)
+    seen = Seen(few, View(np.eye(20), False))
+    layout, excess = Layout.of(seen, 20), N // WANTED
+    assert (few.n, few.excess, layout.excess) == (WANTED, excess, excess)
+    assert sum(few.block_sizes) >= N
+    one_piece = summation_depth(max(few.block_sizes), 20, GRADIENT | SEEN)
+    assert layout.depth(GRADIENT) == (one_piece + seen.additions) * excess
+    assert histogram(WANTED, excess) >= 2.0**0.5 / WANTED + 4.0 * 2.0**-53 * excess
     plain = Layout.of(
         Seen(Records(np.ones((10**6, 20)), np.ones(10**6), None), View(np.eye(20), False)), 20
     )
@@ -152,10 +145,10 @@ def test_c85_depth_and_shares_cover_a_sample_of_all_records():
     assert summation_depth(10**6, 20, GRADIENT | SEEN) != summation_depth(10**6, 20, GRADIENT)
 
 
-def test_small_tables_and_persons_have_no_sample():
+def test_of_small_tables_there_is_no_sample():
     records = as_records(np.ones((400, 1)), np.ones(400))
-    assert samples(records, dpfast.SeededNoise(0), 60) == (None, None)
-    assert samples(records, dpfast.SeededNoise(0), 50)[0] is not None
+    assert sample(records, dpfast.SeededNoise(0), 60) is None
+    assert sample(records, dpfast.SeededNoise(0), 50) is not None
 
 
 LOSSES = ["least-squares", "log-cosh", "logistic", "poisson", dpfast.Quantile(0.5)]
@@ -204,7 +197,7 @@ def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(soon, monkey
 
     monkeypatch.setattr("dpfast.data.records.Records.total", counted)
     dpfast.fit(X, y, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(1), threads=1)
-    assert reads.count("Records") == 7  # lengths of scores, and six steps
+    assert reads.count("Records") == 9  # curvature and scores with their lengths, and six steps
     assert reads.count("Sample") >= 6
 
 

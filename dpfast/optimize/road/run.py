@@ -132,8 +132,6 @@ class Rows(Protocol):
 
     def few(self) -> Rows: ...
 
-    def part(self) -> Rows: ...
-
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer: ...
 
     def moment(
@@ -399,10 +397,10 @@ def road(
     at = At(theta, loss, scale)
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
-    lengths, part = seen_lengths(rows.few(), FINE, budget.lengths, at, "curvature"), rows.part()
-    longest = longest_radius(part.n, p, budget.curvature) * typical**0.5
+    lengths = seen_lengths(rows, FINE, budget.lengths, at, "curvature")
+    longest = longest_radius(n, p, budget.curvature) * typical**0.5
     radius = min(longest, lengths.best_radius(p, typical, GRAM_NOISE / longest**2))
-    gram = part.gram(radius, budget.curvature, at)
+    gram = rows.gram(radius, budget.curvature, at)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
     thin = values[0] < THIN
