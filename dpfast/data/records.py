@@ -64,6 +64,9 @@ class Records:
     #: Consecutive records that are one person's, and stay together where records are dealt.
     together = 1
 
+    #: How many times all of them were read; None of arrays, which are in memory or mapped there.
+    reads: int | None = None
+
     #: Whether their sums are of what the kernels see of other records.
     seen = False
 

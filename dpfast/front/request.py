@@ -156,6 +156,7 @@ class Request:
                 )
             spread = 1.0 if self.coding is None else self.coding.response_units()[1]
             self.records = beside.join(self.records, X, spread)
+        self._read_before = self.records.reads
         if group is not None:
             refuse_other_rows(X, group, "group")
             self.records = (
@@ -338,7 +339,7 @@ class Request:
                         spread=covariance.spread and covariance.spread._replace(units=units),
                     )
         told = "" if self.beside is None else self.beside.told
-        return Fit(
+        fit = Fit(
             params=theta,
             names=names,
             n_records=self.n,
@@ -357,6 +358,9 @@ class Request:
             free_scale=free_scale,
             rows=self.new_rows,
         )
+        if self._read_before is not None and self.records.reads is not None:
+            fit.reads = self.records.reads - self._read_before
+        return fit
 
     def _coefficient_names(self) -> tuple[str, ...]:
         names = self.column_names

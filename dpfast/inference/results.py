@@ -46,6 +46,9 @@ class Fit(Shown, AfterFit):
     units : Standardized or None
         Centres and spreads that the fit bought, or was handed: ``dpfast.fit(...,
         standardize=fit.units)`` uses them again, for nothing.
+    reads : int or None
+        How many times the fit read all records, where they are read again for every query: Parquet
+        files and other blocks that are decoded, chunks of Dask.  None of arrays.
     warnings : tuple of str
         What makes the intervals unreliable, from released numbers only.
 
@@ -63,6 +66,7 @@ class Fit(Shown, AfterFit):
     """
 
     units: Any = None
+    reads: int | None = None
     _coded: Fit | None = None
     _missing = ""  # of results that were pickled before there was one
     _of_units: tuple[str, ...] = ()
@@ -172,6 +176,7 @@ class Fit(Shown, AfterFit):
             predictor=None if self._predictor is None else to_natural.params(self._predictor),
         )
         found._coded, found.units, found._scale = self, self.units, self._scale
+        found.reads = self.reads
         return found
 
     @property

@@ -15,6 +15,7 @@ from dpfast.curator.joint import Layout
 from dpfast.curator.whitened import At, Seen, Whitened
 from dpfast.data.bought.maps import View
 from dpfast.data.records import Records, as_records
+from dpfast.data.streams import StreamedRecords
 from dpfast.kernels.records import GRADIENT, SEEN, summation_depth
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.optimize.road.histogram import tops_of_cells
@@ -209,3 +210,25 @@ def test_two_fits_of_a_seed_are_the_same_on_any_number_of_threads(soon):
     ]
     assert np.array_equal(fits[0].params, fits[1].params)
     assert np.array_equal(*(np.asarray(fit.cov_params()) for fit in fits))
+
+
+@pytest.mark.parametrize(("loss", "reads"), [("least-squares", 10), ("logistic", 11)])
+def test_a_result_says_how_often_its_records_were_read(loss, reads, soon):
+    """Once for the sample, which is kept; then for the last curvature and for scores."""
+    X, y = table(60_000, np.random.default_rng(7), loss)
+    X, decoded = X[:, :2], []
+
+    def decode(k):
+        decoded.append(k)
+        some = slice(15_000 * k, 15_000 * (k + 1))
+        return X[some], y[some]
+
+    records = StreamedRecords(decode, [15_000] * 4, 2, ("a", "b"))
+    fit = dpfast.fit(records, None, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
+    assert fit.reads == fit.coded.reads == reads
+    assert len(decoded) == 4 * reads
+    again = dpfast.fit(records, None, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
+    assert again.reads == reads
+    arrays = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
+    assert arrays.reads is None
+    np.testing.assert_allclose(fit.params, arrays.params, rtol=1e-6, atol=1e-8)

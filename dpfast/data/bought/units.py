@@ -170,6 +170,10 @@ class CodedBlocks(Records):
         self.can_be_dealt, self.elsewhere = records.can_be_dealt, records.elsewhere
         self._raw, self._units, self.coding = records, units, coding
 
+    @property
+    def reads(self) -> int | None:  # type: ignore[override]
+        return self._raw.reads
+
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         return (self._units.coded(X, y) for X, y in self._raw.blocks())
 
