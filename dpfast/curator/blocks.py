@@ -159,9 +159,10 @@ class Sample(Block):
         """The same records every time."""
         if self._drawn is None:
             slots = _dealt(self._records, self._source, number_of_slots(self._records.n))
-            self._drawn = slots.part(0, self._width, self.n, 0)
-            if 8 * self.n * (self.n_covariates + 1) <= KEPT_BYTES:
-                self._drawn = self._drawn.kept()
+            drawn = slots.part(0, self._width, self.n, 0)
+            few = 8 * self.n * (self.n_covariates + 1) <= KEPT_BYTES
+            self._drawn = drawn.kept() if few else drawn
+        assert self._drawn is not None
         return self._drawn.blocks()
 
 

@@ -28,7 +28,7 @@ from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import RecordView
-from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective
+from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
@@ -227,7 +227,7 @@ class Whitened:
         return View(matrix, self._intercept, what, at, shift, held)
 
     def _about(
-        self, view: View, weights: type[Mallows | Clip], radius: float, cap: float = 0.0
+        self, view: View, weights: Callable[[float], Weighting], radius: float, cap: float = 0.0
     ) -> Curator:
         """A curator of what is seen: of squares, or of Huber's loss with a corner at the cap."""
         records: Records = self._curator._records
@@ -241,7 +241,7 @@ class Whitened:
 
 @lru_cache(maxsize=256)
 def _prepared(
-    weights: type[Mallows | Clip], radius: float, cap: float, p: int
+    weights: Callable[[float], Weighting], radius: float, cap: float, p: int
 ) -> tuple[Objective, Prepared]:
     """What the kernels are asked about rows that are seen, remembered."""
     loss: Loss = Huber(cap) if cap else LeastSquares()
@@ -261,7 +261,8 @@ def _refuse(
     cells: int,
 ) -> None:
     """Plan such answers; what was not refused is remembered."""
-    asked = [(Mallows, 0.0, StepBudget(0.0, mu)) for mu in grams if mu]
+    asked: list[tuple[Callable[[float], Weighting], float, StepBudget]] = []
+    asked += [(Mallows, 0.0, StepBudget(0.0, mu)) for mu in grams if mu]
     asked += [(Mallows, 1.0, StepBudget(moment))] if moment else []
     asked += [(Clip, 0.0, StepBudget(mu, 0.0, 0.5 * mu)) for mu in steps]
     for weights, cap, budget in asked:

@@ -98,7 +98,7 @@ class ClusterRecords(Records):
             workers, because the tasks that prepare the data are the caller's, and what they say
             may quote a record.
         """
-        self.reads += 1
+        self.reads = (self.reads or 0) + 1
         return self._root(self._sums((function, arguments, _version()), own))
 
     def _sums(self, query: Any, own: Sequence[Any] | None = None, numbered: bool = False) -> Any:

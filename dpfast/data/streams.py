@@ -86,7 +86,7 @@ class StreamedRecords(Records):
         [[0, 0], [1, 1]]
         """
         count = len(self.block_sizes)
-        self.reads += 1
+        self.reads = (self.reads or 0) + 1
         if count == 1:
             yield self._block(0)
             return

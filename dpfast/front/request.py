@@ -255,8 +255,9 @@ class Request:
 
     def curator_of_few(self, objective: Objective, ledger: Ledger) -> Curator | None:
         """Of the sample, if there is one."""
-        records = self.few
-        return records and Curator(records, objective, ledger, self.noise, self.threads)
+        if self.few is None:
+            return None
+        return Curator(self.few, objective, ledger, self.noise, self.threads)
 
     def label(self, method: str, *facts: str) -> str:
         """What a shared ledger calls the charge of a method."""
@@ -279,6 +280,12 @@ class Request:
         rows = max(block_sizes_for(self.n, q) if arrays else records.block_sizes)
         kept = min(room_for(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
         return room_for(rows, q, copies + AT_A_TIME) + kept
+
+    @property
+    def _reads(self) -> int | None:
+        """How many times records that are read again were read for this request."""
+        reads, before = self.records.reads, self._read_before
+        return None if reads is None or before is None else reads - before
 
     @property
     def n_units(self) -> int:
@@ -339,7 +346,7 @@ class Request:
                         spread=covariance.spread and covariance.spread._replace(units=units),
                     )
         told = "" if self.beside is None else self.beside.told
-        fit = Fit(
+        return Fit(
             params=theta,
             names=names,
             n_records=self.n,
@@ -356,11 +363,9 @@ class Request:
             **response_of(objective),
             fit_intercept=self.fit_intercept,
             free_scale=free_scale,
+            reads=self._reads,
             rows=self.new_rows,
         )
-        if self._read_before is not None and self.records.reads is not None:
-            fit.reads = self.records.reads - self._read_before
-        return fit
 
     def _coefficient_names(self) -> tuple[str, ...]:
         names = self.column_names

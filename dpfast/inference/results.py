@@ -93,8 +93,9 @@ class Fit(Shown, AfterFit):
         remarks: tuple[str, ...] = (),
         predictor: NDArray[np.float64] | None = None,
         largest_mean: float | None = None,
+        reads: int | None = None,
     ) -> None:
-        self.params = params
+        self.params, self.reads = params, reads
         self.names = names
         self.n_records = n_records
         self.model = model
@@ -170,13 +171,13 @@ class Fit(Shown, AfterFit):
             largest_mean=self._largest_mean,
             fit_intercept=self._fit_intercept,
             free_scale=self._free_scale,
+            reads=self.reads,
             rows=NaturalRows(self._new_rows, *self.coding.natural_units()),
             missing=self._missing,
             remarks=self._of_units,
             predictor=None if self._predictor is None else to_natural.params(self._predictor),
         )
         found._coded, found.units, found._scale = self, self.units, self._scale
-        found.reads = self.reads
         return found
 
     @property

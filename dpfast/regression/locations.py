@@ -242,7 +242,7 @@ def _farthest(cells: Array) -> NDArray[np.intp]:
             seen[..., at] |= found & (cells[..., at] > _PART)
         seen = _grown(seen, cells > _BESIDE)
     seen[..., 1:] |= seen[..., :-1] & (cells[..., 1:] > _PART)
-    last = seen.shape[2] - 1 - np.argmax(seen[..., ::-1], axis=2)
+    last = cells.shape[-1] - 1 - np.argmax(seen[..., ::-1], axis=2)
     return np.where(seen.any(axis=2), last, -1)
 
 

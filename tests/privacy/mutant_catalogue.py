@@ -4630,8 +4630,8 @@ LEAST_SQUARES = (
         "what is asked about a few records is charged to nobody",
         "dpfast/front/request.py",
         ("tests/privacy/test_samples.py",),
-        "return records and Curator(records, objective, ledger, self.noise, self.threads)",
-        "return records and Curator(records, objective, type(ledger)(ledger.total), self.noise, self.threads)",
+        "return Curator(self.few, objective, ledger, self.noise, self.threads)",
+        "return Curator(self.few, objective, type(ledger)(ledger.total), self.noise, self.threads)",
     ),
     plant(
         "shares-of-a-sample-have-one-rounding",
