@@ -54,6 +54,7 @@ EXTENSIONS = [
             "records.h",
             "vectors.h",
             "records/faults.pxi",
+            "records/seen.pxi",
             *headers("losses"),
             *headers("records"),
             *headers("machine"),

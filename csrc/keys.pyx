@@ -12,7 +12,7 @@ a sum of integers: exact, whatever the order, the blocks and the machines (claim
 
 from libc.float cimport DBL_MAX
 from libc.math cimport fabs, rint
-from libc.stdint cimport INT64_MIN, int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.string cimport memcpy
 
 cimport numpy as cnp
@@ -58,6 +58,8 @@ PARTS.flags.writeable = False
 
 cdef enum:
     ROWS = 128
+    TABLES = 4
+    MANY = 64
     _CELLS = 4096
     _OCTAVES = 100
 
@@ -67,41 +69,48 @@ ctypedef fused floating:
 
 
 cdef inline int64_t key_of(double x) noexcept nogil:
-    cdef int64_t bits
+    cdef int64_t bits, negative
     memcpy(&bits, &x, sizeof(double))
-    return bits if bits >= 0 else INT64_MIN - bits
+    negative = bits >> 63  # no branch: signs are hard to foretell
+    return ((bits & INT64_MAX) ^ negative) - negative
 
 
-cdef inline void gather(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
-                        Py_ssize_t j, double *out) noexcept nogil:
-    """Column j of m records, side by side, so that what follows is done several at a time.
+cdef void load(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
+               double *block) noexcept nogil:
+    """m records, the entries of each column side by side, so that several are done at a time.
 
     By memcpy, because a column may lie anywhere: a field of packed records is not aligned.
     """
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, j, q = X.shape[1], row = X.strides[0], column = X.strides[1]
+    cdef const char *at = <const char *>&X[0, 0] + start * row if q else NULL
     cdef floating entry
-    if j < X.shape[1]:
-        for i in range(m):
-            memcpy(&entry, <const char *>&X[start + i, j], sizeof(floating))
-            out[i] = <double>entry
+    if (row if row >= 0 else -row) < (column if column >= 0 else -column):
+        for j in range(q):
+            for i in range(m):
+                memcpy(&entry, at + i * row + j * column, sizeof(floating))
+                block[j * ROWS + i] = <double>entry
     else:
         for i in range(m):
-            memcpy(out + i, <const char *>&y[start + i], sizeof(double))
+            for j in range(q):
+                memcpy(&entry, at + i * row + j * column, sizeof(floating))
+                block[j * ROWS + i] = <double>entry
+    for i in range(m):
+        memcpy(block + q * ROWS + i, <const char *>&y[start + i], sizeof(double))
 
 
-cdef int64_t usable(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
+cdef int64_t usable(const double *block, Py_ssize_t m, Py_ssize_t columns,
                     int64_t *complete) noexcept nogil:
     """1 for each of m records that have no missing entry, 0 for the others; their number."""
     cdef Py_ssize_t i, j
     cdef int64_t count = 0
-    cdef double x[ROWS]
+    cdef double bad[ROWS]
     for i in range(m):
-        complete[i] = 1
-    for j in range(X.shape[1] + 1):
-        gather(X, y, start, m, j, x)
+        bad[i] = 0.0
+    for j in range(columns):
         for i in range(m):
-            complete[i] &= fabs(x[i]) <= DBL_MAX
+            bad[i] += block[j * ROWS + i] * 0.0  # NaN from the first one that is not finite
     for i in range(m):
+        complete[i] = bad[i] == 0.0
         count += complete[i]
     return count
 
@@ -119,27 +128,30 @@ def key_cells(const floating[:, :] X, const double[:] y, const int64_t[::1] colu
         Window w counts column ``columns[w]`` in CELLS cells of ``2^shifts[w]`` keys, the first of
         which begins at key ``starts[w]``.
     """
-    counts = np.zeros((columns.shape[0], CELLS), dtype=np.int64)
-    cdef int64_t[:, ::1] table = counts
-    cdef Py_ssize_t w, i, start, m, n = y.shape[0]
+    cdef Py_ssize_t w, i, start, m, n = y.shape[0], q = X.shape[1]
+    # several tables, so that an entry need not wait for the one before to be counted
+    cdef Py_ssize_t tables = TABLES if columns.shape[0] <= MANY else 1
+    counts = np.zeros((tables, columns.shape[0], CELLS), dtype=np.int64)
+    cdef int64_t[:, :, ::1] table = counts
+    cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t complete[ROWS]
-    cdef double x[ROWS]
+    cdef const double *x
     cdef uint64_t cell
     cdef int64_t key, first
     cdef int shift
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            usable(X, y, start, m, complete)
+            load(X, y, start, m, &block[0])
+            usable(&block[0], m, q + 1, complete)
             for w in range(columns.shape[0]):
-                first, shift = starts[w], <int>shifts[w]
-                gather(X, y, start, m, columns[w], x)
+                first, shift, x = starts[w], <int>shifts[w], &block[columns[w] * ROWS]
                 for i in range(m):
                     key = key_of(x[i])
                     cell = (<uint64_t>key - <uint64_t>first) >> shift
                     if key >= first and cell < _CELLS:
-                        table[w, cell] += complete[i]
-    return counts
+                        table[i & (tables - 1), w, cell] += complete[i]
+    return counts.sum(axis=0)
 
 
 def distances(const floating[:, :] X, const double[:] y, const double[::1] centres,
@@ -166,37 +178,38 @@ def distances(const floating[:, :] X, const double[:] y, const double[::1] centr
     ndarray
         Above the centre first, then below it.
     """
-    sums = np.zeros((X.shape[1] + 1, 2, OCTAVES), dtype=np.int64)
-    cdef int64_t[:, :, ::1] table = sums
-    cdef Py_ssize_t i, j, side, start, m, n = y.shape[0]
+    cdef Py_ssize_t i, j, side, start, m, n = y.shape[0], q = X.shape[1]
+    sums = np.zeros((TABLES, q + 1, 2, OCTAVES), dtype=np.int64)
+    cdef int64_t[:, :, :, ::1] table = sums
+    cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef const int64_t[:, ::1] parts = PARTS
-    cdef int64_t bits, cell, t, first
+    cdef int64_t bits, cell, t, first, counts
     cdef double d, centre, near
     cdef int64_t complete[ROWS]
-    cdef double x[ROWS]
+    cdef const double *x
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            usable(X, y, start, m, complete)
-            for j in range(X.shape[1] + 1):
-                centre, near = centres[j], nearest[j]
+            load(X, y, start, m, &block[0])
+            usable(&block[0], m, q + 1, complete)
+            for j in range(q + 1):
+                centre, near, x = centres[j], nearest[j], &block[j * ROWS]
                 if near > DBL_MAX:
                     continue
                 first = key_of(near) >> 52
-                gather(X, y, start, m, j, x)
                 for i in range(m):
                     d = x[i] - centre
                     side = d < 0.0
                     d = fabs(d)
-                    if d > near and complete[i]:
-                        bits = key_of(d)
-                        cell, t = (bits >> 52) - first, (bits >> 43) & 511
-                        if cell < _OCTAVES - 1:
-                            table[j, side, cell] += parts[t, 0]
-                            table[j, side, cell + 1] += parts[t, 1]
-                        else:
-                            table[j, side, _OCTAVES - 1] += parts[0, 0]
-    return sums
+                    counts = -((d > near) & complete[i])  # all bits, or none: no branch
+                    bits = key_of(d)
+                    cell, t = ((bits >> 52) - first) & counts, (bits >> 43) & 511
+                    if cell < _OCTAVES - 1:
+                        table[i & (TABLES - 1), j, side, cell] += parts[t, 0] & counts
+                        table[i & (TABLES - 1), j, side, cell + 1] += parts[t, 1] & counts
+                    else:
+                        table[i & (TABLES - 1), j, side, _OCTAVES - 1] += parts[0, 0] & counts
+    return sums.sum(axis=0)
 
 
 def moments(const floating[:, :] X, const double[:] y, const double[::1] middles,
@@ -216,19 +229,20 @@ def moments(const floating[:, :] X, const double[:] y, const double[::1] middles
     """
     sums = np.zeros((2, X.shape[1] + 1), dtype=np.int64)
     cdef int64_t[:, ::1] table = sums
-    cdef Py_ssize_t i, j, start, m, n = y.shape[0]
+    cdef Py_ssize_t i, j, start, m, n = y.shape[0], q = X.shape[1]
+    cdef double[::1] block = np.empty((q + 1) * ROWS)
     cdef int64_t k, first, second
     cdef double u, middle, half
     cdef int64_t complete[ROWS]
-    cdef double x[ROWS]
+    cdef const double *x
     with nogil:
         for start from 0 <= start < n by ROWS:
             m = min(n - start, ROWS)
-            usable(X, y, start, m, complete)
-            for j in range(X.shape[1] + 1):
+            load(X, y, start, m, &block[0])
+            usable(&block[0], m, q + 1, complete)
+            for j in range(q + 1):
                 first = second = 0
-                middle, half = middles[j], halves[j]
-                gather(X, y, start, m, j, x)
+                middle, half, x = middles[j], halves[j], &block[j * ROWS]
                 for i in range(m):
                     u = (x[i] - middle) / half
                     u = u if u >= -1.0 else -1.0  # NaN of an incomplete record, too

@@ -44,7 +44,10 @@ enum { WANT_GRADIENT = 1, WANT_HESSIAN = 2, WANT_MEAT = 4, WANT_LOSS = 8, WANT_D
        /* with WANT_HESSIAN: curvature psi(r)/r, which majorises the loss, in place of psi'(r) */
        WANT_MAJORIZE = 32,
        /* with WANT_GRADIENT: each record's change of gradient between two parameters */
-       WANT_CHANGE = 1024 };
+       WANT_CHANGE = 1024,
+       /* with a view: how many records have what is seen of them in each cell of lengths; the others
+        * of what is seen */
+       WANT_LENGTHS = 2048, WANT_SEEN = 4096 };
 
 /* A user's loss: psi and psi', psi alone, and rho, of `count` residuals (finite or infinite, never
  * NaN).  Any values may come back; they must not raise, and must be safe to call from several threads. */
@@ -89,12 +92,49 @@ typedef struct {
     size_t n, q;
 } records_data;
 
+/* What is seen of a record: a row a = (1, z) W, z = (x - centre) inverse, and one number beside it.
+ *
+ *   SEEN_RESPONSE   a beside (y - y_centre) / y_spread - shift, less the offset where there is no loss
+ *   SEEN_CURVATURE  sqrt(c) a beside the response, c the loss's curvature in the predictor a'theta
+ *   SEEN_SCORE      d a beside the score psi; d is what the row is held by
+ *   SEEN_FORESEEN   a beside what can be foreseen of the score
+ *   SEEN_RESIDUAL   a beside y - a'theta
+ *
+ * A record that is not finite, in any entry of x, is beside NaN, and so is one with a response that
+ * the loss cannot have.  All of it is a function of one record, the same wherever it stands. */
+enum { SEEN_RESPONSE, SEEN_CURVATURE, SEEN_SCORE, SEEN_FORESEEN, SEEN_RESIDUAL };
+enum { NO_LOSS = -1, PLAIN_SQUARES = -2 }; /* y - a'theta, whatever it is, with a curvature of 1 */
+
+typedef struct {
+    size_t q, p;
+    int what, loss; /* a built-in loss, or one of the two above */
+    double c, h, scale, shift, y_centre, y_spread;
+    const double *centre, *inverse; /* q */
+    const double *matrix;           /* (q + 1) rows of p; of the constant first */
+    const double *theta;            /* p */
+    double reach; /* rows are shortened until what is foreseen of the score is no longer */
+    /* Or by (radius / size)^(2 power) where size = sqrt(c at far_theta) |a B| is more; B may be NULL. */
+    const double *back, *far_theta; /* p rows of p; p */
+    double far_scale, radius, power;
+    const double *edges; /* WANT_LENGTHS: increasing */
+    size_t n_edges;
+} records_view;
+
 /* Outputs: gradient p doubles; hessian and meat p * p doubles; any not wanted may be NULL.
  * threads <= 0 means the CPUs this process may use.  Return 0, or -1 when out of memory.
  * p is the number of entries of theta, the free scale included. */
 int records_sums(const records_model *model, const records_data *data, const double *theta,
                  int want, double divisor, int threads, double *gradient, double *hessian,
                  double *meat);
+/* The same of what is seen of the records: x has view->q columns, p = view->p, no intercept. */
+int records_sums_of_seen(const records_model *model, const records_data *data,
+                         const records_view *view, const double *theta, int want, double divisor,
+                         int threads, double *gradient, double *hessian, double *meat);
+/* How many records have a length |row| |number| (of curvatures |row|, of residuals |number|) up to each
+ * edge and beyond the one before; beyond all: counts[n_edges].  One that is no number is in no cell.
+ * Weights do not matter. */
+int records_lengths(const records_data *data, const records_view *view, int threads,
+                    long long *counts);
 int records_loss(const records_model *model, const records_data *data, const double *theta,
                  double divisor, int threads, double *result);
 int records_loss_difference(const records_model *model, const records_data *data,
@@ -145,6 +185,8 @@ typedef struct {
     records_model model;
     records_data data;
     records_plan plan;
+    const records_view *view; /* or NULL; data.q is then the length of what is seen */
+    const double *map, *back; /* its matrices, rows zero-padded to `width` */
     int want;
     size_t p;      /* entries of a design row: the free scale does not count */
     size_t width;  /* p rounded up to a multiple of 8: leading dimension of the matrix sums */
@@ -157,7 +199,7 @@ typedef struct {
     double room;           /* BOUNDED: radius left for the x part; SCHWEPPE: the radius */
     double norm2_lo, norm2_hi; /* squared norms outside [lo, hi) take the careful path */
     int safe_exponent;     /* careful rows are rescaled to have max |x| in [2^e, 2^(e+1)) */
-    size_t scratch_doubles, sum_doubles, hessian_at, meat_at, loss_at;
+    size_t scratch_doubles, sum_doubles, hessian_at, meat_at, loss_at, counts_at;
     /* Free scale: sums of h r x and g q x (width each), then of q, h r^2 and q^2. */
     size_t hessian_cross_at, meat_cross_at, scale_at;
 } records_task;

@@ -4,6 +4,8 @@ The meaning of every code and the rounding guarantees are stated in records.h; a
 of each function is in tests/twins/records.py.
 """
 
+import numpy as np
+
 cimport numpy as cnp
 from libc.math cimport isfinite
 from dpfast.kernels.process_threads import asked_threads, quota_threads
@@ -20,6 +22,33 @@ cdef extern from "records.h" nogil:
         FREE_SCALE
         NO_CURVATURE
         OF_PREDICTOR
+        WANT_SEEN
+        NO_LOSS
+        PLAIN_SQUARES
+
+    ctypedef struct records_view:
+        size_t q
+        size_t p
+        int what
+        int loss
+        double c
+        double h
+        double scale
+        double shift
+        double y_centre
+        double y_spread
+        const double *centre
+        const double *inverse
+        const double *matrix
+        const double *theta
+        double reach
+        const double *back
+        const double *far_theta
+        double far_scale
+        double radius
+        double power
+        const double *edges
+        size_t n_edges
 
     ctypedef struct records_loss_row:
         const char *name
@@ -64,6 +93,12 @@ cdef extern from "records.h" nogil:
     int records_sums(const records_model *model, const records_data *data, const double *theta,
                      int want, double divisor, int threads, double *gradient, double *hessian,
                      double *meat)
+    int records_sums_of_seen(const records_model *model, const records_data *data,
+                             const records_view *view, const double *theta, int want,
+                             double divisor, int threads, double *gradient, double *hessian,
+                             double *meat)
+    int records_lengths(const records_data *data, const records_view *view, int threads,
+                        long long *counts)
     int records_loss(const records_model *model, const records_data *data, const double *theta,
                      double divisor, int threads, double *result)
     int records_loss_difference(const records_model *model, const records_data *data,
@@ -99,6 +134,10 @@ while row.name != NULL:
     row += 1
 USER_LOSS = LOSS_USER
 WEIGHT_CODES = (0, 1, 2, 3, 4)
+#: Sums of what is seen are cut up otherwise: to be added to what is wanted, for their depth.
+SEEN = WANT_SEEN
+#: In place of a code: squares of residuals, without a bound.
+SQUARES = PLAIN_SQUARES
 
 cdef int MAJORIZER_ONLY = WANT_HESSIAN | WANT_MAJORIZE
 cdef int BOUNDED = 0
@@ -108,6 +147,7 @@ cdef int SCHWEPPE = 3
 cdef int MALLOWS_LINEAR = 4
 
 include "records/faults.pxi"
+include "records/seen.pxi"
 
 
 # ---- for other compiled modules; documented in dpfast/kernels/records.pxd ----------------------
@@ -239,6 +279,29 @@ cdef const double *coefficients(object theta, Py_ssize_t p, str name) except NUL
     return <const double *> cnp.PyArray_DATA(theta)
 
 
+cdef Py_ssize_t describe(X, y, records_data *data) except -1:
+    """Check shapes and types, fill `data` and return the number of columns."""
+    check_array(X, 2, "X", narrow=True)
+    cdef bint beside = cnp.PyArray_Check(y) and cnp.PyArray_NDIM(y) == 2
+    check_array(y, 2 if beside else 1, "y")
+    if beside and cnp.PyArray_DIM(y, 1) != 3:
+        raise ValueError("y must be a vector, or have three columns: response, weight and "
+                         f"offset; got shape {y.shape}")
+    data.n, data.q = cnp.PyArray_DIM(X, 0), cnp.PyArray_DIM(X, 1)
+    if <size_t> cnp.PyArray_DIM(y, 0) != data.n:
+        raise ValueError(f"y must have one entry per row of X ({data.n}); "
+                         f"got {cnp.PyArray_DIM(y, 0)}")
+    data.x, data.y = <const char *> cnp.PyArray_DATA(X), <const char *> cnp.PyArray_DATA(y)
+    data.x_row, data.x_column = cnp.PyArray_STRIDE(X, 0), cnp.PyArray_STRIDE(X, 1)
+    data.y_step = data.weight_step = data.offset_step = cnp.PyArray_STRIDE(y, 0)
+    data.weight = data.y + cnp.PyArray_STRIDE(y, 1) if beside else NULL
+    data.offset = data.y + 2 * cnp.PyArray_STRIDE(y, 1) if beside else NULL
+    data.x_item = cnp.PyArray_ITEMSIZE(X)
+    if data.q == 1:
+        data.x_column = data.x_item  # never used as a distance
+    return data.q
+
+
 cdef class RecordKernel:
     """The sums over records of one objective (loss, scale and weights).
 
@@ -327,27 +390,20 @@ cdef class RecordKernel:
 
     cdef Py_ssize_t describe(self, X, y, records_data *data) except -1:
         """Check shapes and types, fill `data` and return the number of coefficients."""
-        check_array(X, 2, "X", narrow=True)
-        cdef bint beside = cnp.PyArray_Check(y) and cnp.PyArray_NDIM(y) == 2
-        check_array(y, 2 if beside else 1, "y")
-        if beside and cnp.PyArray_DIM(y, 1) != 3:
-            raise ValueError("y must be a vector, or have three columns: response, weight and "
-                             f"offset; got shape {y.shape}")
-        data.n, data.q = cnp.PyArray_DIM(X, 0), cnp.PyArray_DIM(X, 1)
-        if <size_t> cnp.PyArray_DIM(y, 0) != data.n:
-            raise ValueError(f"y must have one entry per row of X ({data.n}); "
-                             f"got {cnp.PyArray_DIM(y, 0)}")
-        if data.q + self.intercept == 0:
+        cdef Py_ssize_t p = describe(X, y, data) + self.further()
+        if p == 0:
             raise ValueError("X must have at least one column when there is no intercept")
-        data.x, data.y = <const char *> cnp.PyArray_DATA(X), <const char *> cnp.PyArray_DATA(y)
-        data.x_row, data.x_column = cnp.PyArray_STRIDE(X, 0), cnp.PyArray_STRIDE(X, 1)
-        data.y_step = data.weight_step = data.offset_step = cnp.PyArray_STRIDE(y, 0)
-        data.weight = data.y + cnp.PyArray_STRIDE(y, 1) if beside else NULL
-        data.offset = data.y + 2 * cnp.PyArray_STRIDE(y, 1) if beside else NULL
-        data.x_item = cnp.PyArray_ITEMSIZE(X)
-        if data.q == 1:
-            data.x_column = data.x_item  # never used as a distance
-        return data.q + self.intercept + (self.scale_factor > 0.0)
+        return p
+
+    cdef Py_ssize_t further(self) noexcept:
+        """Coefficients of which there is no column."""
+        return self.intercept + (self.scale_factor > 0.0)
+
+    cdef int check_sees(self) except -1:
+        if self.intercept or self.scale_factor > 0.0 or self.weighting not in (MALLOWS, CLIP):
+            raise ValueError("what is seen has Mallows weights or clipping, and neither an "
+                             "intercept nor a scale of its own")
+        return 0
 
     cdef const double *parameters(self, theta, Py_ssize_t p, str name) except NULL:
         """Data of a contiguous parameter whose last entry, if it is a scale, is a usable one."""
@@ -357,7 +413,7 @@ cdef class RecordKernel:
                              f"between 1e-100 and 1e100; got {self.scale_factor * at[p - 1]}")
         return at
 
-    def sums(self, X, y, theta, int want, double divisor, int threads=0):
+    def sums(self, X, y, theta, int want, double divisor, int threads=0, RecordView view=None):
         """Sum gradient, Hessian and meat over the records in one pass; divide by ``divisor``.
 
         Parameters
@@ -374,6 +430,9 @@ cdef class RecordKernel:
         divisor : float
         threads : int, default 0
             0 uses every CPU the process may run on; the result is the same bit for bit.
+        view : RecordView, optional
+            Sum over what is seen of the records, as if it were they; ``theta`` is then zero, and p
+            the view's.
 
         Returns
         -------
@@ -381,7 +440,14 @@ cdef class RecordKernel:
             (gradient (p,), Hessian (p, p), meat (p, p)); None for what was not wanted.
         """
         cdef records_data data
-        cdef Py_ssize_t p = self.describe(X, y, &data)
+        cdef Py_ssize_t p = describe(X, y, &data) + self.further()
+        cdef const records_view *seen = NULL
+        if view is not None:
+            self.check_sees()
+            p = view.check(&data)
+            seen = &view.view
+        elif p == 0:
+            raise ValueError("X must have at least one column when there is no intercept")
         cdef const double *at = self.parameters(theta, p, "theta")
         cdef double *gradient = NULL
         cdef double *hessian = NULL
@@ -407,8 +473,8 @@ cdef class RecordKernel:
             m = cnp.PyArray_EMPTY(2, shape, cnp.NPY_DOUBLE, 0)
             meat = <double *> cnp.PyArray_DATA(m)
         with nogil:
-            failed = records_sums(&self.model, &data, at, want, divisor, threads, gradient,
-                                  hessian, meat)
+            failed = records_sums_of_seen(&self.model, &data, seen, at, want, divisor, threads,
+                                          gradient, hessian, meat)
         if failed:
             raise MemoryError("no memory for the partial sums")
         return g, h, m

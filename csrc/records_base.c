@@ -152,7 +152,8 @@ records_plan records_make_plan(size_t n, size_t p, int want)
 {
     records_plan plan;
     size_t matrices = !!(want & WANT_HESSIAN) + !!(want & WANT_MEAT);
-    plan.columnar = p <= (matrices ? COLUMNAR_MATRIX : COLUMNAR_GRADIENT);
+    int wide = matrices || want & WANT_SEEN; /* rows that are seen are copies anyway */
+    plan.columnar = p <= (wide ? COLUMNAR_MATRIX : COLUMNAR_GRADIENT);
     /* Without matrices a block, its copy and the next block fit the first-level cache, or rows are
      * so long that few of them do.  With matrices of many columns blocks are long enough to spread
      * the cost of adding up a tile. */
@@ -253,11 +254,37 @@ static void split_theta(const records_task *task, const double *theta, double *s
         slots[j] = j < task->data.q ? theta[j + (size_t)shift] : 0.0;
 }
 
+/* Rows of a matrix, zero-padded. */
+static void pad_rows(const double *from, size_t rows, size_t p, size_t width, double *to)
+{
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j++)
+            to[i * width + j] = j < p ? from[i * p + j] : 0.0;
+}
+
+/* A view's parameters take the places of those that differences have. */
+static void lay_out_view(records_task *task, double *room)
+{
+    const records_view *view = task->view;
+    size_t p = view->p, width = task->width;
+    double *map = room + 3 * width, *back = map + (view->q + 1) * width;
+    memset(room, 0, width * sizeof(double)); /* what is seen is there already */
+    pad_rows(view->theta, 1, p, width, room + width);
+    pad_rows(view->back ? view->far_theta : view->theta, 1, p, width, room + 2 * width);
+    pad_rows(view->matrix, view->q + 1, p, width, map);
+    if (view->back)
+        pad_rows(view->back, p, p, width, back);
+    task->theta_new = room + width;
+    task->theta_step = room + 2 * width;
+    task->map = map;
+    task->back = back;
+}
+
 /* Run the whole sum; the total is left in job->sums[0 .. sum_doubles).  Returns the allocation to
  * free, or NULL when out of memory. */
 static void *run(records_job *job, const records_model *model, const records_data *data,
-                 const double *theta, const double *theta_new, int want, double limit,
-                 int threads)
+                 const records_view *view, const double *theta, const double *theta_new, int want,
+                 double limit, int threads)
 {
     records_task *task = &job->task;
     memset(job, 0, sizeof *job);
@@ -265,9 +292,14 @@ static void *run(records_job *job, const records_model *model, const records_dat
     task->limit_square = limit >= 1e-50 && limit <= 1e50 ? limit * limit * (1.0 - 0x1p-40) : -1.0;
     task->model = *model;
     task->data = *data;
+    if (view) {
+        task->data.q = view->p;
+        task->view = view;
+        want |= WANT_SEEN;
+    }
     int free_scale = model->scale_factor > 0.0;
     task->want = want;
-    task->p = data->q + (size_t)(model->intercept != 0);
+    task->p = task->data.q + (size_t)(model->intercept != 0);
     task->width = (task->p + 7) / 8 * 8;
     task->plan = records_make_plan(data->n, task->p, want);
     if (free_scale)
@@ -288,9 +320,13 @@ static void *run(records_job *job, const records_model *model, const records_dat
         task->scale_at = at + 2 * task->width;
         at += 2 * task->width + 8;
     }
+    task->counts_at = at;
+    at += want & WANT_LENGTHS ? (view->n_edges + 8) / 8 * 8 : 0;
     task->sum_doubles = at;
     task->scratch_doubles =
         rows * (VECTORS + 2 * task->width + SCALED_ROWS + (has_beside(data) ? BESIDE : 0)) + 8;
+    if (view) /* rows of their own, two groups of them in units, and one that is padded */
+        task->scratch_doubles += (rows + 3 * 8) * view->q;
 
     if (task->plan.one_thread)
         threads = 1;
@@ -299,13 +335,15 @@ static void *run(records_job *job, const records_model *model, const records_dat
     threads = (int)at_most((size_t)threads, task->plan.n_chunks);
 
     size_t thetas = 3 * task->width;
-    size_t doubles = thetas + (size_t)threads * task->scratch_doubles +
+    size_t maps = view ? (view->q + 1 + (view->back ? view->p : 0)) * task->width : 0;
+    size_t doubles = thetas + maps + (size_t)threads * task->scratch_doubles +
                      task->plan.n_chunks * task->sum_doubles;
     void *memory = malloc((doubles + 8) * sizeof(double));
     if (!memory)
         return NULL;
     double *at64 = (double *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-    split_theta(task, theta, at64, &task->theta0);
+    if (!view)
+        split_theta(task, theta, at64, &task->theta0);
     task->theta = at64;
     if (theta_new) {
         double *slots = at64 + task->width, *step = at64 + 2 * task->width;
@@ -316,7 +354,9 @@ static void *run(records_job *job, const records_model *model, const records_dat
         task->theta_step = step;
         task->theta0_step = task->theta0_new - task->theta0;
     }
-    job->scratch = at64 + thetas;
+    if (view)
+        lay_out_view(task, at64);
+    job->scratch = at64 + thetas + maps;
     job->sums = job->scratch + (size_t)threads * task->scratch_doubles;
     job->chunk = variant();
     job->shares = (size_t)threads;
@@ -362,8 +402,16 @@ int records_sums(const records_model *model, const records_data *data, const dou
                  int want, double divisor, int threads, double *gradient, double *hessian,
                  double *meat)
 {
+    return records_sums_of_seen(model, data, NULL, theta, want, divisor, threads, gradient,
+                                hessian, meat);
+}
+
+int records_sums_of_seen(const records_model *model, const records_data *data,
+                         const records_view *view, const double *theta, int want, double divisor,
+                         int threads, double *gradient, double *hessian, double *meat)
+{
     records_job job;
-    void *memory = run(&job, model, data, theta, NULL, want, 0.0, threads);
+    void *memory = run(&job, model, data, view, theta, NULL, want, 0.0, threads);
     if (!memory)
         return -1;
     const records_task *task = &job.task;
@@ -385,11 +433,27 @@ int records_sums(const records_model *model, const records_data *data, const dou
     return 0;
 }
 
+int records_lengths(const records_data *data, const records_view *view, int threads,
+                    long long *counts)
+{
+    static const records_model plain = {.loss = LOSS_HUBER, .weighting = WEIGHT_CLIP, .c = 1.0,
+                                        .scale = 1.0, .radius = 1.0, .h = 1.0,
+                                        .largest_weight = 1.0};
+    records_job job;
+    void *memory = run(&job, &plain, data, view, NULL, NULL, WANT_LENGTHS, 0.0, threads);
+    if (!memory)
+        return -1;
+    for (size_t k = 0; k <= view->n_edges; k++) /* whole numbers below 2^53 */
+        counts[k] = (long long)job.sums[job.task.counts_at + k];
+    free(memory);
+    return 0;
+}
+
 int records_loss(const records_model *model, const records_data *data, const double *theta,
                  double divisor, int threads, double *result)
 {
     records_job job;
-    void *memory = run(&job, model, data, theta, NULL, WANT_LOSS, 0.0, threads);
+    void *memory = run(&job, model, data, NULL, theta, NULL, WANT_LOSS, 0.0, threads);
     if (!memory)
         return -1;
     *result = job.sums[job.task.loss_at] * job.task.model.scale / divisor;
@@ -402,7 +466,8 @@ int records_loss_difference(const records_model *model, const records_data *data
                             int threads, double *result)
 {
     records_job job;
-    void *memory = run(&job, model, data, theta_old, theta_new, WANT_DIFFERENCE, 0.0, threads);
+    void *memory = run(&job, model, data, NULL, theta_old, theta_new, WANT_DIFFERENCE, 0.0,
+                       threads);
     if (!memory)
         return -1;
     *result = job.sums[job.task.loss_at] / divisor;
@@ -416,7 +481,8 @@ int records_gradient_change(const records_model *model, const records_data *data
 {
     records_job job;
     void *memory =
-        run(&job, model, data, theta_old, theta_new, WANT_GRADIENT | WANT_CHANGE, limit, threads);
+        run(&job, model, data, NULL, theta_old, theta_new, WANT_GRADIENT | WANT_CHANGE, limit,
+            threads);
     if (!memory)
         return -1;
     for (size_t j = 0; j < job.task.p; j++)

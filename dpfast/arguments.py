@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput, described
 
 __all__ = [
-    "LARGEST_WHOLE", "check_constant", "detached", "file_path", "flag", "function", "number_in", "one_of",
+    "LARGEST_WHOLE", "check_constant", "detached", "file_path", "flag", "function", "number_in",
+    "one_of",
     "positive", "real_array", "real_number", "refuse_own_class", "suggested", "text_names",
     "whole_number",
 ]  # fmt: skip

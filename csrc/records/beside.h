@@ -10,8 +10,6 @@ static const char *beside(const char *column, ptrdiff_t step, size_t row)
     return column + (ptrdiff_t)row * step;
 }
 
-static int has_beside(const records_data *data) { return data->weight || data->offset; }
-
 /* Offsets of losses of the predictor are kept for add_offsets. */
 static int offset_joins_predictor(const records_task *task)
 {

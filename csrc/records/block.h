@@ -81,6 +81,7 @@ typedef struct {
     double *gathered;   /* rows copied here when they cannot be used in place */
     double *columns;    /* groups of columns, or the last panel */
     double *scaled;
+    double *own;        /* a view: a block of the records' own rows, and groups of them in units */
     /* What of the next block has yet to be fetched.  That is done a few lines at a time in all that
      * is done with this one, so that memory is kept busy all the while. */
     const char *ahead, *ahead_end;
@@ -113,6 +114,8 @@ static INLINE const char *take_ahead(block *b, size_t lines, size_t times)
 #define BESIDE 2 /* further ones, where records have weights or offsets */
 #define SCALED_ROWS 8
 
+static int has_beside(const records_data *data) { return data->weight || data->offset; }
+
 static void block_init(block *b, const records_task *task, double *scratch)
 {
     size_t rows = task->plan.block_rows;
@@ -133,4 +136,5 @@ static void block_init(block *b, const records_task *task, double *scratch)
     b->scaled = scratch;
     b->a = b->scaled + SCALED_ROWS * rows;
     b->o = b->a + rows;
+    b->own = b->a + (has_beside(&task->data) ? BESIDE * rows : 0);
 }

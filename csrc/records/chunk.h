@@ -42,6 +42,7 @@
 #include "gradient.h"
 #include "losses.h"
 #include "matrix.h"
+#include "seen.h"
 
 /* For the matrices columnar blocks hold xi itself: the projected x, then the intercept's entry. */
 static void finish_columns(const block *b)
@@ -161,7 +162,7 @@ static void look_ahead(block *b, size_t first)
 {
     const records_task *task = b->task;
     const records_data *data = &task->data;
-    size_t row = data->x_item * data->q, bytes = row * task->plan.block_rows;
+    size_t row = data->x_item * (task->view ? task->view->q : data->q), bytes = row * task->plan.block_rows;
     int contiguous = data->x_row == (ptrdiff_t)row;
     b->ahead = b->ahead_end = task->data.x;
     if (data->n * row < WORTH_FETCHING || !contiguous || !(is_in_place(data) || is_narrow(data)))
@@ -174,11 +175,20 @@ static void run_block(block *b, size_t first, double *sums)
 {
     const records_task *task = b->task;
     look_ahead(b, first);
-    if (task->plan.columnar)
-        columnar_load(b, row_of(task, first));
-    else
-        rows_load(b, row_of(task, first));
-    finish_load(b, first);
+    if (task->view) {
+        see(b, row_of(task, first), first);
+        if (task->want & WANT_LENGTHS) {
+            count_lengths(b, sums + task->counts_at);
+            return;
+        }
+        guard(b);
+    } else {
+        if (task->plan.columnar)
+            columnar_load(b, row_of(task, first));
+        else
+            rows_load(b, row_of(task, first));
+        finish_load(b, first);
+    }
     if (task->want & (WANT_LOSS | WANT_DIFFERENCE)) {
         losses(b, sums);
         return;

@@ -152,15 +152,22 @@ class Tape:
 def _copied(thing: Any) -> Any:
     if isinstance(thing, np.ndarray):
         return thing.copy()
-    return tuple(map(_copied, thing)) if type(thing) is tuple else thing
+    if type(thing) is not tuple:
+        return thing
+    return tuple([_copied(part) if isinstance(part, PARTS) else part for part in thing])
 
 
 def _numbers(thing: Any) -> int:
     """How many numbers an answer, or a part of it, holds."""
     if isinstance(thing, np.ndarray):
         return thing.size
-    return sum(map(_numbers, thing)) if isinstance(thing, tuple) else 1
+    if not isinstance(thing, tuple):
+        return 1
+    return sum([_numbers(part) if isinstance(part, PARTS) else 1 for part in thing])
 
+
+#: What holds several numbers.
+PARTS = (np.ndarray, tuple)
 
 #: Of the call that is running, if it keeps what it paid for.
 TAPE: ContextVar[Tape | None] = ContextVar("dpfast_tape", default=None)

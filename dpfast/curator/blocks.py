@@ -5,13 +5,16 @@ Functions of a :class:`~dpfast.curator.Curator`, which offers them as methods.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpfast.data.parts import WithoutCovariates, dealt, dealt_by_keys
-from dpfast.data.persons.means import PersonMeans
+from dpfast.data.parts import KEPT_BYTES, Block, WithoutCovariates, dealt, dealt_by_keys
+from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import FreeScale, Mallows, Objective
 from dpfast.privacy.budget import GDP
@@ -23,8 +26,13 @@ from dpfast.privacy.noise import NoiseSource
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-__all__ = ["Dealing", "constant_term"]
+Array = NDArray[np.float64]
 
+__all__ = ["Dealing", "Sample", "constant_term", "sample"]
+
+
+#: A sample is one in so many records at most: more of them take as long to gather as is gained.
+LEAST_OF_ALL = 8
 
 #: What a dealing hands out.
 SLOT = "slot"
@@ -112,6 +120,58 @@ def _dealt(records: Any, source: NoiseSource, n_slots: int) -> Any:
     return dealt(records, slots, n_slots)
 
 
+class Sample(Block):
+    """A secret sample of records, drawn when it is first looked at.
+
+    Parameters
+    ----------
+    records : Records
+    source : NoiseSource
+        That deals them.
+    width : int
+        Of how many slots its records are.
+
+    Attributes
+    ----------
+    n : int
+        Number of records to be expected, public; how many there are is secret.
+
+    Privacy
+    -------
+    Answers cost what they cost about so many records (claim C85): nothing but time is gained.
+    """
+
+    __slots__ = ("_drawn", "_records", "_source", "_width")
+
+    def __init__(self, records: Records, source: NoiseSource, width: int) -> None:
+        n = records.n * width // number_of_slots(records.n)
+        self._lay_out(records, n, records.n)
+        self._records, self._source, self._width = records, source, width
+        self._drawn: Records | None = None
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """The same records every time."""
+        if self._drawn is None:
+            slots = _dealt(self._records, self._source, number_of_slots(self._records.n))
+            drawn = slots.part(0, self._width, self.n, 0)
+            few = 8 * self.n * (self.n_covariates + 1) <= KEPT_BYTES
+            self._drawn = drawn.kept() if few else drawn
+        assert self._drawn is not None
+        return self._drawn.blocks()
+
+
+def sample(records: Records, source: NoiseSource, wanted: float) -> Sample | None:
+    """A secret sample of about so many records; None where that is a large part of them.
+
+    Public: by the number of records and where they are.  There is none on a cluster.
+    """
+    n_slots = number_of_slots(records.n)
+    width = math.ceil(min(1.0, wanted / records.n) * n_slots)
+    if width * LEAST_OF_ALL > n_slots or not records.can_be_dealt or records.elsewhere:
+        return None
+    return Sample(records, source, width)
+
+
 def constant_term(curator: Curator, scale: float | FreeScale | None) -> Curator:
     """A curator of the same records and ledger for a model of a constant alone.
 
@@ -126,7 +186,7 @@ def constant_term(curator: Curator, scale: float | FreeScale | None) -> Curator:
     """
     if curator._responses is None:
         records = curator._records
-        if isinstance(records, PersonMeans):
+        if records.means:
             curator._responses = records.without_covariates()
         else:
             curator._responses = WithoutCovariates(records)

@@ -25,7 +25,7 @@ from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
 from dpfast.data import Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
-from dpfast.models import Objective
+from dpfast.models import Constants, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
@@ -33,9 +33,18 @@ if TYPE_CHECKING:
     from dpfast.curator.blocks import Dealing
     from dpfast.models import FreeScale
 
-__all__ = ["Curator"]
+__all__ = ["Curator", "Prepared", "prepare"]
 
 Array = NDArray[np.float64]
+
+
+#: What is made of an objective alone: its kernel, and the numbers its plans follow from.
+Prepared = tuple[RecordKernel, Constants | None]
+
+
+def prepare(objective: Objective) -> Prepared:
+    """Kernel and constants of an objective."""
+    return RecordKernel(*objective.kernel_arguments()), objective.constants()
 
 
 class Curator:
@@ -50,6 +59,8 @@ class Curator:
     noise : NoiseSource
     threads : int
         Threads of the compiled kernels, 0 for the default.  Answers do not depend on it.
+    prepared : tuple, optional
+        What :func:`prepare` made of the objective before.
 
     Attributes
     ----------
@@ -65,6 +76,7 @@ class Curator:
         ledger: Ledger,
         noise: NoiseSource,
         threads: int = 0,
+        prepared: Prepared | None = None,
     ) -> None:
         if records.n_covariates != objective.n_covariates:
             raise InvalidInput(
@@ -78,9 +90,8 @@ class Curator:
         self._responses: Records | None = None  # the same without their covariates
         self._noise = source_of_noise(noise)
         self._threads = threads
-        self._kernel = RecordKernel(*objective.kernel_arguments())
+        self._kernel, constants = prepared or prepare(objective)
         self._layout = Layout.of(records, objective.n_coefficients)
-        constants = objective.constants()
         self._shared_plan = None if constants is None else shared_planner(constants, self._layout)
 
     def joint(self, theta: Array, budget: StepBudget) -> JointAnswer:
@@ -148,9 +159,15 @@ class Curator:
 
         return constant_term(self, scale)
 
-    def _beside(self, records: Records, objective: Objective, ledger: Ledger) -> Curator:
+    def _beside(
+        self,
+        records: Records,
+        objective: Objective,
+        ledger: Ledger,
+        prepared: Prepared | None = None,
+    ) -> Curator:
         """A curator of other records or for another objective, with the same noise."""
-        return Curator(records, objective, ledger, self._noise, self._threads)
+        return Curator(records, objective, ledger, self._noise, self._threads, prepared)
 
     def _release(self, question: tuple[Any, ...], receipt: Receipt, value: Array) -> Answer:
         """Add noise to one mean."""

@@ -196,7 +196,9 @@ class PseudoOutcomes:
 
     def overlap(self, edges: Array, mu: float) -> Answer:
         """Shares of the records with propensities between these edges; costs ``mu`` (C60)."""
-        return Whitened(self._propensities).lengths(edges, mu, At(np.zeros(1), LeastSquares()), "score")
+        return Whitened(self._propensities).lengths(
+            edges, mu, At(np.zeros(1), LeastSquares()), "score"
+        )
 
     def lengths(self, centre: float, edges: Array, mu: float) -> Answer:
         """Shares of the records with these distances to a centre; costs ``mu`` (claim C60)."""

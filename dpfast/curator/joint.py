@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
 from dpfast.data import Records
-from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, summation_depth
+from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, SEEN, summation_depth
 from dpfast.models import Constants, Objective
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.mechanisms import Grids, check_grid_range, gaussian_scale, joint_grids
@@ -66,6 +66,8 @@ class Layout(NamedTuple):
         their number is secret (claim C55); else 1.
     means : bool
         Whether the records are persons, each the mean of secretly many rows (claim C72).
+    seen : bool
+        Whether the kernels see them through a map, for which sums are cut up otherwise.
     """
 
     n: int
@@ -74,12 +76,13 @@ class Layout(NamedTuple):
     additions: int
     excess: int = 1
     means: bool = False
+    seen: bool = False
 
     @staticmethod
     def of(records: Records, row: int) -> Layout:
         largest = max(records.block_sizes)
-        additions, excess = records.additions, records.excess
-        return Layout(records.n, row, largest, additions, excess, records.means)
+        additions, seen = records.additions, records.seen
+        return Layout(records.n, row, largest, additions, records.excess, records.means, seen)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
@@ -88,7 +91,8 @@ class Layout(NamedTuple):
         the sums can be so much larger than n bounds, to which errors are relative.  A person's
         product is made of a score that was summed before.
         """
-        depth = summation_depth(self.largest_block, self.row, want) + self.additions
+        cut = want | SEEN if self.seen else want
+        depth = summation_depth(self.largest_block, self.row, cut) + self.additions
         if self.means and want & MEAT:
             from dpfast.curator.persons import depth_of_products
 

@@ -1,16 +1,19 @@
-"""Records under a released linear map: Grams, lengths and clipped scores of least squares."""
+"""Records under a released linear map: Grams, lengths and clipped scores of what is seen."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
+from dpfast.curator.curator import Curator, Prepared, prepare
 from dpfast.curator.door import hand_out_count
+from dpfast.curator.joint import Layout, make_plan
 from dpfast.data.bought.maps import (
     BLOCK,
     FREE,
@@ -22,18 +25,16 @@ from dpfast.data.bought.maps import (
     projections,
     seen,
 )
-from dpfast.data.parts import in_memory
+from dpfast.data.bought.units import Units, uncoded
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
+from dpfast.kernels.records import RecordView
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
 from dpfast.privacy.budget import GDP, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
 from dpfast.privacy.release.sensitivity import HELD_CELLS
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
-
-if TYPE_CHECKING:
-    from dpfast.curator.curator import Curator
 
 Array = NDArray[np.float64]
 
@@ -46,11 +47,16 @@ class Whitened:
     Parameters
     ----------
     curator : Curator
-        Of the records as they are; its ledger pays.
-    mapped : Records, optional
-        The same records under a map.
+        Of the records as they are, or in released units; its ledger pays.
     matrix : ndarray, optional
-        The map, where records are mapped on the way of each query.
+        The map W; none by default.
+    few : Curator, optional
+        Of a secret sample of the same records, whose answers the same ledger pays (claim C85).
+
+    Notes
+    -----
+    Nothing is stored: the kernels make what is seen of a record where they need it.  Rows of
+    persons are mapped by NumPy, some at a time.
 
     Privacy
     -------
@@ -59,27 +65,28 @@ class Whitened:
     """
 
     def __init__(
-        self, curator: Curator, mapped: Records | None = None, matrix: Array | None = None
+        self,
+        curator: Curator,
+        matrix: Array | None = None,
+        *,
+        few: Curator | None = None,
     ) -> None:
-        self._curator = curator
-        self._records = curator._records if mapped is None else mapped
-        self._means = self._records.means
-        self._intercept = mapped is None and curator.objective.fit_intercept
+        self._curator, self._few = curator, few
+        self._means = curator._records.means
+        self._intercept = curator.objective.fit_intercept
         self._matrix = matrix
-        columns = self._records.n_covariates + int(self._intercept)
+        columns = curator._records.n_covariates + int(self._intercept)
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
 
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
-        if self._matrix is not None:
-            return Whitened(self._curator, matrix=self._matrix @ matrix)
-        if self._means or not in_memory(self._records):
-            return Whitened(self._curator, matrix=matrix)
-        records = self._records
-        return Whitened(
-            self._curator, Records(*seen(records.X, records.y, View(matrix, self._intercept)), None)
-        )
+        matrix = matrix if self._matrix is None else self._matrix @ matrix
+        return Whitened(self._curator, matrix, few=self._few)
+
+    def few(self) -> Whitened:
+        """A few of the records, if there are so many that these tell enough; else all."""
+        return self if self._few is None else Whitened(self._few, self._matrix)
 
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer:
         """Mean of ``min(1, radius^2/|a|^2) a a'``; costs ``mu`` (claim C14).
@@ -89,9 +96,7 @@ class Whitened:
         """
         view = self._view("response" if at is None else "curvature", at)
         budget = StepBudget(0.0, mu)
-        return (
-            self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
-        )
+        return self._about(view, Mallows, radius).joint(self._zero(), budget).hessian
 
     def moment(
         self,
@@ -106,7 +111,7 @@ class Whitened:
 
         ``r`` is the response less ``shift``, one that the loss may have, or the score there.
         """
-        curator = self._about(self._view(what, at, shift), Huber(cap), Mallows(radius))
+        curator = self._about(self._view(what, at, shift), Mallows, radius, cap)
         gradient = curator.joint(self._zero(), StepBudget(mu)).gradient
         return Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
 
@@ -125,9 +130,7 @@ class Whitened:
         """
         view = self._view("score", at, held=held)
         budget = StepBudget(mu, 0.0, mu_meat)
-        gradient, nothing, meat, cost = self._about(view, LeastSquares(), Clip(radius)).joint(
-            self._zero(), budget
-        )
+        gradient, nothing, meat, cost = self._about(view, Clip, radius).joint(self._zero(), budget)
         score = Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
         return JointAnswer(score, nothing, meat, cost)
 
@@ -167,13 +170,19 @@ class Whitened:
         receipt = self._lengths_receipt(len(edges) + 1, mu)
         curator = self._curator
         curator.ledger.charge(GDP(mu), receipt.query)
-        view = self._view(what, at, held=held)
-        whole = whole_of(self.n) if self._means else None
-        counts = self._records.total(_count_lengths, edges, view, whole, along)
+        view, records, whole = self._view(what, at, held=held), curator._records, 1.0
+        if self._means:
+            whole = whole_of(self.n)
+            counts = records.total(_count_lengths, edges, view, whole)
+        elif along is not None:
+            counts = records.total(_count_along, edges, view, along)
+        else:
+            records, units = uncoded(records)
+            counts = records.total(compiled(view, units).counts, edges, curator._threads)
         question = (receipt.query, mu, edges, what, None if at is None else at.theta)
         if along is not None:
             question = (*question, along)
-        return curator._release(question, receipt, counts / (whole or 1.0) / self.n)
+        return curator._release(question, receipt, counts / whole / self.n)
 
     def mean_along(
         self,
@@ -198,7 +207,7 @@ class Whitened:
         mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS  # for audits
         receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
         view = self._view("score", at, held=held)
-        count = int(self._records.total(_sum_held, direction, bound, view)[0])
+        count = int(self._curator._records.total(_sum_held, direction, bound, view)[0])
         question = (receipt.query, mu, at.theta, direction, bound)
         found = hand_out_count(self._curator._noise, question, receipt, count, rate)
         return found / HELD_CELLS / self.n * bound
@@ -217,39 +226,30 @@ class Whitened:
         Noise is in proportion to the radius of weights and clipping, so that of 1 decides; of
         histograms the one with most cells does.  Zero is of what is not asked.
         """
-        for mu in filter(None, grams):
-            self.refuse_gram(mu)
-        if moment:
-            self._refuse_moment(moment)
-        for mu in filter(None, lengths):
-            self._lengths_receipt(cells, mu)
-        for mu in steps:
-            self._plain(LeastSquares(), Clip(1.0)).plan(StepBudget(mu, 0.0, 0.5 * mu))
+        for rows in {self, self.few()}:
+            excess = rows._curator._records.excess
+            _refuse(rows._layout, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
 
     def refuse_sums(self, gram: float, moment: float) -> None:
         """Refuse budgets at which :meth:`gram` and :meth:`moment` would be; costs nothing."""
-        self.refuse_gram(gram)
-        self._refuse_moment(moment)
+        self.refuse((gram,), moment, (), (), cells=1)
 
     def refuse_gram(self, mu: float) -> None:
         """Refuse a budget at which :meth:`gram` would be; costs nothing."""
-        self._plain(LeastSquares(), Mallows(1.0)).plan(StepBudget(0.0, mu))
+        self.refuse((mu,), 0.0, (), (), cells=1)
 
     def refuse_lengths(self, cells: int, mu: float) -> None:
         """Refuse budgets at which :meth:`lengths` would be; costs nothing."""
         self._lengths_receipt(cells, mu)
 
-    def _refuse_moment(self, mu: float) -> None:
-        self._plain(Huber(1.0), Mallows(1.0)).plan(StepBudget(mu))
+    @property
+    def _layout(self) -> Layout:
+        """Of what is seen."""
+        own = Layout.of(self._curator._records, self.dimension)
+        return own._replace(seen=not self._means)
 
     def _lengths_receipt(self, cells: int, mu: float) -> Receipt:
-        sensitivity = histogram_sensitivity(self.n)
-        scale = gaussian_scale(sensitivity, mu, cells)
-        check_grid_range(1.0, scale, cells)
-        return Receipt("histogram of lengths", "C60", mu, sensitivity, scale)
-
-    def _plain(self, loss: Loss, weighting: Weighting) -> Curator:
-        return self._about(self._view("score", At(self._zero(), loss)), loss, weighting)
+        return _lengths_receipt(self.n, self._curator._records.excess, cells, mu)
 
     def _zero(self) -> Array:
         return np.zeros(self.dimension)
@@ -261,39 +261,116 @@ class Whitened:
         shift: float = 0.0,
         held: Held = FREE,
     ) -> View:
-        matrix = self._matrix
-        if matrix is None and self._intercept and (what == "curvature" or held != FREE):
-            matrix = np.eye(self.dimension)  # what multiplies a row multiplies its constant, too
+        matrix = np.eye(self.dimension) if self._matrix is None else self._matrix
         return View(matrix, self._intercept, what, at, shift, held)
 
-    def _about(self, view: View, loss: Loss, weighting: Weighting) -> Curator:
-        """A curator of what is seen, for a loss of its own."""
-        intercept = self._intercept and view.matrix is None
-        records: Any = self._records
-        if view.at is not None or view.matrix is not None or view.shift:
-            columns = self.dimension - int(intercept)
-            if records.means:
-                records = records.mapped(lambda rows: Seen(rows, view, columns))
-            else:
-                records = Seen(records, view, columns)
-        objective = Objective(
-            loss,
-            weighting,
-            records.n_covariates,
-            fit_intercept=intercept,
-            scale=1.0 if loss.needs_scale else None,
-        )
-        return self._curator._beside(records, objective, self._curator.ledger)
+    def _about(
+        self, view: View, weights: Callable[[float], Weighting], radius: float, cap: float = 0.0
+    ) -> Curator:
+        """A curator of what is seen: of squares, or of Huber's loss with a corner at the cap."""
+        records: Any = self._curator._records
+        if records.means:
+            records = records.mapped(lambda rows: SeenRows(rows, view))
+        else:
+            records = Seen(records, view)
+        objective, prepared = _prepared(weights, radius, cap, self.dimension)
+        return self._curator._beside(records, objective, self._curator.ledger, prepared)
+
+
+@lru_cache(maxsize=256)
+def _prepared(
+    weights: Callable[[float], Weighting], radius: float, cap: float, p: int
+) -> tuple[Objective, Prepared]:
+    """What the kernels are asked about rows that are seen, remembered."""
+    loss: Loss = Huber(cap) if cap else LeastSquares()
+    scale = 1.0 if cap else None
+    objective = Objective(loss, weights(radius), p, fit_intercept=False, scale=scale)
+    return objective, prepare(objective)
+
+
+@lru_cache(maxsize=512)
+def _refuse(
+    layout: Layout,
+    excess: int,
+    grams: tuple[float, ...],
+    moment: float,
+    lengths: tuple[float, ...],
+    steps: tuple[float, ...],
+    cells: int,
+) -> None:
+    """Plan such answers; what was not refused is remembered."""
+    asked: list[tuple[Callable[[float], Weighting], float, StepBudget]] = []
+    asked += [(Mallows, 0.0, StepBudget(0.0, mu)) for mu in grams if mu]
+    asked += [(Mallows, 1.0, StepBudget(moment))] if moment else []
+    asked += [(Clip, 0.0, StepBudget(mu, 0.0, 0.5 * mu)) for mu in steps]
+    for weights, cap, budget in asked:
+        _, (_, constants) = _prepared(weights, 1.0, cap, layout.row)
+        assert constants is not None
+        make_plan(constants, layout, budget)
+    for mu in filter(None, lengths):
+        _lengths_receipt(layout.n, excess, cells, mu)
+
+
+def _lengths_receipt(n: int, excess: int, cells: int, mu: float) -> Receipt:
+    sensitivity = histogram_sensitivity(n, excess)
+    scale = gaussian_scale(sensitivity, mu, cells)
+    check_grid_range(float(excess), scale, cells)
+    return Receipt("histogram of lengths", "C60", mu, sensitivity, scale)
+
+
+def compiled(view: View, units: Units | None = None) -> RecordView:
+    """The kernels' form of a view with a matrix, of records that are in these units or in none."""
+    matrix, at, shift = view.matrix, view.at, view.shift
+    assert matrix is not None
+    if not view.intercept:
+        matrix = np.concatenate([np.zeros((1, matrix.shape[1])), matrix])
+    discount, reach = view.held
+    back = None
+    if discount is not None:
+        far, scale = np.ascontiguousarray(discount.at.theta), discount.at.scale
+        back = (np.ascontiguousarray(discount.back), far, scale, discount.radius, discount.power)
+    code, c, h = (None, 1.0, 1.0) if at is None else at.loss._seen_by_kernels
+    theta, of_scale = None, 1.0
+    if at is not None:
+        theta = np.ascontiguousarray(at.theta, dtype=np.float64)
+        of_scale = min(max(1e-100, at.scale), 1e100)
+    centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
+    return RecordView(
+        np.ascontiguousarray(matrix), view.what, code, c, h, of_scale, theta, shift, centres,
+        spreads, response, reach, back,
+    )  # fmt: skip
 
 
 class Seen(Records):
-    """What a query sees of records, made block by block in every pass, wherever they are kept."""
+    """What a query sees of records: the kernels make it, wherever the records are kept."""
 
     __slots__ = ("_all", "_view", "excess")
 
-    def __init__(self, records: Records, view: View, n_covariates: int) -> None:
-        self.n, self.n_covariates, self.names = records.n, n_covariates, None
+    seen = True
+
+    def __init__(self, records: Records, view: View) -> None:
+        self.n, self.n_covariates, self.names = records.n, view.columns, None
         self.block_sizes, self.excess = records.block_sizes, records.excess
+        self._all, units = uncoded(records)
+        self._view = compiled(view, units)
+
+    def total(
+        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
+    ) -> Any:
+        """As of all records, of a kernel's function that is told what to see."""
+        if own is not None:
+            raise InvalidInput("mapped records have no arguments of single blocks.")
+        return self._all.total(function, *arguments, self._view)
+
+
+class SeenRows(Records):
+    """What a query sees of rows of persons, made block by block in every pass."""
+
+    __slots__ = ("_all", "_view")
+
+    def __init__(self, records: Records, view: View) -> None:
+        self.n, self.n_covariates, self.names = records.n, view.columns, None
+        self.block_sizes = records.block_sizes
         if hasattr(records, "X"):  # in memory, or on disk
             self.block_sizes = block_sizes_of(records.n)
         self._all, self._view = records, view
@@ -310,26 +387,10 @@ class Seen(Records):
             yield seen(records.X[some], records.y[some], self._view)
             first += size
 
-    def total(
-        self, function: Callable[..., Any], *arguments: Any, own: Sequence[Any] | None = None
-    ) -> Any:
-        """As of all records, each block mapped on the way."""
-        if own is not None:
-            raise InvalidInput("mapped records have no arguments of single blocks.")
-        if hasattr(self._all, "X"):
-            return super().total(function, *arguments)
-        return self._all.total(_of_seen, function, self._view, *arguments)
-
 
 def block_sizes_of(n: int) -> tuple[int, ...]:
     """Sizes of the blocks in which records in memory are seen: public."""
     return (BLOCK,) * (n // BLOCK) + ((n % BLOCK,) if n % BLOCK else ())
-
-
-def _of_seen(
-    X: Covariates, y: Array, function: Callable[..., Any], view: View, *arguments: Any
-) -> Any:
-    return function(*seen(X, y, view), *arguments)
 
 
 def whole_of(n: int) -> float:
@@ -337,26 +398,26 @@ def whole_of(n: int) -> float:
     return math.ldexp(1.0, 52 - n.bit_length())
 
 
-def _count_lengths(
-    X: Covariates,
-    y: Array,
-    edges: Array,
-    view: View,
-    whole: float | None = None,
-    along: Array | None = None,
-) -> NDArray[Any]:
-    """How many rows there are of each length; of persons each counts with its part of ``whole``."""
-    counts = np.zeros(len(edges) + 1, dtype=np.int64 if whole is None else np.float64)
+def _count_lengths(X: Covariates, y: Array, edges: Array, view: View, whole: float) -> Array:
+    """How many rows there are of each length, each with its person's part of ``whole``."""
+    counts = np.zeros(len(edges) + 1)
     for first in range(0, len(X), BLOCK):
         some = slice(first, first + BLOCK)
-        if along is None:
-            found = lengths(X[some], y[some], view)
-        else:
-            found = np.abs(projections(X[some], y[some], view, along))
+        found = lengths(X[some], y[some], view)
         told = ~np.isnan(found)
         cells = np.searchsorted(edges, found[told])
-        parts = None if whole is None else np.floor(whole * y[some, 1][told])
-        counts += np.bincount(cells, parts, minlength=len(counts))
+        counts += np.bincount(cells, np.floor(whole * y[some, 1][told]), minlength=len(counts))
+    return counts
+
+
+def _count_along(X: Covariates, y: Array, edges: Array, view: View, along: Array) -> NDArray[Any]:
+    """How many records have scores of each size along a direction."""
+    counts = np.zeros(len(edges) + 1, dtype=np.int64)
+    for first in range(0, len(X), BLOCK):
+        some = slice(first, first + BLOCK)
+        found = np.abs(projections(X[some], y[some], view, along))
+        cells = np.searchsorted(edges, found[~np.isnan(found)])
+        counts += np.bincount(cells, minlength=len(counts))
     return counts
 
 

@@ -45,7 +45,7 @@ class ClusterRecords(Records):
         Number of columns after the response that ``join`` needs.
     """
 
-    __slots__ = ("_join", "_n_beside", "_parts")
+    __slots__ = ("_join", "_n_beside", "_parts", "reads")
 
     elsewhere = True
 
@@ -62,6 +62,7 @@ class ClusterRecords(Records):
         self.n = sum(self.block_sizes)
         self.n_covariates = sum(part.shape[1] for part in parts) - 1 - n_beside
         self.names = names
+        self.reads = 0
 
     def joined(
         self,
@@ -97,6 +98,7 @@ class ClusterRecords(Records):
             workers, because the tasks that prepare the data are the caller's, and what they say
             may quote a record.
         """
+        self.reads = (self.reads or 0) + 1
         return self._root(self._sums((function, arguments, _version()), own))
 
     def _sums(self, query: Any, own: Sequence[Any] | None = None, numbered: bool = False) -> Any:

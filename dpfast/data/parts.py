@@ -111,6 +111,31 @@ class Block(Records):
             some = rows[first : first + self._step]
             yield gather(X, some, gathered[: len(some)]), y[some]
 
+    def kept(self) -> Records:
+        """The same records gathered once, in one piece of memory, if they are in memory at all."""
+        return Gathered(self)
+
+
+class Gathered(Records):
+    """The records of a part, copied from where they are."""
+
+    __slots__ = ()
+
+    can_be_dealt = False
+
+    def __init__(self, part: Block) -> None:
+        table, rows = part._table, part._rows
+        X = gather(table.X, rows, np.empty((len(rows), table.n_covariates), table.X.dtype))
+        self.X, self.y = X, table.y[rows]
+        self.n, self.n_covariates, self.names = part.n, part.n_covariates, part.names
+        self.block_sizes = part.block_sizes
+
+    def blocks(self) -> Iterator[tuple[Covariates, Array]]:
+        """As of the part: pieces of the same rows."""
+        step = self.block_sizes[0]
+        for first in range(0, max(1, len(self.y)), step):
+            yield self.X[first : first + step], self.y[first : first + step]
+
 
 def gathered_at_a_time(n_covariates: int, n_all: int) -> int:
     """Rows of a part that are summed at a time, however they are stored: public."""
@@ -134,6 +159,9 @@ class Sifted(Block):
     def __init__(self, table: Records, slots: SlotsOf, low: int, high: int, n: int) -> None:
         self._table, self._slots, self._low, self._high = table, slots, low, high
         self._lay_out(table, n, table.n)
+
+    def kept(self) -> Records:
+        return self
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """Pieces as of the same part in memory, wherever the blocks of the table end."""

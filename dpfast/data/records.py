@@ -66,6 +66,11 @@ class Records:
 
     #: Whether they are persons, who count with the mean of their rows.
     means = False
+    #: How many times all of them were read; None of arrays, which are in memory or mapped there.
+    reads: int | None = None
+
+    #: Whether their sums are of what the kernels see of other records.
+    seen = False
 
     #: Whether there can be random blocks of them; whether every query reads and decodes them
     #: again; whether they are summed on other machines, which they never leave.

@@ -50,7 +50,7 @@ class StreamedRecords(Records):
     Records: blocks and their sums are private, sizes and names are public.
     """
 
-    __slots__ = ("_decode", "coding", "columns")
+    __slots__ = ("_decode", "coding", "columns", "reads")
 
     read_again = True
 
@@ -70,6 +70,7 @@ class StreamedRecords(Records):
         self.n = sum(self.block_sizes)
         self.n_covariates = n_covariates
         self.names = names
+        self.reads = 0
 
     def blocks(self) -> Iterator[Block]:
         """The blocks in order; the next one is decoded while the caller works on this one.
@@ -85,6 +86,7 @@ class StreamedRecords(Records):
         [[0, 0], [1, 1]]
         """
         count = len(self.block_sizes)
+        self.reads = (self.reads or 0) + 1
         if count == 1:
             yield self._block(0)
             return

@@ -85,6 +85,8 @@ class Request:
         What its fit keeps, to read the rows of predictions alike.
     beside : Beside or None
         Weights and offsets of the records, as they were passed.
+    few : Records or None
+        A secret sample of them, where :meth:`sample` found one worth drawing.
     remarks : tuple of str
         What is not to be relied on in what was bought; known once it was.
     """
@@ -92,6 +94,7 @@ class Request:
     remarks: tuple[str, ...] = ()
     most_rows: int | None
     _slots: Records
+    few: Records | None = None
 
     def __init__(
         self,
@@ -149,6 +152,7 @@ class Request:
             spread = 1.0 if self.coding is None else self.coding.response_units()[1]
             self.records = beside.join(self.records, X, spread)
         self.single = self.records
+        self._read_before = self.records.reads
         if group is not None:
             self._group(X, group, together)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
@@ -217,11 +221,19 @@ class Request:
                 "the objective has an intercept and the design has none: its formula drops it."
             )
 
+    def sample(self, wanted: float) -> None:
+        """Have a secret sample of about so many records; drawn when it is first looked at."""
+        if not self.means:
+            from dpfast.curator.blocks import sample
+
+            self.few = sample(self.records, self.noise, wanted)
+
     def in_units(self, units: Units, coding: Coding, *, inner: bool = False) -> None:
         """Go on with the same records in released units; ``inner``: results stay as coded now."""
         fitted, single = self.records, self.single
         self.records = in_units(fitted, units, coding)
         self.single = self.records if single is fitted else in_units(single, units, coding)
+        self.few = self.few and in_units(self.few, units, coding)
         if not inner:
             self.coding, self.new_rows = coding, NewRows(coding, others=self.new_rows.others)
 
@@ -277,6 +289,12 @@ class Request:
         records = self.single if single else self.records
         return Curator(records, objective, ledger, self.noise, self.threads)
 
+    def curator_of_few(self, objective: Objective, ledger: Ledger) -> Curator | None:
+        """Of the sample, if there is one."""
+        if self.few is None:
+            return None
+        return Curator(self.few, objective, ledger, self.noise, self.threads)
+
     def label(self, method: str, *facts: str) -> str:
         """What a shared ledger calls the charge of a method."""
         return f"{method}({', '.join((*facts, f'n={self.n}', f'p={self.dimension}'))})"
@@ -302,6 +320,12 @@ class Request:
             rows = max(block_sizes_for(self.n, q))
         kept = min(room_for(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
         return room_for(rows, q, copies + AT_A_TIME) + kept
+
+    @property
+    def _reads(self) -> int | None:
+        """How many times records that are read again were read for this request."""
+        reads, before = self.records.reads, self._read_before
+        return None if reads is None or before is None else reads - before
 
     @property
     def n_units(self) -> int:
@@ -383,6 +407,7 @@ class Request:
             **response_of(objective),
             fit_intercept=self.fit_intercept,
             free_scale=free_scale,
+            reads=self._reads,
             rows=self.new_rows,
         )
 

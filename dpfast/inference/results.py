@@ -44,6 +44,9 @@ class Fit(Shown, AfterFit):
     units : Standardized or None
         Centres and spreads that the fit bought, or was handed: ``dpfast.fit(...,
         standardize=fit.units)`` uses them again, for nothing.
+    reads : int or None
+        How many times the fit read all records, where they are read again for every query: Parquet
+        files and other blocks that are decoded, chunks of Dask.  None of arrays.
     warnings : tuple of str
         What makes the intervals unreliable, from released numbers only.
 
@@ -61,6 +64,7 @@ class Fit(Shown, AfterFit):
     """
 
     units: Any = None
+    reads: int | None = None
     _coded: Fit | None = None
     _missing = ""  # of results that were pickled before there was one
     _of_units: tuple[str, ...] = ()
@@ -87,8 +91,9 @@ class Fit(Shown, AfterFit):
         remarks: tuple[str, ...] = (),
         predictor: NDArray[np.float64] | None = None,
         largest_mean: float | None = None,
+        reads: int | None = None,
     ) -> None:
-        self.params = params
+        self.params, self.reads = params, reads
         self.names = names
         self.n_records = n_records
         self.model = model
@@ -164,6 +169,7 @@ class Fit(Shown, AfterFit):
             largest_mean=self._largest_mean,
             fit_intercept=self._fit_intercept,
             free_scale=self._free_scale,
+            reads=self.reads,
             rows=NaturalRows(self._new_rows, *self.coding.natural_units()),
             missing=self._missing,
             remarks=self._of_units,

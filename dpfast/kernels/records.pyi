@@ -10,6 +10,33 @@ MAJORIZER: int
 LOSS_CODES: dict[str, int]
 USER_LOSS: int
 WEIGHT_CODES: tuple[int, ...]
+SEEN: int
+SQUARES: int
+
+class RecordView:
+    def __init__(
+        self,
+        matrix_: NDArray[np.float64],
+        what: str = "response",
+        loss: int | None = None,
+        c: float = 1.0,
+        h: float = 1.0,
+        scale: float = 1.0,
+        theta: NDArray[np.float64] | None = None,
+        shift: float = 0.0,
+        centres: NDArray[np.float64] | None = None,
+        spreads: NDArray[np.float64] | None = None,
+        response: tuple[float, float] = (0.0, 1.0),
+        reach: float = ...,
+        back: tuple[NDArray[np.float64], NDArray[np.float64], float, float, float] | None = None,
+    ) -> None: ...
+    def counts(
+        self,
+        X: NDArray[np.float64 | np.float32],
+        y: NDArray[np.float64],
+        edges: NDArray[np.float64],
+        threads: int = 0,
+    ) -> NDArray[np.int64]: ...
 
 class RecordKernel:
     def __init__(
@@ -34,6 +61,7 @@ class RecordKernel:
         want: int,
         divisor: float,
         threads: int = 0,
+        view: RecordView | None = None,
     ) -> tuple[
         NDArray[np.float64] | None, NDArray[np.float64] | None, NDArray[np.float64] | None
     ]: ...

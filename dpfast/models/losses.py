@@ -9,8 +9,7 @@ public: it follows from the formula of the loss, never from data.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +18,7 @@ from dpfast.arguments import check_constant, real_array
 
 if TYPE_CHECKING:
     from dpfast.kernels.user_loss import CompiledLoss
+from dpfast.models.scale_parts import ScalePart, ScaleProfile
 
 __all__ = [
     "Huber", "LeastSquares", "LogCosh", "Logistic", "Loss", "PseudoHuber", "ScalePart",
@@ -39,57 +39,6 @@ GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 #: Gauss and Hermite's nodes and weights of a standard normal number.
 NODES, MASSES = np.polynomial.hermite_e.hermegauss(41)
 MASSES = MASSES / MASSES.sum()
-
-
-class ScaleProfile(NamedTuple):
-    """A smooth loss with corner 1 at residuals ``v >= 0``, as claim C37 needs it.
-
-    Attributes
-    ----------
-    psi, slope, chord : ndarray
-        ``psi``, ``psi'`` and ``psi(v)/v``.
-    rest : ndarray
-        ``sup chi - chi``, without cancellation.
-    """
-
-    psi: NDArray[np.float64]
-    rest: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    chord: NDArray[np.float64]
-
-
-class ScalePart(NamedTuple):
-    """What is proved of a loss whose residual scale is estimated, in units of its corner c.
-
-    With ``chi(r) = r psi(r) - rho(r)``, the factor f of the scale's coordinate and the radius R:
-
-    Attributes
-    ----------
-    chi : float
-        ``sup chi / c^2``.
-    score_limit : float
-        Largest ``f c/R`` at which the scale's coordinate adds nothing to the sensitivity of the
-        score (claim C34; rounded down).
-    curvature_limit : float
-        Largest ``f c/R`` for which the bound on the Hessian is proved (claim C35; rounded down).
-    ratio : float
-        The ``f c/R`` used.  Larger values mean less noise in the scale, up to the limits, and less
-        of the Hessian for free (C37); bench/coverage.py has the design they were chosen on.
-    hessian_share, majorizer_share : float
-        ``mu^2`` of the Hessian, or of the majorising curvature, relative to the gradient's: the
-        best trade found.
-    profile : callable or None
-        For smooth losses, whose Hessian is bounded and charged as if the scale were known (C35,
-        C37): the loss at residuals ``v >= 0``.  None: Hessian and score are charged one by one.
-    """
-
-    chi: float
-    score_limit: float
-    curvature_limit: float
-    ratio: float
-    hessian_share: float
-    majorizer_share: float
-    profile: Callable[[NDArray[np.float64]], ScaleProfile] | None = None
 
 
 class Loss:
@@ -185,7 +134,6 @@ class Loss:
     also_called: ClassVar[str] = ""
     undeclared: ClassVar[str] = ""
     largest_response: ClassVar[float | None] = None
-    over_foreseen: ClassVar[float | None] = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
@@ -197,6 +145,10 @@ class Loss:
     @property
     def psi_prime_bound(self) -> float:
         return 1.0
+
+    @property
+    def over_foreseen(self) -> float | None:
+        return self.psi_bound
 
     @property
     def self_concordance(self) -> float:
@@ -343,6 +295,11 @@ class Loss:
         return np.full(len(eta), float(MASSES @ self.psi_prime(NODES)))
 
     @property
+    def _seen_by_kernels(self) -> tuple[int, float, float]:
+        """Code and constants of score and curvature as they are on the road."""
+        return self.code, self.c, self.h
+
+    @property
     def _bounded(self) -> Loss:
         """This loss, with some bound where nobody declared one."""
         return self
@@ -386,8 +343,8 @@ class Loss:
         return ""
 
     def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How large a score may be at a predictor, whatever the response is, in the scale."""
-        return np.full(len(eta), self.psi_bound)
+        """About how large a score may be at a predictor, whatever the response is."""
+        return np.ones(len(eta))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(c={self.c:g})"
@@ -487,8 +444,9 @@ class LeastSquares(Huber):
     def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(len(eta))
 
-    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.ones(len(eta))
+    @property
+    def _seen_by_kernels(self) -> tuple[int, float, float]:
+        return -2, 1.0, 1.0  # squares without a bound
 
     def __repr__(self) -> str:
         return "LeastSquares()"
@@ -635,6 +593,7 @@ class Logistic(Loss):
     link = "logit"
     on_road = True
     largest_response = 1.0
+    over_foreseen = 1.0
     noun = "share of ones"
     psi_bound = 1.0
     psi_prime_bound = 0.25

@@ -254,6 +254,10 @@ class Poisson(Loss):
         return np.where(mean < self.h, mean, 0.0)
 
     @property
+    def _seen_by_kernels(self) -> tuple[int, float, float]:
+        return self.code, self.c if self._held else UNBOUNDED, self.h
+
+    @property
     def _bounded(self) -> Poisson:
         return self if self.declared else Poisson(UNBOUNDED, UNBOUNDED)
 

@@ -191,13 +191,14 @@ def centred_share(n: int) -> float:
     return (1.0 / n + 8.0 * UNIT_ROUNDOFF) * _UP
 
 
-def histogram(n: int) -> float:
+def histogram(n: int, excess: int = 1) -> float:
     """l2 sensitivity of the shares of n records in cells of which each is in at most one (C60).
 
     ``sqrt(2) / n``: the record leaves one cell and enters another; counts are exact integers.
+    ``excess``: how many times n there may be, where n is what is to be expected (claim C85).
     """
     _check(n)
-    return (math.sqrt(2.0) / n + 4.0 * UNIT_ROUNDOFF) * _UP
+    return (math.sqrt(2.0) / n + 4.0 * excess * UNIT_ROUNDOFF) * _UP
 
 
 # ---- several quantities at one parameter: claims C17 to C19 -------------------------------------

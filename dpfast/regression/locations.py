@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -63,6 +64,8 @@ _FIRST = 1.06
 _MOVED = 3
 #: Keys of 0 and of 1, and the next ones that a count can be asked for.
 _OF_LABELS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
+#: Above a centre, and below it.
+_SIDES = np.array([[1.0], [-1.0]])
 _LARGEST = 1e300
 _SMALLEST = 1e-290
 
@@ -181,26 +184,39 @@ class _Distances(NamedTuple):
         cells = (own * self.cells + theirs * sums) / (own + theirs)
         return _Distances(self.place, cells, (own + theirs) ** -0.5)
 
-    def location(self, complete: float) -> Location:
-        """Mean and spread of all that is not beyond the farthest cells that stand out."""
-        centre, _ = self.place
-        ends = _farthest(self.cells / self.noise) + 1  # of the cells that are added up
-        if not ends.any():
-            return Location(centre, 1.0, centre, centre, seen=False)
-        octaves = np.arange(self.cells.shape[1])
-        inside = octaves < ends[:, None]
-        steps = np.exp2(octaves - float(ends.max()))
-        first = np.where(inside, [steps / _FIRST, -steps / _FIRST], 0.0)
-        second = np.where(inside, steps * steps, 0.0)
-        mean = float(np.vdot(first, self.cells)) / complete
-        error = float(np.linalg.norm((second - 2.0 * mean * first) * self.noise)) / complete
-        variance = float(np.vdot(second, self.cells)) / complete - mean * mean
-        unit = self.first + int(ends.max())
-        spread = _times(math.sqrt(max(variance, 2.0 * error)), unit)
-        above, below = (_times(1.0, self.first + int(end)) for end in ends)
-        low, high = max(centre - below, -_LARGEST), min(centre + above, _LARGEST)
-        middle = min(max(centre + _times(mean, unit), low), high)
-        return Location(middle, max(spread, _SMALLEST), low, high)
+
+def _locations(found: Sequence[_Distances], complete: float) -> list[Location]:
+    """Means and spreads of all that is not beyond the farthest cells that stand out."""
+    cells, noise = (np.array(parts) for parts in zip(*[one[1:] for one in found], strict=True))
+    ends = _farthest(cells / noise) + 1  # of the cells that are added up
+    tops, octaves = ends.max(axis=1), np.arange(cells.shape[2])
+    steps = np.exp2(octaves - np.maximum(tops, 1.0)[:, None])[:, None]
+    inside = octaves < ends[:, :, None]
+    first = np.where(inside, steps * _SIDES / _FIRST, 0.0)
+    second = np.where(inside, steps * steps, 0.0)
+    means = np.einsum("ijk,ijk->i", first, cells) / complete
+    squares = np.einsum("ijk,ijk->i", second, cells) / complete
+    moved = (second - 2.0 * means[:, None, None] * first) * noise
+    errors = np.sqrt(np.einsum("ijk,ijk->i", moved, moved)) / complete
+    numbers = zip(
+        found, ends.tolist(), means.tolist(), squares.tolist(), errors.tolist(), strict=True
+    )
+    return [_location(*of_column) for of_column in numbers]
+
+
+def _location(
+    found: _Distances, ends: list[int], mean: float, square: float, error: float
+) -> Location:
+    """Of one column, the numbers in units of its farthest cell."""
+    centre, _ = found.place
+    if not any(ends):
+        return Location(centre, 1.0, centre, centre, seen=False)
+    unit = found.first + max(ends)
+    spread = _times(math.sqrt(max(square - mean * mean, 2.0 * error)), unit)
+    above, below = (_times(1.0, found.first + end) for end in ends)
+    low, high = max(centre - below, -_LARGEST), min(centre + above, _LARGEST)
+    middle = min(max(centre + _times(mean, unit), low), high)
+    return Location(middle, max(spread, _SMALLEST), low, high)
 
 
 def _times(value: float, power: int) -> float:
@@ -211,29 +227,30 @@ def _times(value: float, power: int) -> float:
 def _farthest(cells: Array) -> NDArray[np.intp]:
     """The farthest cell on each side that stands out of its noise, or -1; in units of the noise.
 
+    Of cells of shape (columns, 2, octaves).
     Alone or with those next to it, or beside one that does, farther out or on the other side; and
     the next one if there is some of it, because the mass of one value may be in two cells.
     """
     seen = np.zeros(cells.shape, dtype=bool)
     for m in _TOGETHER:
-        starts = cells.shape[1] - m + 1
+        starts = cells.shape[2] - m + 1
         places = [slice(i, i + starts) for i in range(m)]
-        found = sum(cells[:, at] for at in places) > _ALONE * math.sqrt(m)
+        found = sum(cells[..., at] for at in places) > _ALONE * math.sqrt(m)
         for at in places:
-            found &= ~seen[:, at]
+            found &= ~seen[..., at]
         for at in places:
-            seen[:, at] |= found & (cells[:, at] > _PART)
+            seen[..., at] |= found & (cells[..., at] > _PART)
         seen = _grown(seen, cells > _BESIDE)
-    seen[:, 1:] |= seen[:, :-1] & (cells[:, 1:] > _PART)
-    last = seen.shape[1] - 1 - np.argmax(seen[:, ::-1], axis=1)
-    return np.where(seen.any(axis=1), last, -1)
+    seen[..., 1:] |= seen[..., :-1] & (cells[..., 1:] > _PART)
+    last = cells.shape[-1] - 1 - np.argmax(seen[..., ::-1], axis=2)
+    return np.where(seen.any(axis=2), last, -1)
 
 
 def _grown(seen: NDArray[np.bool_], beside: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """With what is beside it, farther out or on the other side, and so on."""
     while True:
-        grown = seen | seen[::-1]
-        grown[:, 1:] |= grown[:, :-1]
+        grown = seen | seen[:, ::-1]
+        grown[..., 1:] |= grown[..., :-1]
         grown = seen | (grown & beside)
         if (grown == seen).all():
             return grown
@@ -251,6 +268,8 @@ class Search:
         What everything together may cost.  A quarter of its square may be left.
     labels : int, optional
         A column that has no location: of how many records it is 0 or 1 is asked for.
+    every : ColumnAnswers, optional
+        Of all records, where ``answers`` are of a sample: that look once more.
 
     Attributes
     ----------
@@ -261,9 +280,14 @@ class Search:
     """
 
     def __init__(
-        self, answers: ColumnAnswers, columns: Sequence[int], mu: float, labels: int | None = None
+        self,
+        answers: ColumnAnswers,
+        columns: Sequence[int],
+        mu: float,
+        labels: int | None = None,
+        every: ColumnAnswers | None = None,
     ) -> None:
-        self._answers = answers
+        self._answers, self._every = answers, every or answers
         self.columns = list(columns)
         self._labels, self._labelled = labels, (0.0, 0.0)
         self._total = mu
@@ -309,6 +333,9 @@ class Search:
         unseen = [column for column in self.columns if not found[column].seen]
         if spend and not unseen:
             found |= self._measure(self.columns, self._left(0.0))
+        elif unseen and self._every is not self._answers:
+            again = Search(self._every, unseen, self._left(0.0))
+            found |= dict(zip(unseen, again.run(), strict=True))
         elif unseen:
             enough = self._enough(0.0)
             vague = [column for column in unseen if self._quantiles[column].is_open(enough)]
@@ -389,10 +416,11 @@ class Search:
         answer = self._answers.distances(columns, centres, nearest, mu)
         self._spent += mu * mu
         for column, place, cells in zip(columns, places, answer.value, strict=True):
-            found = _Distances(place, cells, np.full(cells.shape, answer.noise_scale))
-            self._known[column] = found.joined(self._known.get(column))
+            measured = _Distances(place, cells, np.full(cells.shape, answer.noise_scale))
+            self._known[column] = measured.joined(self._known.get(column))
         complete = max(self._complete, 1.0)
-        return {column: self._known[column].location(complete) for column in columns}
+        found = _locations([self._known[column] for column in columns], complete)
+        return dict(zip(columns, found, strict=True))
 
 
 # ---- keys
@@ -404,6 +432,7 @@ def value_of(key: int) -> float:
     return math.copysign(min(value, _LARGEST), key)  # beyond the largest: infinity
 
 
+@lru_cache(maxsize=1024)
 def _threshold(low: int, high: int) -> int:
     """The median of a public prior on keys, among those between the ends of an interval.
 

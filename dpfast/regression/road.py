@@ -94,6 +94,10 @@ FEW_TELL = (
 #: that of the next; and a part of them.
 COPIES = 4
 
+#: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
+#: with their square root.
+ENOUGH = 40_000.0
+
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
 
@@ -195,6 +199,7 @@ class OnRoad:
             LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
         )
         self._setting = Setting(loss, self._coded_scale(), request.fit_intercept)
+        request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
         least = self._plan_units(standardize)
         if self.only_mean:
             return
@@ -261,7 +266,11 @@ class OnRoad:
 
     def rows_for(self, ledger: Ledger) -> Whitened:
         """The rows, in the units that were bought, asked at the cost of this ledger."""
-        rows = Whitened(self._request.curator(self._records, ledger))
+        request, about = self._request, (self._records, ledger)
+        # of a curvature that few records have at all too little is seen in few
+        sharp = any(loss.peakedness > 1.0 for loss in self.losses)
+        few = None if sharp else request.curator_of_few(*about)
+        rows = Whitened(request.curator(*about), few=few)
         return rows if self._kept is None else rows.mapped(self._kept)
 
     def _rows(self) -> Whitened:

@@ -446,15 +446,23 @@ class Purchase:
         self.ledger = ledger
         self._request = request
         columns = Columns(request.single, ledger, request.noise)
-        self._labels = labels
+        every = columns
+        if request.few is not None:
+            columns = Columns(request.few, ledger, request.noise)
+        self._labels, self._columns = labels, columns
         self._search = search = Search(
-            columns, range(q + int(response)), mu * (1.0 - MARGIN_8000), q if labels else None
+            columns,
+            range(q + int(response)),
+            mu * (1.0 - MARGIN_8000),
+            q if labels else None,
+            every,
         )
-        _refuse_hopeless(search, request.n, mu, mu if whole is None else whole)
-        for counted in search.counts_asked():  # refuses an impossible budget
-            columns.counts_receipt(*counted)
-        for measured in search.distances_asked():
-            columns.distances_receipt(*measured)
+        _refuse_hopeless(search, columns.n, mu, mu if whole is None else whole)
+        for asked in {columns, every}:
+            for counted in search.counts_asked():  # refuses an impossible budget
+                asked.counts_receipt(*counted)
+            for measured in search.distances_asked():
+                asked.distances_receipt(*measured)
 
     def run(self, spent: Callable[[], Guarantee], spend: bool = True) -> Standardized:
         """Pay, and say in which units the columns are, and how they are coded.
@@ -480,7 +488,7 @@ class Purchase:
             [name for name, was_seen in zip(self.names, seen, strict=True) if not was_seen]
         )
         request.remarks = (
-            *complete_remarks(self._search.counted, request.n_units, self.names, self._labels),
+            *complete_remarks(self._counted(), request.n_units, self.names, self._labels),
             *_remarks(unseen, response_seen),
         )
         pairs = [(location.centre, location.spread) for location in found]
@@ -495,6 +503,14 @@ class Purchase:
         released = Standardized(self.names, unseen, units, coding, spent(), request.remarks)
         released._size = size
         return released
+
+    def _counted(self) -> tuple[float, float]:
+        """About how many of all records are complete, and the noise of that."""
+        found, noise = self._search.counted
+        n, all_n = self._columns.n, self._request.n
+        if n == all_n:
+            return found, noise
+        return found / n * all_n, math.hypot(noise, n**0.5) / n * all_n  # and of the sampling
 
     def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
         """Pay, and put the request's records into these units."""

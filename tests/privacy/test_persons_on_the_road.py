@@ -204,7 +204,7 @@ def test_c81_scores_and_their_meat_cost_persons_no_more_than_scores():
 
 def meat_of(rows, at, bound):
     """The exact meat that is released beside clipped scores."""
-    inner = rows._about(rows._view("score", at), LeastSquares(), Clip(bound))
+    inner = rows._about(rows._view("score", at), Clip, bound)
     return inner._sums(np.zeros(3), MEAT)[2]
 
 

@@ -48,6 +48,9 @@ class Rows:
         assert np.isfinite(matrix).all()
         return self
 
+    def few(self):
+        return self
+
     def gram(self, radius, mu, at=None):
         Mallows(radius)
         self._known(at)
@@ -172,9 +175,7 @@ def test_the_total_pays_for_units_and_a_fit_beside_the_road(loss, options):
     X, y, _ = table()
     ledger = dpfast.Ledger(4.0)
     y = np.minimum(y, 1.0) if loss == "logistic" else y
-    fit = dpfast.fit(
-        X, y, loss, privacy=4.0, ledger=ledger, noise=dpfast.SeededNoise(7), **options
-    )
+    fit = dpfast.fit(X, y, loss, privacy=4.0, ledger=ledger, noise=dpfast.SeededNoise(7), **options)
     assert [entry.spend.mu for entry in ledger.entries] == [4.0]
     asked = [label for label, _ in fit.privacy.entries]
     assert "histogram of distances" in asked and "histogram of lengths" not in asked

@@ -11,10 +11,11 @@ import pytest
 import dpfast
 from dpfast.curator import Curator
 from dpfast.curator.door import observed
-from dpfast.curator.whitened import At, Discount, Held, Whitened, _of_seen
+from dpfast.curator.whitened import At, Discount, Held, Whitened, compiled
 from dpfast.data.bought.maps import View, lengths, seen
 from dpfast.data.records import Records, as_records
 from dpfast.errors import BudgetExceeded
+from dpfast.kernels.records import GRADIENT, MEAT, RecordKernel
 from dpfast.models import LeastSquares, Mallows, Objective
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram, joint_mu
@@ -256,9 +257,8 @@ def table(how, n=50):
 
 @pytest.mark.parametrize("mapped", [0, 1, 2])
 @pytest.mark.parametrize("how", ["arrays", "arrays beside", "file", "file beside"])
-def test_c80_answers_are_about_what_they_say(loss, how, mapped, monkeypatch):
-    """In memory in blocks of 7, or in a file; an offset joins the predictor once."""
-    monkeypatch.setattr("dpfast.curator.whitened.BLOCK", 7)
+def test_c80_answers_are_about_what_they_say(loss, how, mapped):
+    """In memory, or in a file; an offset joins the predictor once."""
     records, a, y, w, offsets = table(how)
     rows, back = whitened(None, None, rows=records), np.eye(3)
     for _ in range(mapped):
@@ -416,12 +416,15 @@ def test_released_numbers_of_any_size_leave_finite_answers(loss, matrix):
 
 
 def test_what_is_seen_on_other_machines_can_be_sent_there(loss):
-    X, y = np.ones((9, 2)), np.ones(9)
-    view = View(MATRIX, True, "score", point(loss), 0.0, holds()["discount"])
-    sent, also = pickle.loads(pickle.dumps((_of_seen, view)))
-    here = seen(X, y, view)
-    there = sent(X, y, lambda rows, response: (rows, response), also)
-    assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
+    X, y, edges = np.ones((9, 2)), np.ones(9), tops_of_cells(1)[:-1]
+    view = compiled(View(MATRIX, True, "score", point(loss), 0.0, holds()["discount"]))
+    kernel = RecordKernel(*Objective(LeastSquares(), Mallows(2.0), 3, fit_intercept=False)
+                          .kernel_arguments())  # fmt: skip
+    sent, also, counts = pickle.loads(pickle.dumps((kernel.sums, view, view.counts)))
+    here = kernel.sums(X, y, np.zeros(3), GRADIENT | MEAT, 1.0, 1, view)
+    there = sent(X, y, np.zeros(3), GRADIENT | MEAT, 1.0, 1, also)
+    assert np.array_equal(here[0], there[0]) and np.array_equal(here[2], there[2])
+    assert np.array_equal(counts(X, y, edges), view.counts(X, y, edges))
 
 
 ASKED = {
@@ -448,7 +451,6 @@ def test_an_answer_that_cannot_be_paid_reads_nothing(ask, mapped, monkeypatch):
 
     monkeypatch.setattr("dpfast.data.records.Records.total", never)
     monkeypatch.setattr("dpfast.curator.whitened.Seen.total", never)
-    monkeypatch.setattr("dpfast.curator.whitened.seen", never)
     with pytest.raises(BudgetExceeded):
         asked_of(rows, ask)
 

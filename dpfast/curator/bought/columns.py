@@ -57,16 +57,17 @@ class Columns:
     Attributes
     ----------
     n, n_columns : int
-        Numbers of records, and of columns with the response; public.
+        Numbers of records (of a sample, to be expected), and of columns with the response; public.
     """
 
     def __init__(self, records: Records, ledger: Ledger, noise: NoiseSource) -> None:
-        if not records.n < kernel.MOST_RECORDS or records.excess != 1:
+        most = sum(records.block_sizes)
+        if not most < kernel.MOST_RECORDS:
             raise InvalidInput(
-                "locations and scales can be bought of whole tables of fewer than "
+                "locations and scales can be bought of tables of fewer than "
                 f"{kernel.MOST_RECORDS} records."
             )
-        self.n = records.n
+        self.n, self._most = records.n, most
         self.n_columns = records.n_covariates + 1
         self.ledger = ledger
         self._records = records
@@ -77,7 +78,7 @@ class Columns:
         """What :meth:`below` would release; touches nothing."""
         sensitivity = counts(m)
         scale = gaussian_scale(sensitivity, mu, m + 1)
-        check_grid_range(self.n * max(1.0, complete_weight(m)), scale, m + 1)
+        check_grid_range(self._most * max(1.0, complete_weight(m)), scale, m + 1)
         return Receipt("counts", "D2", mu, sensitivity, scale)
 
     def distances_receipt(self, m: int, mu: float) -> Receipt:
@@ -85,11 +86,13 @@ class Columns:
         cells = m * 2 * kernel.OCTAVES
         sensitivity = distances(m)
         scale = gaussian_scale(sensitivity, mu, cells)
-        check_grid_range(self.n, scale, cells)
+        check_grid_range(self._most, scale, cells)
         return Receipt("histogram of distances", "D6", mu, sensitivity, scale)
 
     def moments_receipt(self, m: int, mu: float) -> Receipt:
         """What :meth:`moments` of m columns would release; touches nothing."""
+        if self._records.excess != 1:
+            raise InvalidInput("of a sample there are no clipped moments.")
         sensitivity = clipped_moments(m, self.n)
         scale = gaussian_scale(sensitivity, mu, 2 * m)
         check_grid_range(2.0, scale, 2 * m)

@@ -103,6 +103,10 @@ class JoinedBlocks(Records):
         self.read_again = records.read_again
         self._raw, self._join, self._columns = records, join, columns
 
+    @property
+    def reads(self) -> int | None:  # type: ignore[override]
+        return self._raw.reads
+
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """The blocks in order, with responses as the kernels read them."""
         for k, (X, y) in enumerate(self._raw.blocks()):

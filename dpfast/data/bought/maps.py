@@ -112,6 +112,12 @@ class View(NamedTuple):
     shift: float = 0.0
     held: Held = FREE
 
+    @property
+    def columns(self) -> int:
+        """Of the rows that are seen through a matrix."""
+        assert self.matrix is not None
+        return int(self.matrix.shape[1])
+
 
 def alone(y: Array) -> Array:
     """The responses in place, without the weights beside them."""

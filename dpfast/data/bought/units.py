@@ -20,7 +20,7 @@ from dpfast.data.columns import numbers
 from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 
-__all__ = ["Released", "Units", "in_units", "released_coding"]
+__all__ = ["Released", "Units", "in_units", "released_coding", "uncoded"]
 
 Array = NDArray[np.float64]
 
@@ -112,13 +112,29 @@ def released_coding(
 
 
 class CodedRecords(Records):
-    """A coded copy of arrays."""
+    """Arrays in units: a coded copy, made for the first who asks for it."""
 
-    __slots__ = ("coding", "together")
+    __slots__ = ("_copy", "_raw", "_units", "coding", "together")
 
     def __init__(self, records: Records, units: Units, coding: Coding) -> None:
-        super().__init__(*units.coded(records.X, records.y), tuple(coding.covariate_columns))
+        self.n, self.n_covariates = records.n, records.n_covariates
+        self.names, self.block_sizes = tuple(coding.covariate_columns), records.block_sizes
         self.coding, self.together = coding, records.together
+        self._raw, self._units = records, units
+        self._copy: tuple[Covariates, Array] | None = None
+
+    def _coded(self) -> tuple[Covariates, Array]:
+        if self._copy is None:
+            self._copy = self._units.coded(self._raw.X, self._raw.y)
+        return self._copy
+
+    @property
+    def X(self) -> Covariates:  # type: ignore[override]
+        return self._coded()[0]
+
+    @property
+    def y(self) -> Array:  # type: ignore[override]
+        return self._coded()[1]
 
 
 class InPieces(Records):
@@ -152,6 +168,10 @@ class CodedBlocks(Records):
         self.read_again = records.read_again
         self.can_be_dealt, self.elsewhere = records.can_be_dealt, records.elsewhere
         self._raw, self._units, self.coding = records, units, coding
+
+    @property
+    def reads(self) -> int | None:  # type: ignore[override]
+        return self._raw.reads
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         return (self._units.coded(X, y) for X, y in self._raw.blocks())
@@ -188,6 +208,13 @@ class _Coded:
 
     def __call__(self, X: Covariates, y: Array, *arguments: Any) -> Any:
         return self.function(*self.units.coded(X, y), *arguments)
+
+
+def uncoded(records: Records) -> tuple[Records, Units | None]:
+    """Records as they came, and the released units they are in, if they are in any."""
+    if isinstance(records, CodedRecords | CodedBlocks):
+        return records._raw, records._units
+    return records, None
 
 
 def in_units(records: Records, units: Units, coding: Coding, *, in_pieces: bool = False) -> Records:

@@ -72,6 +72,10 @@ class PersonMeans(Records):
         self._weights = np.nextafter(1.0 / shares, 0.0)
 
     @property
+    def reads(self) -> int | None:  # type: ignore[override]
+        return self._rows.reads
+
+    @property
     def additions(self) -> int:
         """Of as many blocks as there are at most, because their number is private."""
         return additions(MOST_ROWS // ROWS_AT_A_TIME)

@@ -135,6 +135,8 @@ class Rows(Protocol):
 
     def mapped(self, matrix: Array) -> Rows: ...
 
+    def few(self) -> Rows: ...
+
     def gram(self, radius: float, mu: float, at: At | None = None) -> Answer: ...
 
     def moment(
@@ -338,13 +340,13 @@ class Begun(NamedTuple):
 
 def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
-    radius = FIRST_RADIUS * rows.dimension**0.5
-    mapping, unmapping, _ = _inverse_root(rows.gram(radius, budget.rows))
-    theta, variance = _pilot(rows, mapping, unmapping, radius, setting, budget.pilot)
+    radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
+    mapping, unmapping, _ = _inverse_root(few_rows.gram(radius, budget.rows))
+    theta, variance = _pilot(few_rows, mapping, unmapping, radius, setting, budget.pilot)
     rows, scale = rows.mapped(mapping), 1.0
     if setting.sees_scale:
         at = At(theta, setting.loss)
-        scale = seen_lengths(rows, COARSE, budget.scale, at, "residual").median() / MEDIAN
+        scale = seen_lengths(rows.few(), COARSE, budget.scale, at, "residual").median() / MEDIAN
     return Begun(rows, mapping, unmapping, theta, variance, scale)
 
 
@@ -392,7 +394,7 @@ def road(
     done, before, settled = 0, None, False
     while done < most and not settled:
         at = At(theta, loss, scale)
-        before, settled = _round(rows, at, one, setting.unit, budget.round, before)
+        before, settled = _round(rows.few(), at, one, setting.unit, budget.round, before)
         theta = theta + before.step
         iterates.append(mapping @ theta)
         done += 1
@@ -411,16 +413,17 @@ def road(
     steep, at = rows.mapped(whiten), At(start, loss, scale)
     held, lost, power, thin = FREE, 0.0, 0.0, False
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
+    over = loss.over_foreseen or math.inf
     if setting.discounts:
         foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
-        held, lost = Held(reach=reach), lost * scale
+        held, lost = Held(reach=reach), lost * scale * (over if over < math.inf else 1.0)
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
         held = Held(Discount(at, radius, power, np.linalg.inv(whiten))) if power else FREE
     scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
-    longest = held.reach * scale * (loss.over_foreseen or math.inf)
+    longest = held.reach * scale * over
     bound, cut = best_bound(scores, per_bound, p, longest)
 
     theta, steep_along, before = start, np.eye(p), None

@@ -1,0 +1,72 @@
+"""What is seen of records under a map, against NumPy's way of it and against a Hessian pass.
+
+"fraction" is the time of a pass for the Hessian of the records as they are over that of this pass.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import dpfast
+from bench.harness import compare, interleaved, is_quick
+from dpfast.curator.whitened import compiled
+from dpfast.data.bought.maps import At, View, lengths, seen
+from dpfast.data.bought.units import Units
+from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel
+
+GRID = [(10_000, 10)] if is_quick() else [(10_000, 10), (1_000_000, 20), (200_000, 50)]
+EDGES = np.exp2(np.arange(-6.0, 21.0))
+
+#: What is asked of the kernel, with which weighting, and what is seen.
+CASES = {
+    "score and norm": (GRADIENT, 2, "score"),
+    "score, norm and meat": (GRADIENT | MEAT, 2, "score"),
+    "curvature": (HESSIAN, 1, "curvature"),
+    "lengths": (0, 2, "score"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("n", "q"), GRID)
+def test_seen(benchmark, n, q, case):
+    rng = np.random.default_rng([n, q])
+    X, y = rng.normal(size=(n, q)), (rng.random(n) < 0.5).astype(np.float64)
+    want, weighting, what = CASES[case]
+    W = np.eye(q + 1) + 0.05 * rng.normal(size=(q + 1, q + 1))
+    at, zero = At(0.1 * rng.normal(size=q + 1), dpfast.Logistic()), np.zeros(q + 1)
+    view = View(W, True, what, at)
+    kernel = RecordKernel(0, 1e100, 1.0, weighting, 2.0, False)
+    plain = RecordKernel(dpfast.Logistic.code, 1.0, 1.0, 1, 3.0, True)
+    ours = compiled(view, Units(np.zeros(q), np.ones(q), (0.0, 1.0)))
+
+    def function():
+        if not want:
+            return ours.counts(X, y, EDGES, 1)
+        return kernel.sums(X, y, zero, want, float(n), 1, ours)
+
+    def twin():
+        if not want:
+            found = lengths(X, y, view)
+            return np.bincount(np.searchsorted(EDGES, found), minlength=len(EDGES) + 1)
+        return kernel.sums(*seen(X, y, view), zero, want, float(n), 1)
+
+    def worst():
+        pairs = [(function(), twin())] if not want else zip(function(), twin(), strict=True)
+        return max(float(np.abs(a - b).max()) for a, b in pairs if a is not None)
+
+    hessian = lambda: plain.sums(X, y, zero, HESSIAN, float(n), 1)  # noqa: E731
+    times = interleaved({"function": function, "hessian": hessian}, clock=time.process_time)
+    compare(
+        benchmark,
+        function,
+        case=f"seen, {case}",
+        n=n,
+        p=q,
+        reference=twin,
+        clock=time.process_time,
+        fraction=times["hessian"] / times["function"],
+        accuracy=worst(),
+    )

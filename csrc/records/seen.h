@@ -1,0 +1,506 @@
+/* Step 1 of what is seen of records: rows of a block in units and under a map, and beside each the
+ * number that counts.  The steps after it know nothing of this: to them these are the records. */
+
+#define MAP_COLUMNS (LANES == 8 ? 8 : 4) /* of two groups of rows: their sums fill the registers */
+
+/* Columns v[0..count) in units; `told` is NaN from the first entry that is not finite. */
+static INLINE void put_in_units(const vd *v, int count, const double *centre,
+                                const double *inverse, double *out, vd *told)
+{
+    UNROLL for (int i = 0; i < count; i++) {
+        vd z = (v[i] - vset(centre[i])) * vset(inverse[i]);
+        vstore(out + (size_t)i * L, z);
+        told[i % 2] += z * vset(0.0);
+    }
+}
+
+#define PUT(count)                                                                              \
+    do {                                                                                        \
+        vd v[count];                                                                            \
+        transpose_##count(x + j, step, v);                                                      \
+        put_in_units(v, count, view->centre + j, view->inverse + j, out + j * L, told);         \
+        j += count;                                                                             \
+    } while (0)
+
+/* LANES rows, `step` doubles apart, as columns in units. */
+static INLINE vd group_in_units(const records_view *view, const double *x, ptrdiff_t step,
+                                double *out)
+{
+    vd told[2] = {{0}};
+    size_t j = 0, q = view->q;
+#if LANES >= 4
+    while (j + 4 <= q)
+        PUT(4);
+#endif
+    while (j + 2 <= q)
+        PUT(2);
+    if (j < q)
+        PUT(1);
+    return told[0] + told[1];
+}
+
+/* `count` columns of (1, z) W for some groups of z, their products with theta and with themselves. */
+static INLINE void map_columns(const double *z, size_t q, const double *first, const double *map,
+                               size_t width, int groups, int count, const double *theta,
+                               double *out, size_t group, vd *dot, vd *norm2)
+{
+    vd acc[2][MAP_COLUMNS];
+    UNROLL for (int g = 0; g < groups; g++)
+        UNROLL for (int i = 0; i < count; i++)
+            acc[g][i] = first ? vset(first[i]) : vset(0.0);
+    for (size_t j = 0; j < q; j++, map += width) {
+        vd entry[2];
+        UNROLL for (int g = 0; g < groups; g++)
+            entry[g] = vload(z + ((size_t)g * q + j) * L);
+        UNROLL for (int i = 0; i < count; i++) {
+            vd m = vset(map[i]);
+            UNROLL for (int g = 0; g < groups; g++)
+                acc[g][i] += entry[g] * m;
+        }
+    }
+    UNROLL for (int g = 0; g < groups; g++) {
+        UNROLL for (int i = 0; i < count; i++) {
+            if (out)
+                vstore(out + (size_t)g * group + (size_t)i * L, acc[g][i]);
+            dot[g] += acc[g][i] * vset(theta[i]);
+            norm2[g] += acc[g][i] * acc[g][i];
+        }
+    }
+}
+
+/* Groups of z, one after the other, times a map: stored in `out`, unless that is NULL, whose groups
+ * are `group` doubles apart. */
+static INLINE void map_groups_of(const double *z, size_t q, const double *first,
+                                 const double *map, size_t p, size_t width, int groups,
+                                 const double *theta, double *out, size_t group, double *dots,
+                                 double *norms)
+{
+    vd dot[2] = {{0}}, norm2[2] = {{0}};
+    for (size_t i = 0, left; i < p; i += left) {
+        double *to = out ? out + i * L : NULL;
+        const double *start = first ? first + i : NULL;
+        left = p - i < MAP_COLUMNS ? p - i : MAP_COLUMNS;
+        switch (left) {
+#define MAP(count)                                                                              \
+    case count:                                                                                 \
+        map_columns(z, q, start, map + i, width, groups, count, theta + i, to, group, dot,      \
+                    norm2);                                                                     \
+        break
+            MAP(1); MAP(2); MAP(3); MAP(4);
+#if LANES == 8
+            MAP(5); MAP(6); MAP(7); MAP(8);
+#endif
+        default: break;
+        }
+    }
+    UNROLL for (int g = 0; g < groups; g++) {
+        if (dots)
+            vstore(dots + (size_t)g * L, dot[g]);
+        vstore(norms + (size_t)g * L, norm2[g]);
+    }
+}
+
+/* The block's own rows: where they are, or copied; and how far apart they are. */
+static const double *own_rows(block *b, const char *x, ptrdiff_t *step)
+{
+    const records_view *view = b->task->view;
+    records_data own = b->task->data;
+    own.q = view->q;
+    if (is_in_place(&own)) {
+        *step = own.x_row / 8;
+        return (const double *)x;
+    }
+    records_task task = *b->task;
+    block copied = *b;
+    task.data = own;
+    copied.task = &task;
+    gather_rows(&copied, x, b->own);
+    *step = (ptrdiff_t)view->q;
+    return b->own;
+}
+
+/* Rows from `start` on as a group, zeros after the last. */
+static const double *whole_group(const double *x, ptrdiff_t *step, size_t rows, size_t q,
+                                 double *padded)
+{
+    if (rows >= L)
+        return x;
+    memset(padded, 0, L * q * sizeof(double));
+    for (size_t i = 0; i < rows; i++)
+        memcpy(padded + i * q, x + (ptrdiff_t)i * *step, q * sizeof(double));
+    *step = (ptrdiff_t)q;
+    return padded;
+}
+
+/* The block as columns of what is seen: predictors in dot, squared norms, NaN in g for none. */
+static void see_columns(block *b, const char *x)
+{
+    const records_task *task = b->task;
+    const records_view *view = task->view;
+    size_t q = view->q, p = task->p, groups = b->padded / L;
+    double *z = b->own + task->plan.block_rows * q, *tail = z + 2 * q * L;
+    ptrdiff_t step;
+    const double *own = own_rows(b, x, &step);
+    size_t lines = (lines_left(b, groups) + 1) / 2;
+    const char *ahead = take_ahead(b, lines, groups);
+    for (size_t g = 0, some; g < groups; g += some) {
+        some = groups - g < 2 ? 1 : 2;
+        for (size_t k = 0; k < some; k++) {
+            size_t row = (g + k) * L, rows = row < b->rows ? b->rows - row : 0;
+            ptrdiff_t apart = step;
+            const double *from = whole_group(own + (ptrdiff_t)row * step, &apart, rows, q, tail);
+            ahead = fetch(ahead, lines);
+            vstore(b->g + row, group_in_units(view, from, apart, z + k * q * L));
+        }
+        double *out = b->columns + g * p * L, *dot = b->dot + g * L, *norm2 = b->norm2 + g * L;
+        const double *map = task->map + task->width;
+        if (some == 2)
+            map_groups_of(z, q, task->map, map, p, task->width, 2, task->theta_new, out, p * L,
+                          dot, norm2);
+        else
+            map_groups_of(z, q, task->map, map, p, task->width, 1, task->theta_new, out, p * L,
+                          dot, norm2);
+    }
+    /* A map may be of any numbers, infinite ones too: lanes beyond the last record hold none. */
+    for (size_t i = b->rows; i < b->padded; i++)
+        for (size_t j = 0; j < p; j++)
+            b->columns[(i / L) * p * L + j * L + i % L] = 0.0;
+}
+
+/* One row in units; NaN if some entry is not finite. */
+static INLINE double row_in_units(const records_view *view, const double *x, double *out)
+{
+    vd told = vset(0.0);
+    size_t j = 0, q = view->q;
+    for (; j + L <= q; j += L) {
+        vd z = (vload(x + j) - vload(view->centre + j)) * vload(view->inverse + j);
+        vstore(out + j, z);
+        told += z * vset(0.0);
+    }
+    double rest = 0.0;
+    for (; j < q; j++) {
+        double z = (x[j] - view->centre[j]) * view->inverse[j];
+        out[j] = z;
+        rest += z * 0.0;
+    }
+    for (size_t i = 0; i < L; i++)
+        rest += told[i];
+    return rest;
+}
+
+/* Four rows of (1, z) W, some vectors of columns. */
+static INLINE void map_rows_of(const double *const *z, size_t q, const double *first,
+                               const double *map, size_t width, int vectors, double *const *out)
+{
+    vd acc[4][2];
+    UNROLL for (int i = 0; i < 4; i++)
+        UNROLL for (int v = 0; v < vectors; v++)
+            acc[i][v] = first ? vload(first + (size_t)v * L) : vset(0.0);
+    for (size_t j = 0; j < q; j++, map += width) {
+        vd m[2];
+        UNROLL for (int v = 0; v < vectors; v++)
+            m[v] = vload(map + (size_t)v * L);
+        UNROLL for (int i = 0; i < 4; i++) {
+            vd entry = vset(z[i][j]);
+            UNROLL for (int v = 0; v < vectors; v++)
+                acc[i][v] += entry * m[v];
+        }
+    }
+    UNROLL for (int i = 0; i < 4; i++)
+        UNROLL for (int v = 0; v < vectors; v++)
+            vstore(out[i] + (size_t)v * L, acc[i][v]);
+}
+
+/* Rows of length q, `apart` doubles apart, times a map, into rows of `width`. */
+static void map_rows(const double *z, ptrdiff_t apart, size_t rows, size_t q, const double *first,
+                     const double *map, size_t width, double *out)
+{
+    for (size_t i = 0; i < rows; i += 4) {
+        const double *from[4];
+        double *to[4];
+        for (size_t k = 0; k < 4; k++) { /* the last four repeat the last row */
+            size_t row = i + k < rows ? i + k : rows - 1;
+            from[k] = z + (ptrdiff_t)row * apart;
+            to[k] = out + row * width;
+        }
+        for (size_t j = 0; j < width; j += 2 * L) {
+            double *at[4] = {to[0] + j, to[1] + j, to[2] + j, to[3] + j};
+            if (width - j >= 2 * L)
+                map_rows_of(from, q, first ? first + j : NULL, map + j, width, 2, at);
+            else
+                map_rows_of(from, q, first ? first + j : NULL, map + j, width, 1, at);
+        }
+    }
+}
+
+/* The block as rows of what is seen, likewise. */
+static void see_rows(block *b, const char *x)
+{
+    const records_task *task = b->task;
+    const records_view *view = task->view;
+    size_t q = view->q;
+    ptrdiff_t step;
+    const double *own = own_rows(b, x, &step);
+    double *z = b->own;
+    for (size_t i = 0; i < b->rows; i++, z += q, own += step)
+        b->g[i] = row_in_units(view, own, z);
+    map_rows(b->own, (ptrdiff_t)q, b->rows, q, task->map, task->map + task->width, task->width,
+             b->gathered);
+    b->x = b->gathered;
+    b->step = (ptrdiff_t)task->width;
+    size_t lines = lines_left(b, b->rows);
+    row_products(b, task->theta_new, take_ahead(b, lines, (b->rows + 3) / 4 * 4), lines, b->dot,
+                 b->norm2);
+    for (size_t i = b->rows; i < b->padded; i++)
+        b->dot[i] = b->norm2[i] = b->g[i] = 0.0;
+}
+
+/* |a B|^2 in `norms` and a'theta in `dots`, for the rows that are held. */
+static void far_products(block *b, double *dots, double *norms)
+{
+    const records_task *task = b->task;
+    const records_view *view = task->view;
+    size_t p = task->p, width = task->width;
+    if (task->plan.columnar) {
+        for (size_t g = 0; g < b->padded / L; g++)
+            map_groups_of(b->columns + g * p * L, p, NULL, task->back, p, width, 1,
+                          task->theta_step, NULL, 0, NULL, norms + g * L);
+        column_products(b->columns, b->padded / L, p, p, view->far_theta, dots, NULL);
+        return;
+    }
+    block turned = *b;
+    double *unused = b->q;
+    map_rows(b->x, b->step, b->rows, p, NULL, task->back, width, b->columns);
+    turned.x = b->columns;
+    row_products(&turned, task->theta_step, b->ahead, 0, unused, norms);
+    row_products(b, task->theta_step, b->ahead, 0, dots, unused);
+    for (size_t i = b->rows; i < b->padded; i++)
+        dots[i] = norms[i] = 0.0;
+}
+
+/* Multiply rows by their factors, in place: they are copies already. */
+static void multiply_rows(block *b, const double *factor)
+{
+    const records_task *task = b->task;
+    size_t p = task->p;
+    if (task->plan.columnar) {
+        for (size_t g = 0; g < b->padded / L; g++) {
+            double *group = b->columns + g * p * L;
+            vd times_this = vload(factor + g * L);
+            for (size_t j = 0; j < p; j++)
+                vstore(group + j * L, vload(group + j * L) * times_this);
+        }
+        column_products(b->columns, b->padded / L, p, p, task->theta, b->dot, b->norm2);
+        return;
+    }
+    for (size_t i = 0; i < b->rows; i++) {
+        double *row = b->gathered + (ptrdiff_t)i * b->step;
+        for (size_t j = 0; j < p; j++)
+            row[j] *= factor[i];
+    }
+    row_products(b, task->theta, b->ahead, 0, b->dot, b->norm2);
+}
+
+/* Responses in units in y_copy, NaN for none; weights in a, and offsets in o.  Offsets of a loss join
+ * the predictor; elsewhere they are taken from the response. */
+static void see_responses(block *b, size_t first)
+{
+    const records_task *task = b->task;
+    const records_view *view = task->view;
+    const records_data *data = &task->data;
+    const double most = task->model.largest_weight;
+    const char *y = data->y + (ptrdiff_t)first * data->y_step;
+    for (size_t i = 0; i < b->rows; i++)
+        b->y_copy[i] = (element(y + (ptrdiff_t)i * data->y_step) - view->y_centre) / view->y_spread;
+    for (size_t i = b->rows; i < b->padded; i++)
+        b->y_copy[i] = NAN; /* lanes beyond the last record count for nothing */
+    b->y = b->y_copy;
+    if (!has_beside(data))
+        return;
+    for (size_t i = 0; i < b->rows; i++) {
+        double a = element(beside(data->weight, data->weight_step, first + i));
+        double o = element(beside(data->offset, data->offset_step, first + i));
+        int weightless = !(a > 0.0) && !(task->want & WANT_LENGTHS);
+        a = a > 0.0 ? a : 0.0;
+        b->a[i] = a < most ? a : most;
+        b->o[i] = o;
+        if (weightless)
+            b->y_copy[i] = NAN;
+        else if (view->loss == NO_LOSS && !(task->want & WANT_LENGTHS))
+            b->y_copy[i] = fabs(o) <= DBL_MAX ? b->y_copy[i] - o : NAN;
+    }
+    for (size_t i = b->rows; i < b->padded; i++)
+        b->a[i] = b->o[i] = 0.0;
+}
+
+/* Responses that this loss can have, psi and curvature at the predictors `dots`, NaN for none. */
+static INLINE void seen_slopes(int loss, const records_view *view, double scale, const block *b,
+                               const double *dots, double *psi, double *slope)
+{
+    records_model model = b->task->model;
+    model.c = view->c, model.h = view->h, model.scale = scale;
+    const loss_constants k = loss_prepare(loss, &model);
+    const vd none = vset(NAN), times_scale = vset(has_trait(loss, OF_PREDICTOR) ? 1.0 : scale);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd t = vload(dots + i), y = vload(b->y + i), size, bend;
+        vi ok = usable(loss, t, y);
+        psi_and_slope_at(loss, 0, &k, residual(loss, &k, t, y), y, ok, &size, &bend);
+        vstore(psi + i, vselect(ok, size * times_scale, none));
+        vstore(slope + i, vselect(ok, bend, none));
+    }
+}
+
+static void plain_slopes(const block *b, const double *dots, double *psi, double *slope)
+{
+    for (size_t i = 0; i < b->padded; i += L) {
+        vstore(psi + i, vload(b->y + i) - vload(dots + i));
+        vstore(slope + i, vset(1.0));
+    }
+}
+
+static void slopes_of_view(const block *b, double scale, const double *dots, double *psi,
+                           double *slope)
+{
+    const records_view *view = b->task->view;
+    switch (view->loss) {
+#define SEEN_LOSS(NAME, name, code, falling, rising, traits, scale_part)                        \
+    case code: seen_slopes(code, view, scale, b, dots, psi, slope); break;
+        BUILT_IN_LOSSES(SEEN_LOSS)
+#undef SEEN_LOSS
+    default: plain_slopes(b, dots, psi, slope); break;
+    }
+}
+
+/* How large a score may be at a predictor, whatever the response is. */
+static INLINE vd foreseen(const records_view *view, vd t)
+{
+    vd e, unused;
+    if (view->loss == LOSS_LOGISTIC) {
+        exp_minus(vabs(t), &e, &unused);
+        return vselect(t == t, vset(1.0) / (vset(1.0) + e), t);
+    }
+    if (view->loss == LOSS_POISSON)
+        return vselect(t == t, vsqrt(vmin(uncapped_mean(t), vset(view->h))), t);
+    return vset(1.0);
+}
+
+/* Whether the loss can have this response. */
+static INLINE vd possible(int loss, vd y)
+{
+    vi labels = vseti(loss == LOSS_LOGISTIC ? -1 : 0);
+    vi label = (y == vset(0.0)) | (y == vset(1.0));
+    vi ok = (vabs(y) <= vset(DBL_MAX)) & (~labels | label);
+    if (loss == LOSS_POISSON)
+        y = vmax(y, vset(0.0));
+    return vselect(ok, y, vset(NAN));
+}
+
+/* What rows are multiplied by; whether some are at all. */
+static int holds_of_view(block *b, const double *dots, double *factor)
+{
+    const records_view *view = b->task->view;
+    const vd one = vset(1.0);
+    if (view->back) {
+        double *far_dots = b->dot_step, *norms = b->m, *psi = b->up;
+        far_products(b, far_dots, norms);
+        if (has_beside(&b->task->data))
+            for (size_t i = 0; i < b->padded; i += L)
+                vstore(far_dots + i, vload(far_dots + i) + vload(b->o + i));
+        slopes_of_view(b, view->far_scale, far_dots, psi, factor);
+        int held = 0;
+        for (size_t i = 0; i < b->padded; i++) {
+            double size = sqrt(norms[i]) * sqrt(factor[i]);
+            int beyond = size > view->radius;
+            factor[i] = beyond ? pow(view->radius / size, 2.0 * view->power) : 1.0;
+            held |= beyond;
+            b->up[i] = 1.0;
+        }
+        return held;
+    }
+    if (!(view->reach <= DBL_MAX))
+        return 0;
+    const vd reach = vset(view->reach);
+    vi some = vseti(0);
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd size = vsqrt(vload(b->norm2 + i)) * foreseen(view, vload(dots + i));
+        vi beyond = size > reach;
+        some |= beyond;
+        vstore(factor + i, vselect(beyond, reach / size, one));
+    }
+    int held = 0;
+    for (size_t i = 0; i < L; i++)
+        held |= some[i] != 0;
+    return held;
+}
+
+/* Step 1: rows, squared norms and numbers of the block.  Lengths keep what rows are multiplied by in
+ * h; elsewhere it is done. */
+static void see(block *b, const char *x, size_t first)
+{
+    const records_task *task = b->task;
+    const records_view *view = task->view;
+    double *told = b->g, *factor = b->h, *psi = b->dot_new, *slope = b->dot_step;
+    int multiply = 0;
+    if (task->plan.columnar)
+        see_columns(b, x);
+    else
+        see_rows(b, x);
+    see_responses(b, first);
+    if (view->loss != NO_LOSS) {
+        for (size_t i = 0; i < b->padded; i += L) {
+            if (has_beside(&task->data))
+                vstore(b->dot + i, vload(b->dot + i) + vload(b->o + i));
+            vstore(b->y_copy + i, possible(view->loss, vload(b->y_copy + i)));
+        }
+    }
+    if (view->what == SEEN_SCORE) {
+        slopes_of_view(b, view->scale, b->dot, psi, slope);
+        multiply = holds_of_view(b, b->dot, factor);
+        memcpy(b->y_copy, psi, b->padded * sizeof(double));
+    } else if (view->what == SEEN_CURVATURE) {
+        slopes_of_view(b, view->scale, b->dot, psi, slope);
+        multiply = view->loss != PLAIN_SQUARES;
+        for (size_t i = 0; i < b->padded; i += L)
+            vstore(factor + i, vsqrt(vload(slope + i)));
+    }
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd y = vload(b->y_copy + i), t = vload(b->dot + i);
+        if (view->what == SEEN_RESPONSE)
+            y = y - vset(view->shift);
+        else if (view->what == SEEN_FORESEEN)
+            y = y * vset(0.0) + foreseen(view, t);
+        else if (view->what == SEEN_RESIDUAL)
+            y = y - t;
+        vstore(b->y_copy + i, y + vload(told + i));
+        vstore(b->dot + i, vset(0.0));
+        if (!multiply)
+            vstore(factor + i, vset(1.0));
+    }
+    for (size_t i = b->rows; i < b->padded; i++) {
+        b->norm2[i] = 1.0;
+        factor[i] = 1.0;
+    }
+    if (multiply && !(task->want & WANT_LENGTHS))
+        multiply_rows(b, factor);
+    for (size_t i = b->rows; i < b->padded; i++)
+        b->norm2[i] = 1.0;
+}
+
+/* Add the block's records to the cells of their lengths. */
+static void count_lengths(const block *b, double *counts)
+{
+    const records_view *view = b->task->view;
+    for (size_t i = 0; i < b->padded; i += L) {
+        vd y = vload(b->y_copy + i), length = vsqrt(vload(b->norm2 + i));
+        vi told = vabs(y) <= vset(DBL_MAX), cell = vseti(0);
+        length = view->what == SEEN_RESIDUAL ? vabs(y) : length * vload(b->h + i);
+        if (view->what == SEEN_SCORE || view->what == SEEN_FORESEEN)
+            length = length * vabs(y);
+        told &= length == length;
+        for (size_t k = 0; k < view->n_edges; k++)
+            cell -= length > vset(view->edges[k]);
+        for (size_t k = 0; k < L && i + k < b->rows; k++)
+            if (told[k])
+                counts[cell[k]] += 1.0;
+    }
+}

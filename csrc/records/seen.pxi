@@ -1,0 +1,127 @@
+# What is seen of records under a released map; part of records.pyx.
+
+#: What there is to see, in the order of records.h.
+WHATS = ("response", "curvature", "score", "foreseen", "residual")
+
+
+cdef const double *vector(object array, Py_ssize_t size, str name) except NULL:
+    check_array(array, 1, name)
+    if cnp.PyArray_DIM(array, 0) != size or not cnp.PyArray_IS_C_CONTIGUOUS(array):
+        raise ValueError(f"{name} must be contiguous, with {size} entries")
+    return <const double *> cnp.PyArray_DATA(array)
+
+
+cdef const double *matrix(object array, Py_ssize_t rows, Py_ssize_t columns, str name) except NULL:
+    check_array(array, 2, name)
+    if (cnp.PyArray_DIM(array, 0) != rows or cnp.PyArray_DIM(array, 1) != columns
+            or not cnp.PyArray_IS_C_CONTIGUOUS(array)):
+        raise ValueError(f"{name} must be contiguous, of shape ({rows}, {columns})")
+    return <const double *> cnp.PyArray_DATA(array)
+
+
+cdef class RecordView:
+    """What is seen of each record: a row ``(1, z) W``, z in units, and a number beside it.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (q + 1, p)
+        W; its first row is that of the constant.
+    what : {"response", "curvature", "score", "foreseen", "residual"}
+        The row a beside ``y - shift``; ``sqrt(c) a`` beside it, c the loss's curvature; ``d a``
+        beside the score; a beside what is foreseen of the score, or beside the residual.
+    loss : int or None
+        A value of :data:`LOSS_CODES`; -2 for squares without a bound; None for a response only,
+        which is then less its offset.  Elsewhere offsets join predictors.
+    c, h, scale : float
+        Of the loss.
+    theta : ndarray of shape (p,), optional
+        Where predictors are ``a'theta``; zero by default.
+    shift : float
+    centres, spreads : ndarray of shape (q,), optional
+        ``z = (x - centre)/spread``; z is x by default.
+    response : tuple of two floats
+        Centre and spread of responses.
+    reach : float
+        Rows are shortened until ``|a|`` times what is foreseen is no longer.
+    back : tuple, optional
+        ``(B, theta, scale, radius, power)``: rows with ``size = sqrt(c)|a B|`` above the radius, c
+        the curvature at this theta and scale, are multiplied by ``(radius/size)^(2 power)``.
+
+    Notes
+    -----
+    What is seen of a record is a function of that record alone, the same bits wherever it stands.
+    One with an entry that is not finite, or a response that the loss cannot have, is beside NaN.
+    """
+
+    cdef records_view view
+    cdef object arguments, arrays
+
+    def __init__(self, matrix_, str what="response", loss=None, double c=1.0, double h=1.0,
+                 double scale=1.0, theta=None, double shift=0.0, centres=None, spreads=None,
+                 response=(0.0, 1.0), double reach=float("inf"), back=None):
+        cdef records_view *view = &self.view
+        check_array(matrix_, 2, "matrix")
+        cdef Py_ssize_t q = cnp.PyArray_DIM(matrix_, 0) - 1, p = cnp.PyArray_DIM(matrix_, 1)
+        if q < 0 or p < 1:
+            raise ValueError("matrix must have a row for the constant, and a column")
+        self.arguments = (matrix_, what, loss, c, h, scale, theta, shift, centres, spreads,
+                          response, reach, back)
+        view.q, view.p, view.what = q, p, WHATS.index(what)
+        view.matrix = matrix(matrix_, q + 1, p, "matrix")
+        view.loss = NO_LOSS if loss is None else loss
+        if view.loss >= 0 and (records_loss_traits(view.loss) < 0 or view.loss == LOSS_USER):
+            raise ValueError(f"loss must be one of {LOSS_CODES}; got {loss}")
+        if view.loss == NO_LOSS and what != "response":
+            raise ValueError("only responses are seen without a loss")
+        if not (in_range(c) and in_range(h) and in_range(scale)):
+            raise ValueError("c, h and scale must lie between 1e-100 and 1e100")
+        view.c, view.h, view.scale, view.shift = c, h, scale, shift
+        view.y_centre, view.y_spread = response
+        theta = np.zeros(p) if theta is None else theta
+        centres = np.zeros(q) if centres is None else centres
+        inverses = np.ones(q) if spreads is None else 1.0 / spreads
+        view.theta = vector(theta, p, "theta")
+        view.centre, view.inverse = vector(centres, q, "centres"), vector(inverses, q, "spreads")
+        view.reach, view.back, view.far_theta = reach, NULL, NULL
+        self.arrays = [matrix_, theta, centres, inverses]
+        if back is not None:
+            turn, far, view.far_scale, view.radius, view.power = back
+            view.back, view.far_theta = matrix(turn, p, p, "back"), vector(far, p, "theta")
+            self.arrays += [turn, far]
+
+    def __reduce__(self):
+        return RecordView, self.arguments
+
+    cdef Py_ssize_t check(self, const records_data *data) except -1:
+        if data.q != self.view.q:
+            raise ValueError(f"X must have {self.view.q} columns; got {data.q}")
+        return self.view.p
+
+    def counts(self, X, y, edges, int threads=0):
+        """Number of records in each cell of lengths, shape (k + 1,).
+
+        Lengths are those of the row times the number beside it; of curvatures and responses of the
+        row alone, of residuals of the number.  Weights do not matter.
+
+        Parameters
+        ----------
+        X, y, threads
+            As for :meth:`RecordKernel.sums`.
+        edges : ndarray of float64, shape (k,)
+            Increasing; cell i ends with edge i, which is in it.
+        """
+        cdef records_data data
+        cdef records_view view = self.view
+        describe(X, y, &data)
+        self.check(&data)
+        check_threads(threads)
+        view.n_edges = len(edges)
+        view.edges = vector(edges, len(edges), "edges")
+        found = np.empty(len(edges) + 1, dtype=np.int64)
+        cdef long long *counts = <long long *> cnp.PyArray_DATA(found)
+        cdef int failed
+        with nogil:
+            failed = records_lengths(&data, &view, threads, counts)
+        if failed:
+            raise MemoryError("no memory for the partial sums")
+        return found

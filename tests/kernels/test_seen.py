@@ -1,0 +1,222 @@
+"""What the kernels see of records under a map, beside NumPy's way of saying it (the twin)."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator.whitened import compiled
+from dpfast.data.bought.maps import At, Discount, Held, View, lengths, seen
+from dpfast.data.bought.units import Units
+from dpfast.kernels import records as kernels
+from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, SEEN, SQUARES, RecordKernel, RecordView
+from dpfast.models import LeastSquares
+
+LOSSES = {
+    "least-squares": (LeastSquares(), 1.0),
+    "log-cosh": (dpfast.LogCosh(), 0.7),
+    "huber": (dpfast.Huber(), 5.0),
+    "pseudo-huber": (dpfast.PseudoHuber(), 2.0),
+    "quantile": (dpfast.Quantile(0.9, 0.1), 2.0),
+    "logistic": (dpfast.Logistic(), 1.0),
+    "poisson": (dpfast.Poisson(), 1.0),
+    "poisson of small means": (dpfast.Poisson(1.5, 2.0), 1.0),
+}
+
+#: Squares with Mallows weights, and held to a norm of 0.9.
+WEIGHTED = RecordKernel(0, 2.0, 1.0, 1, 1.3, False)
+CLIPPED = RecordKernel(0, 1e100, 1.0, 2, 0.9, False)
+ASKED = [(WEIGHTED, GRADIENT | HESSIAN), (WEIGHTED, HESSIAN), (WEIGHTED, GRADIENT)]
+ASKED += [(CLIPPED, GRADIENT | MEAT), (CLIPPED, GRADIENT)]
+
+EDGES = np.exp2(np.arange(-12, 40) / 2.0)
+
+#: Columnar blocks and blocks of rows, whole and broken ones.
+SIZES = [(1, 1), (7, 2), (300, 3), (515, 19), (333, 23), (200, 24), (150, 40), (40, 100)]
+
+
+@pytest.fixture(params=kernels._available_isas())
+def isa(request):
+    kernels._set_isa(request.param)
+    yield request.param
+    kernels._set_isa("")
+
+
+def table(n, q, rng, *, beside=False, dtype=np.float64, order="C"):
+    """Records of which some cannot count, whatever is asked."""
+    X = np.asarray(rng.normal(size=(n, q)).astype(dtype), order=order)
+    y = (rng.random(n) < 0.5) * 1.0
+    if n > 20:
+        X[3, 0], X[5, -1], y[7], y[9], X[11, 0] = np.nan, np.inf, np.nan, 0.5, 1e30
+    if beside:
+        y = np.column_stack([y, rng.uniform(0.1, 1.5, n), rng.normal(size=n)])
+        if n > 20:
+            y[13, 1], y[15, 1], y[17, 2] = 0.0, np.nan, np.inf
+    return X, y
+
+
+def views(name, W, theta):
+    loss, scale = LOSSES[name]
+    at = At(theta, loss, scale)
+    yield View(W, True, "response", at, 0.25)
+    for what in ("curvature", "score", "foreseen", "residual"):
+        yield View(W, True, what, at)
+    yield View(W, True, "score", at, held=Held(reach=0.3))
+    if loss.link == "identity":
+        far = At(0.5 * theta, loss, 1.5 * scale)
+        discount = Discount(far, 0.8, 0.75, np.linalg.inv(W))
+        yield View(W, True, "score", at, held=Held(discount))
+
+
+def assert_alike(X, y, view, units=None):
+    """Sums and counts of the kernels, and those of what NumPy makes of the records."""
+    kernel_view = compiled(view, units)
+    if units is not None:
+        X, y, raw = *units.coded(np.asarray(X, np.float64), y), (X, y)
+    else:
+        raw = X, y
+    found = lengths(X, y, view)
+    cells = np.searchsorted(EDGES, found[~np.isnan(found)])
+    counts = kernel_view.counts(*raw, EDGES, 1)
+    expected = np.bincount(cells, minlength=len(EDGES) + 1)
+    assert abs(counts - expected).sum() <= 2  # a length may be within a rounding of an edge
+    assert counts.sum() == expected.sum()
+    if view.what in ("foreseen", "residual"):
+        return
+    rows, numbers = seen(X, y, view)
+    zero = np.zeros(rows.shape[1])
+    for kernel, want in ASKED:
+        there = kernel.sums(rows, numbers, zero, want, len(X), 1)
+        for a, b in zip(there, kernel.sums(*raw, zero, want, len(X), 1, kernel_view), strict=True):
+            if a is not None:
+                np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9 * max(1.0, abs(a).max()))
+
+
+@pytest.mark.parametrize(("n", "q"), SIZES)
+@pytest.mark.parametrize("beside", [False, True])
+def test_sums_and_counts_are_those_of_the_twin(isa, n, q, beside):
+    rng = np.random.default_rng([n, q])
+    W, theta = rng.normal(size=(q + 1, q + 1)) / (q + 1) ** 0.5, 0.3 * rng.normal(size=q + 1)
+    X, y = table(n, q, rng, beside=beside)
+    for name in LOSSES:
+        for view in views(name, W, theta):
+            assert_alike(X, y, view)
+    assert_alike(X, y, View(W, True))  # without a loss: less the offset
+
+
+@pytest.mark.parametrize("layout", ["columns", "float32", "strided", "unaligned"])
+@pytest.mark.parametrize(("n", "q"), [(300, 3), (150, 30)])
+def test_where_the_entries_lie_does_not_matter(isa, layout, n, q):
+    rng = np.random.default_rng(n)
+    W, theta = rng.normal(size=(q + 1, q + 1)) / (q + 1) ** 0.5, 0.3 * rng.normal(size=q + 1)
+    X, y = table(n, q, rng, dtype=np.float32 if layout == "float32" else np.float64)
+    plain = np.ascontiguousarray(X, dtype=np.float64)
+    if layout == "columns":
+        X = np.asfortranarray(X)
+    elif layout == "strided":
+        X = np.repeat(X, 2, axis=1)[:, ::2]
+    elif layout == "unaligned":
+        packed = np.zeros(n, dtype=np.dtype([("flag", "u1"), ("x", "f8", (q,))]))
+        packed["x"] = X
+        X = packed["x"]
+    view, zero = compiled(next(views("log-cosh", W, theta))), np.zeros(q + 1)
+    for kernel, want in ASKED:
+        here, there = (kernel.sums(x, y, zero, want, 1.0, 1, view) for x in (X, plain))
+        assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
+    assert np.array_equal(view.counts(X, y, EDGES), view.counts(plain, y, EDGES))
+
+
+@pytest.mark.parametrize("q", [3, 30])
+def test_units_are_put_in_on_the_way(isa, q):
+    """Days of the epoch, and columns of any size."""
+    rng = np.random.default_rng(q)
+    X, y = table(300, q, rng)
+    centres, spreads = np.zeros(q), 2.0 ** rng.integers(-30, 30, q)
+    centres[:2], spreads[:2] = (1.7e9, -3e-9), (2.0**17, 2.0**-28)
+    W, theta = rng.normal(size=(q + 1, q + 1)) / (q + 1) ** 0.5, 0.3 * rng.normal(size=q + 1)
+    units = Units(centres, spreads, (0.25, 2.0))
+    for name in ("least-squares", "log-cosh"):
+        for view in views(name, W, theta):
+            assert_alike(X * spreads + centres, y, view, units)
+
+
+@pytest.mark.parametrize("q", [4, 22, 40])
+def test_neither_threads_nor_other_records_change_a_bit(isa, q):
+    """A record alone in a sum: the same bits wherever it stands, among any others that count for
+    nothing."""
+    rng = np.random.default_rng(q)
+    W, theta = rng.normal(size=(q + 1, q + 1)), rng.normal(size=q + 1)
+    zero = np.zeros(q + 1)
+    big = rng.normal(size=(20_000, q)), rng.normal(size=20_000)
+    for name, what in itertools.product(("least-squares", "logistic"), ("curvature", "score")):
+        view = compiled(View(W, True, what, At(theta, *LOSSES[name])))
+        for kernel, want in ASKED:
+            one = kernel.sums(*big, zero, want, 1.0, 1, view)
+            for threads in (2, 3):
+                other = kernel.sums(*big, zero, want, 1.0, threads, view)
+                assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+        row, found = rng.normal(size=q), set()
+        for n in (1, 2, 5, 8, 9, 37, 128, 129, 300):
+            for slot in {0, n // 2, n - 1}:
+                X, y = rng.normal(size=(n, q)), np.full(n, np.nan)
+                X[slot], y[slot] = row, 1.0
+                sums = CLIPPED.sums(X, y, zero, GRADIENT | MEAT, 1.0, 1, view)
+                found.add(sums[0].tobytes() + sums[2].tobytes())
+        assert len(found) == 1
+
+
+HOSTILE = [0.0, 5e-324, 1e-300, 1.0, -1e10, 1e154, 1.7e308, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, np.inf])
+def test_no_record_contributes_more_than_the_bound(isa, name, scale):
+    """Whatever the record, the map and the parameter are."""
+    rng = np.random.default_rng(1)
+    loss, sigma = LOSSES[name]
+    zero = np.zeros(3)
+    for entries in itertools.product(HOSTILE, HOSTILE):
+        X, W = np.array([entries]), scale * rng.normal(size=(3, 3))
+        for y, what in itertools.product((0.0, 1.0, 1e300, np.nan), ("curvature", "score")):
+            at = At(rng.normal(size=3) * 10.0 ** rng.integers(-300, 300), loss, sigma)
+            with np.errstate(all="ignore"):
+                view = compiled(View(W, True, what, at, held=Held(reach=2.0 if y else np.inf)))
+                responses = np.array([y])
+                score, _, meat = CLIPPED.sums(X, responses, zero, GRADIENT | MEAT, 1.0, 1, view)
+                gradient, gram, _ = WEIGHTED.sums(
+                    X, responses, zero, GRADIENT | HESSIAN, 1.0, 1, view
+                )
+            assert np.linalg.norm(score) <= 0.9 * (1.0 + 1e-12)
+            assert np.linalg.norm(meat) <= 0.81 * (1.0 + 1e-12)
+            assert np.linalg.norm(gradient) <= 2.6 * (1.0 + 1e-12)
+            assert np.linalg.norm(gram) <= 1.69 * (1.0 + 1e-12)
+            assert view.counts(X, responses, EDGES, 1).sum() in (0, 1)
+
+
+def test_what_is_not_a_view_is_refused():
+    W, X, y = np.eye(3), np.ones((4, 2)), np.ones(4)
+    assert LeastSquares()._seen_by_kernels[0] == SQUARES
+    assert kernels.summation_depth(10**6, 20, GRADIENT | SEEN) >= 128
+    for wrong in (
+        lambda: RecordView(W, "everything"),
+        lambda: RecordView(W, "score"),
+        lambda: RecordView(W, "score", 99),
+        lambda: RecordView(W, "score", 3, theta=np.zeros(2)),
+        lambda: RecordView(W, centres=np.zeros(3)),
+        lambda: RecordView(np.asfortranarray(np.arange(9.0).reshape(3, 3))),
+        lambda: RecordView(W, "score", 0, scale=0.0),
+        lambda: RecordView(np.ones((0, 3))),
+        lambda: RecordView(W).counts(np.ones((4, 3)), y, EDGES),
+        lambda: CLIPPED.sums(np.ones((4, 3)), y, np.zeros(3), GRADIENT, 1.0, 1, RecordView(W)),
+        lambda: RecordKernel(0, 1.0, 1.0, 1, 2.0, True).sums(
+            X, y, np.zeros(3), GRADIENT, 1.0, 1, RecordView(W)
+        ),
+        lambda: RecordKernel(0, 1.0, 1.0, 3, 2.0, False).sums(
+            X, y, np.zeros(3), GRADIENT, 1.0, 1, RecordView(W)
+        ),
+    ):
+        with pytest.raises(ValueError):
+            wrong()

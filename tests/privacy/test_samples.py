@@ -1,0 +1,234 @@
+"""C85: what is bought of a few records that are secret, and charged as of so many."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Curator
+from dpfast.curator.blocks import sample
+from dpfast.curator.bought.columns import Columns
+from dpfast.curator.joint import Layout
+from dpfast.curator.whitened import At, Seen, Whitened
+from dpfast.data.bought.maps import View
+from dpfast.data.records import Records, as_records
+from dpfast.data.streams import StreamedRecords
+from dpfast.kernels.records import GRADIENT, SEEN, summation_depth
+from dpfast.models import LeastSquares, Mallows, Objective
+from dpfast.optimize.road.histogram import tops_of_cells
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.sensitivity import histogram
+from tests.privacy.test_whitened import observed_value
+
+N, WANTED = 2048, 128
+
+ROWS = [
+    (1e5, 0.0),
+    (-1e5, 0.0),
+    (0.0, 1e5),
+    (0.0, -1e5),
+    (3.0, 4.0),
+    (np.nan, 0.0),
+    (1e200, 1.0),
+    (3.0**0.5, 0.0),
+]
+
+
+def sampled(X, y, seed):
+    """A few of these records, the same ones for the same seed."""
+    records = as_records(X, y)
+    few = sample(records, dpfast.SeededNoise(seed), WANTED)
+    objective = Objective(LeastSquares(), Mallows(1.0), 2)
+    curators = [
+        Curator(one, objective, Ledger(dpfast.GDP(1e9)), dpfast.SeededNoise(0))
+        for one in (records, few)
+    ]
+    return Whitened(curators[0], few=curators[1]).few()
+
+
+def indices(n, seed):
+    """Which records are in the sample."""
+    records = as_records(np.arange(n * 1.0)[:, None], np.zeros(n))
+    few = sample(records, dpfast.SeededNoise(seed), n / 16)
+    return np.concatenate([X[:, 0] for X, _ in few.blocks()]).astype(int)
+
+
+ASKED = {
+    "gram": (lambda rows: rows.gram(1.7, 0.1), lambda m: 2.0**0.5 * 1.7**2 / m),
+    "moment": (lambda rows: rows.moment(2.0, 0.5, 0.1), lambda m: 2.0 / m),
+    "clipped": (
+        lambda rows: rows.clipped(At(np.zeros(3), LeastSquares()), 1.7, 0.1),
+        lambda m: 3.4 / m,
+    ),
+    "lengths": (lambda rows: rows.lengths(tops_of_cells(1)[:-1], 0.1), lambda m: 2.0**0.5 / m),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_c85_a_record_moves_an_answer_by_what_m_records_allow(name):
+    """One that is in the sample; one that is not moves nothing."""
+    ask, bound = ASKED[name]
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(N, 2)), rng.normal(size=N)
+    inside = indices(N, 3)
+    outside = np.setdiff1d(np.arange(N), inside)
+    for at, moves_by in ((inside[0], bound(WANTED)), (outside[0], 0.0)):
+        found = []
+        for row in ROWS:
+            for response in (-1e9, 1e9):
+                X[at], y[at] = row, response
+                rows = sampled(X.copy(), y.copy(), 3)
+                assert rows.n == WANTED
+                found.append(observed_value(lambda rows=rows: ask(rows)))
+        flat = np.array(found).reshape(len(found), -1)
+        move = np.sqrt(((flat[:, None] - flat) ** 2).sum(axis=2)).max()
+        assert 0.97 * moves_by <= move <= moves_by * (1.0 + 1e-9)
+    receipt = ask(rows)
+    receipt = receipt.gradient.receipt if name == "clipped" else receipt.receipt
+    assert receipt.l2_sensitivity == pytest.approx(bound(WANTED), rel=1e-6)
+
+
+def test_c85_a_record_moves_counts_and_distances_of_a_sample_by_one():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(N, 2)), rng.normal(size=N)
+    at, counts, cells = indices(N, 3)[0], [], []
+    for row in ((-9.0, -9.0), (9.0, 9.0), (np.nan, 0.0)):
+        X[at], y[at] = row, row[0]
+        few = sample(as_records(X.copy(), y.copy()), dpfast.SeededNoise(3), WANTED)
+        columns = Columns(few, Ledger(dpfast.GDP(1e9)), dpfast.SeededNoise(0))
+        assert columns.n == WANTED
+        asked = [(0, 0), (1, 0), (2, 0)]
+        counts.append(observed_value(lambda c=columns, asked=asked: c.below(asked, 0.1)))
+        far = np.zeros(3), np.full(3, 0.5)
+        cells.append(observed_value(lambda c=columns, far=far: c.distances([0, 1, 2], *far, 0.1)))
+    for found, bound in ((counts, 3.0**0.5), (cells, 6.0**0.5)):
+        flat = np.array(found).reshape(3, -1)
+        move = np.sqrt(((flat[:, None] - flat) ** 2).sum(axis=2)).max()
+        assert 0.99 * bound <= move <= bound * (1.0 + 1e-12)
+    with pytest.raises(dpfast.InvalidInput):
+        columns.moments_receipt(1, 0.1)
+
+
+def test_c85_a_sample_follows_no_position():
+    """400 samples of 1,024 records: each is in 25 on average (sd 4.9), neighbours no more often
+    together than others."""
+    inside = np.zeros((400, 1024))
+    for seed in range(400):
+        inside[seed, indices(1024, seed)] = 1.0
+    times = inside.sum(axis=0)
+    assert times.min() >= 5 and times.max() <= 52  # six deviations about 25
+    assert abs(times.mean() - 25.0) < 1.0
+    halves = inside[:, :512].sum(), inside[:, 512:].sum()
+    assert abs(halves[0] - halves[1]) < 6.0 * 160.0
+    together = (inside[:, 1:] * inside[:, :-1]).sum()  # 1,598 on average, sd 40
+    assert abs(together - 400 * 1023 / 256) < 240
+
+
+def test_c85_depth_and_shares_cover_a_sample_of_all_records():
+    """How many there are is secret, and may be all."""
+    rng = np.random.default_rng(0)
+    records = as_records(rng.normal(size=(N, 20)), rng.normal(size=N))
+    few = sample(records, dpfast.SeededNoise(1), WANTED)
+    seen = Seen(few, View(np.eye(20), False))
+    layout, excess = Layout.of(seen, 20), N // WANTED
+    assert (few.n, few.excess, layout.excess) == (WANTED, excess, excess)
+    assert sum(few.block_sizes) >= N
+    one_piece = summation_depth(max(few.block_sizes), 20, GRADIENT | SEEN)
+    assert layout.depth(GRADIENT) == (one_piece + seen.additions) * excess
+    assert histogram(WANTED, excess) >= 2.0**0.5 / WANTED + 4.0 * 2.0**-53 * excess
+    plain = Layout.of(
+        Seen(Records(np.ones((10**6, 20)), np.ones(10**6), None), View(np.eye(20), False)), 20
+    )
+    assert plain.depth(GRADIENT) == summation_depth(10**6, 20, GRADIENT | SEEN)
+    assert summation_depth(10**6, 20, GRADIENT | SEEN) != summation_depth(10**6, 20, GRADIENT)
+
+
+def test_of_small_tables_there_is_no_sample():
+    records = as_records(np.ones((400, 1)), np.ones(400))
+    assert sample(records, dpfast.SeededNoise(0), 60) is None
+    assert sample(records, dpfast.SeededNoise(0), 50) is not None
+
+
+LOSSES = ["least-squares", "log-cosh", "logistic", "poisson", dpfast.Quantile(0.5)]
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Samples where 3,000 records with three coefficients are enough."""
+    monkeypatch.setattr("dpfast.regression.road.ENOUGH", 5_000.0)
+
+
+def table(n, rng, loss="log-cosh"):
+    X = rng.normal(size=(n, 2)) * [1.0, 1e6] + [0.0, 1e9]
+    X = np.column_stack([X, rng.random(n) < 0.004])
+    eta = 0.5 * X[:, 0] + 1.0 * X[:, 2]
+    if loss == "logistic":
+        return X, (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))) * 1.0
+    if loss == "poisson":
+        return X, rng.poisson(np.exp(0.3 + eta)) * 1.0
+    return X, eta + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_fits_of_a_sample_spend_their_total_and_find_rare_columns(loss, soon):
+    """.4% ones, of which the sample has some 12: looked for in all records, and kept."""
+    X, y = table(60_000, np.random.default_rng(7), loss)
+    noise = dpfast.SeededNoise(1)
+    fit = dpfast.fit(X, y, loss, privacy=1.0, noise=noise, threads=1)
+    spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
+    assert spent <= 1.0 and spent > 0.999
+    assert not fit.units.unseen
+    assert np.isfinite(np.asarray(fit.cov_params())).all()
+    assert abs(fit.params[1] - 0.5) < 6.0 * np.asarray(fit.bse)[1]
+    assert abs(fit.params[3] - 1.0) < 6.0 * np.asarray(fit.bse)[3] + 0.3
+
+
+def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(soon, monkeypatch):
+    X, y = table(60_000, np.random.default_rng(7))
+    X = X[:, :2]
+    reads = []
+    total = Records.total
+
+    def counted(self, *arguments, **options):
+        reads.append(type(self).__name__)
+        return total(self, *arguments, **options)
+
+    monkeypatch.setattr("dpfast.data.records.Records.total", counted)
+    dpfast.fit(X, y, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(1), threads=1)
+    assert reads.count("Records") == 9  # curvature and scores with their lengths, and six steps
+    assert reads.count("Sample") >= 6
+
+
+def test_two_fits_of_a_seed_are_the_same_on_any_number_of_threads(soon):
+    X, y = table(60_000, np.random.default_rng(7))
+    fits = [
+        dpfast.fit(X, y, "huber", privacy=1.0, noise=dpfast.SeededNoise(4), threads=threads)
+        for threads in (1, 2)
+    ]
+    assert np.array_equal(fits[0].params, fits[1].params)
+    assert np.array_equal(*(np.asarray(fit.cov_params()) for fit in fits))
+
+
+@pytest.mark.parametrize(("loss", "reads"), [("least-squares", 10), ("logistic", 11)])
+def test_a_result_says_how_often_its_records_were_read(loss, reads, soon):
+    """Once for the sample, which is kept; then for the last curvature and for scores."""
+    X, y = table(60_000, np.random.default_rng(7), loss)
+    X, decoded = X[:, :2], []
+
+    def decode(k):
+        decoded.append(k)
+        some = slice(15_000 * k, 15_000 * (k + 1))
+        return X[some], y[some]
+
+    records = StreamedRecords(decode, [15_000] * 4, 2, ("a", "b"))
+    fit = dpfast.fit(records, None, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
+    assert fit.reads == fit.coded.reads == reads
+    assert len(decoded) == 4 * reads
+    again = dpfast.fit(records, None, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
+    assert again.reads == reads
+    arrays = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
+    assert arrays.reads is None
+    np.testing.assert_allclose(fit.params, arrays.params, rtol=1e-6, atol=1e-8)
