@@ -188,7 +188,6 @@ def hand_out_scaled(
     law: str,
 ) -> NDArray[np.float64]:
     """Add noise of this law and of secret scales, each below its public bound."""
-    from dpfast.privacy.release.scaled import release_scaled
 
     def draw() -> NDArray[np.float64]:
         return np.array(
@@ -214,7 +213,6 @@ def hand_out_choice(
     rate: tuple[int, int],
 ) -> int:
     """Choose an index whose score is small (exponential mechanism), in sight of the observer."""
-    from dpfast.privacy.nonconvex.choice import choose_smallest
 
     def draw() -> int:
         return choose_smallest(scores, rate, noise)
@@ -225,6 +223,20 @@ def hand_out_choice(
     exact = np.array(scores, dtype=np.float64)
     found = int(observer.release(question, _seen(Choice, receipt, exact), draw))
     return _kept(question, receipt, found)
+
+
+def release_scaled(*arguments: Any) -> float:
+    """The mechanism, which no fit needs by default."""
+    from dpfast.privacy.release import scaled
+
+    return scaled.release_scaled(*arguments)
+
+
+def choose_smallest(*arguments: Any) -> int:
+    """The mechanism, which no fit needs by default."""
+    from dpfast.privacy.nonconvex import choice
+
+    return choice.choose_smallest(*arguments)
 
 
 def hand_out_best(
