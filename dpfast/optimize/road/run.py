@@ -457,6 +457,10 @@ def road(
 
     mapping, unmapping = np.linalg.solve(steep_along, mapping.T).T, steep_along @ unmapping
     theta, back = steep_along @ theta, steep_along @ back
+    if held.discount is not None:
+        far = held.discount.at
+        far = far._replace(theta=steep_along @ far.theta)
+        held = Held(held.discount._replace(at=far, back=steep_along @ held.discount.back))
     floor, unit = floor_of(gram) / typical, typical**0.5
     known = np.clip(
         (values - 2.0 * gram.noise_scale / typical) / np.maximum(values, floor), 0.0, 1.0
