@@ -90,9 +90,7 @@ class Whitened:
         """
         view = self._view("response" if at is None else "curvature", at)
         budget = StepBudget(0.0, mu)
-        return (
-            self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
-        )
+        return self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
 
     def moment(
         self,

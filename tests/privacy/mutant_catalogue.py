@@ -4641,8 +4641,8 @@ LEAST_SQUARES = (
         "lengths are counted before the ledger agrees",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_an_answer_that_cannot_be_paid_reads_nothing",),
-        "        curator.ledger.charge(GDP(mu), receipt.query)\n        view = self._view(what, at, held=held)\n        whole = whole_of(self.n) if self._means else None\n        counts = self._records.total(_count_lengths, edges, view, whole)\n",
-        "        view = self._view(what, at, held=held)\n        whole = whole_of(self.n) if self._means else None\n        counts = self._records.total(_count_lengths, edges, view, whole)\n        curator.ledger.charge(GDP(mu), receipt.query)\n",
+        "        curator.ledger.charge(GDP(mu), receipt.query)\n        view = self._view(what, at, held=held)\n        whole = whole_of(self.n) if self._means else None\n        counts = self._records.total(_count_lengths, edges, view, whole, along)\n",
+        "        view = self._view(what, at, held=held)\n        whole = whole_of(self.n) if self._means else None\n        counts = self._records.total(_count_lengths, edges, view, whole, along)\n        curator.ledger.charge(GDP(mu), receipt.query)\n",
     ),
     plant(
         "histogram-of-weights",
