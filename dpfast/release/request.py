@@ -234,7 +234,7 @@ class RawRequest(Asking):
             X, y, fit_intercept=True, noise=noise, threads=threads, names=names
         )
         plain = {"scale": scale, "weights": None, "ridge": 0.0, "method": "auto"}
-        if isinstance(loss, Objective) or not on_road(request, loss, None, plain):
+        if isinstance(loss, Objective) or not on_road(loss, None, plain):
             raise InvalidInput(
                 "without a domain units are bought and scores held to a bound, which takes a loss "
                 "that fits so by default, such as 'log-cosh', 'huber', 'logistic' or "

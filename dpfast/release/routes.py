@@ -181,7 +181,7 @@ def planned_route(
         return _without_domain(chosen, request, total, rows, whole)
     assert isinstance(request, ReleaseRequest)
     if chosen.method == "objective-perturbation":
-        return _perturbed(request, total, rows)
+        return _perturbed(chosen, request, total, rows)
     return _one_shot(chosen, request, total, rows, whole)
 
 
@@ -334,7 +334,7 @@ def _without_domain(
     return Way(go, lambda: of_pilot() if pilots else None, spent, f"{told}; {chosen.reason}")
 
 
-def _perturbed(request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
+def _perturbed(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
     """All coefficients of a ridge-penalised problem, by objective perturbation."""
     ridge = fallback_ridge(request, total.epsilon)
     for larger in map(
@@ -357,5 +357,5 @@ def _perturbed(request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
             lengths = np.linalg.norm(rows, axis=1)
             return Answers(rows @ params, scale * lengths, "gaussian", np.zeros(len(rows)))
 
-    told = f"objective perturbation with ridge {ridge:.4g}"
+    told = f"objective perturbation with ridge {ridge:.4g}; {chosen.reason}"
     return Way(go, lambda: None, lambda: composition_of(curator.ledger), told)

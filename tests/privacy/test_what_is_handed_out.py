@@ -25,14 +25,16 @@ from dpfast.curator.blackbox.selection import Selected, plan_selection
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.curator.door import observed
 from dpfast.curator.release.kinds import GlobalKind
+from dpfast.curator.release.one_step import newton_steps, step_terms
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
-from dpfast.models import Ball
+from dpfast.curator.whitened import At
+from dpfast.models import Ball, LeastSquares
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.release.condition import LogScale
 from dpfast.privacy.release.polished import expanded, knee
-from dpfast.privacy.release.sensitivity import FunctionalFactors
+from dpfast.privacy.release.sensitivity import HELD_CELLS, FunctionalFactors
 from tests.privacy import test_paid_before as paid
 from tests.privacy.test_paid_before import QUERIES, THETA, Desk, N
 
@@ -68,6 +70,17 @@ def tilted_terms(desk: Desk, budget: ApproxDP) -> Any:
     return perturbation_terms(desk.curator(), 1.5, budget)
 
 
+def steps(desk: Desk) -> Any:
+    terms = step_terms(desk.curator(), Ball(1.5).bind(2), np.eye(2), 1.0)
+    assert terms is not None
+    return terms
+
+
+def held_step(desk: Desk) -> Any:
+    at = At(THETA, LeastSquares())
+    return desk.rows().mean_along(np.eye(2)[0], 0.7, 1.0, desk.ledger, at)
+
+
 def sampled(desk: Desk) -> Any:
     found = QUERIES["sampled gradients"][1](desk)
     assert isinstance(found, SampledGradients)
@@ -91,6 +104,8 @@ OPENED: dict[str, tuple[type, Callable[[Desk], Any]]] = {
         lambda desk: opened(desk, "parameter").parameter(ParameterTerms(0.1, 1.0, 1.0)),
     ),
     "fallback": (ApproxDP, fallback),
+    "Newton steps": (PureDP, lambda desk: newton_steps(desk.curator(), THETA, steps(desk))),
+    "held step": (PureDP, held_step),
 }
 if "sampled gradients" in QUERIES:
     OPENED["sampled gradients"] = (ApproxDP, sampled)
@@ -121,6 +136,8 @@ AFTERWARDS: dict[str, Callable[[Desk, list[Any]], list[Any]]] = {
     "functionals": lambda desk, values: values[1:],
     "parameter": lambda desk, values: values[1:],
     "fallback": lambda desk, values: of_tilted(desk, values[1:]),
+    "Newton steps": lambda desk, values: [(np.array(values) + 0.5) * steps(desk).grids],
+    "held step": lambda desk, values: [values[0] / HELD_CELLS / N * 0.7],
 }
 
 # ---- mechanisms that make numbers of their own ---------------------------------------------------
