@@ -10,13 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
-from dpfast.data.bought.maps import BLOCK, FREE, At, Discount, Held, View, lengths, seen
+from dpfast.curator.door import hand_out_count
+from dpfast.data.bought.maps import (
+    BLOCK,
+    FREE,
+    At,
+    Discount,
+    Held,
+    View,
+    lengths,
+    projections,
+    seen,
+)
 from dpfast.data.parts import in_memory
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
-from dpfast.privacy.budget import GDP
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.budget import GDP, PureDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
+from dpfast.privacy.release.sensitivity import HELD_CELLS
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
 
 if TYPE_CHECKING:
@@ -76,7 +89,9 @@ class Whitened:
         """
         view = self._view("response" if at is None else "curvature", at)
         budget = StepBudget(0.0, mu)
-        return self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
+        return (
+            self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian
+        )
 
     def moment(
         self,
@@ -123,6 +138,7 @@ class Whitened:
         at: At | None = None,
         what: str = "response",
         held: Held = FREE,
+        along: Array | None = None,
     ) -> Answer:
         """Shares of the records with these lengths of what is seen (:class:`View`).
 
@@ -136,6 +152,8 @@ class Whitened:
         what : {"response", "curvature", "score", "foreseen", "residual"}
             The rows' lengths, as they are or times the root of the loss's curvature; the scores',
             or what is foreseen of them; or absolute residuals.
+        along : ndarray of shape (p,), optional
+            Absolute values of the scores along this direction in place of their lengths.
 
         Returns
         -------
@@ -151,9 +169,39 @@ class Whitened:
         curator.ledger.charge(GDP(mu), receipt.query)
         view = self._view(what, at, held=held)
         whole = whole_of(self.n) if self._means else None
-        counts = self._records.total(_count_lengths, edges, view, whole)
+        counts = self._records.total(_count_lengths, edges, view, whole, along)
         question = (receipt.query, mu, edges, what, None if at is None else at.theta)
+        if along is not None:
+            question = (*question, along)
         return curator._release(question, receipt, counts / (whole or 1.0) / self.n)
+
+    def mean_along(
+        self,
+        direction: Array,
+        bound: float,
+        epsilon: float,
+        ledger: Ledger,
+        at: At,
+        held: Held = FREE,
+    ) -> float:
+        """Mean of the scores along a direction, each number held to ``+-bound``.
+
+        Privacy
+        -------
+        Costs ``epsilon`` of pure DP, charged to ``ledger``; direction, bound and parameter are
+        released (claim R40).  A record that is not finite is zero.
+        """
+        cost = PureDP(epsilon)
+        ledger.charge(cost, "held Newton step")
+        rate = laplace_rate(2 * HELD_CELLS, epsilon)
+        noise_scale = math.sqrt(2.0) * rate[1] / rate[0]
+        mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS  # for audits
+        receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
+        view = self._view("score", at, held=held)
+        count = int(self._records.total(_sum_held, direction, bound, view)[0])
+        question = (receipt.query, mu, at.theta, direction, bound)
+        found = hand_out_count(self._curator._noise, question, receipt, count, rate)
+        return found / HELD_CELLS / self.n * bound
 
     def refuse(
         self,
@@ -290,15 +338,36 @@ def whole_of(n: int) -> float:
 
 
 def _count_lengths(
-    X: Covariates, y: Array, edges: Array, view: View, whole: float | None = None
+    X: Covariates,
+    y: Array,
+    edges: Array,
+    view: View,
+    whole: float | None = None,
+    along: Array | None = None,
 ) -> NDArray[Any]:
     """How many rows there are of each length; of persons each counts with its part of ``whole``."""
     counts = np.zeros(len(edges) + 1, dtype=np.int64 if whole is None else np.float64)
     for first in range(0, len(X), BLOCK):
         some = slice(first, first + BLOCK)
-        found = lengths(X[some], y[some], view)
+        if along is None:
+            found = lengths(X[some], y[some], view)
+        else:
+            found = np.abs(projections(X[some], y[some], view, along))
         told = ~np.isnan(found)
         cells = np.searchsorted(edges, found[told])
         parts = None if whole is None else np.floor(whole * y[some, 1][told])
         counts += np.bincount(cells, parts, minlength=len(counts))
     return counts
+
+
+def _sum_held(
+    X: Covariates, y: Array, direction: Array, bound: float, view: View
+) -> NDArray[np.int64]:
+    """Sum of whole numbers of cells: of each record's score along a direction, held to a bound."""
+    found = np.zeros(1, dtype=np.int64)
+    for first in range(0, len(X), BLOCK):
+        some = slice(first, first + BLOCK)
+        parts = projections(X[some], y[some], view, direction) / bound
+        cells = np.rint(HELD_CELLS * np.clip(parts, -1.0, 1.0))
+        found += np.where(np.isnan(cells), 0.0, cells).astype(np.int64).sum()
+    return found

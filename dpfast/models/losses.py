@@ -153,6 +153,8 @@ class Loss:
         ``sup |psi''|``; never above ``self_concordance * psi_prime_bound``.
     psi_second_stretch : float
         Bound of ``|r psi''(r)|``.
+    over_foreseen : float or None
+        Bound on a score over what is foreseen of it, times the scale; None: nothing is foreseen.
     mean_curvature, level_shift, peakedness : float
         Public guesses for standard normal residuals, none a constant of privacy: the mean of
         ``psi'``, the constant term, and where it is far above 1 ``sup psi'`` over that mean.
@@ -183,6 +185,7 @@ class Loss:
     also_called: ClassVar[str] = ""
     undeclared: ClassVar[str] = ""
     largest_response: ClassVar[float | None] = None
+    over_foreseen: ClassVar[float | None] = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
@@ -383,8 +386,8 @@ class Loss:
         return ""
 
     def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How large a score may be at a predictor, whatever the response is."""
-        return np.ones(len(eta))
+        """How large a score may be at a predictor, whatever the response is, in the scale."""
+        return np.full(len(eta), self.psi_bound)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(c={self.c:g})"
@@ -455,6 +458,7 @@ class LeastSquares(Huber):
     name = "least-squares"
     also_called = "ols ls l2 mse rmse squared squared-error gaussian normal linear"
     bends = False
+    over_foreseen = None
     on_road = True
     has_bound = False
     undeclared = (
@@ -481,6 +485,9 @@ class LeastSquares(Huber):
         return np.ones(len(y))
 
     def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(len(eta))
+
+    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(len(eta))
 
     def __repr__(self) -> str:

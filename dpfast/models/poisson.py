@@ -80,6 +80,7 @@ class Poisson(Loss):
     needs_scale = False
     link = "log"
     noun = "mean of counts"
+    over_foreseen = math.inf
     settings = ("largest_mean", "largest_residual", "largest_count")
     on_road = True
     has_asymptote = False

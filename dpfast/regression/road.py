@@ -259,9 +259,23 @@ class OnRoad:
         found = found and found / self._inner_spread
         return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
 
-    def _rows(self) -> Whitened:
-        rows = Whitened(self._request.curator(self._records, self.ledger))
+    def rows_for(self, ledger: Ledger) -> Whitened:
+        """The rows, in the units that were bought, asked at the cost of this ledger."""
+        rows = Whitened(self._request.curator(self._records, ledger))
         return rows if self._kept is None else rows.mapped(self._kept)
+
+    def _rows(self) -> Whitened:
+        return self.rows_for(self.ledger)
+
+    @property
+    def setting(self) -> Setting:
+        """What runs are told; of bought units, once they are."""
+        return self._setting
+
+    @property
+    def kept(self) -> Array | None:
+        """The columns that are not left out, as columns of a matrix; None for all."""
+        return self._kept
 
     @property
     def units(self) -> Standardized | None:

@@ -180,7 +180,9 @@ def test_whatever_the_records_are_a_result_arrives(kind, n, standardize):
     fit = private(X, y, standardize=standardize)
     out = np.isnan(fit.bse)  # columns without a spread are left out
     assert np.isfinite(fit.params).all() and not fit.params[out].any()
-    assert np.isfinite(fit.cov_params()[~out][:, ~out]).all() and (standardize is None or not out.any())
+    assert np.isfinite(fit.cov_params()[~out][:, ~out]).all() and (
+        standardize is None or not out.any()
+    )
     assert (fit.bse[~out] > 0.0).all() and isinstance(fit.summary(), str)
 
 

@@ -270,8 +270,8 @@ WRONG_SENSITIVITY = (
         "an extreme eigenvalue of a mean taken to move by b/(2n)",
         SENSITIVITY,
         ATTACKS,
-        "return bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
-        "return 0.5 * bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
+        "return bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP",
+        "return 0.5 * bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP",
     ),
     plant(
         "loss-difference-one-sided",
@@ -1483,10 +1483,12 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "step-size-from-the-data",
         "the step size is the inverse Lipschitz constant of the data at hand",
-        DESCENT,
+        "dpfast/regression/walk.py",
         REGISTRY,
-        "            step_sizes.append(self.resolve_step_size(objective, theta, largest))\n",
-        "            step_sizes.append(1.0 / float(np.abs(curator._records.X).max()))\n",
+        "        objective, optimiser = self.objective, self._optimiser\n",
+        "        objective, optimiser = self.objective, self._optimiser\n"
+        "        largest = max(float(np.abs(X).max()) for X, _ in self._request.records.blocks())\n"
+        "        optimiser.step_size = 1.0 / (1.0 + largest)\n",
     ),
     plant(
         "radius-from-the-data",
@@ -3203,6 +3205,103 @@ MISSING = "tests/privacy/test_mostly_missing.py::"
 DOOR = "tests/curator/test_door.py::"
 ERRORS = "tests/privacy/test_errors_are_paid.py::"
 
+STEP = "tests/release/test_one_step.py::"
+
+ONE_STEP = (
+    plant(
+        "step-of-one-record-in-place-of-two",
+        "a Newton step's noise covers a record that goes, and not the one that comes",
+        RELEASE,
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return 2.0 / n * (reach + length",
+        "return 1.0 / n * (reach + length",
+    ),
+    plant(
+        "step-rounded-within-its-reach",
+        "the rounding of a step is taken as relative to what the domain lets it reach",
+        RELEASE,
+        (STEP + "test_r39_rounding_is_relative_to_the_length_and_not_to_the_reach",),
+        "(reach + length * relative_slack(n, depth))",
+        "(reach + reach * relative_slack(n, depth))",
+    ),
+    plant(
+        "step-without-the-intercept",
+        "how far a direction can see leaves out the constant entry of a row",
+        "dpfast/models/domains.py",
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return max(abs(fixed + high), abs(fixed + low)) + size",
+        "return max(abs(high), abs(low)) + size",
+    ),
+    plant(
+        "step-on-a-finer-grid",
+        "a step moves by twice as many cells of its grid as its noise covers",
+        RELEASE,
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return shift / (STEP_COUNT - 1) * _UP",
+        "return shift / (2 * STEP_COUNT - 1) * _UP",
+    ),
+    plant(
+        "each-step-with-all-of-epsilon",
+        "each of several steps takes what they share",
+        "dpfast/curator/release/one_step.py",
+        (STEP + "test_r39_several_steps_share_epsilon",),
+        "return in_units(epsilon / count, epsilon)",
+        "return epsilon",
+    ),
+    plant(
+        "step-after-the-records-are-read",
+        "a Newton step that is not paid for reads the records and is refused afterwards",
+        "dpfast/curator/release/one_step.py",
+        (STEP + "test_a_step_is_charged_before_the_records_are_read",),
+        "    cost, gradient, found = PureDP(terms.each), None, []\n",
+        "    cost, found = PureDP(terms.each), []\n"
+        "    gradient, _, _ = curator._sums(theta, GRADIENT)\n",
+    ),
+    plant(
+        "held-step-of-one-record-in-place-of-two",
+        "a held step's noise covers a record that goes, and not the one that comes",
+        "dpfast/curator/whitened.py",
+        ("tests/release/test_held_step.py::test_the_noise_of_a_held_step_is_that_of_its_bound",),
+        "rate = laplace_rate(2 * HELD_CELLS, epsilon)",
+        "rate = laplace_rate(HELD_CELLS, epsilon)",
+    ),
+    plant(
+        "held-step-on-one-side",
+        "numbers of a held step are held on one side only",
+        "dpfast/curator/whitened.py",
+        (
+            "tests/release/test_held_step.py::"
+            "test_r40_one_record_moves_the_sum_by_its_bound_and_no_more",
+        ),
+        "np.clip(parts, -1.0, 1.0)",
+        "np.clip(parts, -1.0, 4.0)",
+    ),
+    plant(
+        "histogram-beside-all-of-the-pilot",
+        "the histogram by which a step is held is bought beside all that its pilot may spend",
+        "dpfast/release/routes.py",
+        ("tests/release/test_held_step.py::test_r40_what_is_charged_adds_up_to_the_total",),
+        "request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - MARGIN_8000)))",
+        "request.planned(GDP(mu))",
+    ),
+    plant(
+        "pilot-with-all-of-epsilon",
+        "a pilot spends all of epsilon, of which the step after it has a part",
+        "dpfast/release/routes.py",
+        (STEP + "test_r39_what_is_charged_adds_up_to_the_total",),
+        "    run = plan_run(request, Ledger(GDP.within(first)))\n",
+        "    run = plan_run(request, Ledger(GDP.within(total)))\n",
+    ),
+    plant(
+        "step-with-all-of-epsilon",
+        "a step spends all of epsilon, of which its pilot has a part",
+        "dpfast/release/routes.py",
+        (STEP + "test_r39_what_is_charged_adds_up_to_the_total",),
+        "PureDP(difference(total, ApproxDP(first.epsilon, 0.5 * total.delta)).epsilon)",
+        "PureDP(total.epsilon)",
+    ),
+)
+
 SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "inference-beside-a-last-bit",
@@ -3234,7 +3333,9 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "parts-set-aside-are-not-verified",
         "a page passes whose blocks spent more than what was set aside for them",
         "dpfast/inference/shown/transcript.py",
-        ("tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",),
+        (
+            "tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",
+        ),
         "    parts = [(total, whole), *inner_totals(whole)]\n",
         "    parts = [(total, whole)]\n",
     ),
@@ -3242,7 +3343,9 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "parts-of-persons-are-not-verified",
         "what was set aside is looked for in no composition of the rows of a person",
         "dpfast/inference/composition.py",
-        ("tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",),
+        (
+            "tests/inference/test_report.py::test_a_charge_beyond_what_was_set_aside_for_it_is_noticed",
+        ),
         "    if isinstance(composition, Prepaid | Rows):\n        yield from inner_totals",
         "    if isinstance(composition, Prepaid):\n        yield from inner_totals",
     ),
@@ -3267,16 +3370,18 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "certificate and functional keep all of delta beside the standard errors that take a part of it",
         "dpfast/release/functional.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
-        "main, rest = divided(total, part)\n",
-        "main, rest = divided(total, part)\n        main = ApproxDP(main.epsilon, total.delta)\n",
+        "self.main, rest = divided(total, part)\n",
+        "self.main, rest = divided(total, part)\n"
+        "            self.main = ApproxDP(self.main.epsilon, total.delta)\n",
     ),
     plant(
         "inference-beside-all-of-epsilon",
         "certificate and functional keep all of epsilon beside the standard errors",
         "dpfast/release/functional.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
-        "main, rest = divided(total, part)\n",
-        "main, rest = divided(total, part)\n        main = ApproxDP(total.epsilon, main.delta)\n",
+        "self.main, rest = divided(total, part)\n",
+        "self.main, rest = divided(total, part)\n"
+        "            self.main = ApproxDP(total.epsilon, self.main.delta)\n",
     ),
     plant(
         "inference-with-all-of-delta",
@@ -3508,8 +3613,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "dpfast/release/functional.py",
         (PAID + "test_a_second_charge_that_is_refused_draws_nothing_and_keeps_the_certificate",),
         '        session.pay_rest(total, "release")\n'
-        "        value = session.query.functionals(rows, choices)\n",
-        "        value = session.query.functionals(rows, choices)\n"
+        "        values = session.query.functionals(rows, choices)\n",
+        "        values = session.query.functionals(rows, choices)\n"
         '        session.pay_rest(total, "release")\n',
     ),
     plant(
@@ -4751,6 +4856,22 @@ LEAST_SQUARES = (
         "OVERSTATED = 1.0",
     ),
     plant(
+        "rounds-that-go-to-and-fro",
+        "a round forgets by how much the score changed along the last step",
+        ROAD,
+        ("tests/optimize/test_road_choices.py::test_steps_do_not_go_to_and_fro_where_a_loss_is_flat_at_both_ends",),
+        "    if before is not None:\n        curvature = bent(curvature, before, score, along)\n",
+        "",
+    ),
+    plant(
+        "noise-taken-for-curvature",
+        "a step's own noise counts as a change of the score",
+        "dpfast/optimize/road/secants.py",
+        ("tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",),
+        "doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2",
+        "doubt = 0.0",
+    ),
+    plant(
         "radius-that-leaves-a-third-out",
         "the second Gram's radius is chosen as if what it leaves out mattered a hundredth as much",
         "dpfast/optimize/road/histogram.py",
@@ -4890,8 +5011,8 @@ TREATMENT_EFFECTS = (
         "the mean of squares is taken to move by half of the largest square",
         SENSITIVITY,
         EFFECT_TESTS,
-        "return clip * clip / n * (1.0 + _relative_slack(n, depth)) * _UP",
-        "return 0.5 * clip * clip / n * (1.0 + _relative_slack(n, depth)) * _UP",
+        "return clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP",
+        "return 0.5 * clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP",
     ),
     plant(
         "squares-a-little-too-free",
@@ -5232,6 +5353,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *ONE_PARAMETER,
     *GUARDED_FILES,
     *OWN_LOSSES,
+    *ONE_STEP,
     *SPLITS_THAT_DO_NOT_ADD_UP,
     *USABLE_RECORDS_IN_PLACE_OF_N,
     *CHARGED_AFTER,
