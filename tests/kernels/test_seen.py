@@ -51,6 +51,7 @@ def table(n, q, rng, *, beside=False, dtype=np.float64, order="C"):
     y = (rng.random(n) < 0.5) * 1.0
     if n > 20:
         X[3, 0], X[5, -1], y[7], y[9], X[11, 0] = np.nan, np.inf, np.nan, 0.5, 1e30
+        y[18], y[19] = np.inf, -np.inf
     if beside:
         y = np.column_stack([y, rng.uniform(0.1, 1.5, n), rng.normal(size=n)])
         if n > 20:
