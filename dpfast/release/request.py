@@ -22,10 +22,8 @@ from dpfast.inference.natural import NaturalMap, natural_map
 from dpfast.models import (
     Bounded,
     Domain,
-    LeastSquares,
     Loss,
     Objective,
-    is_least_squares,
     resolve_loss,
 )
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
@@ -244,7 +242,7 @@ class RawRequest(Asking):
             )
         self.n, self.dimension = request.n, request.dimension
         self.names = request._coefficient_names()
-        self.loss = LeastSquares() if is_least_squares(loss) else resolve_loss(loss, unbounded=True)
+        self.loss = resolve_loss(loss, unbounded=True)
         self.asked, self.scale = loss, scale
 
     @property
