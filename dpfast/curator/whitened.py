@@ -33,7 +33,6 @@ from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, W
 from dpfast.privacy.budget import GDP, PureDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
-from dpfast.privacy.release.sensitivity import HELD_CELLS
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
 
 Array = NDArray[np.float64]
@@ -200,6 +199,8 @@ class Whitened:
         Costs ``epsilon`` of pure DP, charged to ``ledger``; direction, bound and parameter are
         released (claim R40).  A record that is not finite is zero.
         """
+        from dpfast.privacy.release.sensitivity import HELD_CELLS
+
         cost = PureDP(epsilon)
         ledger.charge(cost, "held Newton step")
         rate = laplace_rate(2 * HELD_CELLS, epsilon)
@@ -425,6 +426,8 @@ def _sum_held(
     X: Covariates, y: Array, direction: Array, bound: float, view: View
 ) -> NDArray[np.int64]:
     """Sum of whole numbers of cells: of each record's score along a direction, held to a bound."""
+    from dpfast.privacy.release.sensitivity import HELD_CELLS
+
     found = np.zeros(1, dtype=np.int64)
     for first in range(0, len(X), BLOCK):
         some = slice(first, first + BLOCK)
