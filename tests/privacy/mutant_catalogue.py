@@ -2199,15 +2199,15 @@ PERSONS = (
         "the weights of a person's rows add up to a last bit more than one",
         PERSON_MEANS,
         (PERSON_TESTS[0] + "::test_weights_of_a_person_add_up_to_at_most_one",),
-        "weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)",
-        "weights = 1.0 / np.maximum(counts, 1)",
+        "weights = np.nextafter(1.0 / shares, 0.0)",
+        "weights = 1.0 / shares",
     ),
     plant(
         "rows-of-a-person-added-up",
         "a person counts with the sum of their rows",
         PERSON_MEANS,
         PERSON_TESTS,
-        "weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)",
+        "weights = np.nextafter(1.0 / shares, 0.0)",
         "weights = np.where(counts > 0, 1.0, 0.0)",
     ),
     plant(
@@ -2324,7 +2324,7 @@ PERSONS = (
         "locations and scales are bought of all rows of persons, as if each were a record",
         "dpfast/curator/persons.py",
         (BUYING + "::test_c67_counts_of_persons_attain_the_sensitivity_of_records",),
-        "return OneRowEach(records, partial(secret_choices, source=source_of_noise(noise)))",
+        "return OneRowEach(persons, partial(secret_choices, source=source_of_noise(noise)))",
         "return records",
     ),
     plant(
@@ -4634,8 +4634,8 @@ LEAST_SQUARES = (
         "lengths are counted before the ledger agrees",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_an_answer_that_cannot_be_paid_reads_nothing",),
-        "        curator.ledger.charge(GDP(mu), receipt.query)\n        view = self._view(what, at, held=held)\n        whole = whole_of(self.n) if self._means else None\n        counts = self._records.total(_count_lengths, edges, view, whole)\n",
-        "        view = self._view(what, at, held=held)\n        whole = whole_of(self.n) if self._means else None\n        counts = self._records.total(_count_lengths, edges, view, whole)\n        curator.ledger.charge(GDP(mu), receipt.query)\n",
+        "        curator.ledger.charge(GDP(mu), receipt.query)\n        view = self._view(what, at, held=held)\n        whole = whole_of(self.n) if self._means else None\n        counts = self._records.total(_count_lengths, edges, view, whole, along)\n",
+        "        view = self._view(what, at, held=held)\n        whole = whole_of(self.n) if self._means else None\n        counts = self._records.total(_count_lengths, edges, view, whole, along)\n        curator.ledger.charge(GDP(mu), receipt.query)\n",
     ),
     plant(
         "histogram-of-weights",
@@ -4756,7 +4756,7 @@ LEAST_SQUARES = (
         "rows are whitened with a Gram to which no noise was added",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_answers_carry_the_noise_of_their_receipts",),
-        "        return self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian\n",
+        "        return (\n            self._about(view, LeastSquares(), Mallows(radius)).joint(self._zero(), budget).hessian\n        )\n",
         "        curator = self._about(view, LeastSquares(), Mallows(radius))\n        return curator.joint(self._zero(), budget).hessian._replace(value=curator._sums(self._zero(), 2)[1])\n",
     ),
     plant(
