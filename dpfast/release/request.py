@@ -252,9 +252,12 @@ class RawRequest(Asking):
 
     def planned(self, total: GDP) -> OnRoad:
         """A fit with standard errors; refuses whatever can be refused, and costs nothing."""
+        # a schema's columns stay in its units: answers are mapped from one coding
+        standardize = None if self._request.coding is None else False
         found = OnRoad(
-            self._request, total, [self.asked], scale=self.scale, standardize=None, inference=True
-        )
+            self._request, total, [self.asked], scale=self.scale, standardize=standardize,
+            inference=True,
+        )  # fmt: skip
         if found.only_mean:
             raise InvalidBudget(
                 "n, the budget and the number of columns are such that no units can be bought. "

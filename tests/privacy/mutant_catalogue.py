@@ -2199,15 +2199,15 @@ PERSONS = (
         "the weights of a person's rows add up to a last bit more than one",
         PERSON_MEANS,
         (PERSON_TESTS[0] + "::test_weights_of_a_person_add_up_to_at_most_one",),
-        "weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)",
-        "weights = 1.0 / np.maximum(counts, 1)",
+        "weights = np.nextafter(1.0 / shares, 0.0)",
+        "weights = 1.0 / shares",
     ),
     plant(
         "rows-of-a-person-added-up",
         "a person counts with the sum of their rows",
         PERSON_MEANS,
         PERSON_TESTS,
-        "weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)",
+        "weights = np.nextafter(1.0 / shares, 0.0)",
         "weights = np.where(counts > 0, 1.0, 0.0)",
     ),
     plant(
@@ -2324,7 +2324,7 @@ PERSONS = (
         "locations and scales are bought of all rows of persons, as if each were a record",
         "dpfast/curator/persons.py",
         (BUYING + "::test_c67_counts_of_persons_attain_the_sensitivity_of_records",),
-        "return OneRowEach(records, partial(secret_choices, source=source_of_noise(noise)))",
+        "return OneRowEach(persons, partial(secret_choices, source=source_of_noise(noise)))",
         "return records",
     ),
     plant(
