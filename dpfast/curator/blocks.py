@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.data.parts import KEPT_BYTES, Block, WithoutCovariates, dealt, dealt_by_keys
+from dpfast.data.parts import (
+    KEPT_BYTES,
+    LEAST_OF_ALL,
+    Block,
+    WithoutCovariates,
+    dealt,
+    dealt_by_keys,
+)
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.models import FreeScale, Mallows, Objective
@@ -30,9 +37,6 @@ Array = NDArray[np.float64]
 
 __all__ = ["Dealing", "Sample", "constant_term", "sample"]
 
-
-#: A sample is one in so many records at most: more of them take as long to gather as is gained.
-LEAST_OF_ALL = 8
 
 #: What a dealing hands out.
 SLOT = "slot"

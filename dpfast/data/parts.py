@@ -45,6 +45,9 @@ GATHERED_BYTES = 1 << 20
 #: Rows that are looked at a time where some are picked out.
 STRETCH = 1 << 17
 
+#: A sample is one in so many records at most: more of them take as long to gather as is gained.
+LEAST_OF_ALL = 8
+
 #: Records that are kept of those that would have to be read again; part of those on a cluster.
 KEPT_BYTES, SHARE_OF_CLUSTER = 1 << 27, 256
 

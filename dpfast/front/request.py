@@ -17,7 +17,7 @@ from dpfast.data import Records, as_records
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
-from dpfast.data.parts import KEPT_BYTES, in_memory
+from dpfast.data.parts import KEPT_BYTES, LEAST_OF_ALL, in_memory
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.degrees import Covariance
@@ -223,7 +223,7 @@ class Request:
 
     def sample(self, wanted: float) -> None:
         """Have a secret sample of about so many records; drawn when it is first looked at."""
-        if not self.means:
+        if not self.means and wanted * LEAST_OF_ALL <= self.n:
             from dpfast.curator.blocks import sample
 
             self.few = sample(self.records, self.noise, wanted)

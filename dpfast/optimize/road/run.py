@@ -59,7 +59,7 @@ MOST_ROUNDS, SHORT = 6, 0.2
 SURE = 0.5
 
 #: Few: n mu below this for eight coefficients, growing with their square root.
-FEW = 2000.0
+FEW = 3000.0
 
 #: Share of what the steps have that the early ones get.
 FIRST = 0.05
