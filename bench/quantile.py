@@ -24,7 +24,6 @@ from scipy.optimize import brentq
 
 import dpfast
 from dpfast.models import Loss
-from dpfast.models.smooth_losses import narrowed
 
 RESULTS = Path(__file__).parent / "results"
 MU, LEVEL = 1.0, 0.9
@@ -78,7 +77,7 @@ def chosen(cell: Cell) -> dpfast.Quantile:
     """The loss whose score the private fit solves for."""
     declared = dpfast.Quantile(cell.tau)
     rule = declared.for_records(cell.n, 2, MU)
-    return dpfast.Quantile(cell.tau, narrowed(declared, rule, cell.n).bandwidth)
+    return dpfast.Quantile(cell.tau, declared._narrowed(rule, cell.n).bandwidth)
 
 
 def outcomes(cell: Cell, seeds: range, peer: int) -> list[Outcome]:

@@ -18,7 +18,7 @@ from bench import limits
 from bench.table import seconds_text
 from dpfast.kernels import records
 from dpfast.models.losses import Logistic
-from dpfast.models.smooth_losses import NarrowQuantile, Quantile
+from dpfast.models.quantile import NarrowQuantile, Quantile
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = [(1_000, 5), (100_000, 10), (1_000_000, 10), (100_000, 50)]

@@ -256,7 +256,8 @@ def main() -> None:
                 cells.append(found)
                 rows.append(
                     f"| {name} | {one.name} | {found.n} x {found.p} | {mu:g} | "
-                    + " | ".join(map(shown, found[2:])) + " |"
+                    + " | ".join(map(shown, found[2:]))
+                    + " |"
                 )
                 print(rows[-1], flush=True)
             cells = [one for one in cells if one.n * mu >= LEAST]

@@ -54,12 +54,12 @@ _HOMES = {
     "OstrovskiiBach": "dpfast.models",
     "PerRecordObjective": "dpfast.models",
     "Plan": "dpfast.regression.forecast",
-    "Poisson": "dpfast.models.special_losses",
+    "Poisson": "dpfast.models.poisson",
     "Product": "dpfast.models",
     "Proximal": "dpfast.optimize",
     "PseudoHuber": "dpfast.models",
     "PureDP": "dpfast.privacy.budget",
-    "Quantile": "dpfast.models.smooth_losses",
+    "Quantile": "dpfast.models.quantile",
     "QuantileFits": "dpfast.regression.quantiles.results",
     "Schema": "dpfast.data.schema",
     "Schweppe": "dpfast.models",
@@ -231,8 +231,8 @@ if TYPE_CHECKING:
         one_hidden_layer,
         phase_retrieval,
     )
-    from dpfast.models.smooth_losses import Quantile
-    from dpfast.models.special_losses import Poisson
+    from dpfast.models.poisson import Poisson
+    from dpfast.models.quantile import Quantile
     from dpfast.nonconvex.kl import estimate_kl
     from dpfast.nonconvex.minimize import Minimum, minimize
     from dpfast.optimize import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -13,14 +14,18 @@ from numpy.typing import NDArray
 from dpfast.errors import InvalidInput, described
 
 __all__ = [
-    "LARGEST_WHOLE", "detached", "file_path", "flag", "function", "number_in", "one_of", "positive",
-    "real_array", "real_number", "refuse_own_class", "suggested", "text_names", "whole_number",
+    "LARGEST_WHOLE", "check_constant", "detached", "file_path", "flag", "function", "number_in", "one_of",
+    "positive", "real_array", "real_number", "refuse_own_class", "suggested", "text_names",
+    "whole_number",
 ]  # fmt: skip
 
 FLOAT64 = np.dtype(np.float64)
 
 #: Up to here every whole number is one of float64's; no argument is larger.
 LARGEST_WHOLE = 2**53
+
+#: Range in which a declared public constant keeps every kernel free of overflow.
+CONSTANT_RANGE = (1e-100, 1e100)
 
 Thing = TypeVar("Thing")
 
@@ -184,3 +189,25 @@ def refuse_own_class(thing: object, remedy: str) -> None:
             f"{type(thing).__name__} is derived from a class of dpfast, whose functions the "
             f"compiled kernels would go on using. {remedy}"
         )
+
+
+def check_constant(value: object, name: str, meaning: str) -> float:
+    """Return a public positive constant as a float, or say what is wrong with it."""
+    low, high = CONSTANT_RANGE
+    if type(value) is float and low <= value <= high:
+        return value  # the usual case
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidInput(
+            f"{name} must be a number ({meaning}); received {described(value)} of type "
+            f"{type(value).__name__}. Pass a positive public number."
+        )
+    try:
+        number = float(value)
+    except OverflowError:  # an int may be too long
+        number = math.inf
+    if not low <= number <= high:
+        raise InvalidInput(
+            f"{name} must lie in [{low:g}, {high:g}] ({meaning}); received {described(value)}. "
+            "Pass a positive, finite public number."
+        )
+    return number

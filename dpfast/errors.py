@@ -103,7 +103,8 @@ LONGEST_TEXT = 80
 SETTINGS = (
     "dpfast.privacy.budget",
     *(f"dpfast.models.{name}" for name in ("custom", "free_scale", "losses", "objective")),
-    *(f"dpfast.models.{name}" for name in ("redescending", "smooth_losses", "weighting")),
+    *(f"dpfast.models.{name}" for name in ("poisson", "quantile", "smooth_losses", "weighting")),
+    "dpfast.models.special_losses",
     "dpfast.optimize.",
 )
 

@@ -82,6 +82,7 @@ WHOLE = {
     "tests/data/test_cluster.py",
     "tests/packaging/test_distribution.py",
     "tests/packaging/test_embedding.py",
+    "tests/privacy/test_user_loss.py",
     "tests/statistics/test_coverage.py",
 }
 

@@ -9,7 +9,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
+from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "dpfast"
@@ -74,6 +74,7 @@ def imports_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
 def module_of(imported: str) -> str:
     """The part of a dotted import that is a module, without the names taken from it."""
     parts = imported.split(".")
@@ -85,6 +86,7 @@ def module_of(imported: str) -> str:
     return ".".join(parts)
 
 
+@cache
 def dpfast_imports(path: Path) -> set[str]:
     return {
         module_of(name) for name in imports_of(path) if name == "dpfast" or name[:7] == "dpfast."
@@ -114,7 +116,7 @@ def test_the_parser_sees_every_form_of_import():
     assert module_of("dpfast.kernels.records") == "dpfast.kernels.records"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_dependency_direction(path):
     room = room_of(name_of(path))
     used = {room_of(module) for module in dpfast_imports(path) if module != "dpfast"} - {room}
@@ -141,7 +143,7 @@ def test_the_rooms_form_no_circle():
     list(TopologicalSorter(graph).static_order())  # raises CycleError
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_only_the_curator_touches_records(path):
     if room_of(name_of(path)) in {"curator", "kernels"}:
         return
@@ -149,7 +151,7 @@ def test_only_the_curator_touches_records(path):
     assert not touching, f"{name_of(path)} imports {touching}"
 
 
-@pytest.mark.parametrize("path", by_room("privacy"), ids=name_of)
+@each("path", by_room("privacy"), ids=name_of)
 def test_privacy_imports_little(path):
     for imported in imports_of(path):
         top = imported.split(".")[0]
@@ -166,7 +168,7 @@ def test_privacy_imports_little(path):
             assert top == "numpy" or top in sys.stdlib_module_names, imported
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_only_the_noise_module_draws_random_numbers(path):
     if name_of(path) == "dpfast.privacy.noise":
         return
@@ -199,6 +201,7 @@ def functions_of(path: Path) -> list[ast.FunctionDef]:
     return [node for node in tree_of(path).body if isinstance(node, ast.FunctionDef)]
 
 
+@cache
 def words_of(path: Path) -> set[str]:
     """Every name of a file: imported, used, reached by a dot or as a text on its own."""
     found: set[str] = set()
@@ -214,6 +217,7 @@ def words_of(path: Path) -> set[str]:
     return found
 
 
+@cache
 def mechanisms() -> set[str]:
     """Functions of `dpfast.privacy` that take a noise source; a new one is found by itself."""
     return {
@@ -235,7 +239,7 @@ def test_mechanisms_are_told_from_secret_randomness():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_every_answer_goes_through_the_door(path):
     """Mechanisms are called at the door only, and only the curator asks the door for answers."""
     name, room = name_of(path), room_of(name_of(path))
@@ -253,7 +257,7 @@ def test_every_answer_goes_through_the_door(path):
     assert not opened or room == "curator", f"{name} asks the door: {opened}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_imports_have_no_process_wide_side_effects(path):
     """Warning filters, thread settings and environment variables belong to the caller."""
     for node in ast.walk(tree_of(path)):
@@ -270,7 +274,7 @@ def test_imports_have_no_process_wide_side_effects(path):
                 assert not ast.unparse(target).startswith("os.environ["), name_of(path)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_modules_are_nouns_of_readable_length(path):
     assert path.stem not in {"utils", "util", "helpers", "misc", "common"}
 
@@ -287,7 +291,7 @@ CHECKED = re.compile(
 OWN_CHECKS = {"arguments", "kernels", "privacy"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_arguments_are_checked_in_one_place(path):
     """`number_in`, `positive` and `whole_number` say what these messages say."""
     if room_of(name_of(path)) in OWN_CHECKS:
@@ -296,7 +300,7 @@ def test_arguments_are_checked_in_one_place(path):
     assert not own, f"{name_of(path)} checks by itself: {own}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_margins_for_rounding_are_proved_in_one_place(path):
     """`dpfast.privacy.rounding` names them; models, which know nothing of it, keep their own."""
     if room_of(name_of(path)) == "models" or name_of(path).endswith("privacy.rounding"):
@@ -323,17 +327,6 @@ def test_files_are_of_readable_length():
         and not path.name.startswith("PROOFS")
     }
     assert not long, f"files that need a split: {long}"
-
-
-def test_folders_hold_no_more_than_a_reader_keeps_in_mind():
-    """Modules by name: one with its header or its types is one, `__init__` is none."""
-    rooms: dict[Path, set[str]] = {}
-    for path in sources_in("dpfast", "csrc"):
-        if path.suffix not in {".md", ".toml"}:
-            rooms.setdefault(path.parent, set()).add(path.stem)
-    long = {str(room.relative_to(ROOT)): len(names - {"__init__"}) for room, names in rooms.items()}
-    long = {room: count for room, count in long.items() if count > 12}
-    assert not long, f"folders that need a split: {long}"
 
 
 def code_lines(path: Path) -> int:
@@ -386,7 +379,7 @@ def test_build_flags_keep_ieee_semantics_and_run_anywhere():
     assert set(flags) <= allowed, f"explain {set(flags) - allowed} here before shipping it"
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     sorted((ROOT / "csrc").rglob("*.[ch]")) + sorted((ROOT / "csrc").rglob("*.p[yx][xi]")),
     ids=str,
@@ -403,7 +396,7 @@ def test_sources_ask_for_no_unsafe_optimisation(path):
             assert "#error" in line or ("#pragma" not in line and "optimize" not in line), line
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_no_numba_fastmath(path):
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.keyword) and node.arg == "fastmath":

@@ -18,7 +18,17 @@ from dpfast.audit import LowerBound
 from dpfast.bayesopt.updates import History
 from dpfast.models import Objective
 from tests.surface import classes, methods, parameters_of
-from tests.test_messages_show_no_data import CALLS, MARK, SCHEMA, TABLE, X, Y, messages, tables
+from tests.test_messages_show_no_data import (
+    CALLS,
+    MARK,
+    PLANNED,
+    SCHEMA,
+    TABLE,
+    X,
+    Y,
+    messages,
+    tables,
+)
 
 #: Methods that only a fit calls, told by an argument that only a fit makes.
 OURS = {"curator", "answers", "trajectory"}
@@ -33,7 +43,7 @@ def fitted(name):
 MAKERS = {
     "Fit": lambda: dpfast.fit(**CALLS["fit"]),
     "Minimum": lambda: dpfast.minimize(**CALLS["minimize"]),
-    "Plan": lambda: dpfast.plan(**CALLS["plan"]),
+    "Plan": lambda: PLANNED,
     "Quantile": dpfast.Quantile,
     "QuantileFits": lambda: dpfast.fit_quantiles(**CALLS["fit_quantiles"]),
     "bayesopt.Tuning": lambda: dpfast.tune(**CALLS["tune"]),
@@ -148,9 +158,6 @@ def call(owner, key, given):
     return list(result) if key == "split" else result
 
 
-CASES = [(owner, key, name) for owner, key, names in swept() for name in names]
-
-
 def test_what_is_left_out_exists():
     known = {f"{owner}.{key}" for owner, key, _ in methods()}
     assert {*NOT_SWEPT} <= {*classes(), *known}
@@ -165,18 +172,18 @@ def test_the_arguments_are_right(owner, key, names, tmp_path, monkeypatch):
         call(owner, key, arguments(owner, key, names))
 
 
-@pytest.mark.parametrize(("owner", "key", "name"), CASES)
-def test_an_argument_that_is_data(owner, key, name, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("owner", "key", "names"), [*swept()], ids=lambda part: str(part)[:30])
+def test_an_argument_that_is_data(owner, key, names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = next(found for first, second, found in swept() if (first, second) == (owner, key))
     right = arguments(owner, key, names)
     instance(owner)
     leaks = {}
-    for kind, make in tables():
-        if (name, kind) in PUBLIC_VALUES:
-            continue
-        value = make()
-        found = messages(lambda v=value: call(owner, key, right | {name: v}))
-        if any(MARK in message for message in found):
-            leaks[kind] = found
+    for name in names:
+        for kind, make in tables():
+            if (name, kind) in PUBLIC_VALUES:
+                continue
+            given = right | {name: make()}
+            found = messages(lambda given=given: call(owner, key, given))
+            if any(MARK in message for message in found):
+                leaks[name, kind] = found
     assert not leaks

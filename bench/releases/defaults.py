@@ -1,11 +1,12 @@
-"""Which law, certificate and fallback a release should have: error of repeated calls.
+"""One coefficient by each method of `release_functional`: what the default chooses, and its error.
 
-    python -m bench.releases.defaults [--data FOLDER] [--runs 12]
+    python -m bench.releases.defaults [--data FOLDER] [--runs 20] [--store]
 
-Simulated designs, and real tables of the folder with columns coded by their first and last
-percentiles as if these were public.  The error is that of the first covariate's coefficient
-beside the exact one *in these data*, root mean square over the runs; ``-`` where a run in three or
-more was not certified.
+Simulated designs, and real tables, first with columns coded by their first and last percentiles
+as if these were public.  The error is that of the first covariate's coefficient beside the exact
+one *in these data*, root mean square over the runs; ``-`` where a run in three or more has no
+answer.  Then the same tables as they come, without a domain: one step beside a default fit, by
+least squares and the logistic loss.
 """
 
 from __future__ import annotations
@@ -22,16 +23,11 @@ import dpfast
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, available, read
 
 DELTA = 1e-6
-OPTIONS: dict[str, dict[str, Any]] = {
-    "laplace, global": {"noise_law": "laplace", "certificate": "global"},
-    "student, global": {"noise_law": "student", "certificate": "global"},
-    "auto, global": {"certificate": "global"},
-    "laplace, leverage": {"noise_law": "laplace", "certificate": "leverage"},
-    "auto, leverage": {"certificate": "leverage"},
-    "auto, leverage, fallback": {
-        "certificate": "leverage", "fallback": "objective-perturbation",
-    },
-}  # fmt: skip
+METHODS = ("one-shot", "fit", "objective-perturbation", "certified")
+RESULT = Path(__file__).parents[1] / "results" / "release_defaults.md"
+
+#: Of the noise intervals whose coverage is counted.
+LEVEL = 0.9
 
 
 class Design(NamedTuple):
@@ -41,27 +37,39 @@ class Design(NamedTuple):
     loss: str
     scale: float | None
     domain: dpfast.Box
+    real: bool = False
 
 
 def simulated() -> Iterator[Design]:
-    """Boxes filled evenly, thinly, and by binary columns; 3 and 10 covariates."""
+    """Boxes filled evenly, thinly, by binary, correlated and rare columns; 1 to 10 covariates."""
     rng = np.random.default_rng(5)
-    for n in (1_000, 3_000, 10_000, 50_000):
-        for p, kind in ((3, "even"), (10, "even"), (4, "binary"), (3, "thin")):
+    kinds = (
+        (1, "even", "logistic"), (3, "even", "logistic"), (10, "even", "logistic"),
+        (4, "binary", "logistic"), (3, "thin", "logistic"), (4, "rare", "logistic"),
+        (8, "even", "log-cosh"), (5, "correlated", "log-cosh"),
+    )  # fmt: skip
+    for n in (200, 1_000, 3_000, 10_000, 50_000):
+        for p, kind, loss in kinds:
             X = rng.uniform(-1, 1, (n, p))
             if kind == "binary":
                 X = np.where(X > 0.5, 1.0, -1.0)
             if kind == "thin":
                 X *= 0.3
-            t = X @ np.linspace(1.0, -1.0, p)
-            y = (rng.random(n) < 1 / (1 + np.exp(-t))) * 1.0
+            if kind == "correlated":
+                X = 0.5 * (X + X[:, :1])
+            t = X @ np.linspace(1.0, -1.0, p) - 2.5 * (kind == "rare")
+            scale = None if loss == "logistic" else 0.7
+            if scale is None:
+                y = (rng.random(n) < 1 / (1 + np.exp(-t))) * 1.0
+            else:
+                y = t + scale * rng.laplace(size=n)
             box = dpfast.Box(1.0, intercept=True)
-            yield Design(f"{kind}, p={p}, n={n:,}", X, y, "logistic", None, box)
+            yield Design(f"{kind}, p={p}, n={n:,}, {loss}", X, y, loss, scale, box)
 
 
-def real(folder: Path) -> Iterator[Design]:
+def real(folder: Path | None) -> Iterator[Design]:
     rng = np.random.default_rng(6)
-    for tables, loss in ((TABLES[:8], "log-cosh"), (LOGISTIC_TABLES, "logistic")):
+    for tables, loss in ((TABLES, "log-cosh"), (LOGISTIC_TABLES, "logistic")):
         for table in available(tables, folder):
             X, y = read(table, folder)
             low, high = np.quantile(X, [0.01, 0.99], axis=0)
@@ -70,67 +78,194 @@ def real(folder: Path) -> Iterator[Design]:
             if loss == "log-cosh":
                 y = (y - np.median(y)) / np.std(y)
             keep = rng.permutation(len(y))
-            for n in sorted({min(len(y), size) for size in (5_000, 20_000, 100_000)}):
+            for n in sorted({min(len(y), size) for size in (5_000, 50_000)}):
                 rows = keep[:n]
                 scale = None if loss == "logistic" else 0.7
                 box = dpfast.Box(1.0, intercept=True)
                 name = f"{table.name}, p={X.shape[1]}, n={n:,}"
-                yield Design(name, X[rows], y[rows], loss, scale, box)
+                yield Design(name, X[rows], y[rows], loss, scale, box, True)
 
 
-def errors(design: Design, epsilon: float, runs: int) -> dict[str, tuple[float, float]]:
-    """Root mean square error and share of certified runs, for each of the options and for `fit`."""
-    X = design.domain.bind(design.X.shape[1]).project(design.X)
-    radius = design.domain.bind(design.X.shape[1]).radius
-    weights = dpfast.Bounded(radius * (1 + 1e-9))
+class Cell(NamedTuple):
+    chosen: str
+    errors: dict[str, float]
+    covered: float
+    forecast: tuple[float, float]
+    sampling: float
+
+    @property
+    def ratio(self) -> float:
+        """Error of what is chosen beside the least of the four."""
+        return self.errors[self.chosen] / min(self.errors.values())
+
+
+def cell(design: Design, epsilon: float, runs: int) -> Cell:
+    """Errors of the four methods, of which the default is one, and what else is said of it."""
+    bound = design.domain.bind(design.X.shape[1])
+    X = bound.project(design.X)
+    weights = dpfast.Bounded(bound.radius * (1 + 1e-9))
     exact = dpfast.nonprivate_fit(X, design.y, design.loss, scale=design.scale, weights=weights)
-    target, found = exact.params[1], {}
+    target, direction = exact.params[1], np.eye(len(exact.params))[1]
     common: dict[str, Any] = {
         "privacy": dpfast.ApproxDP(epsilon, DELTA), "domain": design.domain, "scale": design.scale,
     }  # fmt: skip
-    direction = np.eye(len(exact.params))[1]
-    for name, options in OPTIONS.items():
-        values, certified = [], 0
-        for seed in range(runs):
-            result = dpfast.release_functional(
-                X, design.y, design.loss, direction, noise=dpfast.SeededNoise(seed),
-                **common, **options,
-            )  # fmt: skip
-            if isinstance(result, dpfast.release.ParameterRelease):
-                values.append(result.params[1])
-            elif result.certified:
-                values.append(result.value)
-            certified += result.certified
-        enough = len(values) > 2 * runs / 3
-        rms = float(np.sqrt(np.mean(np.square(np.array(values) - target)))) if enough else np.inf
-        found[name] = rms, certified / runs
-    fits = [
-        dpfast.fit(
-            X, design.y, design.loss, privacy=common["privacy"], scale=design.scale,
-            weights=weights, noise=dpfast.SeededNoise(seed), inference=False,
-        ).params[1]
-        for seed in range(runs)
-    ]  # fmt: skip
-    found["fit"] = float(np.sqrt(np.mean(np.square(np.array(fits) - target)))), 1.0
-    found["standard error of sampling"] = float(exact.bse[1]), 1.0
-    return found
+    rate = {"rate": float(np.clip(design.y.mean(), 0.01, 0.99))} if design.scale is None else {}
+    plan = dpfast.plan_release(
+        len(design.y), X.shape[1], design.loss, runs=4, **common, **rate
+    )  # fmt: skip
+    errors = {}
+    for method in ("auto", *(name for name in METHODS if name != plan.method)):
+        found = [
+            dpfast.release_functional(
+                X, design.y, design.loss, direction, noise=dpfast.SeededNoise(seed), threads=1,
+                method=method, **common,
+            )
+            for seed in range(runs)
+        ]  # fmt: skip
+        released = [one for one in found if hasattr(one, "value")]
+        off = np.array([one.value for one in released]) - target
+        enough = len(released) > 2 * runs / 3
+        name = plan.method if method == "auto" else method
+        errors[name] = float(np.sqrt(np.mean(np.square(off)))) if enough else np.inf
+        if method == "auto":
+            ends = np.array([one.noise_interval(LEVEL)[0] for one in found])
+            covered = float(np.mean((ends[:, 0] <= target) & (target <= ends[:, 1])))
+    return Cell(plan.method, errors, covered, plan.error_range, float(exact.bse[1]))
+
+
+def raw_tables(folder: Path | None, epsilons: list[float], runs: int) -> Iterator[str]:
+    """Rows of a table, and what they say together, of columns as they come."""
+    ratios, covered = [], []
+    yield "| table | epsilon | one step | fit | ratio | covered | sampling |"
+    yield "|---" * 7 + "|"
+    for tables, loss in ((TABLES, "least-squares"), (LOGISTIC_TABLES, "logistic")):
+        for table in available(tables, folder):
+            X, y = read(table, folder)
+            keep = np.random.default_rng(0).permutation(len(y))[:30_000]
+            X, y = X[keep], y[keep]
+            spread = X.std(axis=0)
+            Z = (X - X.mean(axis=0)) / spread
+            if loss == "least-squares":
+                whole = np.linalg.lstsq(np.column_stack([np.ones(len(y)), Z]), y, rcond=None)[0]
+            else:
+                whole = dpfast.nonprivate_fit(Z, y, loss, weights=dpfast.Bounded(1e4)).params
+            target = whole[1] / spread[0]
+            for epsilon in epsilons:
+                off: dict[str, list[float]] = {"one-shot": [], "fit": []}
+                inside = []
+                try:
+                    for seed in range(runs):
+                        for method, errors in off.items():
+                            found = dpfast.release_functional(
+                                X, y, loss, "x1", privacy=dpfast.ApproxDP(epsilon, DELTA),
+                                method=method, noise=dpfast.SeededNoise(seed), threads=1,
+                            )  # fmt: skip
+                            errors.append(found.value - target)
+                            if method == "one-shot":
+                                low, high = found.noise_interval(LEVEL)[0]
+                                inside.append(low <= target <= high)
+                except dpfast.InvalidBudget:  # too few records for units
+                    continue
+                one, fit = (float(np.sqrt(np.mean(np.square(e)))) for e in off.values())
+                ratios.append(one / fit)
+                covered.append(np.mean(inside))
+                yield (
+                    f"| {table.name}, n={len(y):,} | {epsilon:g} | {one:.3g} | {fit:.3g} | "
+                    f"{one / fit:.2f} | {covered[-1]:.2f} | {found.sampling_error[0]:.3g} |"
+                )
+    quantiles = ", ".join(f"{q:.2f}" for q in np.quantile(ratios, [0.5, 0.75, 0.9, 1.0]))
+    yield ""
+    yield (
+        f"* Without a domain: {len(ratios)} cells.  Error of one step beside that of a fit at the "
+        f"median, 75%, 90% and at most: {quantiles}.  Noise intervals at {LEVEL:.0%} cover in "
+        f"{np.mean(covered):.1%} of all runs, in fewer than 70% of those of "
+        f"{np.sum(np.array(covered) < 0.7)} cells."
+    )
+
+
+def summary(cells: list[tuple[Design, float, Cell]]) -> Iterator[str]:
+    """What all cells say together."""
+    ratios = np.array([found.ratio for _, _, found in cells])
+    tables = {design.name.rsplit(", p=", 1)[0] for design, _, _ in cells if design.real}
+    yield (
+        f"{len(cells)} cells, {len(tables)} tables.  Error of the default beside the least of the "
+        f"four: {np.median(ratios):.2f} in the median, {np.quantile(ratios, 0.95):.2f} at 95%, "
+        f"{ratios.max():.2f} at most."
+    )
+    for method in METHODS:
+        best = sum(min(f.errors, key=f.errors.__getitem__) == method for _, _, f in cells)
+        chosen = sum(found.chosen == method for _, _, found in cells)
+        yield f"`{method}` is chosen in {chosen} cells and has the least error in {best}."
+    for method in METHODS[1:]:
+        both = [
+            f.errors["one-shot"] / f.errors[method]
+            for _, _, f in cells
+            if f.chosen == "one-shot" and f.errors[method] < np.inf
+        ]
+        yield (
+            f"Where one step is chosen it has {np.median(both):.2f} times the error of `{method}` "
+            f"in the median of {len(both)} cells, {max(both):.2f} times at most."
+        )
+    noisy = [f.errors["certified"] / f.errors["fit"] for _, _, f in cells]
+    noisy = [ratio for ratio in noisy if ratio < np.inf]
+    yield (
+        f"`certified` answers in {len(noisy)} cells, with {max(noisy):.2f} times the error of "
+        "`fit` at most."
+    )
+    covered = np.array([f.covered for _, _, f in cells if f.chosen == "one-shot"])
+    yield (
+        f"Noise intervals of one step at {LEVEL:.0%} cover in {covered.mean():.1%} of all runs, "
+        f"in fewer than 70% of those of {np.sum(covered < 0.7)} cells of {len(covered)}."
+    )
+    real = [(design, f) for design, _, f in cells if design.real]
+    inside = sum(f.forecast[0] <= f.errors[f.chosen] <= f.forecast[1] for _, f in real)
+    if real:
+        yield (
+            f"`plan_release` without a pilot names the method that is taken, and its range has the "
+            f"error in {inside} of {len(real)} cells of tables."
+        )
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data")
-    parser.add_argument("--runs", type=int, default=12)
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 4.0])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 4.0])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--store", action="store_true")
     asked = parser.parse_args(arguments)
-    designs = [*simulated(), *(real(Path(asked.data)) if asked.data else ())]
-    columns = [*OPTIONS, "fit", "standard error of sampling"]
-    print("| design | epsilon | " + " | ".join(columns) + " |")
-    print("|---" * (2 + len(columns)) + "|")
-    for design in designs:
+    head = f"| design | epsilon | default | {' | '.join(METHODS)} | ratio | covered | sampling |"
+    lines, cells = [head, "|---" * (6 + len(METHODS)) + "|"], []
+    print("\n".join(lines))
+    for design in (*simulated(), *real(asked.data)):
+        if asked.only not in design.name:
+            continue
         for epsilon in asked.epsilon:
-            found = errors(design, epsilon, asked.runs)
-            cells = [f"{e:.3g}" if e < np.inf else "-" for e, _ in found.values()]
-            print(f"| {design.name} | {epsilon:g} | " + " | ".join(cells) + " |", flush=True)
+            found = cell(design, epsilon, asked.runs)
+            cells.append((design, epsilon, found))
+            errors = [found.errors[name] for name in METHODS]
+            texts = [f"{e:.3g}" if e < np.inf else "-" for e in errors]
+            line = f"| {design.name} | {epsilon:g} | {found.chosen} | {' | '.join(texts)} | "
+            line += f"{found.ratio:.2f} | {found.covered:.2f} | {found.sampling:.3g} |"
+            lines.append(line)
+            print(line, flush=True)
+    told = "" if asked.only else "\n".join(f"* {line}" for line in summary(cells))
+    print(told)
+    raw = []
+    for line in () if asked.only else raw_tables(asked.data, [1.0, 4.0], asked.runs):
+        raw.append(line)
+        print(line, flush=True)
+    if asked.store:
+        settings = f"--runs {asked.runs} --epsilon {' '.join(f'{e:g}' for e in asked.epsilon)}"
+        RESULT.write_text(
+            "# Methods of `release_functional`, measured\n\n"
+            f"`python -m bench.releases.defaults --data FOLDER {settings} --store` (seeded "
+            "noise).  Root mean\nsquare error of the first covariate's coefficient beside the "
+            f"exact one in the same data; delta = {DELTA:g}; `-`: more than a third of the\nruns "
+            "have no answer.  `sampling`: standard error without privacy.\n\n"
+            f"{told}\n\n" + "\n".join([*lines, "", *raw]) + "\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

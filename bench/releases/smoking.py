@@ -28,10 +28,7 @@ def main() -> None:
         direction,
         privacy=dpfast.ApproxDP(1.0, 1e-6),
         domain=survey.domain,
-        noise_law="student",
-        certificate_share=0.4,
         inference=0.3,
-        fallback="objective-perturbation",
     )
     print(result)
     exact = dpfast.nonprivate_fit(

@@ -30,8 +30,9 @@ def test_release_against_a_fit(benchmark, data, loss, domain):
 
     def release() -> object:
         result = dpfast.release_functional(
-            X, y, loss, "x1", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=chosen, **options
-        )
+            X, y, loss, "x1", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=chosen,
+            method="certified", **options,
+        )  # fmt: skip
         assert result.certified
         return result
 

@@ -44,7 +44,6 @@ def likely_radius(n: int, p: int, mu: float) -> float:
     return math.sqrt(max(p, 2)) * max(1.0, 1.7 * (n * mu / 5000.0) ** 0.17)
 
 
-
 def power_rule(least: float, power: float) -> Rule:
     """``max(1, least (n mu / 5000)^power)``, in sqrt(p)."""
     return lambda n, p, mu: max(1.0, least * (n * mu / 5000.0) ** power)

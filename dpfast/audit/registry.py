@@ -82,9 +82,13 @@ EXEMPT: dict[str, str] = {
         "against the public bound of its secret scale (the ratio of scales is attacked by "
         "tests/release)"
     ),
+    "dpfast.curator.release.one_step": "audited within release_functional",
     "dpfast.curator.release.terms": "public constants only",
     "dpfast.release.request": "checks arguments; audited within each release",
     "dpfast.release.session": "audited within each release",
+    "dpfast.release.functional.Asked": "audited within release_functional",
+    "dpfast.release.pilot": "audited within release_functional",
+    "dpfast.release.routes": "audited within release_functional",
     "dpfast.release.sampling": "audited within release_functional with inference",
     "dpfast.curator.baselines.statistics": "audited within the least-squares baselines",
     "dpfast.curator.blackbox.vectors.RecordValues.__init__": "holds no record yet",

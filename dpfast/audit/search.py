@@ -15,7 +15,6 @@ from dpfast.curator.door import Release, nonprivate_contributions, observed
 from dpfast.data import as_records
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Bounded, Objective
-from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
@@ -326,8 +325,9 @@ class _Search:
         thetas = [slope / self.reach * axis for slope in slopes]
         if self.binary and self.objective.fit_intercept:
             thetas += [slope * np.eye(self.p)[0] for slope in (-8.0, -1.0, 1.0, 8.0)]
-        if isinstance(self.objective.loss, Poisson) and self.objective.fit_intercept:
-            most = math.log(self.objective.loss.largest_mean) - 1e-9  # where the curvature is
+        highest = self.objective.loss.largest_mean
+        if highest is not None and self.objective.fit_intercept:
+            most = math.log(highest) - 1e-9  # where the curvature is
             thetas += [most * np.eye(self.p)[0]]
         yield codes, thetas
 
@@ -345,9 +345,7 @@ class _Search:
         intercept = int(self.objective.fit_intercept)
         t = float(theta[:intercept].sum() + seen @ theta[intercept:])
         loss = self.objective.loss
-        if isinstance(loss, Poisson):
-            t = float(loss.mean(t))
-        return x, t + self.objective.scale * loss.c * corner
+        return x, loss._mean(t) + self.objective.scale * loss.c * corner
 
     def _decode(self, code: Array) -> tuple[tuple[Array, float], tuple[Array, float], Array]:
         size = self.q + 2

@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -76,7 +76,7 @@ class Run(NamedTuple):
         Category and message.
     lines : list of (str, int)
         File and number of every line executed in dpfast (outside :data:`UNTRACED`) and in the
-        file of the audited callable.
+        file of the audited callable, of a run with a script.
     divergence : str
         Why the run was cut short, if it was.
     dealings : dict of int to int
@@ -100,7 +100,9 @@ def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> 
     divergence = ""
     with warnings.catch_warnings(record=True, action="always") as caught:
         try:
-            with observed(observer), _charges_observed(observer.charge), _traced(fn, lines):
+            # nothing is compared with the lines of the run that is recorded: it draws noise
+            traced = nullcontext() if script is None else _traced(fn, lines)
+            with observed(observer), _charges_observed(observer.charge), traced:
                 outcome, returned = fn(own), True
         except Diverged as error:
             outcome, returned, divergence = None, False, str(error)

@@ -14,7 +14,7 @@ from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
-from dpfast.models import Clip, Loss, Objective, is_least_squares
+from dpfast.models import Clip, Loss, Objective
 from dpfast.optimize import GradientDescent, Schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -171,7 +171,6 @@ def clipped_objective(
 
 def default_step_size(objective: Objective) -> float:
     """Inverse smoothness of the unclipped loss for rows of squared norm p; public."""
-    loss = objective.loss
-    slope = 1.0 if is_least_squares(loss) else loss.psi_prime_bound
-    smoothness: float = slope * objective.dimension / objective.scale + objective.ridge
+    steepest = objective.loss.psi_prime_bound * objective.dimension / objective.scale
+    smoothness: float = steepest + objective.ridge
     return 1.0 / smoothness

@@ -17,7 +17,6 @@ from dpfast.models import (
     Loss,
     Mallows,
     Objective,
-    is_least_squares,
     resolve_weighting,
 )
 from dpfast.privacy.budget import GDP, Budget
@@ -98,7 +97,7 @@ def output_perturbation(
     total = GDP.within(privacy)
     request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
     resolved, scale = loss_and_scale(loss, request.coded_scale(scale))
-    if is_least_squares(resolved):
+    if not resolved.has_bound:
         raise InvalidInput(
             "the squared loss has no bound on one record's score, so its minimiser has no "
             'sensitivity bound. Use "huber" with a corner c and scale known from outside these '

@@ -83,12 +83,9 @@ def release(arguments: argparse.Namespace) -> int:
     privacy, options = _common(arguments)
     loss = loss_of(arguments)
     schema = _schema(arguments)
-    options |= {
-        "scale": arguments.scale,
-        "ridge": arguments.ridge,
-        "certificate": arguments.certificate,
-        "fallback": arguments.fallback,
-    }
+    options |= {"scale": arguments.scale, "ridge": arguments.ridge, "fallback": arguments.fallback}
+    if arguments.certificate is not None:
+        options["certificate"] = arguments.certificate
     design = _design(arguments, schema, _table(arguments, schema))
     options["domain"] = dpfast.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
 
@@ -96,6 +93,7 @@ def release(arguments: argparse.Namespace) -> int:
         if arguments.directions is None:
             return dpfast.release_parameter(design, None, loss, privacy=privacy, **options)
         names = _listed(arguments.directions)
+        options["method"] = arguments.method
         return dpfast.release_functional(design, None, loss, names, privacy=privacy, **options)
 
     return _deliver(
@@ -330,7 +328,7 @@ def _source(schema: dpfast.Schema | None, **more: Any) -> dict[str, Any]:
 
 def _released(result: Any, level: float) -> dict[str, Any]:
     """What a test and release told, certified or not."""
-    told = "names params value directions noise_scale noise_scale_bound noise_law method"
+    told = "names params value directions noise_scale noise_scale_bound beyond noise_law method"
     needed = "lower_bound_needed records_needed ridge_needed"
     report: dict[str, Any] = {"certified": result.certified}
     report |= {
@@ -341,7 +339,7 @@ def _released(result: Any, level: float) -> dict[str, Any]:
             "quantity": result.certificate.quantity,
             "lower_bound": result.certificate.lower_bound,
         }
-    if result.certified:
+    if hasattr(result, "noise_interval"):
         report |= {"level": level, "noise_interval": result.noise_interval(level)}
     return report | {"privacy": result.privacy.to_dict()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import cache
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -15,6 +16,7 @@ EXIT_CODES = (
 )
 
 
+@cache
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the ``dpfast`` command; loads neither NumPy nor SciPy."""
     import dpfast
@@ -189,12 +191,13 @@ def _release(commands: Commands) -> None:
     release = _add(
         commands,
         "release",
-        "certify the curvature, then release coefficients with the noise it allows",
+        "release single coefficients, or all with the noise that a certificate allows",
         "Takes --epsilon with --delta. The declared ranges are the domain of the rows.",
     )
     _design(release, "log-cosh")
     release.add_argument("--directions", help="names of coefficients (default: all, as a vector)")
-    release.add_argument("--certificate", default="global", help="what is certified")
+    release.add_argument("--method", default="auto", help="of --directions (default: auto)")
+    release.add_argument("--certificate", help="what is certified (default: global for all)")
     release.add_argument("--fallback", help="what to do if nothing can be certified")
     release.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
     _spending(release)

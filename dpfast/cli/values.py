@@ -11,15 +11,15 @@ import numpy as np
 
 import dpfast
 from dpfast.errors import InvalidBudget, InvalidInput
-from dpfast.models import Loss
+from dpfast.models.losses import Loss
+from dpfast.models.names import every_kind
 from dpfast.privacy.budget import Budget
 
 __all__ = ["budget_of", "budget_values", "loss_of", "plain"]
 
 #: Losses with settings, which are options of the same names.
 LOSS_SETTINGS: dict[type[Loss], tuple[str, ...]] = {
-    dpfast.Quantile: ("tau", "bandwidth"),
-    dpfast.Poisson: ("largest_mean", "largest_residual", "largest_count"),
+    kind: kind.settings for kind in every_kind().values() if kind.settings
 }
 
 

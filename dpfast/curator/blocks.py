@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["Dealing", "Sample", "can_deal", "constant_term", "sample"]
+__all__ = ["Dealing", "Sample", "constant_term", "sample"]
 
 
 #: A sample is one in so many records at most: more of them take as long to gather as is gained.
@@ -37,11 +37,6 @@ LEAST_OF_ALL = 8
 
 #: What a dealing hands out.
 SLOT = "slot"
-
-
-def can_deal(curator: Curator) -> bool:
-    """Whether there can be a :class:`Dealing`: not of what is a part of records itself."""
-    return curator._records.can_be_dealt
 
 
 class Dealing(PaidAnswers):
@@ -61,7 +56,7 @@ class Dealing(PaidAnswers):
 
     def __init__(self, curator: Curator, mu: float) -> None:
         records = curator._records
-        if not can_deal(curator):
+        if not records.can_be_dealt:
             raise InvalidInput(
                 f"there are no blocks of {type(records).__name__}: deal all records instead."
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,15 +11,9 @@ from dpfast.curator.answers import StepBudget
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Constants, Objective
 from dpfast.privacy.sensitivity import joint_mu
-from dpfast.privacy.sensitivity_scale import (
-    ScaleCoupling,
-    curvature_factor,
-    joint_scale_mu,
-    majorizer_factor,
-    meat_factor,
-    score_diameter,
-)
-from dpfast.privacy.sensitivity_sides import joint_sides_mu
+
+if TYPE_CHECKING:
+    from dpfast.privacy.sensitivity_scale import ScaleCoupling
 
 __all__ = ["joint_cost", "record_bounds", "refuse_free_scale"]
 
@@ -31,9 +27,13 @@ def joint_cost(objective: Objective | Constants, budget: StepBudget, means: bool
     if isinstance(objective, Objective) and objective.free_scale is not None:
         if means:
             refuse_free_scale(objective, "a mean of a person's rows")
+        from dpfast.privacy.sensitivity_scale import joint_scale_mu
+
         return joint_scale_mu(_coupling(objective), majorize, gradient, hessian, meat)
     coupling = objective.majorizer_coupling if majorize else objective.coupling
     if (sides := objective.sides) is not None:
+        from dpfast.privacy.sensitivity_sides import joint_sides_mu
+
         size = 0.5 * sides.diameter
         return joint_sides_mu(coupling, (*sides, size), gradient, hessian, meat, means=means)
     return joint_mu(coupling, gradient, hessian, meat, means=means)
@@ -57,6 +57,13 @@ def record_bounds(
             return objective.score_bound, objective.score_diameter
         bound = objective.meat_bound if query == "meat" else objective.curvature_bound
         return bound, objective.score_diameter
+    from dpfast.privacy.sensitivity_scale import (
+        curvature_factor,
+        majorizer_factor,
+        meat_factor,
+        score_diameter,
+    )
+
     coupling = _coupling(objective)
     loss, radius = objective.loss, objective.weighting.radius
     diameter = score_diameter(coupling.family, loss.c * radius, joint.ratio)
@@ -90,4 +97,6 @@ def refuse_free_scale(objective: Objective, query: str) -> None:
 def _coupling(objective: Objective) -> ScaleCoupling:
     joint, family = objective.free_scale, objective.loss.scale_part
     assert joint is not None and family is not None
+    from dpfast.privacy.sensitivity_scale import ScaleCoupling
+
     return ScaleCoupling(family, joint.ratio, joint.kappa / objective.loss.c**2)

@@ -7,12 +7,11 @@ about this folder and ``dpfast/privacy``, not about every loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import blocks, steps
 from dpfast.curator.answers import (
     NOTHING,
     Answer,
@@ -23,14 +22,16 @@ from dpfast.curator.answers import (
 )
 from dpfast.curator.door import hand_out, hand_out_together, source_of_noise
 from dpfast.curator.joint import Layout, Plan, make_plan, shared_planner
-from dpfast.curator.persons import person_sums
 from dpfast.data import Records
-from dpfast.data.persons.means import PersonMeans
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
-from dpfast.models import Constants, FreeScale, Objective
+from dpfast.models import Constants, Objective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
+
+if TYPE_CHECKING:
+    from dpfast.curator.blocks import Dealing
+    from dpfast.models import FreeScale
 
 __all__ = ["Curator", "Prepared", "prepare"]
 
@@ -141,18 +142,22 @@ class Curator:
     @property
     def can_deal(self) -> bool:
         """Whether :meth:`deal` can be asked for; public: where the records are kept."""
-        return blocks.can_deal(self)
+        return self._records.can_be_dealt
 
-    def deal(self, mu: float) -> blocks.Dealing:
+    def deal(self, mu: float) -> Dealing:
         """Random disjoint blocks of the records, all of which together cost ``mu``.
 
         Privacy: claim C55.
         """
-        return blocks.Dealing(self, mu)
+        from dpfast.curator.blocks import Dealing
+
+        return Dealing(self, mu)
 
     def constant_term(self, scale: float | FreeScale | None) -> Curator:
         """A curator of the same records for a model of a constant alone, with the same ledger."""
-        return blocks.constant_term(self, scale)
+        from dpfast.curator.blocks import constant_term
+
+        return constant_term(self, scale)
 
     def _beside(
         self,
@@ -182,21 +187,27 @@ class Curator:
 
         Privacy: claim C21.
         """
-        return steps.loss_difference(self, new, old, mu)
+        from dpfast.curator.steps import loss_difference
+
+        return loss_difference(self, new, old, mu)
 
     def extreme_eigenvalue(self, theta: Array, mu: float, *, largest: bool) -> Answer:
         """Release the smallest or largest eigenvalue of the mean Hessian, shape (1,).
 
         Privacy: costs ``mu`` (claim C20).
         """
-        return steps.extreme_eigenvalue(self, theta, mu, largest=largest)
+        from dpfast.curator.steps import extreme_eigenvalue
+
+        return extreme_eigenvalue(self, theta, mu, largest=largest)
 
     def largest_curvature(self, mu: float) -> Answer:
         """Release the largest eigenvalue the mean Hessian has at any parameter, shape (1,).
 
         Privacy: costs ``mu`` (claim C20).
         """
-        return steps.largest_curvature(self, mu)
+        from dpfast.curator.steps import largest_curvature
+
+        return largest_curvature(self, mu)
 
     def damped_direction(
         self,
@@ -211,7 +222,9 @@ class Curator:
 
         Privacy: costs ``mu`` (claim C25).
         """
-        return steps.damped_direction(self, theta, gradient, damping, mu, majorize=majorize)
+        from dpfast.curator.steps import damped_direction
+
+        return damped_direction(self, theta, gradient, damping, mu, majorize=majorize)
 
     def nonprivate_sums(
         self, theta: Array, *, majorize: bool = False
@@ -230,8 +243,11 @@ class Curator:
 
     def _sums(self, theta: Array, want: int) -> Any:
         """Exact means: gradient, curvature and meat; what is not wanted is None."""
-        records, kernel, threads = self._records, self._kernel, self._threads
-        if want & MEAT and isinstance(records, PersonMeans):
+        kernel, threads = self._kernel, self._threads
+        records: Any = self._records
+        if want & MEAT and records.means:
+            from dpfast.curator.persons import person_sums
+
             return person_sums(records, kernel, theta, want, threads, self.objective.meat_bound)
         return records.total(kernel.sums, theta, want, float(self.n), threads)
 

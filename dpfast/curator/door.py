@@ -22,8 +22,6 @@ from dpfast.kernels.records import RecordKernel
 from dpfast.models import Objective
 from dpfast.privacy.mechanisms import Grids, joint_grids, release_integer, release_together
 from dpfast.privacy.noise import NoiseSource, checked_noise
-from dpfast.privacy.nonconvex.choice import choose_smallest
-from dpfast.privacy.release.scaled import release_scaled
 
 __all__ = [
     "OBSERVER",
@@ -190,6 +188,7 @@ def hand_out_scaled(
     law: str,
 ) -> NDArray[np.float64]:
     """Add noise of this law and of secret scales, each below its public bound."""
+    from dpfast.privacy.release.scaled import release_scaled
 
     def draw() -> NDArray[np.float64]:
         return np.array(
@@ -215,6 +214,7 @@ def hand_out_choice(
     rate: tuple[int, int],
 ) -> int:
     """Choose an index whose score is small (exponential mechanism), in sight of the observer."""
+    from dpfast.privacy.nonconvex.choice import choose_smallest
 
     def draw() -> int:
         return choose_smallest(scores, rate, noise)

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import NOTHING, Receipt, StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
-from dpfast.curator.persons import depth_of_products
 from dpfast.data import Records
-from dpfast.data.persons.means import PersonMeans
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, SEEN, summation_depth
 from dpfast.models import Constants, Objective
 from dpfast.privacy.budget import GDP
@@ -83,9 +81,9 @@ class Layout(NamedTuple):
     @staticmethod
     def of(records: Records, row: int) -> Layout:
         largest = max(records.block_sizes)
-        means = isinstance(records, PersonMeans)
-        additions, seen = records.additions, records.seen
-        return Layout(records.n, row, largest, additions, records.excess, means, seen)
+        additions, excess = records.additions, records.excess
+        means, seen = records.means, records.seen
+        return Layout(records.n, row, largest, additions, excess, means, seen)
 
     def depth(self, want: int) -> int:
         """Most sequential roundings of a mean of what the kernels call ``want`` (claim C11).
@@ -97,6 +95,8 @@ class Layout(NamedTuple):
         cut = want | SEEN if self.seen else want
         depth = summation_depth(self.largest_block, self.row, cut) + self.additions
         if self.means and want & MEAT:
+            from dpfast.curator.persons import depth_of_products
+
             depth += depth_of_products(self.row)
         return depth * self.excess
 

@@ -53,9 +53,10 @@ def one_row_each(records: Records, noise: NoiseSource) -> Records:
     -------
     Claim C67: whatever is asked about them costs what it costs about n records.
     """
-    if not isinstance(records, PersonMeans):
+    if not records.means:
         return records
-    return OneRowEach(records, partial(secret_choices, source=source_of_noise(noise)))
+    persons: Any = records
+    return OneRowEach(persons, partial(secret_choices, source=source_of_noise(noise)))
 
 
 def person_sums(

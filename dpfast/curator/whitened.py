@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer, JointAnswer, Receipt, StepBudget
 from dpfast.curator.curator import Curator, Prepared, prepare
+from dpfast.curator.door import hand_out_count
 from dpfast.curator.joint import Layout, make_plan
 from dpfast.data.bought.maps import (
     BLOCK,
@@ -21,16 +22,18 @@ from dpfast.data.bought.maps import (
     Held,
     View,
     lengths,
+    projections,
     seen,
 )
 from dpfast.data.bought.units import Units, uncoded
-from dpfast.data.persons.means import PersonMeans
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import RecordView
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
-from dpfast.privacy.budget import GDP
-from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.budget import GDP, PureDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale, laplace_rate
+from dpfast.privacy.release.sensitivity import HELD_CELLS
 from dpfast.privacy.sensitivity import histogram as histogram_sensitivity
 
 Array = NDArray[np.float64]
@@ -69,7 +72,7 @@ class Whitened:
         few: Curator | None = None,
     ) -> None:
         self._curator, self._few = curator, few
-        self._means = isinstance(curator._records, PersonMeans)
+        self._means = curator._records.means
         self._intercept = curator.objective.fit_intercept
         self._matrix = matrix
         columns = curator._records.n_covariates + int(self._intercept)
@@ -138,6 +141,7 @@ class Whitened:
         at: At | None = None,
         what: str = "response",
         held: Held = FREE,
+        along: Array | None = None,
     ) -> Answer:
         """Shares of the records with these lengths of what is seen (:class:`View`).
 
@@ -151,6 +155,8 @@ class Whitened:
         what : {"response", "curvature", "score", "foreseen", "residual"}
             The rows' lengths, as they are or times the root of the loss's curvature; the scores',
             or what is foreseen of them; or absolute residuals.
+        along : ndarray of shape (p,), optional
+            Absolute values of the scores along this direction in place of their lengths.
 
         Returns
         -------
@@ -165,14 +171,44 @@ class Whitened:
         curator = self._curator
         curator.ledger.charge(GDP(mu), receipt.query)
         view, records = self._view(what, at, held=held), curator._records
-        if self._means:
-            whole = whole_of(self.n)
-            counts = records.total(_count_lengths, edges, view, whole) / whole
+        if self._means or along is not None:
+            whole = whole_of(self.n) if self._means else None
+            counts = records.total(_count_lengths, edges, view, whole, along) / (whole or 1.0)
         else:
             records, units = uncoded(records)
             counts = records.total(compiled(view, units).counts, edges, curator._threads)
         question = (receipt.query, mu, edges, what, None if at is None else at.theta)
+        if along is not None:
+            question = (*question, along)
         return curator._release(question, receipt, counts / self.n)
+
+    def mean_along(
+        self,
+        direction: Array,
+        bound: float,
+        epsilon: float,
+        ledger: Ledger,
+        at: At,
+        held: Held = FREE,
+    ) -> float:
+        """Mean of the scores along a direction, each number held to ``+-bound``.
+
+        Privacy
+        -------
+        Costs ``epsilon`` of pure DP, charged to ``ledger``; direction, bound and parameter are
+        released (claim R40).  A record that is not finite is zero.
+        """
+        cost = PureDP(epsilon)
+        ledger.charge(cost, "held Newton step")
+        rate = laplace_rate(2 * HELD_CELLS, epsilon)
+        noise_scale = math.sqrt(2.0) * rate[1] / rate[0]
+        mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS  # for audits
+        receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
+        view = self._view("score", at, held=held)
+        count = int(self._curator._records.total(_sum_held, direction, bound, view)[0])
+        question = (receipt.query, mu, at.theta, direction, bound)
+        found = hand_out_count(self._curator._noise, question, receipt, count, rate)
+        return found / HELD_CELLS / self.n * bound
 
     def refuse(
         self,
@@ -231,8 +267,9 @@ class Whitened:
     ) -> Curator:
         """A curator of what is seen: of squares, or of Huber's loss with a corner at the cap."""
         records: Records = self._curator._records
-        if isinstance(records, PersonMeans):
-            records = records.mapped(lambda rows: SeenRows(rows, view))
+        if self._means:
+            persons: Any = records
+            records = persons.mapped(lambda rows: SeenRows(rows, view))
         else:
             records = Seen(records, view)
         objective, prepared = _prepared(weights, radius, cap, self.dimension)
@@ -291,9 +328,10 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
     if discount is not None:
         far, scale = np.ascontiguousarray(discount.at.theta), discount.at.scale
         back = (np.ascontiguousarray(discount.back), far, scale, discount.radius, discount.power)
-    code, c, h = (None, 1.0, 1.0) if at is None else at.loss._seen_by_kernels
-    theta, of_scale = None, 1.0
+    code, c, h, theta, of_scale = None, 1.0, 1.0, None, 1.0
     if at is not None:
+        own = at.loss.code, at.loss.c, at.loss.h
+        code, c, h = getattr(at.loss, "_seen_by_kernels", own)
         theta = np.ascontiguousarray(at.theta, dtype=np.float64)
         of_scale = min(max(1e-100, at.scale), 1e100)
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
@@ -360,13 +398,37 @@ def whole_of(n: int) -> float:
     return math.ldexp(1.0, 52 - n.bit_length())
 
 
-def _count_lengths(X: Covariates, y: Array, edges: Array, view: View, whole: float) -> Array:
-    """How many rows there are of each length, each with its person's part of ``whole``."""
-    counts = np.zeros(len(edges) + 1)
+def _count_lengths(
+    X: Covariates,
+    y: Array,
+    edges: Array,
+    view: View,
+    whole: float | None = None,
+    along: Array | None = None,
+) -> NDArray[Any]:
+    """How many rows there are of each length; of persons each counts with its part of ``whole``."""
+    counts = np.zeros(len(edges) + 1, dtype=np.int64 if whole is None else np.float64)
     for first in range(0, len(X), BLOCK):
         some = slice(first, first + BLOCK)
-        found = lengths(X[some], y[some], view)
+        if along is None:
+            found = lengths(X[some], y[some], view)
+        else:
+            found = np.abs(projections(X[some], y[some], view, along))
         told = ~np.isnan(found)
         cells = np.searchsorted(edges, found[told])
-        counts += np.bincount(cells, np.floor(whole * y[some, 1][told]), minlength=len(counts))
+        parts = None if whole is None else np.floor(whole * y[some, 1][told])
+        counts += np.bincount(cells, parts, minlength=len(counts))
     return counts
+
+
+def _sum_held(
+    X: Covariates, y: Array, direction: Array, bound: float, view: View
+) -> NDArray[np.int64]:
+    """Sum of whole numbers of cells: of each record's score along a direction, held to a bound."""
+    found = np.zeros(1, dtype=np.int64)
+    for first in range(0, len(X), BLOCK):
+        some = slice(first, first + BLOCK)
+        parts = projections(X[some], y[some], view, direction) / bound
+        cells = np.rint(HELD_CELLS * np.clip(parts, -1.0, 1.0))
+        found += np.where(np.isnan(cells), 0.0, cells).astype(np.int64).sum()
+    return found

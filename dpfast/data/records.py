@@ -69,6 +69,8 @@ class Records:
 
     #: Whether their sums are of what the kernels see of other records.
     seen = False
+    #: Whether they are persons, who count with the mean of their rows.
+    means = False
 
     #: Whether there can be random blocks of them; whether every query reads and decodes them
     #: again; whether they are summed on other machines, which they never leave.

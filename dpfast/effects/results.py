@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.inference.degrees import t_half_widths, t_pvalues
+from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.hypotheses import coverage
 from dpfast.inference.shown.table import Summary, Table
 from dpfast.inference.summary import headings, row_of
 

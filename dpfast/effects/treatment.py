@@ -14,7 +14,7 @@ from dpfast.curator.effects import FOLDS, PseudoOutcomes, Trial
 from dpfast.data.columns import numbers, refuse_other_rows
 from dpfast.effects.nuisances import Budgets, budgets, fold_nuisance, fold_recipe, refuse
 from dpfast.effects.results import TreatmentEffect
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
@@ -28,13 +28,14 @@ from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.decisions import LARGEST_MU
 from dpfast.regression.purchase import units_share
 from dpfast.regression.standardise import (
+    CODED,
     Handed,
     Purchase,
     Standardized,
     checked_standardize,
+    refuse_boundless,
     refuse_no_columns,
 )
 
@@ -245,15 +246,9 @@ class _Analysis:
         self._request, self._treated = request, treated
         self._adjusted, self._overlap, self._clip = adjusted, overlap, clip
         self._purchase: Purchase | Handed | None = None
-        if mu > LARGEST_MU:
-            raise InvalidBudget(
-                f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
-            )
+        refuse_boundless(mu)
         if standardize and request.coding is not None:
-            raise InvalidInput(
-                "these records are coded by a schema, which declares the units of their columns: "
-                "there is nothing to standardise. Leave standardize out."
-            )
+            raise InvalidInput(CODED)
         if isinstance(standardize, Standardized):
             self._purchase = Handed(request, standardize)
         elif request.coding is None if standardize is None else standardize:

@@ -13,8 +13,8 @@ from dpfast.data.records import Covariates
 from dpfast.errors import InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator
 from dpfast.models import Loss
-from dpfast.models.smooth_losses import Quantile
-from dpfast.models.special_losses import Poisson
+from dpfast.models.poisson import Poisson
+from dpfast.models.quantile import Quantile
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource

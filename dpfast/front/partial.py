@@ -109,7 +109,7 @@ class KeepingPaid:
         Makes the result from released and public numbers, given the name of the exception's type;
         None where that is not possible yet.
     privacy : callable, optional
-        The guarantee of the call: with it, the answers on the tape are the result where ``so_far``
+        The guarantee of the call, with ``total`` and ``unspent``: with it, the answers on the tape are the result where ``so_far``
         has none.  Without, as for a test and release, it is what ``so_far`` says or nothing.
     units : callable, optional
         Bought units, once they are complete.
@@ -124,7 +124,7 @@ class KeepingPaid:
         self,
         so_far: Callable[[str], object] | None = None,
         *,
-        privacy: Callable[[], Guarantee] | None = None,
+        privacy: Callable[[], Any] | None = None,
         units: Callable[[], Any] = lambda: None,
     ) -> None:
         self._so_far, self._privacy, self._units = so_far, privacy, units

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast.errors import InvalidInput, described
-from dpfast.front.request import Request
 from dpfast.models import (
     FreeScale,
     Loss,
     Objective,
     Weighting,
-    is_least_squares,
     resolve_loss,
 )
-from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Parts", "offset_joins_predictor", "parts_of", "target_of"]
+if TYPE_CHECKING:
+    from dpfast.models.nonconvex import PerRecordObjective
+
+__all__ = ["Parts", "offset_joins_predictor", "parts_of", "refuse_beside"]
 
 
 class Parts(NamedTuple):
@@ -45,7 +43,7 @@ def parts_of(
     """The arguments as they are, or those of an objective; never some of each."""
     if not isinstance(loss, Objective):
         return Parts(loss, scale, weights, ridge, fit_intercept, None)
-    _refuse_beside(loss, scale, weights, ridge)
+    refuse_beside(loss, scale, weights, ridge)
     own, columns = loss.terms(), None
     if loss.bound:
         if fit_intercept is False and loss.fit_intercept:
@@ -58,45 +56,16 @@ def parts_of(
 
 def offset_joins_predictor(loss: str | Loss) -> bool:
     """Whether an offset is added to the predictor, instead of being taken from the response."""
-    return not is_least_squares(loss) and resolve_loss(loss, unbounded=True).link != "identity"
+    return resolve_loss(loss, unbounded=True).link != "identity"
 
 
-def target_of(
-    X: Any,
-    y: Any,
-    objective: str | Loss | Objective | PerRecordObjective,
-    *,
-    scale: float | None,
-    weights: Weighting | None,
-    fit_intercept: bool,
-    ridge: float,
-    noise: NoiseSource | None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
-) -> tuple[Request, Objective | PerRecordObjective]:
-    """The checked arguments and objective of what asks for gradients only."""
-    if isinstance(objective, PerRecordObjective):
-        _refuse_beside(objective, scale, weights, ridge)
-        return Request(
-            X, y, fit_intercept=False, noise=noise, threads=threads, names=None
-        ), objective
-    given = parts_of(objective, scale, weights, ridge, fit_intercept)
-    request = Request(
-        X, y, fit_intercept=given.fit_intercept, noise=noise, threads=threads, names=names,
-        bound_to=given.n_covariates,
-    )  # fmt: skip
-    scale = request.coded_scale(given.scale)
-    target = request.objective(given.loss, scale=scale, weights=given.weights, ridge=given.ridge)
-    request.check_response(target.loss)
-    return request, target
-
-
-def _refuse_beside(
+def refuse_beside(
     objective: Objective | PerRecordObjective,
     scale: float | FreeScale | None,
     weights: Weighting | None,
     ridge: float,
 ) -> None:
+    """Settings beside an objective, which has its own."""
     without = isinstance(ridge, (int, float)) and not isinstance(ridge, bool) and ridge == 0
     given = {"scale": scale, "weights": weights, "ridge": None if without else ridge}
     for name, value in given.items():

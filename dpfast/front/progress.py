@@ -8,7 +8,7 @@ from typing import Any
 
 from dpfast.errors import InvalidInput
 
-__all__ = ["Progress", "watched"]
+__all__ = ["after", "Progress", "watched"]
 
 Progress = Callable[[int, int], None]
 
@@ -42,6 +42,13 @@ def watched(progress: Any, planned: int) -> Progress | None:
             'lambda done, planned: print(f"{done}/{planned}").'
         ) from error
     return _Watched(progress)
+
+
+def after(report: Progress | None, done: int, planned: int) -> Progress | None:
+    """Progress of one run as that of all."""
+    if report is None:
+        return None
+    return lambda step, _: report(done + step, planned)
 
 
 class _Watched:

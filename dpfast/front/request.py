@@ -6,40 +6,33 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import flag, real_array, whole_number
+from dpfast.arguments import check_constant, flag, real_array, whole_number
 from dpfast.curator import Curator
-from dpfast.curator.blocks import sample
-from dpfast.curator.persons import one_row_each
 from dpfast.data import Records, as_records
-from dpfast.data.beside.given import Beside
 from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
-from dpfast.data.groups import EACH, checked_group_size, grouped
 from dpfast.data.parts import KEPT_BYTES, in_memory
-from dpfast.data.persons.means import averaged, refuse_cluster
-from dpfast.data.persons.numbering import taken_from
-from dpfast.data.streams import block_sizes_for
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
-from dpfast.inference.composition import Composition, Rows, composition_of
+from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import MEANS_RELATION, Guarantee, group_relation
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.process_threads import MOST_THREADS, refuse_malformed
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
-from dpfast.models.losses import check_constant
-from dpfast.models.smooth_losses import for_records, target_of
-from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import MARGIN_6
+
+if TYPE_CHECKING:
+    from dpfast.data.beside.given import Beside
+    from dpfast.inference.composition import Composition
 
 __all__ = [
     "Request",
@@ -81,6 +74,8 @@ class Request:
         Public bound on the rows of one person; 1 without groups, and where each person counts once.
     means : bool
         Whether records are persons, who count with the mean of their rows.
+    most_rows : int or None
+        Public bound on the rows of a person, where that mean is their sum over it.
     records, single : Records
         What is fitted, and of what units and scales are bought: one row of each person, if these
         count with the mean of theirs.
@@ -98,6 +93,8 @@ class Request:
 
     remarks: tuple[str, ...] = ()
     few: Records | None = None
+    most_rows: int | None
+    _slots: Records
 
     def __init__(
         self,
@@ -111,18 +108,16 @@ class Request:
         group: Any = None,
         group_size: int | None = None,
         each: str = "row",
+        together: bool = False,
         bound_to: int | None = None,
         beside: Beside | None = None,
     ) -> None:
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
-        self.group_size = checked_group_size(group, group_size, each)
-        self.means = each == "person"
-        if self.means:
-            refuse_cluster(X)
-        others: tuple[str, ...] = (group,) if isinstance(group, str) else ()
-        X, group = taken_from(X, group)
-        if self.means:
-            _refuse_lengths(X, y, group)
+        others: tuple[str, ...] = ()
+        self.group_size, self.means, self.most_rows = 1, False, None
+        alone = isinstance(each, str) and each == "row"
+        if not (group is None and group_size is None and alone):
+            X, group, others = self._persons(X, y, group, group_size, each)
         self.noise = checked_noise(noise)
         self.threads = _checked_threads(threads)
         self.coding: Coding | None = None
@@ -157,14 +152,9 @@ class Request:
             spread = 1.0 if self.coding is None else self.coding.response_units()[1]
             self.records = beside.join(self.records, X, spread)
         self._read_before = self.records.reads
+        self.single = self.records
         if group is not None:
-            refuse_other_rows(X, group, "group")
-            self.records = (
-                averaged(self.records, group)
-                if self.means
-                else grouped(self.records, group, self.group_size)
-            )
-        self.single = one_row_each(self.records, self.noise) if self.means else self.records
+            self._group(X, group, together)
         self.fit_intercept = flag(fit_intercept, "fit_intercept")
         self.n = self.records.n
         self.n_covariates = self.records.n_covariates
@@ -175,6 +165,50 @@ class Request:
             raise InvalidInput(
                 "X has no columns and fit_intercept is False: there is nothing to fit."
             )
+
+    def _persons(
+        self, X: Any, y: Any, group: Any, group_size: Any, each: Any
+    ) -> tuple[Any, Any, tuple[str, ...]]:
+        """Whose rows are protected together: covariates and labels apart, and a name of these."""
+        from dpfast.data.groups import checked_group_size
+        from dpfast.data.persons.means import refuse_cluster
+        from dpfast.data.persons.numbering import taken_from
+
+        self.group_size = checked_group_size(group, group_size, each)
+        self.means = each == "person"
+        if self.means:
+            refuse_cluster(X)
+        named = (group,) if isinstance(group, str) else ()
+        X, group = taken_from(X, group)
+        if self.means:
+            _refuse_lengths(X, y, group)
+        return X, group, named
+
+    def _group(self, X: Any, group: Any, together: bool) -> None:
+        """Put the records of each person together."""
+        refuse_other_rows(X, group, "group")
+        if not self.means:
+            from dpfast.data.groups import grouped
+
+            self.records = self.single = grouped(self.records, group, self.group_size)
+            if not together or self.group_size == 1:
+                return
+        from dpfast.curator.persons import one_row_each
+        from dpfast.data.persons.means import averaged, of_slots
+
+        if self.means:
+            self.records = averaged(self.records, group)
+        else:  # a person's rows are one contribution, and cost what one does (claim C81)
+            self.most_rows, self.means, self.group_size = self.group_size, True, 1
+            self._slots, self.records = self.records, of_slots(self.records, self.most_rows)
+        self.single = one_row_each(self.records, self.noise)
+
+    def in_slots(self) -> None:
+        """Go on with each row of a person as a record of its own, of which m are charged (C47)."""
+        if self.most_rows is not None:
+            self.group_size, self.most_rows, self.means = self.most_rows, None, False
+            self.records = self.single = self._slots
+            self.n = self.records.n
 
     def _refuse_other_columns(self, columns: int, fit_intercept: bool) -> None:
         """What an objective that is bound to columns is not for."""
@@ -189,17 +223,19 @@ class Request:
 
     def sample(self, wanted: float) -> None:
         """Have a secret sample of about so many records; drawn when it is first looked at."""
+        from dpfast.curator.blocks import sample
+
         if not self.means:
             self.few = sample(self.records, self.noise, wanted)
 
-    def in_units(self, units: Units, coding: Coding) -> None:
-        """Go on with the same records in released units."""
+    def in_units(self, units: Units, coding: Coding, *, inner: bool = False) -> None:
+        """Go on with the same records in released units; ``inner``: results stay as coded now."""
         fitted, single = self.records, self.single
         self.records = in_units(fitted, units, coding)
         self.single = self.records if single is fitted else in_units(single, units, coding)
         self.few = self.few and in_units(self.few, units, coding)
-        self.coding = coding
-        self.new_rows = NewRows(coding, others=self.new_rows.others)
+        if not inner:
+            self.coding, self.new_rows = coding, NewRows(coding, others=self.new_rows.others)
 
     def objective(
         self,
@@ -216,7 +252,7 @@ class Request:
 
     def loss(self, loss: str | Loss, mu: float | None = None) -> Loss:
         """A loss by name, with the constants that depend on the number of records."""
-        return for_records(resolve_loss(loss), self.n, self.dimension, mu)
+        return resolve_loss(loss)._for_records(self.n, self.dimension, mu)
 
     def coded_scale(self, scale: float | FreeScale | None) -> Any:
         """A scale in the response's own units as one of the coded response."""
@@ -277,7 +313,11 @@ class Request:
             return 0
         if in_memory(records) or (whole and arrays):
             return room_for(self.n, q, copies)
-        rows = max(block_sizes_for(self.n, q) if arrays else records.block_sizes)
+        rows = max(records.block_sizes)
+        if arrays:
+            from dpfast.data.streams import block_sizes_for
+
+            rows = max(block_sizes_for(self.n, q))
         kept = min(room_for(self.n, q, copies), KEPT_BYTES) + BESIDE * self.n
         return room_for(rows, q, copies + AT_A_TIME) + kept
 
@@ -301,9 +341,13 @@ class Request:
         """The guarantee of a method whose every charge is in Gaussian DP."""
         m = self.group_size
         entries = [(label, m * spend.mu) for label, spend, _ in ledger.entries]
-        relation = MEANS_RELATION if self.means else group_relation(m)
+        relation = group_relation(self.most_rows or m)
+        if self.means and self.most_rows is None:
+            relation = MEANS_RELATION
         spent: Composition | None = None  # the sum of the entries, which is made when asked for
         if ledger.parts or m > 1:
+            from dpfast.inference.composition import Rows, composition_of
+
             spent = composition_of(ledger) if m == 1 else Rows(m, composition_of(ledger))
         return Guarantee.of(
             total, self.noise, self.n_units, entries, relation=relation, expression=spent
@@ -352,7 +396,7 @@ class Request:
             n_records=self.n,
             model=(described_model(objective) if model is None else model)
             + told
-            + OF_PERSONS * self.means,
+            + OF_PERSONS * (self.means and self.most_rows is None),
             method=method,
             privacy=privacy,
             covariance=covariance,
@@ -383,7 +427,7 @@ def rows_unseen(each: str) -> Iterator[None]:
             "a shape that is not shown",
             str(error),
         )
-        of_persons = isinstance(each, str) and each == EACH[1]
+        of_persons = isinstance(each, str) and each == "person"
         if not of_persons or told == str(error):
             raise
         refusal = InvalidInput(told)
@@ -419,14 +463,15 @@ def _columns(X: Any, y: Any, records: Records) -> tuple[str, ...] | None:
 
 def described_model(objective: Objective) -> str:
     """What a result says was estimated."""
-    return f"{objective!r}{target_of(objective.loss, objective.scale)}"
+    return f"{objective!r}{objective.loss._target(objective.scale)}"
 
 
 def response_of(target: Any) -> dict[str, Any]:
     """What a result has to know of the response to predict it, from an objective or another."""
     loss = target.loss if isinstance(target, Objective) else None
-    cap = loss.largest_mean if isinstance(loss, Poisson) else None
-    return {"binary_response": loss is not None and loss.binary_response, "largest_mean": cap}
+    if loss is None:
+        return {}
+    return {"binary_response": loss.binary_response, "largest_mean": loss.largest_mean}
 
 
 def objective_of(

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import real_array
-from dpfast.data.beside.given import without
 from dpfast.data.coding import Coding, columns_by_name
 from dpfast.data.columns import is_table
 from dpfast.errors import InvalidInput
@@ -56,6 +55,8 @@ class NewRows(NamedTuple):
                 )
             return real_array(X, "X")
         if self.others:
+            from dpfast.data.beside.given import without
+
             X = without(X, self.others)
         if self.coding is not None:
             return self.coding.covariates(X)

@@ -2,6 +2,5 @@
 
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import sandwich_covariance
 
-__all__ = ["Fit", "Guarantee", "sandwich_covariance"]
+__all__ = ["Fit", "Guarantee"]

@@ -1,15 +1,26 @@
-"""How well a variance is known that was itself released with noise."""
+"""A covariance, and how well a variance is known that was itself released with noise."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.optimize.propagation import Curvature
+from dpfast.arguments import real_number
+from dpfast.errors import InvalidInput, described
 
-__all__ = ["VarianceNoise", "t_half_widths", "t_pvalues"]
+if TYPE_CHECKING:
+    from dpfast.optimize.propagation import Curvature
+
+__all__ = [
+    "DEFAULT_LEVEL",
+    "Covariance",
+    "VarianceNoise",
+    "coverage",
+    "t_half_widths",
+    "t_pvalues",
+]
 
 Matrix = NDArray[np.float64]
 
@@ -20,12 +31,17 @@ NORMAL = 1e7
 LEAST = 2.0
 
 
+#: Nominal coverage of intervals.
+DEFAULT_LEVEL = 0.95
+
+
 class VarianceNoise(NamedTuple):
     """The noise in a sandwich covariance, from the public noise scales of its parts.
 
     Attributes
     ----------
-    curvature : Curvature
+    curvature : Curvature or None
+        None: the identity, which is known.
     curvature_scale : float
     covariance : ndarray of shape (p, p)
         ``n`` times that of the estimate: ``H^-1 Q H^-1``, and the privacy noise, which came
@@ -37,7 +53,7 @@ class VarianceNoise(NamedTuple):
         The reported coefficients are the optimiser's times these.
     """
 
-    curvature: Curvature
+    curvature: Curvature | None
     curvature_scale: float
     covariance: Matrix
     meat_scale: float
@@ -62,15 +78,49 @@ class VarianceNoise(NamedTuple):
         if self.units is not None:
             diagonal = self.units.ndim == 1
             contrasts = contrasts * self.units if diagonal else contrasts @ self.units
-        values, vectors = self.curvature.eigen()
+        straight = contrasts
         with np.errstate(all="ignore"):
-            lengths = np.linalg.norm((contrasts @ vectors) / values, axis=1)
+            if self.curvature is not None:
+                values, vectors = self.curvature.eigen()
+                straight = (contrasts @ vectors) / values
+            lengths = np.linalg.norm(straight, axis=1)
             bent = np.linalg.norm(contrasts @ self.covariance, axis=1)
             relative = np.hypot(
                 self.meat_scale * lengths**2, 2.0 * self.curvature_scale * lengths * bent
             ) / (self.n * variances)
             degrees = np.maximum(LEAST, 2.0 / relative**2)
         return np.where(np.isnan(degrees), LEAST, degrees)
+
+
+class Covariance(NamedTuple):
+    """Covariance of an estimate and what to know before trusting it.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (p, p)
+    n_floored : int
+        Eigenvalues of the noisy Hessian below the floor; above 0, the noise hides a direction
+        and the intervals along it are not reliable.
+    unfinished : ndarray of shape (p,)
+        Estimated absolute error left by stopping the optimiser, per coefficient.
+    remarks : tuple of str
+        What else a reader of the intervals must know.
+    spread : VarianceNoise, optional
+        The noise of the variances themselves.
+    """
+
+    matrix: Matrix
+    n_floored: int
+    unfinished: NDArray[np.float64]
+    remarks: tuple[str, ...] = ()
+    spread: VarianceNoise | None = None
+
+    def degrees_of_freedom(self, contrasts: Matrix) -> NDArray[np.float64]:
+        """Of the variances of linear combinations, shape (k,); infinite where nothing is known."""
+        variances = np.einsum("ij,jk,ik->i", contrasts, self.matrix, contrasts)
+        if self.spread is None:
+            return np.full(len(contrasts), np.inf)
+        return self.spread.degrees_of_freedom(contrasts, variances)
 
 
 def t_half_widths(level: float, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -88,3 +138,30 @@ def t_pvalues(z: NDArray[np.float64], degrees: NDArray[np.float64]) -> NDArray[n
 
     normal, low = degrees > NORMAL, -np.abs(z)
     return np.where(normal, 2.0 * ndtr(low), 2.0 * stdtr(np.where(normal, NORMAL, degrees), low))
+
+
+def coverage(level: float, alpha: float | None = None) -> float:
+    """The nominal coverage of an interval: ``level``, or ``1 - alpha`` where that is given.
+
+    Below one half is refused: whoever asks for it means the other of the two.
+    """
+    if alpha is None:
+        if not 0.5 <= real_number(level, "level") < 1.0:
+            raise InvalidInput(
+                "level is the coverage of an interval, from 0.5 to below 1, such as level=0.95; "
+                f"received {described(level)}. The probability of error is alpha, such as "
+                "alpha=0.05."
+            )
+        return float(level)
+    if level != DEFAULT_LEVEL:
+        raise InvalidInput(
+            f"level is the coverage and alpha is 1 - level; received level={described(level)} "
+            f"and alpha={described(alpha)}. Pass one of them."
+        )
+    error = real_number(alpha, "alpha")
+    if not (0.0 < error <= 0.5 and 1.0 - error < 1.0):
+        raise InvalidInput(
+            "alpha is the probability of error, above 0 and at most 0.5, such as alpha=0.05; "
+            f"received {described(alpha)}. The coverage is level, such as level=0.95."
+        )
+    return 1.0 - error

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast.errors import InvalidBudget, UnsupportedConversion
-from dpfast.inference.composition import (
-    Charge,
-    Composition,
-    Rows,
-    Sum,
-    plain,
-    shares_of,
-    told,
-    unspent,
-)
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, PureDP, amount
 from dpfast.privacy.ledger import Entry
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
+
+if TYPE_CHECKING:
+    from dpfast.inference.composition import Composition
 
 __all__ = [
     "ALONE",
@@ -225,6 +219,8 @@ class Guarantee(NamedTuple):
         """How what was spent adds up to the total; None for a comparison fit."""
         if self.total is None or self.expression is not None:
             return self.expression
+        from dpfast.inference.composition import Charge, Sum
+
         kind = ZCDP if self.unit == "rho" else GDP
         return Sum(tuple([Charge(label, amount(kind, spent)) for label, spent in self.entries]))
 
@@ -242,6 +238,8 @@ class Guarantee(NamedTuple):
         """
         if self.total is None or self.composition is None:
             return ()
+        from dpfast.inference.composition import shares_of
+
         return shares_of(self.total, self.composition)
 
     @property
@@ -257,6 +255,8 @@ class Guarantee(NamedTuple):
         >>> Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 0.6)]).unspent
         GDP(mu=0.79...)
         """
+        from dpfast.inference.composition import unspent
+
         return None if self.total is None else unspent(self.total, self.composition)
 
     def epsilon(self, delta: float) -> float:
@@ -359,6 +359,8 @@ class Guarantee(NamedTuple):
         >>> found.to_dict()["total"]
         {'type': 'GDP', 'mu': 1.0}
         """
+        from dpfast.inference.composition import plain
+
         total = self.total
         return {
             "guarantee": self.guarantee,
@@ -414,7 +416,7 @@ class Guarantee(NamedTuple):
         lines.append(f"Privacy: {_statement(self.total)} in total; {self.relation}")
         if not isinstance(self.total, ApproxDP):
             pairs = [f"(epsilon={e:.4g}, delta={d:.3g})-DP" for e, d in self.equivalents()]
-            lines.append("  equivalent to " + " and ".join(pairs))
+            lines.append("  equivalent to " + " and ".join(dict.fromkeys(pairs)))
         if not math.isnan(self.mu) and not isinstance(self.total, GDP):
             lines.append(f"  also {self.mu:.6g}-GDP")
         for label, spent in self._grouped():
@@ -450,6 +452,8 @@ class Guarantee(NamedTuple):
     def _composition_lines(self) -> list[str]:
         if self.total is None or self.composition is None:
             return []
+        from dpfast.inference.composition import told
+
         return told(self.total, self.composition)
 
     def _vouched_lines(self) -> list[str]:
@@ -463,7 +467,7 @@ def _statement(total: Budget) -> str:
 
 
 def group_relation(m: int) -> str:
-    """Of a person with up to ``m`` rows, each of which is charged (claim C47)."""
+    """Of a person with up to ``m`` rows, each of which is charged (C47), or all at once (C81)."""
     return RELATION if m == 1 else GROUP_RELATION.format(m=m)
 
 
@@ -474,11 +478,16 @@ def is_stated(relation: str, composition: Composition | None) -> bool:
     --------
     >>> from dpfast.inference.guarantees import group_relation, is_stated
     >>> is_stated(group_relation(3), None), is_stated("neighbours differ in one cell", None)
-    (False, False)
+    (True, False)
     """
-    factor = composition.factor if isinstance(composition, Rows) else 1
-    allowed = [group_relation(factor)] + [MEANS_RELATION] * (factor == 1)
-    return relation.partition(ALONE)[0] in allowed
+    from dpfast.inference.composition import Rows
+
+    told = relation.partition(ALONE)[0]
+    if isinstance(composition, Rows):
+        return told == group_relation(composition.factor)
+    rows = re.search(r"with up to (\d{1,5}) rows", told)  # of a person who is charged once (C81)
+    together = [] if rows is None else [group_relation(int(rows[1]))]
+    return told in [RELATION, MEANS_RELATION, *together]
 
 
 #: Of a fit for comparison.

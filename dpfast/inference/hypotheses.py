@@ -9,18 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array, real_number
-from dpfast.errors import InvalidInput, described
+from dpfast.arguments import real_array
+from dpfast.errors import InvalidInput
 from dpfast.inference.after.simultaneous import adjusted
-from dpfast.inference.degrees import NORMAL, t_pvalues
+from dpfast.inference.degrees import NORMAL, coverage, t_pvalues
 
 __all__ = [
-    "DEFAULT_LEVEL",
     "Contrast",
     "WaldTest",
     "combinations",
     "confidence_ellipse",
-    "coverage",
     "half_width",
     "t_test",
     "wald_test",
@@ -28,9 +26,6 @@ __all__ = [
 
 #: Degrees of freedom of the variances of linear combinations, one for each row.
 Degrees = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-
-#: Nominal coverage of intervals.
-DEFAULT_LEVEL = 0.95
 
 
 class Contrast(NamedTuple):
@@ -159,33 +154,6 @@ def wald_test(
     known = float(degrees(rows).min())
     pvalue = chdtrc(df, statistic) if known > NORMAL else fdtrc(df, known, statistic / df)
     return WaldTest(statistic, df, float(pvalue))
-
-
-def coverage(level: float, alpha: float | None = None) -> float:
-    """The nominal coverage of an interval: ``level``, or ``1 - alpha`` where that is given.
-
-    Below one half is refused: whoever asks for it means the other of the two.
-    """
-    if alpha is None:
-        if not 0.5 <= real_number(level, "level") < 1.0:
-            raise InvalidInput(
-                "level is the coverage of an interval, from 0.5 to below 1, such as level=0.95; "
-                f"received {described(level)}. The probability of error is alpha, such as "
-                "alpha=0.05."
-            )
-        return float(level)
-    if level != DEFAULT_LEVEL:
-        raise InvalidInput(
-            f"level is the coverage and alpha is 1 - level; received level={described(level)} "
-            f"and alpha={described(alpha)}. Pass one of them."
-        )
-    error = real_number(alpha, "alpha")
-    if not (0.0 < error <= 0.5 and 1.0 - error < 1.0):
-        raise InvalidInput(
-            "alpha is the probability of error, above 0 and at most 0.5, such as alpha=0.05; "
-            f"received {described(alpha)}. The coverage is level, such as level=0.95."
-        )
-    return 1.0 - error
 
 
 def half_width(level: float) -> float:

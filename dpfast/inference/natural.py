@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
+from dpfast.inference.degrees import Covariance
 from dpfast.inference.rows import Coded, RowReader
-from dpfast.inference.sandwich import Covariance
 from dpfast.kernels.linalg import congruence
 
 __all__ = ["NaturalMap", "NaturalRows", "natural_map"]

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.inference.after.methods import AfterFit
-from dpfast.inference.degrees import t_half_widths, t_pvalues
+from dpfast.inference.degrees import Covariance, coverage, t_half_widths, t_pvalues
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.hypotheses import coverage
 from dpfast.inference.named import Named, named
 from dpfast.inference.natural import NaturalRows, natural_map
 from dpfast.inference.rows import Coded, RowReader
-from dpfast.inference.sandwich import Covariance
 from dpfast.inference.shown.methods import Shown
 
 __all__ = ["Fit"]

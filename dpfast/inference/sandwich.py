@@ -7,53 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator import Answer
 from dpfast.errors import DpfastError
-from dpfast.inference.degrees import VarianceNoise
+from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.kernels.linalg import sandwich, weighted_mean
 from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.protocol import Method, own_noise, refuse_without_matrices
 from dpfast.optimize.trajectory import Trajectory, with_ridge
 
-__all__ = ["Covariance", "covariance_or_reason", "pooled", "sandwich_covariance"]
+__all__ = ["covariance_or_reason", "pooled", "sandwich_covariance"]
 
 Matrix = NDArray[np.float64]
-
-
-class Covariance(NamedTuple):
-    """Covariance of an estimate and what to know before trusting it.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (p, p)
-    n_floored : int
-        Eigenvalues of the noisy Hessian below the floor; above 0, the noise hides a direction
-        and the intervals along it are not reliable.
-    unfinished : ndarray of shape (p,)
-        Estimated absolute error left by stopping the optimiser, per coefficient.
-    remarks : tuple of str
-        What else a reader of the intervals must know.
-    spread : VarianceNoise, optional
-        The noise of the variances themselves.
-    """
-
-    matrix: Matrix
-    n_floored: int
-    unfinished: NDArray[np.float64]
-    remarks: tuple[str, ...] = ()
-    spread: VarianceNoise | None = None
-
-    def degrees_of_freedom(self, contrasts: Matrix) -> NDArray[np.float64]:
-        """Of the variances of linear combinations, shape (k,); infinite where nothing is known."""
-        variances = np.einsum("ij,jk,ik->i", contrasts, self.matrix, contrasts)
-        if self.spread is None:
-            return np.full(len(contrasts), np.inf)
-        return self.spread.degrees_of_freedom(contrasts, variances)
 
 
 def sandwich_covariance(

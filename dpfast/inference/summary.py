@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpfast.inference.hypotheses import DEFAULT_LEVEL
+from dpfast.inference.degrees import DEFAULT_LEVEL
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
 

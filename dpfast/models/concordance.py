@@ -6,7 +6,8 @@ import math
 from typing import NamedTuple
 
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import LOSSES, Loss
+from dpfast.models.losses import Loss
+from dpfast.models.names import every_kind
 
 __all__ = ["ReleaseConstants", "SmoothConstants", "release_constants", "smooth_constants"]
 
@@ -71,7 +72,7 @@ def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
 
 def _classes(constant: str) -> str:
     """Names of the convex losses whose constant is finite."""
-    losses = (kind() for kind in LOSSES.values())
+    losses = (kind() for kind in every_kind().values() if kind.has_bound and not kind.undeclared)
     finite = [
         type(loss).__name__
         for loss in losses

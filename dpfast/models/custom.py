@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import one_of, real_array
+from dpfast.arguments import check_constant, one_of, real_array
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_loss import CompiledLoss
-from dpfast.models.losses import Loss, check_constant
+from dpfast.models.losses import Loss
 
 __all__ = ["CustomLoss"]
 

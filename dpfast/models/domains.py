@@ -13,9 +13,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import flag, real_array, real_number
+from dpfast.arguments import check_constant, flag, real_array, real_number
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import check_constant
 from dpfast.models.quadratics import (
     ball_maximum,
     monotone_ball,

@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpfast.arguments import check_constant
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import LOSSES, Loss, ScalePart, check_constant
+from dpfast.models.losses import Loss, ScalePart
+from dpfast.models.names import every_kind, kind_of
 from dpfast.models.weighting import Bounded, Mallows, Weighting
 
 __all__ = ["FreeScale", "JointScale", "joint_scale"]
@@ -126,9 +128,9 @@ def joint_scale(loss: Loss, weighting: Weighting, free: FreeScale) -> JointScale
 
 def _scale_part(loss: Loss, weighting: Weighting) -> ScalePart:
     # A subclass may differ in what the proofs rest on, and inherits nothing here.
-    part = loss.scale_part if type(loss) is LOSSES.get(loss.name) else None
+    part = loss.scale_part if type(loss) is kind_of(loss.name) else None
     if part is None:
-        allowed = sorted(name for name, kind in LOSSES.items() if kind.scale_part is not None)
+        allowed = sorted(name for name, kind in every_kind().items() if kind.scale_part is not None)
         raise InvalidInput(
             f"the {loss.name} loss cannot be fitted with a free scale: {loss.scale_refusal}. "
             f"Allowed are {allowed}."

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import real_array, refuse_own_class, suggested
-from dpfast.errors import InvalidInput, described
-from dpfast.kernels.user_loss import CompiledLoss
+from dpfast.arguments import check_constant, real_array
+
+if TYPE_CHECKING:
+    from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = [
     "Huber", "LeastSquares", "LogCosh", "Logistic", "Loss", "PseudoHuber", "ScalePart",
-    "ScaleProfile", "is_least_squares", "resolve_loss",
+    "ScaleProfile",
 ]  # fmt: skip
 
 #: 95% efficiency of the Huber estimator at the normal model.
@@ -38,31 +39,6 @@ GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
 #: Gauss and Hermite's nodes and weights of a standard normal number.
 NODES, MASSES = np.polynomial.hermite_e.hermegauss(41)
 MASSES = MASSES / MASSES.sum()
-
-#: Range in which a declared public constant keeps every kernel free of overflow.
-CONSTANT_RANGE = (1e-100, 1e100)
-
-
-def check_constant(value: object, name: str, meaning: str) -> float:
-    """Return a public positive constant as a float, or say what is wrong with it."""
-    low, high = CONSTANT_RANGE
-    if type(value) is float and low <= value <= high:
-        return value  # the usual case
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InvalidInput(
-            f"{name} must be a number ({meaning}); received {described(value)} of type "
-            f"{type(value).__name__}. Pass a positive public number."
-        )
-    try:
-        number = float(value)
-    except OverflowError:  # an int may be too long
-        number = math.inf
-    if not low <= number <= high:
-        raise InvalidInput(
-            f"{name} must lie in [{low:g}, {high:g}] ({meaning}); received {described(value)}. "
-            "Pass a positive, finite public number."
-        )
-    return number
 
 
 class ScaleProfile(NamedTuple):
@@ -155,9 +131,18 @@ class Loss:
     scale_part : ScalePart or None
         Constants of a residual scale that is estimated with the coefficients; None where no bound
         on its score is proved.
-    scale_by_pilot : bool
-        Whether only the size of the scale matters, so that :func:`dpfast.fit` may take the one a
-        fit of another loss releases.
+    of_mean : bool
+        Whether what it fits is a mean of some kind, so that the response's own is an answer where
+        nothing else is to be had.
+    has_bound : bool
+        Whether one record's score has a bound, declared or not; without one only the default fit
+        finds one.
+    largest_mean : float or None
+        Above which no mean is modelled, of a loss that has a cap.
+    settings : tuple of str
+        Names of its constants, where the command line takes them.
+    noun : str
+        What the mean of the response is called.
     h : float
         Second constant of the kernels; 1 for losses without one.
     compiled : CompiledLoss or None
@@ -168,6 +153,8 @@ class Loss:
         ``sup |psi''|``; never above ``self_concordance * psi_prime_bound``.
     psi_second_stretch : float
         Bound of ``|r psi''(r)|``.
+    over_foreseen : float or None
+        Bound on a score over what is foreseen of it, times the scale; None: nothing is foreseen.
     mean_curvature, level_shift, peakedness : float
         Public guesses for standard normal residuals, none a constant of privacy: the mean of
         ``psi'``, the constant term, and where it is far above 1 ``sup psi'`` over that mean.
@@ -186,7 +173,11 @@ class Loss:
     has_asymptote: ClassVar[bool] = True
     scale_part: ClassVar[ScalePart | None] = None
     h: float = 1.0
-    scale_by_pilot: ClassVar[bool] = False
+    of_mean: ClassVar[bool] = True
+    has_bound: ClassVar[bool] = True
+    settings: ClassVar[tuple[str, ...]] = ()
+    noun: ClassVar[str] = "mean"
+    largest_mean: float | None = None
     mean_curvature, level_shift, peakedness, short_side, score_slope = 1.0, 0.0, 1.0, 1.0, 1.0
     bends: ClassVar[bool] = True
     on_road: ClassVar[bool] = False
@@ -194,6 +185,7 @@ class Loss:
     also_called: ClassVar[str] = ""
     undeclared: ClassVar[str] = ""
     largest_response: ClassVar[float | None] = None
+    over_foreseen: ClassVar[float | None] = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
@@ -351,22 +343,51 @@ class Loss:
         return np.full(len(eta), float(MASSES @ self.psi_prime(NODES)))
 
     @property
-    def _seen_by_kernels(self) -> tuple[int, float, float]:
-        """Code and constants of score and curvature as they are on the road."""
-        return self.code, self.c, self.h
-
-    @property
     def _bounded(self) -> Loss:
         """This loss, with some bound where nobody declared one."""
         return self
 
-    def _predictor(self, mean: float) -> float:
+    @property
+    def _highest(self) -> float | None:
+        """The largest response there is or that counts, where that is public and the least is 0."""
+        return self.largest_response
+
+    def _link(self, mean: float) -> float:
         """The predictor of a mean response."""
         return mean
 
+    def _predictor(self, mean: float) -> float:
+        """The same, where a fit may begin."""
+        return self._link(mean)
+
+    def _mean(self, eta: float) -> float:
+        """The mean response at a predictor."""
+        return eta
+
+    def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
+        """Responses of a model without slopes, at numbers spread evenly over (0, 1).
+
+        ``rate``: part of ones, or the mean as a part of the largest; ``scale``: of residuals.
+        """
+        from scipy.special import ndtri
+
+        return np.asarray(scale * ndtri(uniform))
+
+    def _for_records(self, n: int | None, p: int, mu: float | None = None) -> Loss:
+        """With the constants that are chosen from public numbers; of most losses none is."""
+        return self
+
+    def _narrowed(self, chosen: Loss, n: int) -> Loss:
+        """What Newton's method is given of a loss whose constants were chosen for n records."""
+        return chosen
+
+    def _target(self, scale: float) -> str:
+        """What a summary says of the target beside the loss's name."""
+        return ""
+
     def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How large a score may be at a predictor, whatever the response is."""
-        return np.ones(len(eta))
+        """How large a score may be at a predictor, whatever the response is, in the scale."""
+        return np.full(len(eta), self.psi_bound)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(c={self.c:g})"
@@ -435,8 +456,17 @@ class LeastSquares(Huber):
     """
 
     name = "least-squares"
+    _seen_by_kernels = -2, 1.0, 1.0  # without a corner
     also_called = "ols ls l2 mse rmse squared squared-error gaussian normal linear"
     bends = False
+    over_foreseen = None
+    on_road = True
+    has_bound = False
+    undeclared = (
+        "least squares has no bound on one record's score. dpfast.fit(X, y, "
+        '"least-squares", privacy=...) finds one, and takes neither weights nor ridge; other '
+        'functions take "log-cosh" or "huber".'
+    )
     code = Huber.code
     needs_scale = False
     scale_part: ClassVar[ScalePart | None] = None
@@ -458,9 +488,8 @@ class LeastSquares(Huber):
     def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(len(eta))
 
-    @property
-    def _seen_by_kernels(self) -> tuple[int, float, float]:
-        return -2, 1.0, 1.0  # squares without a bound
+    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(len(eta))
 
     def __repr__(self) -> str:
         return "LeastSquares()"
@@ -607,6 +636,7 @@ class Logistic(Loss):
     link = "logit"
     on_road = True
     largest_response = 1.0
+    noun = "share of ones"
     psi_bound = 1.0
     psi_prime_bound = 0.25
     self_concordance = 1.0
@@ -650,8 +680,14 @@ class Logistic(Loss):
     def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.psi_prime(eta)
 
-    def _predictor(self, mean: float) -> float:
+    def _link(self, mean: float) -> float:
         return math.log(mean / (1.0 - mean))
+
+    def _mean(self, eta: float) -> float:
+        return float(self.psi(eta))
+
+    def _synthetic(self, uniform: NDArray[np.float64], rate: float, scale: float) -> ArrayLike:
+        return (uniform < rate).astype(float)
 
     def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.psi(np.abs(eta))  # that of the rarer response
@@ -660,41 +696,5 @@ class Logistic(Loss):
         return "Logistic()"
 
 
-LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in (Huber, LogCosh, PseudoHuber, Logistic)}
-DECLARED: dict[str, type[Loss]] = {}  # those that say by name what has to be declared
-ELSEWHERE: dict[str, str] = {}  # what losses are called elsewhere
-
-
-def is_least_squares(loss: object) -> bool:
-    """Whether it is, by name or as an object, the one loss without a bound."""
-    return isinstance(loss, LeastSquares) or (isinstance(loss, str) and loss == LeastSquares.name)
-
-
-def resolve_loss(loss: str | Loss, unbounded: bool = False) -> Loss:
-    """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`.
-
-    ``unbounded``: also one whose bounds nobody declared.
-    """
-    found = _resolved(loss)
-    if not (found.declared or unbounded):
-        raise InvalidInput(found.undeclared)
-    return found
-
-
-def _resolved(loss: str | Loss) -> Loss:
-    if isinstance(loss, Loss):
-        refuse_own_class(loss, "Pass dpfast.CustomLoss(...) for a loss of your own.")
-        return loss
-    if is_least_squares(loss):
-        raise InvalidInput(
-            "least squares has no bound on one record's score. dpfast.fit(X, y, "
-            '"least-squares", privacy=...) finds one, and takes neither weights nor ridge; other '
-            'functions take "log-cosh" or "huber".'
-        )
-    if isinstance(loss, str) and (kind := LOSSES.get(loss, DECLARED.get(loss))) is not None:
-        return kind()
-    names = sorted({*LOSSES, *DECLARED, LeastSquares.name})
-    raise InvalidInput(
-        f"loss must be one of {names} or a dpfast loss object such as dpfast.LogCosh(c=1.345); "
-        f"received {described(loss, text=True)}.{suggested(loss, names, ELSEWHERE)}"
-    )
+#: Those that a name stands for.
+KINDS = (Huber, LogCosh, PseudoHuber, Logistic, LeastSquares)

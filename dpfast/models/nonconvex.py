@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast.arguments import whole_number
+from dpfast.arguments import check_constant, whole_number
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.user_gradients import CompiledGradients, compiled_gradients
-from dpfast.models.losses import check_constant
 
 __all__ = ["KL", "PerRecordObjective", "one_hidden_layer", "phase_retrieval"]
 

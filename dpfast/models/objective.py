@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import detached, flag, positive, whole_number
+from dpfast.arguments import check_constant, detached, flag, positive, whole_number
 from dpfast.errors import InvalidInput, described
-from dpfast.kernels.user_loss import CompiledLoss
 from dpfast.models.free_scale import FreeScale, joint_scale
-from dpfast.models.losses import Loss, check_constant, resolve_loss
-from dpfast.models.smooth_losses import for_records
+from dpfast.models.losses import Loss
+from dpfast.models.names import resolve_loss
 from dpfast.models.weighting import (
     Bounded,
     Clip,
@@ -24,6 +23,9 @@ from dpfast.models.weighting import (
     resolve_weighting,
     sides_of,
 )
+
+if TYPE_CHECKING:
+    from dpfast.kernels.user_loss import CompiledLoss
 
 __all__ = ["Constants", "Objective", "Terms"]
 
@@ -172,7 +174,7 @@ class Objective:
         n_covariates = whole_number(n_covariates, "n_covariates")
         fit_intercept = flag(fit_intercept, "fit_intercept")
         # copies: bounds and kernels are made of them at different times
-        loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))
+        loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))
         weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))
         self.loss, self.weighting = loss, weighting
         self._given_weights = None if weights is None else weighting

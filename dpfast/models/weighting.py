@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import ClassVar, NamedTuple
 
-from dpfast.arguments import refuse_own_class
+from dpfast.arguments import check_constant, refuse_own_class
 from dpfast.errors import InvalidInput, described
-from dpfast.models.losses import Loss, check_constant
+from dpfast.models.losses import Loss
 
 __all__ = [
     "Bounded",

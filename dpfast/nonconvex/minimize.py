@@ -13,9 +13,9 @@ from dpfast.arguments import one_of, text_names
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.parts import target_of
 from dpfast.front.progress import watched
 from dpfast.front.request import charge_shared, checked_start, response_of
+from dpfast.front.targets import target_of
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named

@@ -1,18 +1,42 @@
-"""Optimisers that see only a Curator's noisy answers, and the schedules that budget them."""
+"""Optimisers that see only a Curator's noisy answers, and the schedules that budget them.
 
-from dpfast.optimize.adaptive.method import AdaptiveNewton
-from dpfast.optimize.budgets import Budgets
-from dpfast.optimize.double_noise import DoubleNoise
-from dpfast.optimize.gradient_descent import GradientDescent
-from dpfast.optimize.joint_newton import JointNewton
-from dpfast.optimize.newton import Newton
-from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.proximal import InnerOptimiser, NoisyDescent, Proximal
-from dpfast.optimize.nonconvex.spider import Spider
-from dpfast.optimize.propagation import Curvature, PrivacyNoise
-from dpfast.optimize.protocol import Answers, Method
-from dpfast.optimize.schedules import Geometric, Schedule, Uniform, resolve_schedule
-from dpfast.optimize.trajectory import Trajectory
+Each name is loaded on first use: a fit loads what it needs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpfast.optimize.adaptive.method import AdaptiveNewton
+    from dpfast.optimize.budgets import Budgets
+    from dpfast.optimize.double_noise import DoubleNoise
+    from dpfast.optimize.gradient_descent import GradientDescent
+    from dpfast.optimize.joint_newton import JointNewton
+    from dpfast.optimize.newton import Newton
+    from dpfast.optimize.nonconvex.adaptive import Adaptive
+    from dpfast.optimize.nonconvex.proximal import InnerOptimiser, NoisyDescent, Proximal
+    from dpfast.optimize.nonconvex.spider import Spider
+    from dpfast.optimize.propagation import Curvature, PrivacyNoise
+    from dpfast.optimize.protocol import Answers, Method
+    from dpfast.optimize.schedules import Geometric, Schedule, Uniform, resolve_schedule
+    from dpfast.optimize.trajectory import Trajectory
+
+#: Where each name lives; a test holds it against the imports above.
+_HOMES = {
+    "adaptive.method": "AdaptiveNewton",
+    "budgets": "Budgets",
+    "double_noise": "DoubleNoise",
+    "gradient_descent": "GradientDescent",
+    "joint_newton": "JointNewton",
+    "newton": "Newton",
+    "nonconvex.adaptive": "Adaptive",
+    "nonconvex.proximal": "InnerOptimiser NoisyDescent Proximal",
+    "nonconvex.spider": "Spider",
+    "propagation": "Curvature PrivacyNoise",
+    "protocol": "Answers Method",
+    "schedules": "Geometric Schedule Uniform resolve_schedule",
+    "trajectory": "Trajectory",
+}
 
 __all__ = [
     "Adaptive",
@@ -36,3 +60,12 @@ __all__ = [
     "Uniform",
     "resolve_schedule",
 ]
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names.split():
+            value = getattr(import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,6 +30,7 @@ __all__ = [
     "mean_rank_one",
     "mean_score",
     "mean_square",
+    "relative_slack",
 ]
 
 #: A record's computed contribution differs from an ideal one by at most this part of the bound.
@@ -42,7 +43,7 @@ JOINT_MARGIN = 3.0
 _UP = 1.0 + MARGIN_30
 
 
-def _relative_slack(n: int, depth: int) -> float:
+def relative_slack(n: int, depth: int) -> float:
     """Relative amount by which rounding can raise a sensitivity of at least ``bound / n``.
 
     Each of two neighbouring sums is computed to within ``gamma * bound`` (claim C11), which is
@@ -82,7 +83,7 @@ def mean_score(diameter: float, n: int, *, depth: int = 0) -> float:
         Largest number of sequential roundings of the summation.
     """
     _check(n, diameter=diameter)
-    return diameter / n * (1.0 + _relative_slack(n, depth)) * _UP
+    return diameter / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
 def mean_rank_one(
@@ -109,7 +110,7 @@ def mean_rank_one(
             f"dimension must be a positive integer; received {described(dimension)}."
         )
     factor = 1.0 if alone and dimension == 1 else math.sqrt(2.0)
-    return factor * bound / n * (1.0 + _relative_slack(n, depth)) * _UP
+    return factor * bound / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
 #: Gaussian-DP parameter at which a mean of squares is free beside the mean, relative to the mean's:
@@ -124,7 +125,7 @@ def mean_square(clip: float, n: int, *, depth: int = 0) -> float:
     its mu, it costs nothing.
     """
     _check(n, clip=clip)
-    return clip * clip / n * (1.0 + _relative_slack(n, depth)) * _UP
+    return clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
 def extreme_eigenvalue(bound: float, n: int, dimension: int, *, depth: int = 0) -> float:
@@ -135,7 +136,7 @@ def extreme_eigenvalue(bound: float, n: int, dimension: int, *, depth: int = 0) 
     """
     _check(n, bound=bound)
     solver = 2.0 * 64.0 * dimension * UNIT_ROUNDOFF * n
-    return bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP
+    return bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP
 
 
 def loss_difference(score_bound: float, distance: float, n: int, *, depth: int = 0) -> float:
@@ -144,7 +145,7 @@ def loss_difference(score_bound: float, distance: float, n: int, *, depth: int =
     ``2 * score_bound * distance / n`` with the distance of the two parameters.
     """
     _check(n, score_bound=score_bound, distance=distance)
-    return 2.0 * score_bound * distance / n * (1.0 + _relative_slack(n, depth)) * _UP
+    return 2.0 * score_bound * distance / n * (1.0 + relative_slack(n, depth)) * _UP
 
 
 def damped_direction(

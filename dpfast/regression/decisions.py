@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from dpfast.errors import InvalidBudget, InvalidInput
+from dpfast.errors import InvalidInput
 from dpfast.front.request import checked_free_scale, described_model, objective_of
 from dpfast.models import FreeScale, Loss, Objective, Weighting, resolve_loss
-from dpfast.models.smooth_losses import for_records, narrowed
 from dpfast.optimize.budgets import Budgets
 from dpfast.optimize.newton import Newton
 from dpfast.optimize.planning import choose_method
 from dpfast.optimize.protocol import Method, planned, public_copy
+from dpfast.regression.standardise import refuse_boundless
 
-__all__ = ["LARGEST_MU", "Recipe", "recipe_of"]
+__all__ = ["Recipe", "recipe_of"]
 
 
 class Recipe(NamedTuple):
@@ -36,9 +36,6 @@ class Recipe(NamedTuple):
     model: str
     method: str
 
-
-#: Squares of larger ones leave float64, and so does noise that spends them.
-LARGEST_MU = 1e100
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,14 +89,11 @@ def recipe_of(
     InvalidInput
         If they do not go together.
     """
-    if mu > LARGEST_MU:
-        raise InvalidBudget(
-            f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
-        )
+    refuse_boundless(mu)
     p = n_covariates + int(fit_intercept)
     known, free = checked_free_scale(scale)
     declared = resolve_loss(loss)
-    loss = for_records(declared, n, p, mu)
+    loss = declared._for_records(n, p, mu)
 
     def objective_with(loss: Loss) -> Objective:
         found = objective_of(n_covariates, fit_intercept, loss, known, weights, ridge, free)
@@ -121,7 +115,7 @@ def recipe_of(
     shown = public_copy(objective)  # an optimiser of a caller's own may write on it
     optimiser, reason = choose_method(method, shown, n, mu)
     solves = isinstance(optimiser, Newton) and optimiser.newton_steps is None
-    if solves and (narrow := narrowed(declared, loss, n)) is not loss:
+    if solves and (narrow := declared._narrowed(loss, n)) is not loss:
         objective = objective_with(narrow)
         shown = public_copy(objective)
     budgets = planned(optimiser, shown, n, mu, inference)

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag
-from dpfast.data.beside.given import beside
-from dpfast.errors import InvalidInput
-from dpfast.front.partial import KeepingPaid
+from dpfast.data.beside import beside
 from dpfast.front.parts import offset_joins_predictor, parts_of
-from dpfast.front.progress import watched
-from dpfast.front.request import Request, charge_shared, rows_unseen
-from dpfast.inference.guarantees import Guarantee
+from dpfast.front.request import Request, rows_unseen
 from dpfast.inference.results import Fit
-from dpfast.models import (
-    FreeScale,
-    Loss,
-    Objective,
-    Weighting,
-)
-from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
-from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.regression.purchase import bought_units
 from dpfast.regression.road import fit_on_road, on_road
-from dpfast.regression.scarce import fit_mean_alone
 from dpfast.regression.standardise import Standardized, checked_standardize
-from dpfast.regression.walk import Walk
+
+if TYPE_CHECKING:  # of methods that are asked for
+    from dpfast.models import FreeScale, Loss, Objective, Weighting
+    from dpfast.optimize.protocol import Method
 
 __all__ = ["fit"]
-
-
-#: What is not proved of persons who count with the mean of their rows (claim C72).
-ROBUST = (
-    'each="person" has no free scale, whose bounds were proved for single rows. Leave scale out, '
-    "pass a number, or keep a public number of rows of each person with group_size=..."
-)
 
 
 def fit(
@@ -71,7 +51,7 @@ def fit(
     """Fit a regression under differential privacy, with confidence intervals.
 
     Least squares, robust losses, quantiles, the logistic loss and counts take one road: columns are
-    put into units that are bought, unless a schema declares them, rows are whitened by released
+    put into units that are bought, a schema's as well, rows are whitened by released
     Grams, and scores that are held to a bought norm are averaged; the target is the one without
     weights.  With weights, a ridge, a method or ``standardize=False`` it minimises ``mean_i sigma *
     rho((y_i - x_i'theta) / sigma) * w(x_i)`` (or the weighted cross-entropy) by noisy Newton or
@@ -125,9 +105,9 @@ def fit(
         (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is
         then in the units of the columns as they came, and :attr:`Fit.coded` in the released ones,
         of which weights and ridge are.  By default bought where nothing says anything about units:
-        neither ``weights`` nor a schema (nor ``scale``, where the budget is too small to buy any);
-        False says that the columns' own units are right.  A scale that is not given is then
-        estimated.  Units that are bought already, such as
+        no ``weights`` (nor ``scale`` or a schema, where the budget is too small to buy any); after
+        a schema the result stays in its units.  False says that the columns' own units are right.
+        A scale that is not given is then estimated.  Units that are bought already, such as
         ``fit.units`` of another fit of these records or of one that was interrupted, are passed
         for True and cost nothing more; a ``start`` is in them (``fit.coded.params``).  Where n and
         the budget are too small to buy any, the answer is the mean of the response alone, with a
@@ -148,8 +128,9 @@ def fit(
         ``each="person"``) a Parquet file: the budget then protects a person with all their rows.
     group_size : int, optional
         Public bound m on the rows of one person; further rows are left out.  The noise is that of
-        a budget of ``privacy / m`` for one row, and intervals allow for rows of one person that
-        go together (their sampling variance is up to m times that of independent rows).
+        a budget of ``privacy / m`` for one row.  Standard errors are those of clusters; with
+        weights, a ridge, a method or ``standardize=False`` intervals allow for rows that go
+        together as far as rows can (m times the sampling variance of independent ones).
     each : {"row", "person"}
         What counts once.  With "person" a person counts with the mean of what their rows
         contribute, however many these are: no ``group_size``, the noise of one row a person, and
@@ -215,6 +196,9 @@ def fit(
     given = parts_of(loss, scale, weights, ridge, fit_intercept)
     loss, scale, weights, ridge, fit_intercept, columns = given
     joins = offset is not None and offset_joins_predictor(loss)
+    standardize = checked_standardize(standardize)
+    options = {"scale": scale, "weights": weights, "ridge": ridge, "method": method}
+    taken = on_road(loss, standardize, options)
     with rows_unseen(each):
         request = Request(
             X,
@@ -226,15 +210,12 @@ def fit(
             group=group,
             group_size=group_size,
             each=each,
+            together=taken,
             bound_to=columns,
             beside=beside(sample_weight, largest_weight, offset, joins),
         )
-    unit, inference = request.per_record(total), flag(inference, "inference")
-    standardize = checked_standardize(standardize)
-    if request.means and isinstance(scale, FreeScale):
-        raise InvalidInput(ROBUST)
-    options = {"scale": scale, "weights": weights, "ridge": ridge, "method": method}
-    if on_road(request, loss, standardize, options):
+    inference = flag(inference, "inference")
+    if taken:
         return fit_on_road(
             request,
             privacy,
@@ -246,49 +227,8 @@ def fit(
             ledger=ledger,
             progress=progress,
         )
-    bought = bought_units(request, unit, loss, scale, weights, standardize)
-    mu = unit.mu if bought is None else bought.rest
+    from dpfast.regression.walk import Walks
 
-    def planned(scale: Any) -> Recipe:
-        return recipe_of(
-            request.n,
-            request.n_covariates,
-            mu,
-            request.fit_intercept,
-            loss,
-            scale,
-            weights,
-            ridge,
-            method,
-            inference,
-            request.means,
-        )
-
-    if bought is not None and bought.only_mean:
-        objective = planned(bought.planned_scales[-1]).objective
-        known = scale if isinstance(scale, FreeScale) else None
-        return fit_mean_alone(request, privacy, total, objective, ledger, progress, known)
-    own = Ledger(unit) if bought is None else bought.ledger
-    scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
-    walk = Walk(request, planned, scales, own)
-    report = watched(progress, walk.budgets.most_steps)
-
-    def spent() -> Guarantee:
-        return request.guarantee(total, own)
-
-    def so_far(error: str) -> Fit | None:
-        found = walk.so_far(error)
-        return None if found is None else walk.result(found, spent())
-
-    def units() -> Standardized | None:
-        return None if bought is None else bought.units
-
-    # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
-    with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
-        room = request.room(0 if bought is None else 1)
-        label = request.label("fit", walk.objective.loss.name)
-        charge_shared(ledger, privacy, total, label, room)
-        if bought is not None:
-            scale = bought.run(spent)
-            walk.go_on_with(planned(scale), bought)
-        return walk.result(walk.run(inference, report), spent())
+    walks = Walks(request, total, [loss], options, standardize=standardize, inference=inference)
+    label = request.label("fit", walks.loss.name)
+    return walks.run(privacy, ledger, progress, label, lambda fits, _: fits[0])

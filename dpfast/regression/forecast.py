@@ -26,22 +26,18 @@ from dpfast.curator.door import Release, observed
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described
 from dpfast.front.parts import Parts, parts_of
-from dpfast.inference.hypotheses import coverage
+from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html
 from dpfast.inference.shown.table import Table
 from dpfast.models import (
     FreeScale,
-    LeastSquares,
     Loss,
     Mallows,
     Objective,
     Weighting,
-    is_least_squares,
     resolve_loss,
 )
-from dpfast.models.smooth_losses import for_records
-from dpfast.models.special_losses import Poisson
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.regression.fit import fit
 from dpfast.regression.nonprivate import nonprivate_fit
@@ -58,9 +54,6 @@ LARGEST_P = 1000
 
 #: Where the search for n and mu gives up.
 LARGEST_N, LARGEST_MU, SMALLEST_MU = 10**9, 100.0, 1e-4
-
-#: Largest mean of a synthetic pilot's counts where none is declared: their mean is half of it.
-LARGEST_MEAN = 2.0
 
 #: n mu beyond which noise is nothing; records that a row of a pilot stands for where it matters
 #: how dense they are.
@@ -339,7 +332,7 @@ class _Forecast:
         if pilot is None:
             told = ", the number of coefficients with the intercept, unless a public pilot is given"
             p = whole_number(p, "p", 1, LARGEST_P, otherwise=told)
-        kind = LeastSquares() if is_least_squares(loss) else resolve_loss(loss, unbounded=True)
+        kind = resolve_loss(loss, unbounded=True)
         if pilot is None:
             assert p is not None
             self.source = "a synthetic pilot: independent standard normal covariates"
@@ -367,18 +360,16 @@ class _Forecast:
         except (InvalidBudget, InvalidInput):
             return math.inf
 
-    def _loss_at(self, n: int, mu: float) -> str | Loss:
+    def _loss_at(self, n: int, mu: float) -> Loss:
         """The loss of so many records, smoothed no finer than the pilot is."""
         X, y = self._rows
-        if is_least_squares(self._loss):
-            return self._loss
-        return for_records(self._kind, min(n, FINEST * len(y)), X.shape[1] + 1, mu)
+        return self._kind._for_records(min(n, FINEST * len(y)), X.shape[1] + 1, mu)
 
     def sampling_widths(self, n: int, mu: float, scale: float | None) -> Array:
         """Of the same fit without privacy, at the scale that it has."""
         X, y = self._rows
         loss, options = self._loss_at(n, mu), dict(self._options)
-        if is_least_squares(loss):
+        if not loss.has_bound:
             options = {"fit_intercept": self.fit_intercept}
         else:
             loss = loss if loss.declared else loss._bounded
@@ -454,17 +445,13 @@ def _times(part: float, sums: Any) -> Any:
 
 def _synthetic(q: int, loss: Loss, scale: float | None, rate: float) -> tuple[Array, Array]:
     """Normal covariates and residuals without random numbers."""
-    from scipy.special import ndtri, pdtrik
+    from scipy.special import ndtri
 
     rate = number_in(rate, "rate", "(0, 1)")
     uniform = evenly(PILOT_RECORDS, q + 1)
     X, last = ndtri(uniform[:, :q]), uniform[:, q]
-    if loss.binary_response:
-        return X, (last < rate).astype(float)
-    if isinstance(loss, Poisson):
-        largest = loss.largest_mean if loss.declared else LARGEST_MEAN
-        return X, np.ceil(np.nan_to_num(pdtrik(last, rate * largest)))
-    return X, (1.0 if scale is None else real_number(scale, "scale")) * ndtri(last)
+    size = 1.0 if scale is None else real_number(scale, "scale")
+    return X, np.asarray(loss._synthetic(last, rate, size))
 
 
 def public_pilot(pilot: tuple[Any, Any]) -> tuple[Array, Array]:

@@ -12,21 +12,14 @@ from dpfast.arguments import positive, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data.beside.given import beside, own_largest
 from dpfast.errors import InvalidInput, NotConverged
-from dpfast.front.parts import offset_joins_predictor, parts_of, target_of
+from dpfast.front.parts import offset_joins_predictor, parts_of
 from dpfast.front.request import Request, checked_free_scale, checked_start, response_of
 from dpfast.front.rows import NewRows
+from dpfast.front.targets import target_of
+from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance
-from dpfast.models import (
-    FreeScale,
-    LeastSquares,
-    Loss,
-    Mallows,
-    Objective,
-    Weighting,
-    is_least_squares,
-)
+from dpfast.models import FreeScale, Loss, Mallows, Objective, Weighting, resolve_loss
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
@@ -117,10 +110,11 @@ def nonprivate_fit(
         bound_to=columns, beside=beside(sample_weight, largest_weight, offset, joins),
     )  # fmt: skip
     known, free = checked_free_scale(request.coded_scale(scale))
-    if is_least_squares(loss):
+    loss = resolve_loss(loss, unbounded=True)
+    if not loss.has_bound:
         if scale is not None or weights is not None:
             raise InvalidInput("least squares takes neither scale nor weights. Leave them out.")
-        loss, weights = LeastSquares(), Mallows(FARTHEST)
+        weights = Mallows(FARTHEST)
     objective = request.objective(loss, scale=known, weights=weights, ridge=ridge, free_scale=free)
     if not objective.has_curvature:
         raise InvalidInput(

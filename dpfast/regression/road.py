@@ -9,27 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast.arguments import check_constant
 from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, watched
 from dpfast.front.request import Request, charge_shared
-from dpfast.inference.degrees import VarianceNoise
+from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.natural import natural_map
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance
 from dpfast.models import (
     FreeScale,
     LeastSquares,
     Loss,
     Mallows,
     Objective,
-    is_least_squares,
     resolve_loss,
 )
-from dpfast.models.losses import check_constant
-from dpfast.models.smooth_losses import for_records, narrowed, target_of
-from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.road.run import (
     MOST_CELLS,
     ROUND,
@@ -45,16 +42,21 @@ from dpfast.optimize.road.run import (
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.decisions import LARGEST_MU
-from dpfast.regression.purchase import FARTHEST, units_share
-from dpfast.regression.scarce import (
+from dpfast.regression.purchase import (
+    FARTHEST,
     LEVEL,
     SCARCE,
-    fit_mean_alone,
     kept_part,
     only_the_mean,
+    units_share,
 )
-from dpfast.regression.standardise import Handed, Purchase, Standardized
+from dpfast.regression.standardise import (
+    CODED,
+    Handed,
+    Purchase,
+    Standardized,
+    refuse_boundless,
+)
 
 __all__ = ["OnRoad", "fit_on_road", "on_road"]
 
@@ -99,11 +101,6 @@ ENOUGH = 40_000.0
 #: Options that the road has no use for, as they are by default.
 PLAIN = {"scale": None, "weights": None, "ridge": 0.0, "method": "auto"}
 
-CODED = (
-    "these records are coded by a schema, which declares the units of their columns: "
-    "there is nothing to standardise. Leave standardize out."
-)
-
 SIZELESS = (
     "how large counts are is not known in these units, which were not bought for a fit of counts. "
     "Leave standardize out."
@@ -121,20 +118,21 @@ FEW = (
 )
 
 
-def on_road(request: Request, loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
+def on_road(loss: Any, standardize: Any, options: dict[str, Any]) -> bool:
     """Whether a fit takes the road, by public arguments alone.
 
     Least squares always does; another loss whose attributes say how, where neither weights, ridge,
     method nor units of its own are asked for.
     """
-    if is_least_squares(loss):
+    kind = resolve_loss(loss, unbounded=True)
+    if not kind.has_bound:
         for name, default in PLAIN.items():
             _refuse_option(name, options[name], default)
         return True
     if standardize is False or isinstance(options["scale"], FreeScale):
         return False
     plain = all(_is_plain(options[name], PLAIN[name]) for name in PLAIN if name != "scale")
-    return plain and bool(resolve_loss(loss, unbounded=True).on_road)
+    return plain and kind.on_road
 
 
 class OnRoad:
@@ -182,10 +180,7 @@ class OnRoad:
                 "robust loss with ridge=... (a public penalty)."
             )
         mu = request.per_record(total).mu
-        if mu > LARGEST_MU:
-            raise InvalidBudget(
-                f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
-            )
+        refuse_boundless(mu)
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
         self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
         if scale is not None:  # in whatever units, which are not known yet
@@ -222,20 +217,20 @@ class OnRoad:
             self._purchase = Handed(request, standardize, response=not linked)
             if linked and not bounded and standardize._size is None:
                 raise InvalidInput(SIZELESS)
-        elif (request.coding is None if standardize is None else standardize) and columns:
-            share = units_share(n, columns, mu)
+        elif (not self._released if standardize is None else standardize) and columns:
+            share, inner = units_share(n, columns, mu), request.coding is not None
             out_of_reach = only_the_mean(request, share, columns, mu)
-            if out_of_reach and standardize is None and self._scale is not None:
-                return mu  # as if the scale said that units are right
+            if out_of_reach and standardize is None and (self._scale is not None or inner):
+                return mu  # as if the scale said that units are right, or the ranges do
             self.only_mean = out_of_reach
-            if self.only_mean and loss.scale_by_pilot:
+            if self.only_mean and not loss.of_mean:
                 raise InvalidBudget(
                     UNLOCATED.format(strength=n * mu, loss=loss.name, q=request.n_covariates)
                 )
             if not self.only_mean:
                 self._purchase = Purchase(
                     request, mu * share**0.5, self.ledger, response=not bounded, linked=linked,
-                    labels=loss.binary_response, whole=mu,
+                    labels=loss.binary_response, whole=mu, inner=inner,
                 )  # fmt: skip
                 return mu * (1.0 - share) ** 0.5
         return mu
@@ -266,20 +261,52 @@ class OnRoad:
     def _coded_scale(self) -> float | None:
         """The scale that was told, in units of the response that may be bought."""
         found: float | None = self._request.coded_scale(self._scale)
+        found = found and found / self._inner_spread
         return None if found is None else min(max(found, FARTHEST[0]), FARTHEST[1])
 
-    def _rows(self) -> Whitened:
-        request, about = self._request, (self._records, self.ledger)
+    def rows_for(self, ledger: Ledger) -> Whitened:
+        """The rows, in the units that were bought, asked at the cost of this ledger."""
+        request = self._request
         # of a curvature that few records have at all too little is seen in few
         sharp = any(loss.peakedness > 1.0 for loss in self.losses)
-        few = None if sharp else request.curator_of_few(*about)
-        rows = Whitened(request.curator(*about), few=few)
+        few = None if sharp else request.curator_of_few(self._records, ledger)
+        rows = Whitened(request.curator(self._records, ledger), few=few)
         return rows if self._kept is None else rows.mapped(self._kept)
+
+    def _rows(self) -> Whitened:
+        return self.rows_for(self.ledger)
+
+    @property
+    def setting(self) -> Setting:
+        """What runs are told; of bought units, once they are."""
+        return self._setting
+
+    @property
+    def kept(self) -> Array | None:
+        """The columns that are not left out, as columns of a matrix; None for all."""
+        return self._kept
 
     @property
     def units(self) -> Standardized | None:
-        """The units, once they were bought."""
-        return None if self._purchase is None else self._purchase.released
+        """The units, once they were bought, unless a schema's are the results'."""
+        bought = self._purchase
+        return None if bought is None or bought.inner else bought.released
+
+    @property
+    def _released(self) -> bool:
+        """Whether the records are in units that were bought before."""
+        coding = self._request.coding
+        return coding is not None and bool(coding.released_units())
+
+    @property
+    def _inner(self) -> Standardized | None:
+        """Units that were bought beside a schema's."""
+        bought = self._purchase
+        return bought.released if bought is not None and bought.inner else None
+
+    @property
+    def _inner_spread(self) -> float:
+        return 1.0 if self._inner is None else self._inner.response[1]
 
     def paid(self) -> Guarantee:
         """What all of it costs."""
@@ -318,9 +345,7 @@ class OnRoad:
         mu = self._each
         return road(self._rows(), setting, mu, self._inference, iterates, report, self._begun)
 
-    def result(
-        self, k: int, iterates: list[Array], found: Found | None, missing: str = ""
-    ) -> Fit:
+    def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""
         request, loss = self._request, self.losses[k]
         covariance, predictor = None, None
@@ -331,10 +356,15 @@ class OnRoad:
             kept, predictor = _predictor(found, request, loss)
             if self._inference:
                 covariance = _covariance(found, request, self._each, loss)
+        if self._inner is not None:
+            back = natural_map(self._inner._coding, request.fit_intercept, False)
+            iterates = [back.params(iterate) for iterate in iterates]
+            covariance = covariance and back.covariance(covariance)
+            predictor = None if predictor is None else back.params(predictor)
         fit = request.fit(
             iterates[-1],
             shown_objective(request, loss),
-            model=_model(loss, found, request, request.dimension),
+            model=_model(loss, found, self._response_spread, request.dimension),
             method="whitened rows, clipped scores"
             if found is None
             else _described(found, request.n, kept),
@@ -346,8 +376,14 @@ class OnRoad:
         )
         fit.units = self.units
         if found is not None and self._scale is None and loss.needs_scale:
-            fit._scale = found.scale * _spread(request)
-        return fit if self._purchase is None else fit.natural
+            fit._scale = found.scale * self._response_spread
+        return fit if self.units is None else fit.natural
+
+    @property
+    def _response_spread(self) -> float:
+        """What a 1 of the response is worth in its own units."""
+        coding = self._request.coding
+        return self._inner_spread * (1.0 if coding is None else coding.response_units()[1])
 
 
 def shown_objective(request: Request, loss: Loss) -> Objective:
@@ -362,7 +398,7 @@ def fit_on_road(
     total: GDP,
     loss: str | Loss,
     *,
-    scale: float | None,
+    scale: Any,
     standardize: bool | Standardized | None,
     inference: bool,
     ledger: Ledger | None,
@@ -378,6 +414,9 @@ def fit_on_road(
         request, total, [loss], scale=scale, standardize=standardize, inference=inference
     )
     if planned.only_mean:
+        from dpfast.regression.scarce import fit_mean_alone
+
+        request.in_slots()
         shown = shown_objective(request, planned.losses[0])
         return fit_mean_alone(request, privacy, total, shown, ledger, progress)
     report = watched(progress, STEPS)
@@ -399,10 +438,8 @@ def fit_on_road(
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
     """With the constants that depend on the number of records."""
-    if is_least_squares(loss):
-        return LeastSquares()
     declared = resolve_loss(loss, unbounded=True)
-    return narrowed(declared, for_records(declared, n, p, mu), n)
+    return declared._narrowed(declared._for_records(n, p, mu), n)
 
 
 def _is_plain(given: Any, default: Any) -> bool:
@@ -417,18 +454,13 @@ def _refuse_option(name: str, given: Any, default: Any) -> None:
         )
 
 
-def _spread(request: Request) -> float:
-    """The response's unit."""
-    return 1.0 if request.coding is None else request.coding.response_units()[1]
-
-
-def _model(loss: Loss, found: Found | None, request: Request, p: int) -> str:
+def _model(loss: Loss, found: Found | None, spread: float, p: int) -> str:
     if not loss.bends:
         return f"{MODEL}, dimension={p}"
     told = f"{loss!r}, dimension={p}"
     if found is not None and loss.needs_scale:
-        scale = found.scale * _spread(request)
-        told += f", residual scale {scale:.4g}{target_of(loss, scale)}"
+        scale = found.scale * spread
+        told += f", residual scale {scale:.4g}{loss._target(scale)}"
     return told
 
 
@@ -441,7 +473,7 @@ def _predictor(
     its centre.
     """
     p = request.dimension
-    if not request.fit_intercept or p == 1 or loss.link != "identity" or loss.scale_by_pilot:
+    if not request.fit_intercept or p == 1 or loss.link != "identity" or not loss.of_mean:
         return 1.0, None
     rows = found.unmapping.T @ found.unmapping  # mean of the rows' outer products
     mean = rows[0] / max(rows[0, 0], LEAST)
@@ -464,9 +496,7 @@ def _described(found: Found, n: int, kept: float) -> str:
     )
 
 
-def _covariance(
-    found: Found, request: Request, mu: float, loss: Loss
-) -> Covariance:
+def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covariance:
     """Sampling, noise, and what clipping and hidden directions may have left undone."""
     n, p = request.n_units, found.mapping.shape[1]
     W, identity = found.mapping, np.eye(p)
@@ -501,5 +531,5 @@ def _covariance(
         found.n_hidden,
         np.sqrt(np.einsum("ij,j,ij->i", W, found.undone, W)),
         tuple(remarks),
-        VarianceNoise(Curvature(identity, 0.0, 0, 0.0), 0.0, found.meat, found.meat_scale, n, W),
+        VarianceNoise(None, 0.0, found.meat, found.meat_scale, n, W),
     )

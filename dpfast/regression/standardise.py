@@ -28,15 +28,21 @@ __all__ = [
     "Purchase",
     "Standardized",
     "checked_standardize",
+    "refuse_boundless",
     "refuse_no_columns",
     "standardize",
     "units_are_hidden",
 ]
 
+CODED = (
+    "these records are coded by a schema, which declares the units of their columns: "
+    "there is nothing to standardise. Leave standardize out."
+)
+
 #: Largest noise of a count, as a part of n, at which quantiles still mean something.
 MOST_NOISE = 0.12
 
-#: Squares of larger ones leave float64.
+#: Squares of larger budgets leave float64, and so does noise that spends them.
 LARGEST_MU = 1e100
 
 #: Part of the records below which the number of those that count is said.
@@ -192,8 +198,8 @@ def _remarks(unseen: Sequence[str], response_seen: bool) -> tuple[str, ...]:
         remarks.append(
             f"no spread was seen in {list(unseen)}: nearly all records have the same value there, "
             "as far as this budget can see. A fit that is told neither weights nor a method leaves "
-            "these columns out: their coefficients are not estimable, and the others are those of a "
-            "model without them. Use a larger budget."
+            "these columns out: their coefficients are not estimable, and the others are those of "
+            "a model without them. Use a larger budget."
         )
     if not response_seen:
         remarks.append(
@@ -376,7 +382,7 @@ class Handed:
                 "these units centre the columns, and a fit without an intercept cannot. Buy them "
                 "with dpfast.standardize(..., fit_intercept=False)."
             )
-        self.released = units
+        self.released, self.inner = units, False
         self._request = request
 
     def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
@@ -405,6 +411,9 @@ class Purchase:
         Whether responses are 0 and 1, and their number is asked for.
     whole : float, optional
         mu of the analysis this is a part of, for the message; that of the purchase by default.
+    inner : bool
+        Whether columns are coded by a schema, whose units are the declared ranges: results are in
+        these, and the bought ones are the fit's own.
 
     Attributes
     ----------
@@ -424,13 +433,12 @@ class Purchase:
         linked: bool = False,
         labels: bool = False,
         whole: float | None = None,
+        inner: bool = False,
     ) -> None:
-        _refuse_coded(request.records)
-        if mu > LARGEST_MU:
-            raise InvalidBudget(
-                f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
-            )
-        self._linked = linked
+        if not inner:
+            _refuse_coded(request.records)
+        refuse_boundless(mu)
+        self._linked, self.inner = linked, inner
         q = request.n_covariates
         self.names = request.records.names or tuple([f"x{j + 1}" for j in range(q)])
         if len(set(self.names)) < q:
@@ -507,7 +515,7 @@ class Purchase:
     def in_place(self, spent: Callable[[], Guarantee], spend: bool = True) -> None:
         """Pay, and put the request's records into these units."""
         self.released = found = self.run(spent, spend)
-        self._request.in_units(found._units, found._coding)
+        self._request.in_units(found._units, found._coding, inner=self.inner)
 
 
 def _held(location: Location) -> tuple[float, float]:
@@ -536,6 +544,14 @@ def _refuse_coded(records: Records) -> None:
         raise InvalidInput(
             "these records are coded already, by the public facts of a schema or by released "
             "ones. dpfast.with_private_scaling buys scales of declared columns."
+        )
+
+
+def refuse_boundless(mu: float) -> None:
+    """A budget that no noise could spend."""
+    if mu > LARGEST_MU:
+        raise InvalidBudget(
+            f"noise cannot be so small that mu = {mu:g} is spent. Pass a smaller budget."
         )
 
 

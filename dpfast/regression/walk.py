@@ -1,29 +1,58 @@
-"""One fit of a request: checked before the charge, run after it, and what it says."""
+"""Fits by a method that was asked for: checked before the charge, run after it, what they say."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.front.partial import UNFINISHED
-from dpfast.front.progress import Progress
-from dpfast.front.request import Request, checked_start
+from dpfast.arguments import check_constant
+from dpfast.errors import InvalidInput
+from dpfast.front.partial import UNFINISHED, KeepingPaid
+from dpfast.front.progress import Progress, after, watched
+from dpfast.front.request import Request, charge_shared, checked_start
+from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.inference.sandwich import Covariance, covariance_or_reason
-from dpfast.models import Objective
+from dpfast.inference.sandwich import covariance_or_reason
+from dpfast.models import FreeScale, Loss, Objective, resolve_loss
 from dpfast.optimize.protocol import answers_only, checked_run
+from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.regression.decisions import Recipe
-from dpfast.regression.purchase import BoughtUnits
-from dpfast.regression.scarce import SHRUNK, shrunk
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.decisions import Recipe, recipe_of
+from dpfast.regression.purchase import FARTHEST, units_share
+from dpfast.regression.standardise import (
+    CODED,
+    Handed,
+    Purchase,
+    Standardized,
+    checked_standardize,
+    units_are_hidden,
+)
 
-__all__ = ["Found", "Walk"]
+__all__ = ["Found", "Walk", "Walks"]
 
 Array = NDArray[np.float64]
+Result = TypeVar("Result")
+
+#: Where the residual scale is looked for, in spreads of the response: it is at most about one of
+#: them, and a heavy-tailed response has the spread of its bulk.
+SCALES = FreeScale(1e-3, 10.0, 1.0)
+
+NO_SCALE = (
+    "the scale of this fit cannot be estimated: pass scale=<public residual scale>, leave weights, "
+    "ridge and method out, or take log-cosh, huber or pseudo-huber (and single rows)."
+)
+
+#: What is not proved of persons who count with the mean of their rows (claim C72).
+ROBUST = (
+    'each="person" has no free scale, whose bounds were proved for single rows. Leave scale out, '
+    "pass a number, or keep a public number of rows of each person with group_size=..."
+)
 
 
 class Found(NamedTuple):
@@ -33,7 +62,6 @@ class Found(NamedTuple):
     iterates: Sequence[Array]
     covariance: Covariance | None = None
     missing: str = ""
-    predictor: Array | None = None
 
 
 class Walk:
@@ -85,8 +113,6 @@ class Walk:
     def go_on_with(self, recipe: Recipe, bought: BoughtUnits) -> None:
         """The same in units that were bought since."""
         self._recipe, self._bought = recipe, bought
-        if self._optimiser.start is None:
-            self._start = bought.start_of(self.objective, self._start)
         curator = self._request.curator(self.objective, self._ledger)
         self._answers = answers_only(curator, self.budgets, self._answered)
 
@@ -98,18 +124,12 @@ class Walk:
             theta = np.append(theta, free.start / free.factor)
         found = optimiser.run(self._answers, theta, self.budgets, report)
         trajectory = checked_run(found, objective.dimension)
-        covariance, missing, predictor = None, "", None
+        covariance, missing = None, ""
         if inference:
             covariance, missing = covariance_or_reason(
                 optimiser, trajectory, self._request.n_units, objective.ridge
             )
-        theta, bought = trajectory.theta, self._bought
-        if bought is not None and covariance is not None:
-            kept, predictor = shrunk(theta, covariance, objective, trajectory.iterates[0])
-            if kept < 1.0:
-                remarks = (*covariance.remarks, SHRUNK.format(kept=kept))
-                covariance = covariance._replace(remarks=remarks)
-        return Found(theta, trajectory.iterates, covariance, missing, predictor)
+        return Found(trajectory.theta, trajectory.iterates, covariance, missing)
 
     def so_far(self, error: str) -> Found | None:
         """What was released before an error of this name, if anything."""
@@ -128,9 +148,225 @@ class Walk:
             iterates=found.iterates,
             covariance=found.covariance,
             missing=found.missing,
-            predictor=found.predictor,
         )
         if self._bought is None:
             return fitted
         fitted.units = self._bought.units
         return fitted.natural
+
+
+class BoughtUnits:
+    """Standardisation inside a fit, within its total.
+
+    Attributes
+    ----------
+    rest : float
+        mu that is left for the fit.
+    ledger : Ledger
+        That pays for both.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        unit: GDP,
+        scale: Any,
+        loss: Loss,
+        given: Standardized | None = None,
+    ) -> None:
+        response = loss.link == "identity"
+        columns = request.n_covariates + int(response)
+        share = units_share(request.n, columns, unit.mu) if given is None else 0.0
+        self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)
+        self.ledger = Ledger(unit)
+        self._request, self._scale, self._response = request, scale, response
+        self._purchase: Purchase | Handed
+        if given is None:
+            mu = unit.mu * math.sqrt(share)
+            self._purchase = Purchase(
+                request, mu, self.ledger, response=response, labels=loss.binary_response,
+                whole=unit.mu,
+            )  # fmt: skip
+        else:
+            self._purchase = Handed(request, given, response=response)
+
+    @property
+    def planned_scales(self) -> list[Any]:
+        """Scales to check everything with before anything is known: if the outer ones pass, so does
+        whatever is bought; the last one is planned with.
+        """
+        if self._scale is None:
+            return [SCALES if self._response else None]
+        start = _start(self._scale)
+        return [self._in_spreads(start / part) for part in (*FARTHEST, 1.0)]
+
+    def _in_spreads(self, spread: float) -> Any:
+        """The scale that was given, in spreads of the response or what is as far as allowed."""
+        scale, start = self._scale, _start(self._scale)
+        nearest = min(max(start / spread, FARTHEST[0]), FARTHEST[1])
+        if nearest != start / spread:
+            spread = start / nearest
+        if isinstance(scale, FreeScale):
+            return FreeScale(scale.low / spread, scale.high / spread, scale.start / spread)
+        return nearest
+
+    @property
+    def units(self) -> Standardized | None:
+        """The units, once they were bought."""
+        return self._purchase.released
+
+    def run(self, spent: Callable[[], Guarantee]) -> Any:
+        """Buy the units, put the request's records into them; the scale in these.
+
+        Parameters
+        ----------
+        spent : callable
+            The guarantee of the analysis.
+        """
+        self._purchase.in_place(spent)
+        if self._scale is None:
+            return self.planned_scales[-1]
+        coding = self._request.coding
+        assert coding is not None
+        return self._in_spreads(coding.response_units()[1])
+
+
+def _start(scale: Any) -> float:
+    """A scale, checked, or where the search for it starts."""
+    if isinstance(scale, FreeScale):
+        return scale.start
+    return check_constant(scale, "scale", "public residual scale, in the units of y")
+
+
+def bought_units(
+    request: Request,
+    unit: GDP,
+    loss: str | Loss,
+    scale: Any,
+    weights: Any,
+    standardize: Any,
+) -> BoughtUnits | None:
+    """What is to be bought, by public arguments alone; None if nothing is.
+
+    By itself where neither a number for the scale nor weights nor a schema says anything about
+    units, unless the loss needs a scale that cannot be estimated.
+    """
+    free = isinstance(scale, FreeScale)  # says nothing of columns
+    declared = weights is not None or request.coding is not None
+    if standardize is None and (declared or (scale is not None and not free)):
+        return None
+    kind = resolve_loss(loss)
+    # of persons no scale can be estimated: that was proved for single rows
+    complete = kind.link != "identity" or (kind.scale_part is not None and not request.means)
+    if standardize is None:
+        columns = request.n_covariates + 1
+        mu = unit.mu * units_share(request.n, columns, unit.mu) ** 0.5
+        standardize = complete and request.n_covariates > 0
+        standardize = standardize and not (free and units_are_hidden(request.n, columns, mu))
+    if not (asked := checked_standardize(standardize)):
+        return None
+    if request.coding is not None:
+        raise InvalidInput(CODED)
+    if scale is None and not complete:
+        raise InvalidInput(NO_SCALE)
+    given = asked if isinstance(asked, Standardized) else None
+    return BoughtUnits(request, unit, scale, kind, given)
+
+
+class Walks:
+    """The fits of a request by a method, one for each loss; making it refuses what can be refused.
+
+    Parameters
+    ----------
+    request : Request
+    total : GDP
+    losses : sequence of Loss or str
+    options : dict
+        ``scale``, ``weights``, ``ridge`` and ``method`` as in :func:`dpfast.fit`.
+    standardize : bool, Standardized or None
+    inference : bool
+    part : float
+        Of what is left for fits, what each loss gets, in mu.
+
+    Privacy
+    -------
+    ``total`` for everything: units that are bought (claims D1 to D6), and each answer (C9).
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        total: GDP,
+        losses: Sequence[str | Loss],
+        options: dict[str, Any],
+        *,
+        standardize: bool | Standardized | None,
+        inference: bool,
+        part: float = 1.0,
+    ) -> None:
+        scale, weights = options["scale"], options["weights"]
+        if request.means and isinstance(scale, FreeScale):
+            raise InvalidInput(ROBUST)
+        self._request, self._total, self._inference = request, total, inference
+        unit = request.per_record(total)
+        bought = bought_units(request, unit, losses[0], scale, weights, standardize)
+        mu = (unit.mu if bought is None else bought.rest) * part
+
+        def planned(loss: str | Loss) -> Callable[[Any], Recipe]:
+            n, q, intercept = request.n, request.n_covariates, request.fit_intercept
+            ridge, method = options["ridge"], options["method"]
+            return lambda scale: recipe_of(
+                n, q, mu, intercept, loss, scale, weights, ridge, method, inference, request.means
+            )
+
+        self._bought, self._planned = bought, [planned(loss) for loss in losses]
+        self._ledger = Ledger(unit) if bought is None else bought.ledger
+        scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
+        self._walks = [Walk(request, one, scales, self._ledger) for one in self._planned]
+
+    @property
+    def loss(self) -> Loss:
+        """The first one."""
+        return self._walks[0].objective.loss
+
+    def run(
+        self,
+        privacy: Budget | float,
+        ledger: Ledger | None,
+        progress: Callable[[int, int], None] | None,
+        label: str,
+        together: Callable[[list[Fit], Guarantee], Result],
+    ) -> Result:
+        """Charge, fit, and put the fits together; also those that an error leaves."""
+        request, bought, walks = self._request, self._bought, self._walks
+        steps = [walk.budgets.most_steps for walk in walks]
+        report = watched(progress, sum(steps))
+        found: list[Found] = []
+
+        def spent() -> Guarantee:
+            return request.guarantee(self._total, self._ledger)
+
+        def results(found: list[Found]) -> Result:
+            paid = spent()
+            pairs = zip(walks, found, strict=False)
+            return together([walk.result(one, paid) for walk, one in pairs], paid)
+
+        def so_far(error: str) -> Result | None:
+            begun = [walk.so_far(error) for walk in walks[len(found) : len(found) + 1]]
+            known = [*found, *[one for one in begun if one is not None]]
+            return results(known) if known else None
+
+        def units() -> Standardized | None:
+            return None if bought is None else bought.units
+
+        # whatever the optimiser, perhaps the caller's own, does: what is paid for must arrive
+        with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
+            room = request.room(0 if bought is None else 1)
+            charge_shared(ledger, privacy, self._total, label, room)
+            if bought is not None:
+                scale = bought.run(spent)
+                for walk, planned in zip(walks, self._planned, strict=True):
+                    walk.go_on_with(planned(scale), bought)
+            for k, walk in enumerate(walks):
+                found.append(walk.run(self._inference, after(report, sum(steps[:k]), sum(steps))))
+            return results(found)

@@ -1,7 +1,6 @@
-"""``plan_release``: will a release be certified, with how much noise, and would ``fit`` do better?
+"""``plan_release``: which method a release takes, and how far its answer will be.
 
-Answers come from the functions themselves, called on *public* rows: a pilot, or rows that fill the
-declared domain.
+Answers come from the function itself, called on *public* rows: a pilot, or rows of a synthetic law.
 """
 
 from __future__ import annotations
@@ -13,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, real_number, whole_number
-from dpfast.errors import InvalidInput, described
+from dpfast.errors import InvalidInput, NotConverged, described
 from dpfast.front.parts import Parts, parts_of
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
-from dpfast.regression.fit import fit
 from dpfast.regression.forecast import LARGEST_P, evenly, public_pilot
 from dpfast.regression.nonprivate import nonprivate_fit
 from dpfast.release.functional import release_functional
-from dpfast.release.request import approximate
-from dpfast.release.results import FunctionalRelease
+from dpfast.release.request import ReleaseRequest, approximate
+from dpfast.release.routes import route
 
 __all__ = ["ReleasePlan", "plan_release"]
 
@@ -39,8 +37,12 @@ MOST_CELLS = 2**25
 #: Of a 90% interval, in standard errors.
 _LEFT_OPEN = 1.645
 
-#: Share of calls that have to be certified for a release to be advised.
-OFTEN = 0.9
+#: Rows for each coefficient that vary at least.
+FEWEST = 10.0
+
+#: Standard deviation of synthetic columns, relative to rows in the corners of the domain: what is
+#: forecast, and the two ends of its range.
+WIDTH, WIDTHS = 0.3, (1.0, 0.1)
 
 
 class ReleasePlan(NamedTuple):
@@ -50,18 +52,18 @@ class ReleasePlan(NamedTuple):
     ----------
     n : int
         Number of records.
-    certified : float
-        Share of the simulated releases that were certified.
+    method : str
+        What ``method="auto"`` chooses, by public numbers alone.
     error : float
-        Root mean square distance of those from the coefficient in the same data; NaN if none was.
+        Root mean square distance of released values from the coefficient in the same data.
     error_range : tuple of float
-        From what so few calls leave open (the lower end of a 90% interval) to what rows may do:
-        with a pilot the upper end of it, else the error for rows half as far from their mean as
-        those that fill the domain, infinite where fewer than half of their calls certify.
+        With a pilot what so few calls leave open (a 90% interval), else from columns that are at
+        either end of the domain, as balanced binary ones, to columns whose standard deviation is a
+        tenth of that.
     announced : float
-        Median of the standard deviations that they announce, which are bounds.
+        Median of the standard deviations that are announced.
     fit_error : float
-        Distance of ``fit`` at the same budget, without standard errors.
+        As ``error``, of ``method="fit"``.
     sampling_error : float
         Standard error of the coefficient without privacy.
     source : str
@@ -77,12 +79,12 @@ class ReleasePlan(NamedTuple):
     ...     20_000, 2, "log-cosh", scale=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6),
     ...     domain=dpfast.Box(1.0, intercept=True), runs=3,
     ... )
-    >>> plan.advice
-    'release_functional'
+    >>> plan.method
+    'one-shot'
     """
 
     n: int
-    certified: float
+    method: str
     error: float
     error_range: tuple[float, float]
     announced: float
@@ -90,26 +92,15 @@ class ReleasePlan(NamedTuple):
     sampling_error: float
     source: str
 
-    @property
-    def advice(self) -> str:
-        """The function with the smaller error, ``"release_functional"`` or ``"fit"``."""
-        pays = self.certified >= OFTEN and self.error < self.fit_error
-        return "release_functional" if pays else "fit"
-
     def __str__(self) -> str:
-        lines = [f"n = {self.n:,}: certified in {100 * self.certified:.0f}% of the calls"]
-        if self.certified:
-            low, high = self.error_range
-            least = f"{low:.3g} to {high:.3g}" if high < np.inf else f"{low:.3g} or more"
-            lines.append(
-                f"  its distance from the coefficient in these data: {self.error:.3g} "
-                f"({least}; announced as at most {self.announced:.3g})"
-            )
-        lines += [
-            f"  the error of fit: {self.fit_error:.3g}; sampling error: {self.sampling_error:.3g}",
-            f"  better: {self.advice}; forecast from {self.source}",
-        ]
-        return "\n".join(lines)
+        low, high = self.error_range
+        return (
+            f"n = {self.n:,}: method {self.method!r}\n"
+            f"  its distance from the coefficient in these data: {self.error:.3g} "
+            f"({low:.3g} to {high:.3g}); standard deviation announced: {self.announced:.3g}\n"
+            f"  that of a fit: {self.fit_error:.3g}; sampling error: {self.sampling_error:.3g}\n"
+            f"  forecast from {self.source}"
+        )
 
 
 def plan_release(
@@ -120,13 +111,11 @@ def plan_release(
     privacy: Budget,
     domain: Domain,
     scale: float | None = None,
-    certificate: str = "auto",
-    noise_law: str = "auto",
     rate: float = 0.5,
     pilot: tuple[Any, Any] | None = None,
     runs: int = 25,
 ) -> ReleasePlan:
-    """Forecast whether :func:`dpfast.release_functional` certifies, its error, and that of ``fit``.
+    """Forecast what :func:`dpfast.release_functional` will do with one coefficient, and its error.
 
     Parameters
     ----------
@@ -134,17 +123,19 @@ def plan_release(
         Number of records.
     p : int, optional
         Number of covariates; taken from the pilot if there is one.
-    loss, privacy, domain, scale, certificate, noise_law
+    loss, privacy, domain, scale
         As in :func:`dpfast.release_functional`.
     rate : float
         Share of ones in a synthetic binary response.
     pilot : (X, y), optional
         **Public** data like the private ones, repeated as often as n calls for.  By default rows
-        fill the domain evenly, which certifies earlier than real columns do: rare categories and
-        skewed columns need ten times as many records.  The first covariate is released.
+        vary independently with three tenths of the domain's half-width, which is about what columns
+        are worth that are coded by their ranges.  Noise is four times as large for half of that, so
+        the range of the error is wide; columns that nearly determine each other are beyond it.  The
+        first covariate is released.
     runs : int
-        Simulated calls (twice without a pilot); an error is known to about ``1/sqrt(2 runs)`` of
-        itself.
+        Simulated calls, of each of three widths without a pilot; an error is known to about
+        ``1/sqrt(2 runs)`` of itself.
 
     Returns
     -------
@@ -162,10 +153,10 @@ def plan_release(
     Examples
     --------
     >>> plan = dpfast.plan_release(
-    ...     300, 2, "logistic", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Ball(1.0), runs=2
+    ...     100, 2, "logistic", privacy=dpfast.ApproxDP(0.3, 1e-6), domain=dpfast.Ball(1.0), runs=2
     ... )
-    >>> plan.certified, plan.advice
-    (0.0, 'fit')
+    >>> plan.method
+    'objective-perturbation'
     """
     total = approximate(privacy)
     n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
@@ -178,10 +169,10 @@ def plan_release(
     if pilot is None:
         p = whole_number(domain.n_covariates if p is None else p, "p", 1, LARGEST_P)
         _refuse_enormous(rows, p)
-        X, y = _synthetic(rows, p, asked, domain, number_in(rate, "rate", "(0, 1)"))
-        source = "rows that fill the domain evenly"
+        X, y, order = _synthetic(rows, p, asked, domain, number_in(rate, "rate", "(0, 1)"))
+        source = "columns that vary with three tenths of the domain's half-width"
     else:
-        X, y = public_pilot(pilot)
+        (X, y), order = public_pilot(pilot), np.zeros(rows)
         _refuse_enormous(rows, X.shape[1])
         source = f"a public pilot of {len(y)} records"
         mixed = np.argsort(evenly(len(y), 1)[:, 0], kind="stable")
@@ -190,47 +181,59 @@ def plan_release(
     bound = domain.bind(X.shape[1])
     X = bound.project(X)
     direction = np.eye(X.shape[1] + bound.intercept)[int(bound.intercept)]
-    of_fit: dict[str, Any] = {
-        "scale": asked.scale, "weights": Bounded(bound.radius * (1.0 + 1e-9)),
-        "ridge": asked.ridge, "fit_intercept": bound.intercept,
-    }  # fmt: skip
     fewer = rows / n
 
-    def released(X: Array) -> tuple[Array, list[float], Fit]:
-        """Errors of the releases that are certified, what they announce, the exact coefficients."""
-        exact = nonprivate_fit(X, y, asked.loss, **of_fit)
-        errors, announced = [], []
+    def narrowed(width: float) -> Array:
+        """Rows of the domain that vary so much less: most of them are at one point."""
+        some = order < max(width**2, FEWEST * len(direction) / rows)
+        middle = bound.project(X.mean(axis=0, keepdims=True))
+        return np.where(some[:, None], X, middle)
+
+    def fitted(X: Array, ridge: float) -> Fit:
+        try:
+            return nonprivate_fit(
+                X, y, asked.loss, scale=asked.scale, ridge=ridge, fit_intercept=bound.intercept,
+                weights=Bounded(bound.radius * (1.0 + 1e-9)),
+            )  # fmt: skip
+        except NotConverged:
+            if ridge >= 1.0:
+                raise
+            return fitted(X, max(2.0 * ridge, 1.0 / rows))  # so few rows separate the classes
+
+    def released(X: Array, method: str) -> tuple[Array, float, float]:
+        """Errors of the releases, what they announce, and the sampling error."""
+        exact = fitted(X, asked.ridge)
+        target, errors, announced = direction @ exact.params, [], []
         for seed in range(runs):
             found = release_functional(
-                X, y, loss, direction, privacy=total, domain=domain, scale=scale,
-                noise=SeededNoise(seed), certificate=certificate, noise_law=noise_law,
+                X, y, loss, direction, privacy=total, domain=domain, scale=scale, method=method,
+                noise=SeededNoise(seed),
             )  # fmt: skip
-            if isinstance(found, FunctionalRelease):
-                errors.append(fewer * float(found.value - direction @ exact.params))
-                announced.append(fewer * float(found.noise_scale_bound[0]))
-        return np.array(errors), announced, exact
+            errors.append(fewer * float(found.value - target))
+            announced.append(fewer * float(found.noise_scale_bound[0]))
+        sampling = float(np.sqrt(direction @ exact.cov_params() @ direction * fewer))
+        return np.array(errors), float(np.median(announced)), sampling
 
-    errors, announced, exact = released(X)
-    low = high = np.nan
-    if len(errors):
-        factor = math.exp(_LEFT_OPEN * _relative_error(errors))
-        low, high = _rms(errors) / factor, _rms(errors) * factor
-        if pilot is None:
-            narrow, _, _ = released(bound.project(0.5 * (X + X.mean(axis=0))))
-            high = max(high, _rms(narrow)) if len(narrow) >= 0.5 * runs else np.inf
-    fitted = [
-        fit(X, y, asked.loss, privacy=total, noise=SeededNoise(seed), inference=False, **of_fit)
-        for seed in range(runs)
-    ]
-    of_fits = np.array([direction @ (private.params - exact.params) for private in fitted])
+    request = ReleaseRequest(
+        np.broadcast_to(0.0, (n, X.shape[1])), np.broadcast_to(0.0, n), loss, domain=domain,
+        scale=scale, ridge=0.0, noise=None, threads=None, names=None,
+    )  # fmt: skip
+    method = route("auto", request, total, 1).method
+    middle = X if pilot is not None else narrowed(WIDTH)
+    errors, announced, sampling = released(middle, method)
+    factor = math.exp(_LEFT_OPEN * _relative_error(errors))
+    low, high = _rms(errors) / factor, _rms(errors) * factor
+    if pilot is None:
+        ends = [_rms(released(narrowed(width), method)[0]) for width in WIDTHS]
+        low, high = min(low, *ends), max(high, *ends)
     return ReleasePlan(
         n=n,
-        certified=len(errors) / runs,
-        error=_rms(errors) if len(errors) else np.nan,
-        error_range=(float(low), float(high)),
-        announced=float(np.median(announced)) if announced else np.nan,
-        fit_error=fewer * _rms(of_fits),
-        sampling_error=float(np.sqrt(direction @ exact.cov_params() @ direction * fewer)),
+        method=method,
+        error=_rms(errors),
+        error_range=(low, high),
+        announced=announced,
+        fit_error=_rms(released(middle, "fit")[0]),
+        sampling_error=sampling,
         source=source,
     )
 
@@ -253,16 +256,18 @@ def _relative_error(errors: Array) -> float:
     return 0.5 * float(squares.std() / max(squares.mean(), 1e-300)) / math.sqrt(len(errors))
 
 
-def _synthetic(n: int, p: int, asked: Parts, domain: Domain, rate: float) -> tuple[Array, Array]:
-    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes."""
-    from scipy.special import ndtri
+def _synthetic(
+    n: int, p: int, asked: Parts, domain: Domain, rate: float
+) -> tuple[Array, Array, Array]:
+    """Corners, or points of the surface, with the moments of evenly spread rows; no slopes.
 
-    points = evenly(n, p + 1)
+    And uniform numbers in no relation to them.
+    """
+    points = evenly(n, p + 2)
     centre, covariance = domain.bind(p)._moments(p)
     sizes, axes = np.linalg.eigh(covariance)
     signs = np.where(points[:, :p] > 0.5, 1.0, -1.0)
     X = centre + (signs * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T
-    if resolve_loss(asked.loss).binary_response:
-        return X, (points[:, p] < rate).astype(float)
     size = 1.0 if asked.scale is None else real_number(asked.scale, "scale")
-    return X, size * ndtri(points[:, p])
+    y = np.asarray(resolve_loss(asked.loss)._synthetic(points[:, p], rate, size))
+    return X, y, points[:, p + 1]

@@ -6,26 +6,34 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import functional_noises
+from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import charge_shared
+from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import Domain, Loss, Objective
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.release.scaled import LAWS
-from dpfast.release.request import ReleaseRequest, approximate
-from dpfast.release.results import FunctionalRelease, NotCertified, ParameterRelease
+from dpfast.release.request import Asking, RawRequest, ReleaseRequest, approximate
+from dpfast.release.results import (
+    FunctionalRelease,
+    NotCertified,
+    ParameterRelease,
+    ReleaseGuarantee,
+)
+from dpfast.release.routes import CERTIFIED, METHODS, Answers, planned_route, route
 from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
 
 __all__ = ["release_functional"]
 
-#: One certificate and noise that also covers how Delta may change (algorithm 5*), or two and noise
-#: in proportion to Delta (the paper's algorithm 5, corrected).
-PROCEDURES = ("direct", "paper")
+Array = NDArray[np.float64]
 
 
 def release_functional(
@@ -35,10 +43,10 @@ def release_functional(
     direction: Any,
     *,
     privacy: Budget,
-    domain: Domain,
+    domain: Domain | None = None,
     scale: float | None = None,
     ridge: float = 0.0,
-    procedure: str = "direct",
+    method: str = "auto",
     noise_law: str = "auto",
     certificate: str = "auto",
     certificate_share: float = 0.25,
@@ -52,9 +60,10 @@ def release_functional(
 ) -> FunctionalRelease | ParameterRelease | NotCertified:
     """Release a linear functional of a regression's coefficients under differential privacy.
 
-    Algorithm 5* (formulas page, section II.4): a private lower bound of the curvature, then
-    ``w'theta`` with noise in proportion to how far *these* data let one record move it, which for
-    one coefficient is far less than how far it can move all of them.
+    For one coefficient noise can be far less than for all of them.  By default a pilot fit, whose
+    Hessian H comes with it, is followed by a single Newton step along ``H^-1 w``: that moves with
+    one record by a public amount.  With few records, or many functionals, a fit or objective
+    perturbation has the smaller error and takes its place; public numbers decide.
 
     Parameters
     ----------
@@ -63,31 +72,39 @@ def release_functional(
     y : array-like of shape (n,)
         Response; in {0, 1} for the logistic loss.
     loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
-        Self-concordant losses.
+        One whose slope is bounded and has a derivative; certificates and objective perturbation
+        need a self-concordant one.
     direction : str, sequence of str, or array-like of shape (p,) or (k, p)
         Names of coefficients, or weights (the intercept first, if the domain has one).  Several
-        directions share one certificate and one budget, in which their losses are added up exactly.
+        directions share one pilot, or one certificate, and one budget.
     privacy : ApproxDP
-        The **total** (epsilon, delta): certificate, release, fallback and inference.
-    domain : Domain
+        The **total** (epsilon, delta), inference included.
+    domain : Domain, optional
         Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
-        there is an intercept.
+        there is an intercept.  Without one the columns may come in any units: the pilot is a
+        default :func:`dpfast.fit` with an intercept, of any loss that :func:`dpfast.fit` takes
+        without weights (also "least-squares"), a quantile of the records' scores along the step is
+        bought with it, scores are held to that, and standard errors come along.
     scale : float
         Public residual scale; required by all losses but the logistic.
     ridge : float
         Public penalty ``ridge/2 ||theta||^2``.
-    procedure : {"direct", "paper"}
-        How the noise is fitted to these data.  "direct" (algorithm 5*) needs the smallest
-        eigenvalue only; its noise also covers by how much one record can change that fit.
-        "paper" is algorithm 5 of paper 3 with corrected constants: a second certificate, of the
-        largest eigenvalue, and noise in proportion to the fit itself, if the condition number
-        bounds its change tightly enough.  It certifies with about four times as many records;
-        with more than that its noise is smaller (``docs/releases.md``).
+    method : {"auto", "one-shot", "fit", "objective-perturbation", "certified", "paper"}
+        "one-shot" is a pilot and one Newton step.  "fit" is what :func:`dpfast.fit` does with
+        ``weights=Bounded(radius)``.  "objective-perturbation" answers for a ridge-penalised
+        problem, whatever the curvature.  "auto" chooses among these three by n, p, the budget and
+        the number of functionals.  "certified" is algorithm 5* (formulas page, section II.4): a
+        private lower bound of the curvature, then noise in proportion to how far *these* data let
+        one record move the value.  "paper" is algorithm 5 of paper 3 with corrected constants: a
+        second certificate, of the largest eigenvalue, and noise in proportion to that distance
+        alone, if the condition number bounds its change tightly enough.  No table or design is
+        known where these two have the least error (``bench/results/release_defaults.md``).
     noise_law : {"auto", "laplace", "student", "gaussian"}
-        Law of the noise.  "auto" takes the one with the least standard deviation after the
-        certificate is seen, which costs nothing (claim R35): "laplace" far above the records that
-        certify, "student" (three degrees of freedom), which tolerates the most change of scale,
-        near them, "gaussian" (the paper's) for many numbers.
+        Of a certified release, as are all options down to ``max_noise``: law of the noise.  "auto"
+        takes the one with the least standard deviation after the certificate is seen, which costs
+        nothing (claim R35): "laplace" far above the records that certify, "student" (three degrees
+        of freedom), which tolerates the most change of scale, near them, "gaussian" (the paper's)
+        for many numbers.
     certificate : {"auto", "leverage", "global", "recursive"}
         What is certified; "auto" is "leverage", and "global" for the paper's procedure.  The
         smallest eigenvalue of the Hessian, by one release whose step is the
@@ -97,27 +114,26 @@ def release_functional(
         about unit size).  It never certifies later than "global", from a third of the records for
         one-hot blocks, and its secret noise is smaller or about the same; but the announced bound
         of the noise can be larger, by 1.6 for centred and scaled columns, for which "global" is as
-        good.  Not with ``procedure="paper"``.
+        good.  Not with ``method="paper"``.
     certificate_share : float
         Part of epsilon for the certificate; for both, if there are two.
     fallback : {None, "objective-perturbation"}
         What to do if the curvature cannot be certified: return :class:`NotCertified`, or release
         the parameter of a ridge-penalised problem by objective perturbation, with all that the
-        certificate leaves.  It also takes the place of a release that is certified so barely that,
-        by the released curvature, its noise would be larger.
+        certificate leaves.
     max_noise : float, optional
         Largest standard deviation of the noise that is of use, by its public bound: a release
-        above it is answered as one that is not certified.  By default, without a fallback,
-        twice what :func:`dpfast.fit` would give with this budget by the same bound of the
-        curvature, for each of the functionals: of one that was above, errors were 4 to 30 times
-        those of ``fit``.  ``math.inf`` takes any.
+        above it is answered as one that is not certified.  By default what a fit would have with
+        this budget by the same bound of the curvature, for each of the functionals.  ``math.inf``
+        takes any.
     inference : float, optional
         Share of the budget for a private sandwich covariance, which :meth:`~dpfast.release.
         FunctionalRelease.conf_int` needs.
     ledger : Ledger, optional
-        A budget shared by several analyses, which has to have the total.  The certificate is
-        charged at once (``certificate_share`` of epsilon, half of delta), the rest before anything
-        else is drawn, and not at all where nothing is certified.
+        A budget shared by several analyses, which has to have the total, and is charged at once.
+        Of a certified release the certificate is charged first (``certificate_share`` of epsilon,
+        half of delta), the rest before anything else is drawn, and not at all where nothing is
+        certified.
     noise : NoiseSource, optional
         Default: operating-system entropy.
     threads : int, optional
@@ -127,23 +143,26 @@ def release_functional(
     Returns
     -------
     FunctionalRelease, NotCertified or ParameterRelease (the fallback)
-        What is returned is itself private.
+        What is returned is itself private.  The last two of a certified release only.
 
     Raises
     ------
     InvalidInput, InvalidBudget
         On a wrong shape, dtype, option or budget, before anything is spent.
     BudgetExceeded
-        If the shared ledger cannot pay, before the data are touched.  If another analysis has
-        spent the rest meanwhile, the certificate is in the attribute ``partial_result``.
+        If the shared ledger cannot pay, before the data are touched.
+    Exception
+        What ends a run early comes out as it is, with what was released until then (a certificate,
+        a pilot, or its answers) in the attribute ``partial_result``.
 
     Privacy
     -------
-    ``privacy`` in total, or what the certificate costs where nothing is released, under
-    replacement of one record, n public (claims R2 to R9, R20 to R24 and R28 to R36 of
-    ``PROOFS-release.md``).  The scale of the noise is a secret: only a public bound of it is
-    returned.  The public penalty of claim R20 is part of the objective; its force is that of a
-    fraction of one record.  Running time is not protected.
+    ``privacy`` in total under replacement of one record, n public: of a pilot and a step claims C9
+    to C19 and R39 of ``PROOFS-release.md``, of objective perturbation R10, R23, R37 and R38.  Of a
+    certified release claims R2 to R9, R20 to R24 and R28 to R36, or what the certificate costs
+    where nothing is released; the scale of its noise is a secret, of which a public bound is
+    returned, and the public penalty of claim R20, whose force is that of a fraction of one record,
+    is part of its objective.  Running time is not protected.
 
     Examples
     --------
@@ -155,38 +174,185 @@ def release_functional(
     ...     X, y, "log-cosh", "x1", scale=1.0,
     ...     privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Box(1.0),
     ... )
-    >>> result.certified
+    >>> abs(result.value - 1.0) < 0.1
     True
     """
     total = approximate(privacy)
+    method = one_of(method, METHODS, "method")
+    given = {
+        "noise_law": noise_law, "certificate": certificate, "certificate_share": certificate_share,
+        "fallback": fallback, "max_noise": max_noise,
+    }  # fmt: skip
+    if method not in CERTIFIED:
+        _refuse_options_of_certificates(method, given)
+    if domain is None:
+        _refuse_without_domain(method, ridge, inference)
+        raw = RawRequest(X, y, loss, scale=scale, noise=noise, threads=threads, names=names)
+        asked = Asked(raw, *raw.direction(direction), total, None, ledger)
+        return _without_certificate(asked, method)
     request = ReleaseRequest(
         X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
         names=names,
     )  # fmt: skip
     rows, single, labels = request.direction(direction)
+    asked = Asked(request, rows, single, labels, total, inference, ledger)
+    if method in CERTIFIED:
+        return _with_certificate(asked, method == "paper", **given)
+    return _without_certificate(asked, method)
+
+
+class Asked:
+    """What is asked for, however it is released, with the part of the budget for inference.
+
+    Parameters
+    ----------
+    request : ReleaseRequest or RawRequest
+    rows : ndarray of shape (k, p)
+    single : bool
+        Whether one number is handed out in place of an array.
+    labels : tuple of str
+    total : ApproxDP
+    inference : float or None
+    ledger : Ledger or None
+
+    Attributes
+    ----------
+    main : ApproxDP
+        The part for the functionals.
+    aside : (ApproxDP, Ledger) or None
+        The part for inference, and the ledger it is charged to.
+    """
+
+    def __init__(
+        self,
+        request: Asking,
+        rows: Array,
+        single: bool,
+        labels: tuple[str, ...],
+        total: ApproxDP,
+        inference: float | None,
+        ledger: Ledger | None,
+    ) -> None:
+        self.request, self.rows, self.ledger = request, rows, ledger
+        self.main = self.total = total
+        self.aside: tuple[ApproxDP, Ledger] | None = None
+        self.extra: tuple[str, ...] = ()
+        self._single, self._labels, self._sandwich = single, labels, None
+        if inference is not None:
+            assert isinstance(request, ReleaseRequest)
+            part = number_in(inference, "inference", "(0, 1)")
+            self.main, rest = divided(total, part)
+            sandwich = plan_sandwich(request, rest)
+            self._sandwich = sandwich
+            self.aside = rest, sandwich.curator.ledger
+            self.extra = ("a private sandwich covariance",)
+
+    def sampling_errors(self) -> Array | None:
+        """Buy standard errors, if they are paid for."""
+        return None if self._sandwich is None else sampling_errors(self._sandwich, self.rows)
+
+    def result(self, values: Array, errors: Array | None, **told: Any) -> FunctionalRelease:
+        return FunctionalRelease(
+            value=float(values[0]) if self._single else values,
+            directions=self.rows,
+            names=self._labels,
+            sampling_error=errors,
+            **told,
+        )
+
+
+def _refuse_options_of_certificates(method: str, given: dict[str, Any]) -> None:
+    defaults = release_functional.__kwdefaults__
+    for name, value in given.items():
+        default = defaults[name]
+        if not (value is default or (type(value) is type(default) and value == default)):
+            raise InvalidInput(
+                f"{name} is an option of a certified release. Pass method='certified' with it, or "
+                f"leave it out of method={method!r}."
+            )
+
+
+def _refuse_without_domain(method: str, ridge: Any, inference: Any) -> None:
+    if method not in ("auto", "one-shot", "fit"):
+        raise InvalidInput(
+            f"method={method!r} needs to know where rows are. Pass domain=dpfast.Box(...), or "
+            "method='auto'."
+        )
+    if not (isinstance(ridge, float | int) and ridge == 0.0):
+        raise InvalidInput(
+            "without a domain columns are put into units that are not known before, of which a "
+            "ridge would be. Leave ridge out, or pass domain=dpfast.Box(...)."
+        )
+    if inference is not None:
+        raise InvalidInput(
+            "without a domain standard errors come with the pilot and cost nothing. Leave "
+            "inference out."
+        )
+
+
+def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
+    """By the mechanism that public numbers choose, or the one asked for; charged at once."""
+    request, rows = asked.request, asked.rows
+    chosen = route(method, request, asked.main, len(rows))
+    way = planned_route(chosen, request, asked.main, rows, asked.total)
+    whole = asked.total
+
+    def guarantee() -> ReleaseGuarantee:
+        spent, entries = way.spent(), (f"{len(rows)} functional(s)", *asked.extra)
+        if asked.aside is not None:
+            part, ledger = asked.aside
+            spent = Sum((spent, Prepaid(asked.extra[0], part, composition_of(ledger))))
+        return request.guarantee(*whole.values(), entries, spent)
+
+    def told(found: Answers, errors: Array | None) -> FunctionalRelease:
+        return asked.result(
+            found.values,
+            errors,
+            scale_bounds=found.scales,
+            noise_law=found.law,
+            certificate=None,
+            method=way.told,
+            privacy=guarantee(),
+            beyond=found.beyond,
+        )
+
+    def so_far(error: str) -> FunctionalRelease | None:
+        found = way.so_far()
+        return None if found is None else told(found, found.sampling)
+
+    with KeepingPaid(so_far, privacy=guarantee):
+        label = request.label("release_functional")
+        charge_shared(asked.ledger, whole, whole, label, request.room)
+        found = way.run()
+        bought = asked.sampling_errors() if found.sampling is None else found.sampling
+        return told(found, bought)
+
+
+def _with_certificate(
+    asked: Asked,
+    twice: bool,
+    *,
+    noise_law: Any,
+    certificate: Any,
+    certificate_share: Any,
+    fallback: Any,
+    max_noise: Any,
+) -> FunctionalRelease | ParameterRelease | NotCertified:
+    """By test and release: with one certificate, or with those of both eigenvalues."""
+    request, rows, total = asked.request, asked.rows, asked.total
     noise_law = one_of(noise_law, ("auto", *LAWS), "noise_law")
-    procedure = one_of(procedure, PROCEDURES, "procedure")
-    twice = procedure == "paper"
     limit = None if max_noise is None else number_in(max_noise, "max_noise", "(0, inf]")
     if isinstance(certificate, str) and certificate == "auto":
         certificate = "global" if twice else "leverage"
     kind = kind_of(certificate, "functional", *["largest eigenvalue"] * twice)
-    main, sandwich = total, None
-    extra: tuple[str, ...] = ()
-    aside: tuple[ApproxDP, Ledger] | None = None
-    if inference is not None:
-        part = number_in(inference, "inference", "(0, 1)")
-        main, rest = divided(total, part)
-        sandwich = plan_sandwich(request, rest)
-        aside = rest, sandwich.curator.ledger
-        extra = ("a private sandwich covariance",)
     terms = make_terms(
-        "functional", main, certificate_share, fallback, noise=noise_law, count=len(rows),
+        "functional", asked.main, certificate_share, fallback, noise=noise_law, count=len(rows),
         certificates=1 + twice, whole=total,
     )  # fmt: skip
     functional_noises(terms)  # refuses an impossible budget while nothing is spent
     session = Session(
-        request, terms, kind, "release_functional", total, ledger, extra, rows, aside, limit
+        request, terms, kind, "release_functional", total, asked.ledger, asked.extra, rows,
+        asked.aside, limit,
     )  # fmt: skip
 
     with KeepingPaid(session.so_far):
@@ -197,16 +363,13 @@ def release_functional(
         if choices is None:
             return session.refusal(found)
         session.pay_rest(total, "release")
-        value = session.query.functionals(rows, choices)
-        errors = None if sandwich is None else sampling_errors(sandwich, rows)
-        return FunctionalRelease(
-            value=float(value[0]) if single else value,
-            directions=rows,
-            names=labels,
+        values = session.query.functionals(rows, choices)
+        return asked.result(
+            values,
+            asked.sampling_errors(),
             scale_bounds=np.array([choice.scale_bound for choice in choices]),
             noise_law=choices[0].law,
             certificate=found,
             method=f"{certificate} certificate" + ", the paper's procedure" * twice,
             privacy=session.guarantee(session.tests, f"{len(rows)} functional(s)"),
-            sampling_error=errors,
         )

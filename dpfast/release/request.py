@@ -18,13 +18,23 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.parts import parts_of
 from dpfast.front.request import Request
 from dpfast.inference.composition import Composition
-from dpfast.models import Bounded, Domain, Loss, Objective
+from dpfast.inference.natural import NaturalMap, natural_map
+from dpfast.models import (
+    Bounded,
+    Domain,
+    LeastSquares,
+    Loss,
+    Objective,
+    is_least_squares,
+    resolve_loss,
+)
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
+from dpfast.regression.road import COPIES as COPIES_ON_ROAD, OnRoad, on_road
 from dpfast.release.results import ReleaseGuarantee
 
-__all__ = ["ReleaseRequest", "approximate"]
+__all__ = ["Asking", "RawRequest", "ReleaseRequest", "approximate"]
 
 Array = NDArray[np.float64]
 
@@ -57,16 +67,76 @@ def approximate(privacy: Budget) -> ApproxDP:
     return privacy
 
 
-class ReleaseRequest:
-    """Checked arguments that all releases share.
+class Asking:
+    """What all requests for functionals have: records, names, and how a result is told.
 
     Attributes
     ----------
     n, dimension : int
-    domain : Domain
-        Bound to the columns of X.
     names : tuple of str
         Of the coefficients, the intercept first.
+    loss : Loss
+    """
+
+    n: int
+    dimension: int
+    names: tuple[str, ...]
+    loss: Loss
+    _request: Request
+
+    def guarantee(
+        self, epsilon: float, delta: float, entries: tuple[str, ...], spent: Composition
+    ) -> ReleaseGuarantee:
+        text = "(epsilon, delta)-DP" if is_genuine(self._request.noise) else SIMULATION
+        return ReleaseGuarantee(text, epsilon, delta, self.n, entries, spent)
+
+    def label(self, what: str) -> str:
+        return f"{what}({self.loss.name}, n={self.n}, p={self.dimension})"
+
+    def direction(self, direction: Any) -> tuple[Array, bool, tuple[str, ...]]:
+        """Rows of directions, whether there was a single one, and their names."""
+        if isinstance(direction, str):
+            direction = [direction]
+        if isinstance(direction, (list, tuple)) and direction and isinstance(direction[0], str):
+            unknown = [name for name in direction if name not in self.names]
+            if unknown:
+                # by its place: a list of cells may be passed for a list of names
+                raise InvalidInput(
+                    f"direction[{direction.index(unknown[0])}] names no coefficient; they are "
+                    f"{', '.join(self.names)}."
+                )
+            rows = np.zeros((len(direction), self.dimension))
+            for row, name in zip(rows, direction, strict=True):
+                row[self.names.index(name)] = 1.0
+            return rows, len(direction) == 1, tuple(direction)
+        rows = real_array(direction, "direction")
+        single = rows.ndim == 1
+        rows = np.atleast_2d(rows)
+        fits = rows.ndim == 2 and len(rows) and rows.shape[1] == self.dimension
+        if not (fits and np.isfinite(rows).all()):
+            raise InvalidInput(
+                f"direction must be the name of a coefficient, {self.dimension} finite numbers "
+                "(the intercept first, if there is one), or rows of them; received shape "
+                f"{np.shape(direction)}."
+            )
+        with np.errstate(all="ignore"):
+            lengths = np.sqrt(np.square(rows).sum(axis=1))
+        if not ((lengths >= DIRECTION_LENGTHS[0]) & (lengths <= DIRECTION_LENGTHS[1])).all():
+            raise InvalidInput(
+                "the length of a direction must lie in "
+                f"[{DIRECTION_LENGTHS[0]:g}, {DIRECTION_LENGTHS[1]:g}]. Rescale it."
+            )
+        labels = tuple(f"direction {j + 1}" for j in range(len(rows)))
+        return rows, single, ("direction",) if single else labels
+
+
+class ReleaseRequest(Asking):
+    """Checked arguments that all releases share.
+
+    Attributes
+    ----------
+    domain : Domain
+        Bound to the columns of X.
     """
 
     def __init__(
@@ -129,12 +199,6 @@ class ReleaseRequest:
             self._request.threads,
         )
 
-    def guarantee(
-        self, epsilon: float, delta: float, entries: tuple[str, ...], spent: Composition
-    ) -> ReleaseGuarantee:
-        text = "(epsilon, delta)-DP" if is_genuine(self._request.noise) else SIMULATION
-        return ReleaseGuarantee(text, epsilon, delta, self.n, entries, spent)
-
     def open(
         self, terms: Terms, kind: type[Kind], ledger: Ledger, directions: Array | None = None
     ) -> CertifiedRelease:
@@ -147,41 +211,62 @@ class ReleaseRequest:
         """Bytes that are needed once a release is paid for: rows on the domain are copies."""
         return self._request.room(COPIES * self.domain.needs_projection, whole=True)
 
-    def label(self, what: str) -> str:
-        return f"{what}({self.loss.name}, n={self.n}, p={self.dimension})"
 
-    def direction(self, direction: Any) -> tuple[Array, bool, tuple[str, ...]]:
-        """Rows of directions, whether there was a single one, and their names."""
-        if isinstance(direction, str):
-            direction = [direction]
-        if isinstance(direction, (list, tuple)) and direction and isinstance(direction[0], str):
-            unknown = [name for name in direction if name not in self.names]
-            if unknown:
-                # by its place: a list of cells may be passed for a list of names
-                raise InvalidInput(
-                    f"direction[{direction.index(unknown[0])}] names no coefficient; they are "
-                    f"{', '.join(self.names)}."
-                )
-            rows = np.zeros((len(direction), self.dimension))
-            for row, name in zip(rows, direction, strict=True):
-                row[self.names.index(name)] = 1.0
-            return rows, len(direction) == 1, tuple(direction)
-        rows = real_array(direction, "direction")
-        single = rows.ndim == 1
-        rows = np.atleast_2d(rows)
-        fits = rows.ndim == 2 and len(rows) and rows.shape[1] == self.dimension
-        if not (fits and np.isfinite(rows).all()):
+class RawRequest(Asking):
+    """A request about columns whose domain nobody declared: units are bought, scores are held.
+
+    Parameters
+    ----------
+    X, y, loss, scale, noise, threads, names
+        As of :func:`dpfast.release_functional`.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        loss: str | Loss | Objective,
+        *,
+        scale: float | None,
+        noise: NoiseSource | None,
+        threads: int | None,
+        names: Sequence[str] | None,
+    ) -> None:
+        self._request = request = Request(
+            X, y, fit_intercept=True, noise=noise, threads=threads, names=names
+        )
+        plain = {"scale": scale, "weights": None, "ridge": 0.0, "method": "auto"}
+        if isinstance(loss, Objective) or not on_road(request, loss, None, plain):
             raise InvalidInput(
-                f"direction must be the name of a coefficient, {self.dimension} finite numbers "
-                "(the intercept first, if there is one), or rows of them; received shape "
-                f"{np.shape(direction)}."
+                "without a domain units are bought and scores held to a bound, which takes a loss "
+                "that fits so by default, such as 'log-cosh', 'huber', 'logistic' or "
+                "'least-squares'. Pass one of these, or domain=dpfast.Box(...)."
             )
-        with np.errstate(all="ignore"):
-            lengths = np.sqrt(np.square(rows).sum(axis=1))
-        if not ((lengths >= DIRECTION_LENGTHS[0]) & (lengths <= DIRECTION_LENGTHS[1])).all():
-            raise InvalidInput(
-                "the length of a direction must lie in "
-                f"[{DIRECTION_LENGTHS[0]:g}, {DIRECTION_LENGTHS[1]:g}]. Rescale it."
+        self.n, self.dimension = request.n, request.dimension
+        self.names = request._coefficient_names()
+        self.loss = LeastSquares() if is_least_squares(loss) else resolve_loss(loss, unbounded=True)
+        self.asked, self.scale = loss, scale
+
+    @property
+    def room(self) -> int:
+        """Bytes that are needed once a release is paid for: public."""
+        return self._request.room(COPIES_ON_ROAD)
+
+    def planned(self, total: GDP) -> OnRoad:
+        """A fit with standard errors; refuses whatever can be refused, and costs nothing."""
+        found = OnRoad(
+            self._request, total, [self.asked], scale=self.scale, standardize=None, inference=True
+        )
+        if found.only_mean:
+            raise InvalidBudget(
+                "n, the budget and the number of columns are such that no units can be bought. "
+                "Declare domain=dpfast.Box(...), or use dpfast.fit, which answers with the mean."
             )
-        labels = tuple(f"direction {j + 1}" for j in range(len(rows)))
-        return rows, single, ("direction",) if single else labels
+        return found
+
+    def natural(self) -> NaturalMap:
+        """From coefficients in bought units to those of the columns as they came."""
+        coding = self._request.coding
+        if coding is None:
+            return NaturalMap(np.eye(self.dimension), np.zeros(self.dimension))
+        return natural_map(coding, True, False)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
 from dpfast.inference.composition import Composition, plain, shares_of, told, unspent
+from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import RELATION
-from dpfast.inference.hypotheses import coverage
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP
 from dpfast.privacy.release.scaled import law_quantile, law_scale
 
@@ -258,7 +258,7 @@ class NotCertified:
     certificate : Certificate
     lower_bound_needed : float
         What the certificate's lower bound would have to be; ``inf`` if no bound would do with
-        these options.  With ``procedure="paper"``, at the same condition number.
+        these options.  With ``method="paper"``, at the same condition number.
     records_needed : float
         About how many records like these would be enough; ``inf`` where nothing is known about
         the curvature.  From public and released numbers only.
@@ -365,10 +365,13 @@ class FunctionalRelease:
     directions : ndarray of shape (k, p)
     names : tuple of str
     noise_scale_bound : ndarray of shape (k,)
-        Public bound of the standard deviation of the privacy noise.  The noise used is smaller,
-        by a factor that is secret.
+        Standard deviation of the privacy noise; after a certificate a public bound of it: the noise
+        used is smaller, by a factor that is secret.  Of a fit it is estimated.
+    beyond : ndarray of shape (k,)
+        About what else is between a value and that in these data: of second order in the error of
+        a pilot, or what a fit left undone; 0 after a certificate.
     noise_law : str
-    certificate : Certificate
+    certificate : Certificate or None
     method : str
     privacy : ReleaseGuarantee
 
@@ -376,8 +379,6 @@ class FunctionalRelease:
     -------
     Made of released and public numbers: its methods and properties cost nothing.
     """
-
-    certified = True
 
     def __init__(
         self,
@@ -387,9 +388,10 @@ class FunctionalRelease:
         names: tuple[str, ...],
         scale_bounds: Array,
         noise_law: str,
-        certificate: Certificate,
+        certificate: Certificate | None,
         method: str,
         privacy: ReleaseGuarantee,
+        beyond: Array | None = None,
         sampling_error: Array | None = None,
     ) -> None:
         self.value = value
@@ -399,8 +401,14 @@ class FunctionalRelease:
         self.certificate = certificate
         self.method = method
         self.privacy = privacy
+        self.beyond = np.zeros(len(directions)) if beyond is None else beyond
         self._scale_bounds = scale_bounds
         self._sampling_error = sampling_error
+
+    @property
+    def certified(self) -> bool:
+        """Whether a certificate says how far one record moves the value in these very data."""
+        return self.certificate is not None
 
     @property
     def noise_scale_bound(self) -> Array:
@@ -419,7 +427,8 @@ class FunctionalRelease:
     def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Intervals for the value *in these data* (privacy noise only), shape (k, 2).
 
-        They hold with probability at least ``level``: the public bound of the noise scale is used.
+        After a certificate they hold with probability at least ``level``: the public bound of the
+        noise scale is used.  Otherwise they have room for :attr:`beyond`, which is estimated.
 
         Parameters
         ----------
@@ -451,6 +460,7 @@ class FunctionalRelease:
         True
         """
         half = self._scale_bounds * law_quantile(self.noise_law, 1.0 - coverage(level, alpha))
+        half = half + self.beyond
         return np.column_stack([self._values - half, self._values + half])
 
     def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
@@ -496,6 +506,7 @@ class FunctionalRelease:
             half = normal * law_quantile("gaussian", part * tail)
             half = half + self._scale_bounds * law_quantile(self.noise_law, (1.0 - part) * tail)
             best = np.minimum(best, half)
+        best = best + self.beyond
         return np.column_stack([self._values - best, self._values + best])
 
     @property
@@ -512,7 +523,8 @@ class FunctionalRelease:
         if self._sampling_error is not None:
             for name, (low, high) in zip(self.names, self.conf_int(), strict=True):
                 lines.append(f"  {name}: 95% with sampling error [{low:.5g}, {high:.5g}]")
-        lines.append(f"  certified {self.certificate.quantity}: {self.certificate.lower_bound:.5g}")
+        if (found := self.certificate) is not None:
+            lines.append(f"  certified {found.quantity}: {found.lower_bound:.5g}")
         return "\n".join([*lines, str(self.privacy)])
 
     def __repr__(self) -> str:

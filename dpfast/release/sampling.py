@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Curator
 from dpfast.curator.release.terms import difference, in_units
 from dpfast.kernels.linalg import sandwich as sandwich_covariance
 from dpfast.optimize import Newton
-from dpfast.optimize.budgets import Budgets
 from dpfast.privacy.budget import GDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
+from dpfast.release.pilot import PlannedRun, plan_run
 from dpfast.release.request import ReleaseRequest
 
-__all__ = ["Sandwich", "divided", "plan_sandwich", "sampling_errors"]
+__all__ = ["divided", "plan_sandwich", "sampling_errors"]
 
 Array = NDArray[np.float64]
-
-
-class Sandwich(NamedTuple):
-    """Noisy Newton steps that were found to be possible."""
-
-    curator: Curator
-    optimiser: Newton
-    budgets: Budgets
 
 
 def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
@@ -39,24 +28,17 @@ def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
     return difference(total, aside), aside
 
 
-def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> Sandwich:
+def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> PlannedRun:
     """Divide a budget among the steps; refuses an impossible one and costs nothing."""
-    total = GDP.within(budget)
-    curator = request.curator(Ledger(total))
-    objective = curator.objective
-    optimiser = Newton()
-    budgets = optimiser.plan(objective, request.n, total.mu, True)
-    for step in budgets:
-        curator.plan(step)
-    return Sandwich(curator, optimiser, budgets)
+    return plan_run(request, Ledger(GDP.within(budget)), Newton(), True)
 
 
-def sampling_errors(sandwich: Sandwich, directions: Array) -> Array:
+def sampling_errors(sandwich: PlannedRun, directions: Array) -> Array:
     """Standard errors of ``directions @ theta``, from noisy Newton steps and a noisy sandwich.
 
     Parameters
     ----------
-    sandwich : Sandwich
+    sandwich : PlannedRun
     directions : ndarray of shape (k, p)
 
     Returns
@@ -68,9 +50,8 @@ def sampling_errors(sandwich: Sandwich, directions: Array) -> Array:
     -------
     Spends the plan's budget, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
     """
-    curator, optimiser, budgets = sandwich
-    p = curator.objective.dimension
-    trajectory = optimiser.run(curator, np.zeros(p), budgets)
+    curator, p = sandwich.curator, sandwich.curator.objective.dimension
+    trajectory = sandwich.run()
     hessian, meat = trajectory.final.hessian, trajectory.final.meat
     floor = 2.0 * hessian.noise_scale * p**0.5
     ridged = hessian.value + curator.objective.ridge * np.eye(p)

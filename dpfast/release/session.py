@@ -38,10 +38,9 @@ FALLBACKS = (None, "objective-perturbation")
 #: Part of delta for the certificate's failure.
 FAILURE_SHARE = 0.5
 
-#: Without a fallback, announced noise that is wanted of one functional, in that of a fit by the
-#: same bound.  On a grid of 21 designs with two certificates what was above had 4 to 30 times the
-#: error of the fit, and what was not at most 2.8.
-TIMES_FIT = 2.0
+#: Announced noise that is wanted of one functional, in that of a fit by the same bound: no release
+#: within it had more than a fit's error (bench/results/release_defaults.md).
+TIMES_FIT = 1.0
 
 #: Records beyond which the ridge of a fallback does not fall.
 MOST_RECORDS = 1 << 20
@@ -112,7 +111,7 @@ class Session:
         What is set aside for ``extra``, and the ledger it is charged to.
     max_noise : float, optional
         Largest standard deviation of a functional's noise that is wanted, by its public bound; by
-        default, without a fallback, ``TIMES_FIT`` that of a fit, for each of the functionals.
+        default ``TIMES_FIT`` that of a fit, for each of the functionals.
 
     Attributes
     ----------
@@ -157,8 +156,8 @@ class Session:
         self.query = request.open(terms, kind, self.own_ledger, directions)
         self.kind = self.query.kind
         self.instead = self._plan_fallback() if terms.fallback else None
-        by_fit = max_noise is None and self.instead is None and directions is not None
-        self._fit_noise = self._noise_of_fit() if by_fit else None  # or the fallback is compared
+        by_fit = max_noise is None and directions is not None
+        self._fit_noise = self._noise_of_fit() if by_fit else None
         self._shared, self._label = ledger, request.label(what)
         refuse_unpayable(ledger, privacy, privacy, self._label)
         # everything that can be refused was
@@ -237,7 +236,7 @@ class Session:
         if unwanted:
             self._unwanted = max(unwanted, key=lambda two: two[0] / two[1])
             return None
-        return None if self._fallback_is_quieter(found, choices) else choices
+        return choices
 
     def _wanted(self, l0: float) -> list[float]:
         """Largest announced noise of each functional that is wanted; from released numbers.
@@ -275,33 +274,6 @@ class Session:
             max((float(np.linalg.norm(direction)) / size.norm) ** 2 * curvature, eigenvalue)
             for direction, size in zip(self.directions, kind.sizes, strict=True)
         ]
-
-    def _fallback_is_quieter(
-        self, found: Certificate, choices: tuple[FunctionalTerms, ...]
-    ) -> bool:
-        """Whether the fallback has less noise and bias, as far as released numbers tell.
-
-        Both are guessed at the released curvature, which is not a bound: with the bound, a release
-        that is barely certified would be taken for worse than it is.  A function of counts and
-        constants (claim R24).  In neither are directions other than the one asked for taken for
-        the weakest one.
-        """
-        if self.instead is None:
-            return False
-        assert self.directions is not None
-        curvature = max(found.estimate, found.lower_bound)
-        ridge, perturbation = self.instead.ridge, self.instead.terms
-        output = perturbation.receipt.noise_scale
-        curved = self._along(curvature)
-        for direction, choice, along in zip(self.directions, choices, curved, strict=True):
-            release = choice.deviation * found.lower_bound / curvature
-            length = float(np.linalg.norm(direction))
-            noise = math.hypot(perturbation.tilt_scale / (along + ridge), output) * length
-            # of coefficients of about the size that columns of this radius call for
-            bias = ridge / (along + ridge) * length / self.kind.plan.radius
-            if math.hypot(noise, bias) > release:
-                return False
-        return True
 
     def refusal(self, found: Certificate) -> ParameterRelease | NotCertified:
         """The fallback, or what would have been enough."""

@@ -107,6 +107,10 @@ CASES = {
 }  # fmt: skip
 
 
+#: Cases that are also tried with weak noise: a release of each kind.
+WEAKENED = {"gradient", "hessian", "majorizer", "one-minus-square: with meat", "logistic"}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_releases_cost_what_they_claim(case):
     objective, budget, pair, theta = CASES[case]
@@ -121,8 +125,10 @@ def test_releases_cost_what_they_claim(case):
     claim = curators(objective, pair, SeededNoise(0))[0].joint(theta, budget).mu
     honest = certify(SeededNoise(1)).mu
     assert honest <= claim
-    assert honest >= 0.91 * claim  # the pair is a worst case, and the attack sees it
-    assert certify(WeakNoise(2)).mu > claim
+    # the pair is a worst case, and the attack sees it: of noise 10% too small it says 1.01
+    assert honest >= 0.91 * claim
+    if case in WEAKENED:
+        assert certify(WeakNoise(2)).mu > claim
 
 
 def test_genuine_noise():
@@ -156,9 +162,13 @@ def path_statistic(result):
     return float(-result.iterates[-1, 0])
 
 
-def test_a_whole_fit_composes_to_its_claim():
-    honest = lower_bound(fit_mechanism(SeededNoise(3)), ANTIPODAL, RUNS, statistic=path_statistic)
-    assert 0.91 * MU <= honest.mu <= MU
+# with 4,000 runs noise 15% too small is caught, as by 20,000 noise 10% too small
+@pytest.mark.parametrize(
+    ("runs", "share"), [(4_000, 0.86), pytest.param(RUNS, 0.91, marks=pytest.mark.slow)]
+)
+def test_a_whole_fit_composes_to_its_claim(runs, share):
+    honest = lower_bound(fit_mechanism(SeededNoise(3)), ANTIPODAL, runs, statistic=path_statistic)
+    assert share * MU <= honest.mu <= MU
 
 
 @pytest.mark.slow

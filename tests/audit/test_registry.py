@@ -5,6 +5,8 @@ import pytest
 
 import dpfast
 from dpfast.audit import calls, neighbours, registry, replay
+from tests.audit.remembered import runs_shared
+from tests.loops import each
 
 CALLABLES = registry.callables()
 EXAMPLES = calls.examples()
@@ -20,7 +22,7 @@ LONG = {False: neighbours(X, Y, length=1.1), True: neighbours(X, (Y > 0).astype(
 QUICK = ("antipodal", "orthogonal", "huge", "nan", "undeclared label")
 
 
-@pytest.mark.parametrize("name", CALLABLES)
+@each("name", CALLABLES)
 def test_every_callable_is_registered_or_exempt(name):
     reason = registry.reason_for_exemption(name)
     registered = name in REGISTERED
@@ -93,14 +95,28 @@ def test_names_that_say_so_are_exempt():
 
 
 def audit(example, pairs):
-    for kind, pair in pairs.items():
-        report = replay(example.call, *pair, budget=example.budget)
-        assert report.passed, f"{example.name} ({example.label}), {kind}: {report}"
+    with runs_shared():
+        for kind, pair in pairs.items():
+            report = replay(example.call, *pair, budget=example.budget)
+            assert report.passed, f"{example.name} ({example.label}), {kind}: {report}"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: f"{e.name}: {e.label}")
-def test_registered_calls_leak_nothing(example):
-    audit(example, {kind: PAIRS[example.binary][kind] for kind in QUICK})
+#: Up to eight calls of one function, audited in one test.
+PARTS = {
+    f"{name}: {k}": part
+    for name in sorted(REGISTERED)
+    for of_name in [[example for example in EXAMPLES if example.name == name]]
+    for k, part in enumerate(of_name[first : first + 8] for first in range(0, len(of_name), 8))
+}
+
+
+@pytest.mark.parametrize("examples", PARTS.values(), ids=PARTS)
+def test_registered_calls_leak_nothing(examples):
+    @each("example", examples, ids=lambda e: f"{e.name}: {e.label}")
+    def leaks_nothing(example):
+        audit(example, {kind: PAIRS[example.binary][kind] for kind in QUICK})
+
+    leaks_nothing()
 
 
 @pytest.mark.slow

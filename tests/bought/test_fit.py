@@ -11,7 +11,7 @@ import pytest
 import dpfast
 from dpfast.audit import replay
 from dpfast.errors import InvalidBudget, InvalidInput
-from dpfast.models.losses import LOSSES
+from dpfast.models.names import LOSSES
 from dpfast.regression.purchase import units_share
 
 N = 20_000
@@ -52,6 +52,7 @@ CALLS = {
     '`"least-squares"`': {"loss": "least-squares"},
     '`"least-squares"`, `standardize=False`': {"loss": "least-squares", "standardize": False},
     '`"least-squares"`, a schema\'s design': {"loss": "least-squares", "X": DESIGN, "y": None},
+    "`scale=FreeScale(...)`": {"scale": dpfast.FreeScale(200.0, 2e4)},
 }  # fmt: skip
 
 
@@ -81,20 +82,24 @@ def test_what_is_given_decides_what_is_bought(given):
     bought = [label for label, _ in fit.privacy.entries if label == "histogram of distances"]
     found = ["columns"] if bought else []
     found += ["response"] if bought and fit.coded.coding.response_units() != (0.0, 1.0) else []
-    told = "scale" in CALLS[given] or isinstance(CALLS[given].get("loss"), dpfast.Objective)
+    told = isinstance(CALLS[given].get("scale"), float) or isinstance(CALLS[given].get("loss"), dpfast.Objective)
     of_robust = not told and "residual scale" in fit.coded.model
     found += ["scale"] if fit.names[-1] == "scale" or of_robust else []
     assert (", ".join(found) or "nothing") == TABLE[given]
     assert [entry.spend.mu for entry in ledger.entries] == [1.0]
     assert sum(mu**2 for _, mu in fit.privacy.entries) <= 1.0 + 1e-12
-    assert (fit.coded is fit) == (not bought)
+    assert (fit.units is None) == (not bought or CALLS[given].get("X") is DESIGN)
+    assert (fit.coded is fit) == (fit.units is None)
 
 
 @pytest.mark.parametrize("given", [given for given in CALLS if "least-squares" not in given])
 def test_what_is_given_decides_what_is_bought_of_persons_alike(given):
-    """But for the scale, which is that of a short fit and no coefficient."""
+    """But for the scale, which cannot be a coefficient: that was proved of single rows."""
     options = CALLS[given] | {"group": np.arange(N) // 2, "each": "person"}
-    if "refused" in TABLE[given]:
+    if isinstance(options.get("scale"), dpfast.FreeScale):
+        return  # not proved of persons
+    free = "weights" in options and "scale" not in options and "scale" in TABLE[given]
+    if "refused" in TABLE[given] or free:
         with pytest.raises(InvalidInput, match="scale"):
             private(**options)
         return

@@ -27,9 +27,7 @@ def table(*labels, of=X):
 
 
 def fitted(*labels):
-    return dpfast.fit(
-        table(*labels), Y, "log-cosh", privacy=1e4, scale=1.0, standardize=False
-    )
+    return dpfast.fit(table(*labels), Y, "log-cosh", privacy=1e4, scale=1.0, standardize=False)
 
 
 @pytest.mark.parametrize("twins", TWINS, ids=str)

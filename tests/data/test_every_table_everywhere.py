@@ -18,6 +18,7 @@ from scipy import sparse
 import dpfast
 from dpfast.data.files import read_table
 from tests.data.test_values_never_speak import arrow, pandas, polars
+from tests.loops import each
 from tests.privacy.test_refused_first import CALLS
 from tests.surface import parameters_of, public
 
@@ -276,7 +277,7 @@ def test_every_function_of_records_is_swept():
     assert missing <= {"fit_formula", "baselines.dp_sgd"}  # their extras may be absent
 
 
-@pytest.mark.parametrize("kind", FRAMES)
+@each("kind", FRAMES)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_cell_of_a_frame(name, kind):
     make, cells = FRAMES[kind]
@@ -286,7 +287,7 @@ def test_a_cell_of_a_frame(name, kind):
     assert_expected(name, kind, first[0])
 
 
-@pytest.mark.parametrize("kind", STORED)
+@each("kind", STORED)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_cell_of_stored_records(name, kind, tmp_path):
     both = [dict(zip("Xy", STORED[kind](tmp_path, rows(c)), strict=True)) for c in (0.5, np.nan)]
@@ -295,7 +296,7 @@ def test_a_cell_of_stored_records(name, kind, tmp_path):
     assert_expected(name, kind, first[0])
 
 
-@pytest.mark.parametrize("kind", FRAMES)
+@each("kind", FRAMES)
 @pytest.mark.parametrize("name", [name for name in TABLES if name in CALLS])
 def test_a_cell_of_a_named_table(name, kind):
     make, cells = FRAMES[kind]
@@ -332,7 +333,7 @@ def test_every_column_beside_the_covariates_is_swept():
     assert {argument for _, argument in BESIDE} == set(ONE)
 
 
-@pytest.mark.parametrize("kind", COLUMNS)
+@each("kind", COLUMNS)
 @pytest.mark.parametrize(("name", "argument"), [
     pytest.param(*pair, marks=[pytest.mark.slow] if pair[0] in SLOW else []) for pair in BESIDE
 ])  # fmt: skip
@@ -373,7 +374,7 @@ def test_a_name_that_is_no_text_is_refused_for_free(name, given):
     assert given == "schema" or "no Unicode text" in outcome
 
 
-@pytest.mark.parametrize("kind", FRAMES)
+@each("kind", FRAMES)
 @pytest.mark.parametrize(
     "estimator",
     ["DPHuberRegressor", "DPQuantileRegressor", "DPPoissonRegressor", "DPLinearRegression"],

@@ -15,6 +15,7 @@ from dpfast.data.files import read_table
 from dpfast.data.files.sample import drafted, read_sample
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
+from tests.loops import each
 from tests.surface import without_paths
 
 SCHEMA = Schema(
@@ -76,8 +77,8 @@ def coded(path):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
-@pytest.mark.parametrize("line", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("place", [0, CHANGED, len(LINES) - 1])
+@each("line", HOSTILE.values(), ids=HOSTILE)
+@each("place", [0, CHANGED, len(LINES) - 1])
 def test_one_line_is_one_record_and_decides_about_no_other(tmp_path, line, suffix, place):
     before = coded(csv_file(tmp_path / f"a{suffix}", LINES))
     lines = [*LINES]

@@ -21,6 +21,7 @@ from dpfast.data.columns import cell_numbers, labels, numbers
 from dpfast.data.files import read_table
 from dpfast.data.files.sample import read_sample
 from dpfast.data.groups import grouped
+from tests.loops import each
 
 N, CHANGED = 6, 2
 
@@ -196,7 +197,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", [*USES.values()], ids=[*USES])
-@pytest.mark.parametrize(("make", "good", "cell"), [*cases()])
+@each(("make", "good", "cell"), [*cases()])
 def test_a_cell_of_numbers(make, good, cell, use):
     before, after = pair(make, good, cell())
     (first, a), (second, b) = heard(lambda: use(before)), heard(lambda: use(after))
@@ -233,7 +234,7 @@ def seen_of_a_fit(X, y=None, opened=False, **options):
     return fit.names, fit.params.shape, fit.n_records, fit.privacy.entries, fit.method
 
 
-@pytest.mark.parametrize(("make", "good", "cell"), [*frames()])
+@each(("make", "good", "cell"), [*frames()])
 def test_a_cell_of_a_frame(make, good, cell):
     before, after = pair(make, good, cell() if callable(cell) else cell)
     (first, a), (second, b) = [heard(lambda t=t: as_records(t, FLOATS)) for t in (before, after)]
@@ -284,8 +285,8 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("others", [*ODD.values()], ids=[*ODD])
-@pytest.mark.parametrize("cell", [*ODD.values()], ids=[*ODD])
+@each("others", [*ODD.values()], ids=[*ODD])
+@each("cell", [*ODD.values()], ids=[*ODD])
 def test_categories_of_pandas_are_read_as_objects_are(others, cell):
     """pandas infers the type of the categories from the cells, so it decides about nothing."""
     cells = pandas().Series([others, others, cell, None], dtype=object)
@@ -348,8 +349,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("use", [*USES.values()], ids=[*USES])
-@pytest.mark.parametrize("make", [*REFUSED.values()], ids=[*REFUSED])
+@each("use", [*USES.values()], ids=[*USES])
+@each("make", [*REFUSED.values()], ids=[*REFUSED])
 def test_types_are_refused_without_a_look(make, use):
     column = make()
     (outcome, said), _ = heard(lambda: use(column))
@@ -357,7 +358,7 @@ def test_types_are_refused_without_a_look(make, use):
     assert "4711" not in outcome and "300000" not in outcome
 
 
-@pytest.mark.parametrize("make", [*UNTYPED.values()], ids=[*UNTYPED])
+@each("make", [*UNTYPED.values()], ids=[*UNTYPED])
 def test_objects_and_categories_are_no_numbers_whatever_they_hold(make):
     """Each was read cell by cell: text was missing, and a budget paid for noise."""
     uses = USES | {
@@ -444,7 +445,7 @@ def label_cases():
 
 
 @pytest.mark.parametrize("other", [None, "b"])
-@pytest.mark.parametrize(("make", "good", "cell"), [*label_cases()])
+@each(("make", "good", "cell"), [*label_cases()])
 def test_a_cell_of_labels(make, good, cell, other):
     before, after = pair(make, good, cell())
     schema = dpfast.Schema({"g": dpfast.Categorical(["b", "a", "c", *MANY], other=other)})
@@ -478,7 +479,7 @@ def test_128_levels_are_told_apart():
 # ---- who a row belongs to ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("make", "good", "cell"), [*label_cases()])
+@each(("make", "good", "cell"), [*label_cases()])
 def test_a_label_of_a_group(make, good, cell):
     """A row that changes hands moves the slots of the two persons, and no others."""
     records = as_records(np.arange(len(good))[:, None], np.arange(len(good)))
@@ -630,11 +631,11 @@ def test_a_cell_on_a_cluster():
         tables = pair(lambda c: objects(c)[:, None], FLOATS, cell)
         y = array.from_array(np.arange(6.0), chunks=3)
         given = [array.from_array(table, chunks=(3, 1)) for table in tables]
-        said = [heard(lambda X=X: seen_of_a_fit(X, y)) for X in given]
+        said = [heard(lambda X=X, y=y: seen_of_a_fit(X, y)) for X in given]
         assert said[0] == said[1] and "dtype object" in said[0][0][0]
         # chunks of another type than was declared, which nobody sees before they are read
-        said = [heard(lambda X=X: seen_of_a_fit(X.map_blocks(np.asarray, dtype=float), y))
-                for X in given]  # fmt: skip
+        declared = [X.map_blocks(np.asarray, dtype=float) for X in given]
+        said = [heard(lambda X=X, y=y: seen_of_a_fit(X, y)) for X in declared]
         assert said[0] == said[1] and said[0][0] == ("returned", [])
         frames = [
             frame.from_pandas(pandas().DataFrame({"b": FLOATS, "y": FLOATS}), npartitions=2)

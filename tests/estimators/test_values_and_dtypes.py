@@ -166,7 +166,7 @@ def test_labels_of_table_libraries(container):
     model = DPLogisticRegression(classes=right, noise=SeededNoise(0)).fit(X, labels)
     assert np.array_equal(model.coef_, plain.coef_)
     mismatched = DPLogisticRegression(classes=wrong, noise=SeededNoise(0))
-    with pytest.raises(InvalidInput, match="be (one|none) of the classes"):
+    with pytest.raises(InvalidInput, match=r"be (one|none) of the classes"):
         mismatched.fit(X, labels)
 
 

@@ -182,9 +182,13 @@ def test_the_scale_is_in_the_units_of_the_response(free):
     )
     results = [
         dpfast.fit(
-            *data, "log-cosh", privacy=1.0, scale=scale, noise=dpfast.SeededNoise(0),
+            *data,
+            "log-cosh",
+            privacy=1.0,
+            scale=scale,
+            noise=dpfast.SeededNoise(0),
             standardize=False,
-        )  # fmt: skip
+        )
         for data, scale in (((CODED, None), own), ((X, y), coded))
     ]
     with_units, plain = results

@@ -294,9 +294,7 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path):
     n = 100_000
     X = np.random.default_rng(3).normal(size=(n, 1))
     persons = {"group": np.arange(n) // 2, "group_size": 2} if rows == 2 else {}
-    found = dpfast.fit(
-        X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons
-    )
+    found = dpfast.fit(X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons)
     path = tmp_path / "fit.html"
     found.report(path)
     text = path.read_text("utf-8")

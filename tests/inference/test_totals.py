@@ -341,8 +341,9 @@ def test_a_release_says_what_its_pair_was_spent_on():
 
 def test_an_expression_is_told_in_words():
     grouped = dpfast.fit(
-        X, Y, "huber", scale=1.0, privacy=1.0, group=np.arange(N) // 3, group_size=3
-    )
+        X, Y, "huber", scale=1.0, privacy=1.0, group=np.arange(N) // 3, group_size=3,
+        standardize=False,
+    )  # fmt: skip
     told = grouped.privacy.explain()
     assert "What was spent on it (squares of mu add up):" in told
     assert "3 times the root of this, for the rows of one person" in told

@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.models import resolve_loss
-from dpfast.models.losses import LOSSES
+from dpfast.models.names import LOSSES
 
 WEIGHTS = (
     dpfast.Mallows(1.5),

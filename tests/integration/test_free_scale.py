@@ -30,7 +30,7 @@ def test_large_budget_recovers_the_exact_fit(loss, method):
     X, y = simulate()
     exact = dpfast.nonprivate_fit(X, y, loss, scale=FREE)
     noise = dpfast.SeededNoise(1)
-    fit = dpfast.fit(X, y, loss, privacy=1e5, scale=FREE, method=method, noise=noise)
+    fit = dpfast.fit(X, y, loss, privacy=1e5, scale=FREE, method=method, noise=noise, standardize=False)
     assert fit.names == exact.names == ("intercept", "x1", "x2", "x3", "scale")
     np.testing.assert_allclose(fit.params, exact.params, atol=5e-3)
     np.testing.assert_allclose(fit.bse, exact.bse, rtol=5e-2)
@@ -67,8 +67,8 @@ def test_estimates_move_with_the_units_of_y(factor):
     X, y = simulate()
     free = dpfast.FreeScale(0.02 * factor, 100.0 * factor)
     seeded = dpfast.SeededNoise(3), dpfast.SeededNoise(3)
-    one = dpfast.fit(X, y, "log-cosh", privacy=1.0, scale=FREE, noise=seeded[0])
-    other = dpfast.fit(X, y * factor, "log-cosh", privacy=1.0, scale=free, noise=seeded[1])
+    one = dpfast.fit(X, y, "log-cosh", privacy=1.0, scale=FREE, noise=seeded[0], standardize=False)
+    other = dpfast.fit(X, y * factor, "log-cosh", privacy=1.0, scale=free, noise=seeded[1], standardize=False)
     np.testing.assert_allclose(other.params, factor * one.params, rtol=1e-4)
     np.testing.assert_allclose(other.bse, factor * one.bse, rtol=1e-4)
 
@@ -112,13 +112,12 @@ def test_intervals_predictions_and_contrasts_use_the_coefficients():
 
 def test_hostile_records_change_nothing_but_their_own_contribution():
     X, y = simulate(300)
-    clean = dpfast.fit(X, y, "log-cosh", privacy=1e5, scale=FREE, noise=dpfast.SeededNoise(0))
+    raw = {"standardize": False, "noise": dpfast.SeededNoise(0)}
+    clean = dpfast.fit(X, y, "log-cosh", privacy=1e5, scale=FREE, **raw)
     for k, value in enumerate([np.nan, np.inf, 1e308, -1e200, 5e-324]):
         hostile, response = X.copy(), y.copy()
         hostile[k], response[k + 10] = value, value
-        fit = dpfast.fit(
-            hostile, response, "log-cosh", privacy=1e5, scale=FREE, noise=dpfast.SeededNoise(0)
-        )
+        fit = dpfast.fit(hostile, response, "log-cosh", privacy=1e5, scale=FREE, **raw)
         assert np.abs(fit.params - clean.params).max() < 0.1
 
 

@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 
 from dpfast.kernels import acquisition
 from dpfast.kernels.acquisition import AcquisitionKernel
+from tests.loops import each
 from tests.twins import acquisition as reference
 
 FAMILIES = [0, 1, 2, 3]
@@ -87,7 +88,7 @@ class Problem:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@each("size", SIZES, ids=str)
 def test_agrees_with_the_twin(instruction_set, family, size):
     Problem(family, *size).check()
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpfast.kernels import records
 from dpfast.models import Cauchy, GemanMcClure, TukeyBiweight, Welsch
+from tests.loops import each
 from tests.twins import losses as twins, records as reference
 
 HUBER, LOGISTIC, TUKEY = 0, 3, 10
@@ -43,7 +44,7 @@ def draw(n, q, loss, seed=0):
     return X, y
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 @pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS, CLIP, SCHWEPPE, LINEAR])
 def test_change_of_gradient_agrees_with_its_twin(loss, weighting):
     """To the rounding of psi at two predictors: 1e-13 of the bound of each record."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpfast.kernels import linalg
+from tests.loops import each
 from tests.twins import linalg as reference
 
 SIZES = [1, 2, 3, 4, 5, 8, 9, 10, 16, 17, 20, 50]  # either side of every algorithm change
@@ -33,8 +34,8 @@ def positive_definite(p: int, seed: int) -> np.ndarray:
 # --- eigenvalues -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", SIZES)
-@pytest.mark.parametrize("spread", [0.0, 1.0, 12.0])
+@each("p", SIZES)
+@each("spread", [0.0, 1.0, 12.0])
 def test_eigh_reconstructs(p, spread):
     matrix = random_symmetric(p, seed=p, spread=spread)
     values, vectors = linalg.eigh(matrix)
@@ -45,8 +46,8 @@ def test_eigh_reconstructs(p, spread):
     np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=2e-15 * p * size)
 
 
-@pytest.mark.parametrize("p", [1, 2, 4, 8, 9, 20])
-@pytest.mark.parametrize("unit", [5e-324, 1e-310, 1e-200, 1.0, 1e150, 1e300])
+@each("p", [1, 2, 4, 8, 9, 20])
+@each("unit", [5e-324, 1e-310, 1e-200, 1.0, 1e150, 1e300])
 def test_eigenvalues_at_every_scale(p, unit):
     """Squares of the entries overflow or vanish; the eigenvalues must not."""
     matrix = positive_definite(p, seed=3)
@@ -109,8 +110,8 @@ def test_any_finite_matrix_has_finite_answers(matrix):
 # --- flooring --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", SIZES)
-@pytest.mark.parametrize("floor", [0.0, 0.2, 10.0])
+@each("p", SIZES)
+@each("floor", [0.0, 0.2, 10.0])
 def test_floor_matches_twin(p, floor):
     matrix = random_symmetric(p, seed=100 + p)
     floored, values, count = linalg.floor_eigenvalues(matrix, floor)
@@ -122,7 +123,7 @@ def test_floor_matches_twin(p, floor):
     assert np.linalg.eigvalsh(floored).min() >= floor - 1e-13 * max(1.0, floor)
 
 
-@pytest.mark.parametrize("p", SIZES)
+@each("p", SIZES)
 def test_floor_below_the_spectrum_changes_no_bit(p):
     matrix = positive_definite(p, seed=p) + np.eye(p)
     matrix = (matrix + matrix.T) / 2
@@ -142,7 +143,7 @@ def test_a_huge_negative_eigenvalue_leaves_the_floor_accurate(p):
     assert np.linalg.eigvalsh(floored).min() > 0.5e-3
 
 
-@pytest.mark.parametrize("p", SIZES)
+@each("p", SIZES)
 def test_newton_direction_matches_twin(p):
     matrix = random_symmetric(p, seed=200 + p)
     g = np.random.default_rng(p).normal(size=p)
@@ -154,7 +155,7 @@ def test_newton_direction_matches_twin(p):
     assert np.linalg.norm(direction) <= np.linalg.norm(g) / 0.05 * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("p", SIZES)
+@each("p", SIZES)
 def test_floored_step_matches_twin_and_newton_direction(p):
     matrix = random_symmetric(p, seed=200 + p)
     g = np.random.default_rng(p).normal(size=p)
@@ -172,9 +173,9 @@ def positive(p, seed):
     return root.T @ root / p
 
 
-@pytest.mark.parametrize("p", SIZES)
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("longest", [np.inf, 0.3])
+@each("p", SIZES)
+@each("own", [True, False])
+@each("longest", [np.inf, 0.3])
 def test_measured_step_matches_twin_and_floored_step(p, own, longest):
     matrix, measure = random_symmetric(p, seed=300 + p), None if own else positive(p, p)
     g = np.random.default_rng(p).normal(size=p)
@@ -213,7 +214,7 @@ def test_a_measured_step_of_what_is_not_finite_is_not_long(p):
                 assert np.isnan(inverse).all() == np.isnan(lowest) == (arguments[0] is broken)
 
 
-@pytest.mark.parametrize("p", SIZES)
+@each("p", SIZES)
 def test_weighted_mean_and_congruence_match_their_twins(p):
     rng = np.random.default_rng(p)
     matrices, weights = list(rng.normal(size=(4, p, p))), [1.0, 0.25, 3.0, 2.0**-40]
@@ -229,8 +230,8 @@ def test_weighted_mean_and_congruence_match_their_twins(p):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * p * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("p", [1, 2, 5, 17])
-@pytest.mark.parametrize("variances", [(0.3, 0.0), (0.0, 2.0), (0.3, 2.0)])
+@each("p", [1, 2, 5, 17])
+@each("variances", [(0.3, 0.0), (0.0, 2.0), (0.3, 2.0)])
 def test_noise_of_step_matches_its_twin(p, variances):
     inverse, error = positive(p, p), np.random.default_rng(p).normal(size=p)
     found = linalg.noise_of_step(inverse, error, *variances)
@@ -256,8 +257,8 @@ def test_shapes_that_do_not_go_together_are_refused(call):
         call()
 
 
-@pytest.mark.parametrize("p", [1, 2, 5, 40])
-@pytest.mark.parametrize("length", [1e-170, 1e-3, 0.9, 1.1, 1e9, 1e150])
+@each("p", [1, 2, 5, 40])
+@each("length", [1e-170, 1e-3, 0.9, 1.1, 1e9, 1e150])
 def test_capped_step_matches_twin(p, length):
     rng = np.random.default_rng(p)
     theta, direction = rng.normal(size=(2, p))
@@ -297,7 +298,7 @@ def test_noise_after_one_step_is_that_of_its_gradient():
     np.testing.assert_allclose(found, 1.44 * inverse @ inverse, rtol=1e-12)
 
 
-@pytest.mark.parametrize("p", SIZES)
+@each("p", SIZES)
 def test_sandwich_matches_twin(p):
     bread = random_symmetric(p, seed=300 + p)
     meat = random_symmetric(p, seed=400 + p)
@@ -327,9 +328,9 @@ def test_only_the_symmetric_part_counts():
 # --- bad values give NaN, bad arguments give errors ------------------------------------------
 
 
-@pytest.mark.parametrize("p", SIZES)
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("where", ["diagonal", "corner", "everywhere"])
+@each("p", SIZES)
+@each("bad", [np.nan, np.inf, -np.inf])
+@each("where", ["diagonal", "corner", "everywhere"])
 def test_non_finite_matrices_give_nan(p, bad, where):
     matrix = positive_definite(p, seed=1)
     if where == "diagonal":

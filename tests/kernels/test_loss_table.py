@@ -13,8 +13,9 @@ from dpfast.errors import InvalidInput
 from dpfast.kernels import records
 from dpfast.models import FreeScale, Mallows, Objective
 from dpfast.models.free_scale import joint_scale
-from dpfast.models.losses import DECLARED, LOSSES, Loss
-from dpfast.models.smooth_losses import NarrowQuantile
+from dpfast.models.losses import Loss
+from dpfast.models.names import DECLARED, LOSSES
+from dpfast.models.quantile import NarrowQuantile
 from dpfast.models.weighting import Weighting
 from dpfast.optimize.budgets import CURVATURE_RATIO
 from dpfast.privacy.sensitivity import COUPLINGS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpfast.kernels import records
-from dpfast.models.smooth_losses import WIDER, NarrowQuantile, Quantile
+from dpfast.models.quantile import WIDER, NarrowQuantile, Quantile
 
 WEIGHTS = [0, 1, 3]
 TAUS = [0.9, 0.3]

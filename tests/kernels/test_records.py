@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpfast.kernels import records
+from tests.loops import each
 from tests.twins import losses as twins, records as reference
 from tests.twins.records import GRADIENT, HESSIAN, MAJORIZER, MEAT
 
@@ -60,28 +61,29 @@ def wants(weighting):
 
 @functools.cache
 def comparison(loss, weighting, intercept, n, q, majorize):
-    """A model, data, parameter, and sums of the twin's absolute contributions, record by record.
+    """A model, data, parameter, the twin's sums, and those of its absolute contributions.
 
-    The contributions to one sum do not depend on which others are wanted, nor on the kernel's
-    instruction set: they are computed once for all of these.
+    The twin's sums do not depend on which others are wanted, nor on the kernel's instruction set:
+    they are computed once for all of these.
     """
     m = model(loss, weighting, intercept)
     X, y = draw(n, q, loss)
     theta = np.random.default_rng(q).normal(size=q + intercept) / q**0.5
     curvature = 0 if weighting in (CLIP, MALLOWS_LINEAR) else MAJORIZER if majorize else HESSIAN
     want = GRADIENT | curvature | MEAT
-    singles = [
-        reference.record_sums(X[i : i + 1], y[i : i + 1], theta, want=want, divisor=float(n), **m)
-        for i in range(n)
-    ]
-    absolute = [
-        None if parts[0] is None else sum(map(np.abs, parts))
-        for parts in zip(*singles, strict=True)
-    ]
-    return m, X, y, theta, absolute
+    twin, absolute = (
+        reference.record_sums(X, y, theta, want=want, divisor=float(n), absolute=sizes, **m)
+        for sizes in (False, True)
+    )
+    return m, X, y, theta, twin, absolute
 
 
-def assert_agree(m, X, y, theta, absolute, want):
+def wanted(parts, want):
+    """Those of the three sums that are asked for."""
+    return [part if want & bit else None for part, bit in zip(parts, (1, 2, 4), strict=True)]
+
+
+def assert_agree(m, X, y, theta, twin, absolute, want):
     """To 1e-12 of the mean absolute contribution, plus the rounding of the linear predictor.
 
     Two correct ways to round x'theta differ by up to 2 (p + 2) u |x|'|theta|, which moves psi and
@@ -91,7 +93,7 @@ def assert_agree(m, X, y, theta, absolute, want):
     kernel = records.RecordKernel(**m)
     n = len(y)
     ours = kernel.sums(X, y, theta, want, float(n), 1)
-    twin = reference.record_sums(X, y, theta, want=want, divisor=float(n), **m)
+    twin = wanted(twin, want)
     q = X.shape[1]
     with np.errstate(all="ignore"):
         size = np.where(np.isfinite(X).all(axis=1), np.abs(X) @ np.abs(theta[-q:] if q else []), 0)
@@ -107,7 +109,7 @@ def assert_agree(m, X, y, theta, absolute, want):
             np.testing.assert_array_equal(ours_part, ours_part.T)
 
 
-@pytest.mark.parametrize(("loss", "weighting"), PAIRS)
+@each(("loss", "weighting"), PAIRS)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_agrees_with_the_twin(loss, weighting, intercept):
     for (n, q), want in itertools.product(
@@ -159,9 +161,7 @@ def test_hostile_records_keep_their_bounds(rows, theta, pair, intercept, radius)
             np.testing.assert_allclose(part, a + b, rtol=0, atol=1e-12 * bound * len(rows) + 1e-11)
 
 
-@pytest.mark.parametrize(
-    ("loss", "weighting"), [pair for pair in PAIRS if pair[1] in (BOUNDED, MALLOWS, SCHWEPPE)]
-)
+@each(("loss", "weighting"), [pair for pair in PAIRS if pair[1] in (BOUNDED, MALLOWS, SCHWEPPE)])
 def test_extreme_finite_rows_are_not_zeroed(loss, weighting):
     """x = 1e200 u with theta orthogonal to u: the Hessian tends to psi'(0) R^2 u u' / scale."""
     m = model(loss, weighting, False)
@@ -208,7 +208,7 @@ def test_results_do_not_depend_on_threads(n, q):
             np.testing.assert_array_equal(part, one)
 
 
-@pytest.mark.parametrize(("loss", "weighting"), [pair for pair in PAIRS if pair[1] != CLIP])
+@each(("loss", "weighting"), [pair for pair in PAIRS if pair[1] != CLIP])
 def test_losses_and_their_differences(loss, weighting):
     m = model(loss, weighting, True)
     kernel = records.RecordKernel(**m)
@@ -296,7 +296,7 @@ def test_depth_bounds_the_error_against_exact_sums():
         assert abs(Fraction(total) - exact) <= allowed * sum(map(Fraction, np.abs(y)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "error"),
     [
         ({"X": np.zeros((3, 2), dtype=np.float16)}, TypeError),
@@ -334,15 +334,15 @@ def test_clipping_has_neither_hessian_nor_loss():
         kernel.loss(np.zeros((2, 2)), np.zeros(2), np.zeros(2), 1.0)
 
 
-@pytest.mark.parametrize("p", [1, 4, 16, 24, 25, 60, 200, 1500])
-@pytest.mark.parametrize("want", [1, 2, 7, 16])
+@each("p", [1, 4, 16, 24, 25, 60, 200, 1500])
+@each("want", [1, 2, 7, 16])
 def test_depth_is_nondecreasing_in_n(p, want):
     sizes = np.unique(np.geomspace(1, 10**9, 4000).astype(np.int64))
     depths = [records.summation_depth(int(n), p, want) for n in sizes]
     assert (np.diff(depths) >= 0).all()
 
 
-@pytest.mark.parametrize("p", [1, 4, 16, 24, 25, 60, 200, 1500])
+@each("p", [1, 4, 16, 24, 25, 60, 200, 1500])
 @pytest.mark.parametrize("want", [1, 2, 7, 16])
 def test_depth_covers_the_additions_of_every_smaller_plan(p, want):
     """The formula of records.h, against how the records are really cut up."""
@@ -355,8 +355,8 @@ def test_depth_covers_the_additions_of_every_smaller_plan(p, want):
         assert records.summation_depth(n, p, want) >= deepest
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1e-150, 1e-20])
+@each("loss", LOSSES)
+@each("size", [5e-324, 1e-310, 1e-200, 1e-150, 1e-20])
 def test_majorizer_tends_to_its_bound_at_zero(loss, size):
     m = model(loss, MALLOWS, False)
     X, theta = np.ones((1, 1)), np.array([size if loss == LOGISTIC else 0.0])

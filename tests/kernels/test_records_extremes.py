@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpfast.kernels import records
+from tests.loops import each
 from tests.twins import losses as twins, records as reference
 
 HUBER, LOG_COSH, PSEUDO_HUBER, LOGISTIC, SMOOTHED_HUBER, OSTROVSKII_BACH, SMOOTH_ABSOLUTE = range(7)
@@ -75,7 +76,7 @@ def polluted(n, q, loss, seed=0):
 
 
 @pytest.mark.parametrize("q", WIDTHS)
-@pytest.mark.parametrize("weighting", WEIGHTS)
+@each("weighting", WEIGHTS)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_extreme_records_leave_the_others_alone(q, weighting, intercept):
     """Agreement with the twin to 1e-12 of the bounds, which no record exceeds."""
@@ -99,8 +100,8 @@ def test_extreme_records_leave_the_others_alone(q, weighting, intercept):
             assert ours == pytest.approx(twin, rel=0.0, abs=1e-12 * bounds(m)[0] * 5.0)
 
 
-@pytest.mark.parametrize("q", WIDTHS)
-@pytest.mark.parametrize("weighting", WEIGHTS)
+@each("q", WIDTHS)
+@each("weighting", WEIGHTS)
 def test_unusable_records_contribute_exactly_zero(q, weighting):
     for loss in losses_of(weighting):
         kernel = records.RecordKernel(**model(loss, weighting, True))
@@ -117,8 +118,8 @@ def test_unusable_records_contribute_exactly_zero(q, weighting):
             assert kernel.loss_difference(X[~usable], y[~usable], theta, -theta, 1.0) == 0.0
 
 
-@pytest.mark.parametrize("radius", [1e-100, 1e-30, 1.5, 1e30, 1e100])
-@pytest.mark.parametrize("c", [1e-40, 1.0, 1e40])
+@each("radius", [1e-100, 1e-30, 1.5, 1e30, 1e100])
+@each("c", [1e-40, 1.0, 1e40])
 @pytest.mark.parametrize("weighting", WEIGHTS)
 def test_bounds_hold_for_extreme_constants_and_lengths(radius, c, weighting):
     rng = np.random.default_rng(5)
@@ -355,7 +356,7 @@ def test_kernels_pickle():
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"loss": 9},

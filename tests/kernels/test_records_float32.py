@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpfast.kernels import records
+from tests.loops import each
 
 PAIRS = [(0, 0), (1, 1), (2, 2), (3, 1), (4, 3), (0, 4), (10, 1)]  # loss and weighting
 HAVE_HESSIAN = {(0, 0), (1, 1), (3, 1), (4, 3)}
@@ -54,7 +55,7 @@ def assert_same(narrow, wide):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("pair", PAIRS)
+@each("pair", PAIRS)
 @pytest.mark.parametrize(
     ("n", "q"), [(1, 1), (37, 5), (300, 10), (90, 24), (60, 33), (40, 70), (6, 2100)]
 )

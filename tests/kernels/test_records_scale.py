@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpfast.kernels import records
+from tests.loops import each
 from tests.twins import records as reference, scale as reference_scale
 from tests.twins.records import GRADIENT, HESSIAN, MAJORIZER, MEAT
 
@@ -92,7 +93,7 @@ def assert_agree(m, X, y, theta, absolute, want):
             np.testing.assert_array_equal(part, part.T)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@each("loss", LOSSES)
 @pytest.mark.parametrize("weighting", [BOUNDED, MALLOWS])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_agrees_with_the_twin(loss, weighting, intercept):

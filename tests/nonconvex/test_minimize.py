@@ -158,7 +158,8 @@ def test_a_per_record_objective_has_names_and_no_prediction():
         return (X @ theta - y)[:, None] * X
 
     target = PerRecordObjective(gradients, dimension=3, lipschitz=3.0, smoothness=9.0)
-    result = dpfast.minimize(X, X @ [1.0, 2.0, 3.0], target, privacy=2.0, noise=quiet())
+    few = X[:2000]
+    result = dpfast.minimize(few, few @ [1.0, 2.0, 3.0], target, privacy=2.0, noise=quiet())
     assert result.names == ("w1", "w2", "w3")
     assert np.abs(result.params - [1.0, 2.0, 3.0]).max() < 0.1
     with pytest.raises(dpfast.InvalidInput, match="regression"):

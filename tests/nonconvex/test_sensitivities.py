@@ -17,7 +17,7 @@ from dpfast.models import (
     Objective,
     Schweppe,
     SmoothedHuber,
-    losses,
+    names,
     resolve_loss,
 )
 from dpfast.models.nonconvex import PerRecordObjective
@@ -27,7 +27,7 @@ from dpfast.privacy.nonconvex.sensitivity import (
     mean_gradient,
 )
 
-LOSSES = tuple(losses.LOSSES)
+LOSSES = tuple(names.LOSSES)
 RADIUS, SCALE, N = 1.5, 0.8, 4
 
 

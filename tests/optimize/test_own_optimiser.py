@@ -13,7 +13,7 @@ import dpfast
 from dpfast.curator import Answer, Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Clip, LogCosh, Mallows, Objective
-from dpfast.models.losses import LOSSES
+from dpfast.models.names import LOSSES
 from dpfast.models.weighting import Weighting
 from dpfast.optimize import Budgets, GradientDescent, Method, Trajectory, Uniform
 from dpfast.optimize.damping import Backtracking

@@ -9,6 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.optimize.road.histogram import Lengths, tops_of_cells
+from dpfast.optimize.road.secants import Stepped, bent
 
 
 @pytest.mark.parametrize("columns", [0, 2])
@@ -72,3 +73,43 @@ def test_a_radius_leaves_out_as_little_as_noise_allows():
     assert found.best_radius(4, 1.0, 1.0) <= 1.0
     radii = [found.best_radius(4, 1.0, noise) for noise in 10.0 ** np.arange(-6.0, 1.0)]
     assert radii == sorted(radii, reverse=True) and not math.isnan(radii[0])
+
+
+def heavy(seed: int, n: int = 20_000):
+    """One column with a long tail, whose relation levels off."""
+    rng = np.random.default_rng(seed)
+    x, Z = np.exp(2.0 * rng.normal(size=n)), rng.normal(size=(n, 2))
+    y = np.log1p(x) + Z @ [0.5, -0.5] + rng.normal(size=n)
+    return np.column_stack([x, Z]), y
+
+
+def test_steps_do_not_go_to_and_fro_where_a_loss_is_flat_at_both_ends():
+    """Quantile with a long-tailed column: standard errors from the exact fit; 24 without."""
+    X, y = heavy(2)
+    loss = dpfast.Quantile(0.75)
+    fit = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(2))
+    spreads = X.std(axis=0)
+    Z = (X - X.mean(axis=0)) / spreads
+    exact = dpfast.nonprivate_fit(Z, y, loss, scale=fit.scale, weights=dpfast.Mallows(1e9))
+    off = (fit.params[1:] * spreads - exact.params[1:]) / exact.bse[1:]
+    assert np.abs(off).max() < 12.0
+
+
+def test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it():
+    """Along the step only; never down in a round, and to the least in steps after rounds."""
+    C, step, score = np.diag([1.0, 2.0]), np.array([0.5, 0.0]), np.array([0.3, -0.2])
+    before = Stepped(step, score, 0.0)
+    steep = bent(C, before, score - [2.0, 0.0], 0.0)
+    np.testing.assert_allclose(steep, np.diag([4.0, 2.0]), atol=1e-12)
+    assert bent(C, before, score - [2.0, 0.0], 10.0) is C  # noise hides it
+    flat = score - [0.1, 0.0]  # the score changed by .2 times the step
+    assert np.array_equal(bent(C, before, flat, 0.0), C)
+    np.testing.assert_allclose(bent(C, before, flat, 0.0, 0.1)[0, 0], 0.2)
+    np.testing.assert_allclose(bent(C, before, flat, 0.0, 0.5)[0, 0], 0.5)
+    # what a step owes to its own noise is no curvature: on the average it is of that size
+    rng, risen = np.random.default_rng(0), 0
+    for _ in range(400):
+        first, second = 0.1 * rng.normal(size=(2, 8))
+        found = bent(np.eye(8), Stepped(first, first, 0.1), second - first, 0.1)
+        risen += not np.array_equal(found, np.eye(8))
+    assert risen <= 20

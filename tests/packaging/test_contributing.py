@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def test_there_is_a_recipe_for_each_kind():
         assert len([word for word in quoted(text) if is_path(word)]) >= 3 or "```" in text, title
 
 
-@pytest.mark.parametrize("path", sorted({word for word in quoted(BOTH) if is_path(word)}))
+@each("path", sorted({word for word in quoted(BOTH) if is_path(word)}))
 def test_every_file_that_is_named_exists(path):
     assert files(path), f"there is no {path}"
 
@@ -80,7 +80,7 @@ def test_every_file_that_is_named_exists(path):
 DOTTED = sorted({word for word in quoted(BOTH) if re.fullmatch(r"dpfast(\.\w+)+", word)})
 
 
-@pytest.mark.parametrize("dotted", DOTTED)
+@each("dotted", DOTTED)
 def test_every_dotted_name_exists(dotted):
     module = dotted
     while True:
@@ -111,7 +111,7 @@ NAMES = sorted(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("title", "number", "word"), NAMES)
+@each(("title", "number", "word"), NAMES)
 def test_every_name_of_a_recipe_exists(title, number, word):
     """A name occurs in a file that its step names; `Class.method` where the class is defined."""
     named = [path for token in quoted(steps(RECIPES[title])[number]) if is_path(token)

@@ -20,6 +20,7 @@ import pytest
 
 import dpfast
 from dpfast.optimize import Method
+from tests.loops import each
 from tests.surface import function_of, handed, members, parameters_of, public
 
 PACKAGE = Path(dpfast.__file__).parent
@@ -73,7 +74,7 @@ def described(parameter, text):
     return re.search(rf"^(?:\w+, )*\*?\*?{parameter}(?:, \w+)*(?: :.*)?$", text, re.M)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_public_name_is_described(name):
     thing = public()[name]
     text, found = inspect.cleandoc(thing.__doc__ or ""), sections(thing)
@@ -90,7 +91,7 @@ def test_a_public_name_is_described(name):
     assert "Examples" in found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_the_example_of_a_public_name_is_run(name):
     examples = doctest.DocTestParser().get_examples(public()[name].__doc__ or "")
     assert any(doctest.SKIP not in example.options for example in examples)
@@ -119,7 +120,7 @@ def is_property(home, key):
     return isinstance(inspect.getattr_static(home, key), (property, functools.cached_property))
 
 
-@pytest.mark.parametrize("name", MEMBERS)
+@each("name", MEMBERS)
 def test_a_method_or_property_is_described(name):
     home, key, function = MEMBERS[name]
     text, found, names = word(home, key), headings(word(home, key)), parameters_of(function)
@@ -151,7 +152,7 @@ def examples_of(text):
     return [example for example in found if doctest.SKIP not in example.options]
 
 
-@pytest.mark.parametrize("name", sorted(RESULTS | set(handed())))
+@each("name", sorted(RESULTS | set(handed())))
 def test_a_result_says_once_that_it_costs_nothing(name):
     kind = (public() | handed())[name]
     assert any("Privacy" in sections(base) for base in kind.__mro__)
@@ -163,7 +164,7 @@ def test_what_is_handed_out_is_in_the_reference():
     assert [kind.__name__ for kind in handed().values() if kind.__name__ not in listed] == []
 
 
-@pytest.mark.parametrize("name", sorted(handed()))
+@each("name", sorted(handed()))
 def test_what_is_handed_out_is_described(name):
     kind = handed()[name]
     text = inspect.cleandoc(kind.__doc__ or "")
@@ -202,7 +203,7 @@ def test_the_examples_run(name, tmp_path, monkeypatch):
     assert runner.tries and not runner.failures, "".join(said)
 
 
-@pytest.mark.parametrize("name", [name for name, (home, key, _) in MEMBERS.items()
+@each("name", [name for name, (home, key, _) in MEMBERS.items()
                                   if is_property(home, key)])  # fmt: skip
 def test_no_colon_makes_a_type_of_the_first_line_of_a_property(name):
     """Sphinx takes what stands before it for the property's type, and leaves it out of tables."""

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import dpfast
+from tests.loops import each
 
 FIT = """
 import numpy as np
@@ -50,7 +51,7 @@ def test_command_line_help_needs_no_numpy():
     assert "numpy" not in loaded
 
 
-@pytest.mark.parametrize("name", dpfast.__all__)
+@each("name", dpfast.__all__)
 def test_every_public_name_loads(name):
     assert getattr(dpfast, name) is not None
 

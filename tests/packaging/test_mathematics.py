@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.loops import each
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,7 +28,7 @@ def bare(tex):
     return re.sub(r"\s+", "", tex)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "tex"),
     [
         ("mu", r"\mu"),
@@ -70,7 +72,7 @@ def test_long_formulas_have_places_where_a_line_may_end():
     assert mathematics.pieces("k >= 1") == [r"k \ge 1"]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["gaussian_scale", "gaussian_scale(D, mu)", "dpfast.fit", "mechanisms.py: gaussian_scale",
      "tests/privacy", "loss='huber'", "privacy=1.0", "dpfast plan --mu 1", "x == y", "a ** b",
@@ -81,7 +83,7 @@ def test_code_is_left_alone(text):
         mathematics.tex(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("is mu-GDP", ["is ", r"$\mu$", "-GDP"]),

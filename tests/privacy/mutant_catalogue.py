@@ -63,7 +63,7 @@ SCHEDULES = "dpfast/optimize/schedules.py"
 BUDGETS = "dpfast/optimize/budgets.py"
 DESCENT = "dpfast/optimize/gradient_descent.py"
 ROBUST_H = "csrc/losses/robust.h"
-SPECIAL_LOSSES = "dpfast/models/special_losses.py"
+COUNTS = "dpfast/models/poisson.py"
 POISSON_H = "csrc/losses/poisson.h"
 COUNT_TESTS = ("tests/privacy/test_count_loss.py", "tests/kernels/test_counts.py")
 DISPATCH_H = "csrc/losses/dispatch.h"
@@ -270,8 +270,8 @@ WRONG_SENSITIVITY = (
         "an extreme eigenvalue of a mean taken to move by b/(2n)",
         SENSITIVITY,
         ATTACKS,
-        "return bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
-        "return 0.5 * bound / n * (1.0 + _relative_slack(n, depth) + solver) * _UP",
+        "return bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP",
+        "return 0.5 * bound / n * (1.0 + relative_slack(n, depth) + solver) * _UP",
     ),
     plant(
         "loss-difference-one-sided",
@@ -411,7 +411,7 @@ SCORES_WITH_A_LONGER_SIDE = (
     plant(
         "short-side-of-counts-too-short",
         "the shorter side of clipped counts is half the largest mean",
-        "dpfast/models/special_losses.py",
+        COUNTS,
         ("tests/privacy/test_sides.py::test_c75_diameter_and_joint_releases",),
         "return min(self.h, self.c) / self.c",
         "return min(0.5 * self.h, self.c) / self.c",
@@ -692,7 +692,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "counts-charged-by-their-means",
         "the bound on the score is the side of small counts, min(M, a)",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
         "        return min(self.c, self.h)\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
@@ -700,7 +700,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "curvature-of-counts-bounded-by-one",
         "the bound on the curvature leaves out the largest mean",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return self.h",
         "        return self.c\n\n    @property\n    def psi_prime_bound(self) -> float:\n        return 1.0",
@@ -708,7 +708,7 @@ RECORDS_UNBOUNDED = (
     plant(
         "counts-coupled-like-log-cosh",
         "the Hessian of counts is taken to be free beside the gradient",
-        SPECIAL_LOSSES,
+        COUNTS,
         COUNT_TESTS,
         'name = "poisson"\n    code = 14',
         'name = "poisson"\n    coupling = "one-minus-square"\n    code = 14',
@@ -1370,14 +1370,13 @@ MONEY = (
     plant(
         "shared-ledger-charged-last",
         "the shared ledger is charged when the analysis is done",
-        "dpfast/regression/fit.py",
+        "dpfast/regression/walk.py",
         ("tests/audit/test_replay.py",),
-        "        charge_shared(ledger, privacy, total, label, room)\n",
+        "            charge_shared(ledger, privacy, self._total, label, room)\n",
         "",
-        "        return walk.result(walk.run(inference, report), spent())\n",
-        "        found = walk.run(inference, report)\n"
-        "        charge_shared(ledger, privacy, total, label, room)\n"
-        "        return walk.result(found, spent())\n",
+        "            return results(found)\n",
+        "            charge_shared(ledger, privacy, self._total, label, room)\n"
+        "            return results(found)\n",
     ),
     plant(
         "optimiser-writes-on-the-objective",
@@ -1394,8 +1393,8 @@ MONEY = (
         (
             "tests/optimize/test_own_optimiser.py::test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator",
         ),
-        "loss = detached(for_records(loss, None, n_covariates + int(fit_intercept)))",
-        "loss = for_records(loss, None, n_covariates + int(fit_intercept))",
+        "loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))",
+        "loss = loss._for_records(None, n_covariates + int(fit_intercept))",
         "weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))",
         "weighting = resolve_weighting(weights, n_covariates + int(fit_intercept))",
     ),
@@ -1484,30 +1483,32 @@ DATA_DEPENDENT_BEHAVIOUR = (
     plant(
         "step-size-from-the-data",
         "the step size is the inverse Lipschitz constant of the data at hand",
-        DESCENT,
+        "dpfast/regression/walk.py",
         REGISTRY,
-        "            step_sizes.append(self.resolve_step_size(objective, theta, largest))\n",
-        "            step_sizes.append(1.0 / float(np.abs(curator._records.X).max()))\n",
+        "        objective, optimiser = self.objective, self._optimiser\n",
+        "        objective, optimiser = self.objective, self._optimiser\n"
+        "        largest = max(float(np.abs(X).max()) for X, _ in self._request.records.blocks())\n"
+        "        optimiser.step_size = 1.0 / (1.0 + largest)\n",
     ),
     plant(
         "radius-from-the-data",
         "the default bound on a row is the largest norm found",
-        "dpfast/regression/fit.py",
+        "dpfast/regression/walk.py",
         OUTLIER_TEST,
-        "            weights,\n            ridge,\n            method,\n",
-        "            weights if weights is not None else __import__('dpfast').Mallows(\n"
-        "                min(1e90, float(np.nanmax(np.abs(request.records.X), initial=1.0)))),\n"
-        "            ridge,\n            method,\n",
+        "        scale, weights = options[\"scale\"], options[\"weights\"]\n",
+        "        scale, weights = options[\"scale\"], options[\"weights\"]\n"
+        "        weights = weights if weights is not None else __import__('dpfast').Mallows(\n"
+        "            min(1e90, float(np.nanmax(np.abs(request.records.X), initial=1.0))))\n",
     ),
     plant(
         "scale-from-the-data",
         "a missing residual scale is estimated by the median absolute deviation",
-        "dpfast/regression/fit.py",
+        "dpfast/regression/walk.py",
         ("tests/bought/test_fit.py", *FIT_TESTS),
-        "    bought = bought_units(request,",
-        "    scale = scale if scale is not None or loss == 'logistic' else float(\n"
-        "        np.median(np.abs(request.records.y)))\n"
-        "    bought = bought_units(request,",
+        "        bought = bought_units(request,",
+        "        scale = scale if scale is not None or losses[0] == 'logistic' else float(\n"
+        "            np.median(np.abs(request.records.y)))\n"
+        "        bought = bought_units(request,",
     ),
     plant(
         "only-usable-records-counted",
@@ -2224,7 +2225,7 @@ PERSONS = (
         "the meat of persons is that of their rows, each with its weight",
         "dpfast/curator/curator.py",
         PERSON_TESTS,
-        "if want & MEAT and isinstance(records, PersonMeans):",
+        "if want & MEAT and records.means:",
         "if want & MEAT and isinstance(records, tuple):",
     ),
     plant(
@@ -2351,27 +2352,19 @@ PERSONS = (
         "        if True:\n",
     ),
     plant(
-        "pilot-of-all-rows",
-        "the scale of persons is bought from a fit for which no bound is proved",
-        "dpfast/regression/purchase.py",
-        (BUYING + "::test_a_fit_needs_nothing_but_the_persons",),
-        "        curator = self._request.curator(self._objective, self._ledger, single=True)\n",
-        "        curator = self._request.curator(self._objective, self._ledger)\n",
-    ),
-    plant(
         "persons-of-ones-and-counts-buy-nothing",
         "a judgement: logistic fits and counts of persons are made in the units of raw columns",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/road.py",
         (BUYING + "::test_ones_and_counts_of_raw_columns_need_nothing_but_the_persons",),
-        "complete and request.n_covariates > 0\n",
-        "complete and request.n_covariates > 0 and not (linked and request.means)\n",
+        "elif (not self._released if standardize is None else standardize) and columns:",
+        "elif not (linked and request.means) and columns:",
     ),
     plant(
         "persons-in-units-are-rows",
         "persons whose rows are put into released units are taken for records",
         "dpfast/data/bought/units.py",
         (BUYING + "::test_units_are_those_of_the_fit_and_of_what_bought_them",),
-        "if isinstance(records, PersonMeans):",
+        "if records.means:",
         "if isinstance(records, tuple):",
     ),
     plant(
@@ -3212,6 +3205,103 @@ MISSING = "tests/privacy/test_mostly_missing.py::"
 DOOR = "tests/curator/test_door.py::"
 ERRORS = "tests/privacy/test_errors_are_paid.py::"
 
+STEP = "tests/release/test_one_step.py::"
+
+ONE_STEP = (
+    plant(
+        "step-of-one-record-in-place-of-two",
+        "a Newton step's noise covers a record that goes, and not the one that comes",
+        RELEASE,
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return 2.0 / n * (reach + length",
+        "return 1.0 / n * (reach + length",
+    ),
+    plant(
+        "step-rounded-within-its-reach",
+        "the rounding of a step is taken as relative to what the domain lets it reach",
+        RELEASE,
+        (STEP + "test_r39_rounding_is_relative_to_the_length_and_not_to_the_reach",),
+        "(reach + length * relative_slack(n, depth))",
+        "(reach + reach * relative_slack(n, depth))",
+    ),
+    plant(
+        "step-without-the-intercept",
+        "how far a direction can see leaves out the constant entry of a row",
+        "dpfast/models/domains.py",
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return max(abs(fixed + high), abs(fixed + low)) + size",
+        "return max(abs(high), abs(low)) + size",
+    ),
+    plant(
+        "step-on-a-finer-grid",
+        "a step moves by twice as many cells of its grid as its noise covers",
+        RELEASE,
+        (STEP + "test_r39_one_record_moves_a_step_by_its_bound_and_no_more",),
+        "return shift / (STEP_COUNT - 1) * _UP",
+        "return shift / (2 * STEP_COUNT - 1) * _UP",
+    ),
+    plant(
+        "each-step-with-all-of-epsilon",
+        "each of several steps takes what they share",
+        "dpfast/curator/release/one_step.py",
+        (STEP + "test_r39_several_steps_share_epsilon",),
+        "return in_units(epsilon / count, epsilon)",
+        "return epsilon",
+    ),
+    plant(
+        "step-after-the-records-are-read",
+        "a Newton step that is not paid for reads the records and is refused afterwards",
+        "dpfast/curator/release/one_step.py",
+        (STEP + "test_a_step_is_charged_before_the_records_are_read",),
+        "    cost, gradient, found = PureDP(terms.each), None, []\n",
+        "    cost, found = PureDP(terms.each), []\n"
+        "    gradient, _, _ = curator._sums(theta, GRADIENT)\n",
+    ),
+    plant(
+        "held-step-of-one-record-in-place-of-two",
+        "a held step's noise covers a record that goes, and not the one that comes",
+        "dpfast/curator/whitened.py",
+        ("tests/release/test_held_step.py::test_the_noise_of_a_held_step_is_that_of_its_bound",),
+        "rate = laplace_rate(2 * HELD_CELLS, epsilon)",
+        "rate = laplace_rate(HELD_CELLS, epsilon)",
+    ),
+    plant(
+        "held-step-on-one-side",
+        "numbers of a held step are held on one side only",
+        "dpfast/curator/whitened.py",
+        (
+            "tests/release/test_held_step.py::"
+            "test_r40_one_record_moves_the_sum_by_its_bound_and_no_more",
+        ),
+        "np.clip(parts, -1.0, 1.0)",
+        "np.clip(parts, -1.0, 4.0)",
+    ),
+    plant(
+        "histogram-beside-all-of-the-pilot",
+        "the histogram by which a step is held is bought beside all that its pilot may spend",
+        "dpfast/release/routes.py",
+        ("tests/release/test_held_step.py::test_r40_what_is_charged_adds_up_to_the_total",),
+        "request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - MARGIN_8000)))",
+        "request.planned(GDP(mu))",
+    ),
+    plant(
+        "pilot-with-all-of-epsilon",
+        "a pilot spends all of epsilon, of which the step after it has a part",
+        "dpfast/release/routes.py",
+        (STEP + "test_r39_what_is_charged_adds_up_to_the_total",),
+        "    run = plan_run(request, Ledger(GDP.within(first)))\n",
+        "    run = plan_run(request, Ledger(GDP.within(total)))\n",
+    ),
+    plant(
+        "step-with-all-of-epsilon",
+        "a step spends all of epsilon, of which its pilot has a part",
+        "dpfast/release/routes.py",
+        (STEP + "test_r39_what_is_charged_adds_up_to_the_total",),
+        "PureDP(difference(total, ApproxDP(first.epsilon, 0.5 * total.delta)).epsilon)",
+        "PureDP(total.epsilon)",
+    ),
+)
+
 SPLITS_THAT_DO_NOT_ADD_UP = (
     plant(
         "inference-beside-a-last-bit",
@@ -3280,16 +3370,18 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "certificate and functional keep all of delta beside the standard errors that take a part of it",
         "dpfast/release/functional.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
-        "main, rest = divided(total, part)\n",
-        "main, rest = divided(total, part)\n        main = ApproxDP(main.epsilon, total.delta)\n",
+        "self.main, rest = divided(total, part)\n",
+        "self.main, rest = divided(total, part)\n"
+        "            self.main = ApproxDP(self.main.epsilon, total.delta)\n",
     ),
     plant(
         "inference-beside-all-of-epsilon",
         "certificate and functional keep all of epsilon beside the standard errors",
         "dpfast/release/functional.py",
         (SUMS + "test_certificates_functionals_reserve_and_inference_add_up",),
-        "main, rest = divided(total, part)\n",
-        "main, rest = divided(total, part)\n        main = ApproxDP(total.epsilon, main.delta)\n",
+        "self.main, rest = divided(total, part)\n",
+        "self.main, rest = divided(total, part)\n"
+        "            self.main = ApproxDP(total.epsilon, self.main.delta)\n",
     ),
     plant(
         "inference-with-all-of-delta",
@@ -3521,8 +3613,8 @@ SPLITS_THAT_DO_NOT_ADD_UP = (
         "dpfast/release/functional.py",
         (PAID + "test_a_second_charge_that_is_refused_draws_nothing_and_keeps_the_certificate",),
         '        session.pay_rest(total, "release")\n'
-        "        value = session.query.functionals(rows, choices)\n",
-        "        value = session.query.functionals(rows, choices)\n"
+        "        values = session.query.functionals(rows, choices)\n",
+        "        values = session.query.functionals(rows, choices)\n"
         '        session.pay_rest(total, "release")\n',
     ),
     plant(
@@ -4794,12 +4886,36 @@ LEAST_SQUARES = (
         "np.ceil(2.0**10 * y[some, 1][told]) * (whole / 2.0**10)",
     ),
     plant(
+        "weight-of-a-row-by-the-rows-there-are",
+        "with a public number of rows a row's weight is one over the mean number, which is private",
+        PERSON_MEANS,
+        PERSONS_SEEN,
+        "else np.full(len(counts), most)",
+        "else np.full(len(counts), counts.mean())",
+    ),
+    plant(
+        "own-weights-beyond-the-largest",
+        "a row's own weight is not held to the largest before it is divided by the number of rows",
+        PERSON_MEANS,
+        PERSONS_SEEN,
+        "np.clip(y[:, 1], 0.0, 1.0)",
+        "np.maximum(y[:, 1], 0.0)",
+    ),
+    plant(
+        "rows-of-a-person-charged-as-single-ones-with-a-meat-of-persons",
+        "a person's rows are one contribution, and slots of single rows are what noise is divided by",
+        "dpfast/front/request.py",
+        GROUP_TESTS,
+        "self.most_rows, self.means, self.group_size = self.group_size, True, 1",
+        "self.most_rows, self.means = self.group_size, True",
+    ),
+    plant(
         "meat-of-rows-beside-scores-of-persons",
         "rows of persons are seen one by one, and the meat is that of rows",
         WHITENED,
         PERSONS_SEEN,
-        "        if isinstance(records, PersonMeans):\n            records = records.mapped(lambda rows: SeenRows(rows, view))\n",
-        "        if isinstance(records, PersonMeans):\n            records = SeenRows(records, view)\n",
+        "            records = persons.mapped(lambda rows: SeenRows(rows, view))\n",
+        "            records = SeenRows(records, view)\n",
     ),
     plant(
         "meat-beyond-what-is-free",
@@ -4816,6 +4932,22 @@ LEAST_SQUARES = (
         ("tests/optimize/test_road_choices.py",),
         "OVERSTATED = 0.5",
         "OVERSTATED = 1.0",
+    ),
+    plant(
+        "rounds-that-go-to-and-fro",
+        "a round forgets by how much the score changed along the last step",
+        ROAD,
+        ("tests/optimize/test_road_choices.py::test_steps_do_not_go_to_and_fro_where_a_loss_is_flat_at_both_ends",),
+        "    if before is not None:\n        curvature = bent(curvature, before, score, along)\n",
+        "",
+    ),
+    plant(
+        "noise-taken-for-curvature",
+        "a step's own noise counts as a change of the score",
+        "dpfast/optimize/road/secants.py",
+        ("tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",),
+        "doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2",
+        "doubt = 0.0",
     ),
     plant(
         "radius-that-leaves-a-third-out",
@@ -4957,8 +5089,8 @@ TREATMENT_EFFECTS = (
         "the mean of squares is taken to move by half of the largest square",
         SENSITIVITY,
         EFFECT_TESTS,
-        "return clip * clip / n * (1.0 + _relative_slack(n, depth)) * _UP",
-        "return 0.5 * clip * clip / n * (1.0 + _relative_slack(n, depth)) * _UP",
+        "return clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP",
+        "return 0.5 * clip * clip / n * (1.0 + relative_slack(n, depth)) * _UP",
     ),
     plant(
         "squares-a-little-too-free",
@@ -5199,63 +5331,47 @@ BOUGHT_LOCATIONS: tuple[Mutant, ...] = (
     plant(
         "fit-spends-what-units-cost",
         "a fit that buys units plans to spend the whole budget on itself",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot)",
-        "self.rest = unit.mu * math.sqrt(1.0 - pilot)",
-    ),
-    plant(
-        "quantiles-spend-what-their-pilot-costs",
-        "a quantile of raw columns plans to spend on itself what its pilot costs",
-        "dpfast/regression/purchase.py",
-        ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot)",
         "self.rest = unit.mu * math.sqrt(1.0 - share)",
-    ),
-    plant(
-        "pilot-on-the-house",
-        "the scale of a quantile's residuals is found by a fit on a ledger of its own",
-        "dpfast/regression/purchase.py",
-        ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self._pilot = Pilot(request, own, self.ledger)",
-        "self._pilot = Pilot(request, own, Ledger(unit))",
+        "self.rest = unit.mu * math.sqrt(1.0)",
     ),
     plant(
         "bandwidth-by-the-response",
         "the bandwidth of a quantile follows the number of records that are not missing",
         "dpfast/front/request.py",
         ("tests/models/test_quantile.py",),
-        "return for_records(resolve_loss(loss), self.n",
-        "return for_records(resolve_loss(loss), max(1, int(np.isfinite(self.records.y).sum()))",
+        "return resolve_loss(loss)._for_records(self.n",
+        "return resolve_loss(loss)._for_records(max(1, int(np.isfinite(self.records.y).sum()))",
     ),
     plant(
         "every-level-spends-the-total",
         "several quantiles in one call each spend what all of them may",
         "dpfast/regression/quantiles/fitting.py",
         ("tests/integration/test_fit_quantiles.py",),
-        "mu *= math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)",
-        "mu *= 1.0 - MARGIN_8000",
+        "part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)",
+        "part = 1.0 - MARGIN_8000",
     ),
     plant(
         "every-level-has-a-ledger-of-its-own",
         "several quantiles in one call are paid from as many totals",
-        "dpfast/regression/quantiles/fitting.py",
+        "dpfast/regression/walk.py",
         ("tests/integration/test_fit_quantiles.py",),
-        "walks = [Walk(request, planned(loss), scales, own) for loss in losses]",
-        "walks = [Walk(request, planned(loss), scales, Ledger(unit)) for loss in losses]",
+        "self._walks = [Walk(request, one, scales, self._ledger) for one in self._planned]",
+        "self._walks = [Walk(request, one, scales, Ledger(unit)) for one in self._planned]",
     ),
     plant(
         "all-is-left-after-units",
         "what the units cost is not taken off what a fit may spend",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
-        "self.rest = unit.mu * math.sqrt(1.0 - share - pilot) * (1.0 - MARGIN_8000)",
+        "self.rest = unit.mu * math.sqrt(1.0 - share) * (1.0 - MARGIN_8000)",
         "self.rest = unit.mu",
     ),
     plant(
         "units-on-the-house",
         "the units of a fit are charged to a ledger of their own",
-        "dpfast/regression/purchase.py",
+        "dpfast/regression/walk.py",
         ("tests/privacy/test_road.py::test_the_total_pays_for_units_and_a_fit_beside_the_road",),
         "request, mu, self.ledger, response=response, labels",
         "request, mu, Ledger(unit), response=response, labels",
@@ -5315,6 +5431,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *ONE_PARAMETER,
     *GUARDED_FILES,
     *OWN_LOSSES,
+    *ONE_STEP,
     *SPLITS_THAT_DO_NOT_ADD_UP,
     *USABLE_RECORDS_IN_PLACE_OF_N,
     *CHARGED_AFTER,

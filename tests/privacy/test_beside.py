@@ -33,9 +33,9 @@ from dpfast.models import (
     PseudoHuber,
     Schweppe,
 )
-from dpfast.models.losses import LOSSES
-from dpfast.models.smooth_losses import Quantile
-from dpfast.models.special_losses import Poisson
+from dpfast.models.poisson import Poisson
+from dpfast.models.names import LOSSES
+from dpfast.models.quantile import Quantile
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.sensitivity import loss_difference

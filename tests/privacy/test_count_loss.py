@@ -14,7 +14,7 @@ from scipy.optimize import differential_evolution
 
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Bounded, Clip, Mallows, MallowsLinear, Objective
-from dpfast.models.special_losses import Poisson
+from dpfast.models.poisson import Poisson
 from dpfast.privacy.sensitivity import (
     COUPLINGS,
     joint_mu,

@@ -24,7 +24,7 @@ from dpfast.models import (
     SmoothAbsolute,
     SmoothedHuber,
 )
-from dpfast.models.smooth_losses import Quantile
+from dpfast.models.quantile import Quantile
 from dpfast.privacy.sensitivity import joint_mu, mean_rank_one, mean_score
 
 TIGHT = 0.99

@@ -68,10 +68,8 @@ def outcome(function, given, seconds=SECONDS):
 
 NAMES = [*CALLS, *PUBLIC]
 
-pytestmark = [
-    pytest.mark.serial,
-    pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits of Linux"),
-]
+# the limits are of this process alone, and of its processor time: others do not disturb
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits of Linux")
 
 
 @pytest.mark.parametrize(
@@ -101,6 +99,7 @@ def test_a_number_far_too_large_or_small_is_done_soon_or_refused(name, tmp_path,
 # ---- what was found ------------------------------------------------------------------------------
 
 
+@pytest.mark.serial
 def test_a_sweep_notices_what_is_too_long_or_too_much():
     def busy(kind):
         while kind == "endless":
@@ -154,9 +153,7 @@ def test_a_page_in_a_missing_folder_says_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize("spread", [1e-320, 1e-300, 1e-250, 1e251, 1e280, 1e300, 1e307])
-@pytest.mark.parametrize(
-    "name", ["DPHuberRegressor", "DPQuantileRegressor", "DPLinearRegression"]
-)
+@pytest.mark.parametrize("name", ["DPHuberRegressor", "DPQuantileRegressor", "DPLinearRegression"])
 def test_scores_are_paid_at_any_spread_that_is_bought(name, spread):
     """Their noise is in parts of a bound that was released after the charge."""
     pytest.importorskip("sklearn")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from tests.loops import each
 from tests.privacy.test_refused_first import (
     BOX,
     CALLS,
@@ -131,7 +132,7 @@ def test_a_wrong_argument_is_refused_by_the_library(name, tmp_path, monkeypatch)
                     pytest.fail(f"{name}({parameter.name}={value!r:.60}): {error!r}")
 
 
-@pytest.mark.parametrize("value", [*WRONG, "", "\0", "\ud800", b"\0", b"x", 7, None], ids=type)
+@each("value", [*WRONG, "", "\0", "\ud800", b"\0", b"x", 7, None], ids=type)
 def test_a_ledger_is_opened_at_a_path_or_refused(value, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for total in (None, 1.0):

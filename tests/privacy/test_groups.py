@@ -16,6 +16,8 @@ from dpfast.data.bought.maps import View, seen
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import averaged
 from dpfast.errors import InvalidInput
+from dpfast.inference.composition import Rows, Sum
+from dpfast.inference.guarantees import is_stated
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT
 from dpfast.models import LogCosh, Mallows, Objective
 
@@ -96,7 +98,7 @@ def test_a_fit_charges_the_person_and_says_so():
     X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
     ids = np.arange(4000) // 2
     ledger = dpfast.Ledger(2.0)
-    options = {"scale": 1.0, "noise": dpfast.SeededNoise(0)}
+    options = {"scale": 1.0, "noise": dpfast.SeededNoise(0), "standardize": False}
     fit = dpfast.fit(
         X, y, "log-cosh", privacy=2.0, group=ids, group_size=2, ledger=ledger, **options
     )
@@ -107,6 +109,50 @@ def test_a_fit_charges_the_person_and_says_so():
     single = dpfast.fit(X, y, "log-cosh", privacy=1.0, **options)
     halves = [mu / 2.0 for _, mu in fit.privacy.entries]
     assert halves == pytest.approx([mu for _, mu in single.privacy.entries])
+
+
+def test_a_default_fit_charges_the_person_once_and_says_so():
+    """The rows are one contribution with a public weight: no row is charged on its own (C81)."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
+    ids, ledger, labels = np.arange(4000) // 2, dpfast.Ledger(4.0), []
+    for options in ({"group_size": 2}, {"each": "person"}):
+        fit = dpfast.fit(
+            X, y, "log-cosh", privacy=2.0, group=ids, ledger=ledger, noise=dpfast.SeededNoise(0),
+            **options,
+        )  # fmt: skip
+        spent = np.sqrt(sum(mu**2 for _, mu in fit.privacy.entries))
+        assert 1.99 < spent <= 2.0 and fit.privacy.n == fit.n_records == 2000
+        labels.append(fit.privacy.relation)
+    assert "one person with up to 2 rows" in labels[0] and "however many" in labels[1]
+    assert is_stated(labels[0], None) and not is_stated(labels[0], Rows(3, Sum(())))
+    assert [entry.spend.mu for entry in ledger.entries] == [2.0, 2.0]
+
+
+def test_standard_errors_of_a_default_fit_are_those_of_clusters():
+    """Seeded, 60 fits: five rows that go together or not, and a column that is the person's."""
+    ratios, errors, widths = [], [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(1, 6, 2000)
+        ids = np.repeat(np.arange(2000), sizes)
+        X = np.column_stack([rng.normal(size=2000)[ids], rng.normal(size=len(ids))])
+        y = X @ [0.5, -0.4] + 0.5 * rng.normal(size=2000)[ids] + rng.normal(size=len(ids))
+        fit = dpfast.fit(
+            X, y, "least-squares", privacy=8.0, group=ids, group_size=5,
+            noise=dpfast.SeededNoise(seed),
+        )  # fmt: skip
+        Z = np.column_stack([np.ones(len(y)), X])
+        inverse = np.linalg.inv(Z.T @ Z)
+        scores = np.zeros((2000, 3))
+        np.add.at(scores, ids, (y - Z @ (inverse @ Z.T @ y))[:, None] * Z)
+        clustered = np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse))
+        ratios.append(fit.bse / clustered)
+        widths.append(fit.bse)
+        errors.append(fit.params - [0.0, 0.5, -0.4])
+    assert (np.abs(np.median(ratios, axis=0) - 1.05) < 0.07).all()
+    found = np.sqrt(np.mean(np.square(widths), axis=0) / np.mean(np.square(errors), axis=0))
+    assert ((found > 0.75) & (found < 1.35)).all()  # four standard deviations of 60 runs
 
 
 def test_intervals_allow_for_rows_that_go_together():

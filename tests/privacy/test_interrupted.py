@@ -128,9 +128,15 @@ def test_every_call_of_the_audit_interrupted_at_every_charge(name):
     n_charges = 0
     for example in EXAMPLES:
         if example.name == name:
+            known = []  # more records are another case where other questions are asked
             for n in (12, N) if name == "dpfast.regression.fit.fit" else (12,):
                 data = X[:n], (LABELS if example.binary else Y)[:n]
-                n_charges += sweep(example.call, data, several=name.endswith("standardize"))
+                questions = [
+                    asked[0] for asked in interrupted(example.call, data, 10**9)[1].questions
+                ]
+                if questions not in known:
+                    n_charges += sweep(example.call, data, several=name.endswith("standardize"))
+                known.append(questions)
     assert n_charges
 
 
@@ -227,7 +233,9 @@ def test_a_test_and_release_gives_back_its_verdict_at_most():
     budget, box = dpfast.ApproxDP(6.0, 1e-3), dpfast.Box(1.0)
     given = {"privacy": budget, "domain": box, "scale": 1.0, "ridge": 5.0}
     for call in (
-        lambda data: dpfast.release_functional(*data, "log-cosh", "x1", inference=0.3, **given),
+        lambda data: dpfast.release_functional(
+            *data, "log-cosh", "x1", inference=0.3, method="certified", **given
+        ),
         lambda data: dpfast.release_parameter(*data, "log-cosh", **given),
     ):
         for most in range(1, 5):

@@ -129,7 +129,7 @@ def test_an_interrupt_at_every_moment(tmp_path, monkeypatch, name):
     assert interrupt_everywhere(tmp_path, ACTIONS[name], range(1, 10_000)) > 300
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _what_other_tests_made_is_not_collected_again():
     """A collection of all that a whole run has made takes half a second."""
     gc.collect()

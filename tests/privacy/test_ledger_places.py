@@ -203,5 +203,7 @@ def test_a_name_that_no_file_can_have_is_refused_by_the_library(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(LedgerUnavailable, match="could not be opened"):
         Ledger.open(tmp_path / ("x" * 300), GDP(1.0))
-    with pytest.raises((LedgerUnavailable, InvalidInput), match="could not be opened|leads nowhere"):
+    with pytest.raises(
+        (LedgerUnavailable, InvalidInput), match=r"could not be opened|leads nowhere"
+    ):
         Ledger.open(tmp_path / "loop", GDP(1.0))

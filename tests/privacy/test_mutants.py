@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.loops import each
 from tests.privacy.mutant_catalogue import MUTANTS, Mutant
 from tests.privacy.mutant_report import (
     REPORT,
@@ -34,7 +35,7 @@ def test_there_are_enough_and_each_has_a_name():
         assert mutant.name.replace("-", "").isalnum() and mutant.name.islower()
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@each("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_mutant_applies_exactly_once(mutant):
     """Whoever changes a line that a mutant replaces brings its pattern along."""
     text = (ROOT / mutant.path).read_text(encoding="utf-8")
@@ -44,7 +45,7 @@ def test_every_mutant_applies_exactly_once(mutant):
         ast.parse(changed)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@each("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_tests_expected_to_notice_exist(mutant):
     assert mutant.tests
     for selection in mutant.tests:
@@ -89,7 +90,7 @@ def test_a_run_of_some_keeps_the_rows_of_the_others(tmp_path):
     assert without_row([changed, second], both) == [changed]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@each("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_planted_bug_was_tried_and_noticed(mutant):
     """``python -m tests.privacy.mutants --untried --write`` after a bug is added or changed."""
     assert mutant.name in ROWS, "not tried yet"

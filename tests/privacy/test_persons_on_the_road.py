@@ -9,7 +9,8 @@ import pytest
 
 import dpfast
 from dpfast.curator.whitened import Discount, Held, whole_of
-from dpfast.data.persons.means import averaged
+from dpfast.data.groups import grouped
+from dpfast.data.persons.means import averaged, of_slots
 from dpfast.data.records import Records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import MEAT
@@ -35,8 +36,11 @@ CELL = [-1e308, -3.0, 0.0, 0.5, 1e160, np.nan, np.inf]
 RESPONSE = [-1e300, 0.0, 1.0, 7.0, 1e300, np.nan, np.inf]
 
 
-def persons(mine, how="together"):
-    """Eleven persons with some rows, and one whose rows are ``mine``, together or apart."""
+def persons(mine, how="together", most=None):
+    """Eleven persons with some rows, and one whose rows are ``mine``, together or apart.
+
+    ``most``: the public number of rows whose inverse is a row's weight.
+    """
     rng = np.random.default_rng(1)
     X, y, who = rng.normal(size=(28, 2)), (rng.random(28) < 0.5) * 1.0, rng.permutation(28) % OTHERS
     rows = np.array([row for row, _ in mine], dtype=float).reshape(-1, 2)
@@ -44,8 +48,12 @@ def persons(mine, how="together"):
     who = np.append(who, np.full(len(rows), OTHERS))
     if how == "apart":
         order = np.random.default_rng(2).permutation(len(y))
+        if most is not None:  # the first rows count, so that others' keep their order
+            order = np.argsort(np.where(who == OTHERS, 27.0 * order / len(y), np.arange(len(y))))
         X, y, who = X[order], y[order], who[order]
-    return averaged(Records(X, y, None), who)
+    if most is None:
+        return averaged(Records(X, y, None), who)
+    return of_slots(grouped(Records(X, y, None), who, most), most)
 
 
 def hostile(many=True):
@@ -62,11 +70,11 @@ def hostile(many=True):
     return [*alone, *mixed]
 
 
-def answers(ask, all_of_them, mapped=True):
+def answers(ask, all_of_them, mapped=True, most=None):
     found = []
     with np.errstate(all="ignore"):
         for k, mine in enumerate(all_of_them):
-            rows = whitened(None, None, rows=persons(mine, ("together", "apart")[k % 2]))
+            rows = whitened(None, None, rows=persons(mine, ("together", "apart")[k % 2], most))
             rows = rows.mapped(MATRIX) if mapped else rows
             found.append(observed_value(lambda rows=rows: ask(rows)))
     assert np.isfinite(found).all()
@@ -117,8 +125,41 @@ def test_c81_no_person_moves_an_answer_by_more_than_announced(loss, mapped):
         assert farthest(answers(ask, mine, mapped)) <= announced(ask), question
 
 
-@pytest.mark.parametrize("rows", [1, 2, 40])
-def test_c81_constants_are_attained(rows):
+@pytest.mark.parametrize("most", [2, 3, 7])
+@pytest.mark.parametrize("loss", ["least-squares", "logistic"])
+def test_c81_nor_does_one_with_more_rows_than_count(loss, most):
+    """Public weights: rows beyond the m-th are left out, and the others have 1/m each."""
+    mine = hostile()
+    for question, ask in questions(loss).items():
+        assert farthest(answers(ask, mine, most=most)) <= announced(ask), question
+
+
+def test_c81_a_row_has_its_own_part_of_the_public_weight():
+    """The sum over the first m rows over m, each times what its weight is of the largest."""
+    rng = np.random.default_rng(9)
+    X, y, who = rng.normal(size=(60, 2)), rng.normal(size=60), rng.integers(0, 12, 60)
+    own = rng.choice([-1.0, 0.0, 0.3, 1.0, 7.0, np.nan], 60)
+    joined = np.column_stack([np.where(own > 0.0, y, np.nan), own, np.zeros(60)])
+    at, n, m = point("least-squares"), len(set(who.tolist())), 3
+    place = np.array([np.sum(who[:i] == who[i]) for i in range(60)])
+    a = np.column_stack([np.ones(60), X]) @ MATRIX
+    score = a * (y - a @ THETA)[:, None]
+    score *= np.minimum(1.0, 1.1 / np.linalg.norm(score, axis=1))[:, None]
+    weight = np.where(own > 0.0, np.minimum(own, 1.0), 0.0) * (place < m) / m
+    expected = (weight[:, None] * score).sum(axis=0) / n
+    records = of_slots(grouped(Records(X, joined, None), who, m), m)
+    rows = whitened(None, None, rows=records).mapped(MATRIX)
+    found = observed_value(lambda: rows.clipped(at, 1.1, 0.1))
+    np.testing.assert_allclose(-found, expected, atol=1e-12)
+    products = np.zeros((records.n, MATRIX.shape[1]))
+    np.add.at(products, np.unique(who, return_inverse=True)[1], weight[:, None] * score)
+    with np.errstate(all="ignore"):
+        meat = meat_of(rows, at, 1.1)
+    np.testing.assert_allclose(meat, products.T @ products / n, atol=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1, None), (2, None), (40, None), (4, 4), (9, 4)])
+def test_c81_constants_are_attained(rows, most):
     """By persons all of whose rows are the worst one."""
     n = OTHERS + 1
     worst = [
@@ -134,7 +175,7 @@ def test_c81_constants_are_attained(rows):
     ):
         ask = questions("least-squares")[question]
         assert announced(ask) == pytest.approx(constant, rel=1e-6)
-        assert 0.99 * constant <= farthest(answers(ask, worst)) <= announced(ask), question
+        assert 0.99 * constant <= farthest(answers(ask, worst, most=most)) <= announced(ask), question
 
 
 def test_c81_scores_and_their_meat_cost_persons_no_more_than_scores():

@@ -1,11 +1,9 @@
 """Claims C26 to C28: profiles with unequal scales, and their mixture with a Laplace release."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from dpfast.privacy.conversions import gdp_delta
@@ -76,11 +74,12 @@ def test_c28_mixture_is_the_integral_and_never_below_it(kind, laplace_epsilon, e
     def value(e):
         return float(np.ravel(profile(np.array([e])))[0])
 
-    pieces = np.linspace(-e1, e1, 41)
-    inner = sum(
-        quad(lambda t: 0.25 * math.exp((t - e1) / 2) * value(epsilon - t), a, b, epsabs=1e-13)[0]
-        for a, b in itertools.pairwise(pieces)
-    )
+    # Gauss's rule on pieces so short that a corner of the profile in one of them is nothing
+    nodes, weights = np.polynomial.legendre.leggauss(4)
+    half = e1 / 20_000
+    t = (np.arange(-19_999, 20_000, 2)[:, None] + nodes) * half
+    inside = 0.25 * np.exp((t - e1) / 2) * profile((epsilon - t).ravel()).reshape(t.shape)
+    inner = half * float((inside @ weights).sum())
     exact = 0.5 * value(epsilon - e1) + 0.5 * math.exp(-e1) * value(epsilon + e1) + inner
     ours = with_laplace(profile, e1, epsilon)
     assert exact * (1 - 1e-9) - 1e-13 <= ours <= exact * (1 + 2e-5) + 1e-12

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from tests.loops import each
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "dpfast"
@@ -57,16 +57,14 @@ def claims(name: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each("name", PAGES)
 def test_claims_are_numbered_without_gaps(name):
     found = list(claims(name))
     assert len(found) >= 5
     assert found == [f"{PAGES[name].letter}{k + 1}" for k in range(len(found))]
 
 
-@pytest.mark.parametrize(
-    ("name", "claim"), [(name, claim) for name in PAGES for claim in claims(name)]
-)
+@each(("name", "claim"), [(name, claim) for name in PAGES for claim in claims(name)])
 def test_every_claim_is_complete(name, claim):
     text = claims(name)[claim]
     for part in ("Statement", "Assumptions", "Proof", "Used by", "Attack"):
@@ -86,7 +84,7 @@ def test_every_claim_is_complete(name, claim):
             assert re.search(rf"(def|class) {function}\b", source), f"{file.name}: no {function}"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each("name", PAGES)
 def test_claims_cited_in_the_code_exist(name):
     letter, _, _, patterns = PAGES[name]
     cited = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.loops import each
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parents[1] / "dpfast"
@@ -21,7 +21,7 @@ def test_claims_are_numbered_in_order():
     assert numbers[:13] == list(range(1, 14))
 
 
-@pytest.mark.parametrize("name", CLAIMS)
+@each("name", CLAIMS)
 def test_every_claim_is_complete(name):
     text = CLAIMS[name].split("\n## ")[0]
     for part in ("Statement", "Assumptions", "Proof", "Used by", "Attack"):

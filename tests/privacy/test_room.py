@@ -8,10 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import dpfast.privacy
 from dpfast import errors
+from tests.loops import each
 
 ROOM = Path(dpfast.privacy.__file__).parent
 TESTS = Path(__file__).parent
@@ -30,9 +29,7 @@ def imports(path):
             yield node.module, node.lineno
 
 
-@pytest.mark.parametrize(
-    "path", sorted(ROOM.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOM))
-)
+@each("path", sorted(ROOM.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOM)))
 def test_the_room_imports_only_what_its_rules_allow(path):
     for name, line in imports(path):
         allowed = (
@@ -89,7 +86,7 @@ def test_no_claim_number_is_used_twice():
     assert errata == list(range(1, len(errata) + 1))
 
 
-@pytest.mark.parametrize("name", sorted(claims(), key=lambda c: (c[0], int(c[1:]))))
+@each("name", sorted(claims(), key=lambda c: (c[0], int(c[1:]))))
 def test_every_claim_names_its_proof_its_function_and_its_attack(name):
     """Named functions and tests must exist, so the page cannot drift from the code."""
     text = claims()[name]

@@ -18,8 +18,8 @@ from dpfast.curator.bounds import joint_cost
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import RecordKernel
 from dpfast.models import Bounded, Clip, Huber, Mallows, MallowsLinear, Objective, Schweppe
-from dpfast.models.smooth_losses import NarrowQuantile, Quantile
-from dpfast.models.special_losses import Poisson
+from dpfast.models.poisson import Poisson
+from dpfast.models.quantile import NarrowQuantile, Quantile
 from dpfast.privacy.sensitivity import mean_score
 from dpfast.privacy.sensitivity_sides import (
     Geometry,

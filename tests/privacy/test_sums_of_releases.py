@@ -180,34 +180,35 @@ TINY = dpfast.ApproxDP(3.0, 1e-9)
 #: So little epsilon that counts are capped (claim R36).
 STRICT = dpfast.ApproxDP(1.5, 1e-5)
 
-#: Directions, law, procedure, fallback, share of inference, total.
+#: Directions, law, method, fallback, share of inference, total.
 CASES = [
-    pytest.param("x1", "laplace", "direct", None, None, TINY, id="one"),
-    pytest.param("x1", "laplace", "direct", OTHER, None, TIGHT, id="fallback"),
-    pytest.param("x1", "auto", "direct", None, None, TIGHT, id="auto"),
-    pytest.param("x1", "auto", "direct", None, None, STRICT, id="capped"),
+    pytest.param("x1", "laplace", "certified", None, None, TINY, id="one"),
+    pytest.param("x1", "laplace", "certified", OTHER, None, TIGHT, id="fallback"),
+    pytest.param("x1", "auto", "certified", None, None, TIGHT, id="auto"),
+    pytest.param("x1", "auto", "certified", None, None, STRICT, id="capped"),
     pytest.param("x1", "auto", "paper", None, None, STRICT, id="two, capped"),
-    pytest.param(["x1", "x2"], "auto", "direct", OTHER, 0.3, LOOSE, id="two, auto"),
-    pytest.param("x1", "laplace", "direct", None, 0.3, TIGHT, id="inference"),
-    pytest.param("x1", "gaussian", "direct", OTHER, 0.3, LOOSE, id="gaussian, all"),
-    pytest.param("x1", "student", "direct", OTHER, 0.4, TIGHT, id="student, all"),
-    pytest.param(["x1", "x2"], "laplace", "direct", None, 0.3, TINY, id="two"),
+    pytest.param(["x1", "x2"], "auto", "certified", OTHER, 0.3, LOOSE, id="two, auto"),
+    pytest.param("x1", "laplace", "certified", None, 0.3, TIGHT, id="inference"),
+    pytest.param("x1", "gaussian", "certified", OTHER, 0.3, LOOSE, id="gaussian, all"),
+    pytest.param("x1", "student", "certified", OTHER, 0.4, TIGHT, id="student, all"),
+    pytest.param(["x1", "x2"], "laplace", "certified", None, 0.3, TINY, id="two"),
     pytest.param("x1", "laplace", "paper", OTHER, 0.3, LOOSE, id="two certificates, all"),
     pytest.param(["x1", "x2"], "gaussian", "paper", None, None, LOOSE, id="two of two"),
 ]
 
 
-@pytest.mark.parametrize(("names", "law", "procedure", "fallback", "inference", "total"), CASES)
+@pytest.mark.parametrize(("names", "law", "method", "fallback", "inference", "total"), CASES)
 def test_certificates_functionals_reserve_and_inference_add_up(
-    monkeypatch, names, law, procedure, fallback, inference, total
+    monkeypatch, names, law, method, fallback, inference, total
 ):
     record = Record(monkeypatch)
     result = spent(
         record, release_functional, names, privacy=total, noise_law=law,
-        procedure=procedure, fallback=fallback, inference=inference, certificate_share=0.3,
+        method=method, fallback=fallback, inference=inference, certificate_share=0.3,
+        max_noise=math.inf,
     )  # fmt: skip
     assert result.certified and record.of("functional")
-    assert len(record.rates) == len(record.tails) == 1 + (procedure == "paper")
+    assert len(record.rates) == len(record.tails) == 1 + (method == "paper")
     share = inference or 0.0
     main = total.epsilon * (1.0 - share)
     assert 0.3 * main * (1.0 - 1e-9) <= record.certificates <= 0.3 * main * MOST
@@ -238,7 +239,7 @@ def test_certificate_and_fallback_add_up(monkeypatch, inference, total):
     record = Record(monkeypatch)
     result = spent(
         record, release_functional, "x1", n=FEW, privacy=total, inference=inference,
-        fallback=OTHER,
+        fallback=OTHER, method="certified",
     )  # fmt: skip
     assert "objective perturbation" in result.method
     share = 1.0 - (inference or 0.0)

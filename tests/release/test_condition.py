@@ -23,10 +23,14 @@ from dpfast.privacy.release.sensitivity import (
     public_scale,
 )
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease
-from tests.release.neighbours import assert_told_apart_no_better, pair_at_the_extremes
+from tests.release.neighbours import (
+    assert_told_apart_no_better,
+    certified_functional,
+    pair_at_the_extremes,
+)
 from tests.release.test_functional import BUDGET, LOSS, extreme_pairs, opened, sample
 
-OPTIONS = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0), "procedure": "paper"}
+OPTIONS = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0), "method": "paper"}
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian", "student"])
@@ -34,7 +38,7 @@ OPTIONS = {"scale": 1.0, "privacy": BUDGET, "domain": Box(1.0), "procedure": "pa
 def test_enough_records_are_released_near_the_exact_value(law, certificate):
     X, y = sample(40_000)
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._found()
-    found = dpfast.release_functional(
+    found = certified_functional(
         X, y, LOSS, "x2", noise_law=law, certificate=certificate, **OPTIONS
     )
     assert isinstance(found, FunctionalRelease)
@@ -92,9 +96,9 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
     budget, found = dpfast.ApproxDP(1.5, 1e-4), []
     for X, y in pair_at_the_extremes():
         runs = [
-            dpfast.release_functional(
+            certified_functional(
                 X, y, LOSS, "x1", scale=1.0, privacy=budget, domain=Ball(1.0), ridge=3.0,
-                procedure="paper",
+                method="paper",
             )
             for _ in range(600)
         ]  # fmt: skip
@@ -106,7 +110,7 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
 def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     X, y = sample(2200)
     found = [
-        dpfast.release_functional(X, y, LOSS, "x1", noise=dpfast.SeededNoise(seed), **OPTIONS)
+        certified_functional(X, y, LOSS, "x1", noise=dpfast.SeededNoise(seed), **OPTIONS)
         for seed in range(3)
     ]
     assert all(isinstance(one, NotCertified) for one in found)
@@ -114,17 +118,15 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     assert 2200 < needed < 60_000
     assert found[0].certificate.largest_bound is not None
     more = sample(int(1.5 * needed))
-    assert dpfast.release_functional(*more, LOSS, "x1", **OPTIONS).certified
+    assert certified_functional(*more, LOSS, "x1", **OPTIONS).certified
     # and the ridge it names is enough for any data
     again = OPTIONS | {"ridge": found[0].ridge_needed * 1.03}
-    assert dpfast.release_functional(X, y, LOSS, "x1", **again).certified
+    assert certified_functional(X, y, LOSS, "x1", **again).certified
     # the smallest eigenvalue may already be too small for a second certificate
-    first = dpfast.release_functional(X[:60], y[:60], LOSS, "x1", **OPTIONS)
+    first = certified_functional(X[:60], y[:60], LOSS, "x1", **OPTIONS)
     assert isinstance(first, NotCertified)
     assert first.certificate.largest_bound is None
-    instead = dpfast.release_functional(
-        X, y, LOSS, "x1", fallback="objective-perturbation", **OPTIONS
-    )
+    instead = certified_functional(X, y, LOSS, "x1", fallback="objective-perturbation", **OPTIONS)
     assert isinstance(instead, ParameterRelease)
 
 
@@ -132,8 +134,8 @@ def test_a_domain_that_does_not_see_a_direction_is_never_enough():
     rng = np.random.default_rng(0)
     levels = np.eye(2)[rng.integers(0, 2, 400)], np.eye(2)[rng.integers(0, 2, 400)]
     X, y = np.column_stack(levels), rng.integers(0, 2, 400) * 1.0
-    found = dpfast.release_functional(
-        X, y, "logistic", "x1", privacy=BUDGET, ridge=5.0, procedure="paper",
+    found = certified_functional(
+        X, y, "logistic", "x1", privacy=BUDGET, ridge=5.0, method="paper",
         domain=Product([OneHot(2), OneHot(2)]),
     )  # fmt: skip
     assert isinstance(found, NotCertified)
@@ -144,13 +146,13 @@ def test_a_domain_that_does_not_see_a_direction_is_never_enough():
 def test_several_functionals_and_one_charge():
     X, y = sample(40_000)
     ledger = dpfast.Ledger(BUDGET)
-    found = dpfast.release_functional(X, y, LOSS, ["x1", "x3"], ledger=ledger, **OPTIONS)
+    found = certified_functional(X, y, LOSS, ["x1", "x3"], ledger=ledger, **OPTIONS)
     assert found.value.shape == (2,)
     assert len(ledger.entries) == 2  # the certificates, then the functionals
     assert ledger.spent == BUDGET
     assert "smallest and the largest" in str(found)
-    with pytest.raises(dpfast.InvalidInput, match="procedure must be"):
-        dpfast.release_functional(X, y, LOSS, "x1", **(OPTIONS | {"procedure": "other"}))
+    with pytest.raises(dpfast.InvalidInput, match="method must be"):
+        certified_functional(X, y, LOSS, "x1", **(OPTIONS | {"method": "other"}))
     query = opened(X[:500], y[:500], LOSS, 1.0, Box(1.0), certificates=2)
     query.certificate()
     with pytest.raises(dpfast.BudgetExceeded, match="were paid for"):

@@ -38,7 +38,7 @@ from dpfast.privacy.release.sensitivity import (
     public_scale,
 )
 from dpfast.release import FunctionalRelease, NotCertified
-from tests.release.neighbours import parts_of_the_factors
+from tests.release.neighbours import certified_functional, parts_of_the_factors
 
 LOSS = LogCosh(2.0)
 BUDGET = dpfast.ApproxDP(4.0, 1e-6)
@@ -464,7 +464,7 @@ def test_a_release_is_near_the_exact_fit_and_certified_where_the_eigenvalue_is_n
     exact = dpfast.nonprivate_fit(X, y, "logistic", weights=Bounded(10.0)).params
     options = {"privacy": BUDGET, "domain": domain}
     for law in ("laplace", "student"):
-        found = dpfast.release_functional(
+        found = certified_functional(
             X, y, "logistic", ["x1", "x3"], certificate="leverage", noise_law=law, **options
         )
         assert isinstance(found, FunctionalRelease)
@@ -473,7 +473,7 @@ def test_a_release_is_near_the_exact_fit_and_certified_where_the_eigenvalue_is_n
         assert (found.noise_scale_bound < 0.4).all()
     few = survey(6000, 1)
     certified = [
-        dpfast.release_functional(
+        certified_functional(
             *few, "logistic", "x1", certificate=name, noise=dpfast.SeededNoise(1), **options
         ).certified
         for name in ("leverage", "global")
@@ -503,15 +503,15 @@ def test_what_is_refused_is_said():
     with pytest.raises(dpfast.InvalidInput, match="release_functional"):
         dpfast.release_parameter(X, y, "logistic", certificate="leverage", **options)
     with pytest.raises(dpfast.InvalidInput, match="certificate must be"):
-        dpfast.release_functional(X, y, "logistic", "x1", certificate="levers", **options)
+        certified_functional(X, y, "logistic", "x1", certificate="levers", **options)
     query = opened(X, y, Logistic(), None, options["domain"], np.eye(6)[:1])
     query.certificate()
     with pytest.raises(dpfast.InvalidInput, match="opened with"):
         query.functionals(np.eye(6)[1:2], ())
-    found = dpfast.release_functional(X, y, "logistic", "x1", certificate="leverage", **options)
+    found = certified_functional(X, y, "logistic", "x1", certificate="leverage", **options)
     assert isinstance(found, NotCertified)
     assert "leverage" in str(found)
     ridge = found.ridge_needed * 1.01
-    assert dpfast.release_functional(
+    assert certified_functional(
         X, y, "logistic", "x1", certificate="leverage", ridge=ridge, **options
     ).certified

@@ -34,7 +34,11 @@ from dpfast.privacy.release import smooth_minimiser as constants
 from dpfast.privacy.release.sensitivity import COUNT
 from dpfast.release import NotCertified, ParameterRelease
 from tests.release.hostile import curator_of, exact_gradient, hostile
-from tests.release.neighbours import assert_told_apart_no_better, pair_at_the_extremes
+from tests.release.neighbours import (
+    assert_told_apart_no_better,
+    certified_functional,
+    pair_at_the_extremes,
+)
 
 LOSSES = [
     (SmoothedHuber(1.345, 0.5), 1.0), (SmoothedHuber(1.0, 0.01), 0.7), (LogCosh(2.0), 1.0),
@@ -391,9 +395,7 @@ def test_r27_what_cannot_qualify_is_refused_by_name():
     with pytest.raises(dpfast.InvalidInput, match="certificate='smooth'"):
         dpfast.release_parameter(X, y, SmoothedHuber(), privacy=BUDGET, **common)
     with pytest.raises(dpfast.InvalidInput, match="one functional"):
-        dpfast.release_functional(
-            X, y, LogCosh(), "x1", privacy=BUDGET, certificate="smooth", **common
-        )
+        certified_functional(X, y, LogCosh(), "x1", privacy=BUDGET, certificate="smooth", **common)
     with pytest.raises(dpfast.InvalidInput, match="self-concordant"):
         dpfast.release_parameter(
             X, y, SmoothedHuber(), privacy=BUDGET, certificate="smooth",

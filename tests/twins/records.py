@@ -144,10 +144,12 @@ def record_sums(
     largest_weight: float = 1.0,
     want: int,
     divisor: float,
+    absolute: bool = False,
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Return (gradient, Hessian, meat) summed over records and divided by ``divisor``.
 
-    Sums that ``want`` does not ask for are None.
+    Sums that ``want`` does not ask for are None.  ``absolute`` adds up the contributions' sizes,
+    entry by entry: each is a number times a row, or times its square.
     """
     with np.errstate(all="ignore"):
         y, own, shift = _beside(y, loss, largest_weight)
@@ -174,8 +176,12 @@ def record_sums(
             score = size * rows.length
 
         gradient = hessian = meat = None
+        steps = own * np.sign(psi) * score
+        if absolute:
+            rows, steps = rows._replace(unit=np.abs(rows.unit)), -np.abs(steps)
+            psi_prime = np.abs(psi_prime)
         if want & GRADIENT:
-            gradient = -(rows.unit.T @ (own * np.sign(psi) * score)) / divisor
+            gradient = -(rows.unit.T @ steps) / divisor
         if want & HESSIAN:
             cap = np.inf if weighting == BOUNDED else radius * radius
             curvature = own * psi_prime * np.minimum(rows.length**2, cap)

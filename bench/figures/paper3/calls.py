@@ -81,7 +81,8 @@ def release(given: Case, epsilon: float, seed: int, **options: Any) -> Answer:
         found: Any = dpfast.release_parameter(*data, **options)
     else:
         direction = np.eye(len(given.exact))[given.wanted]
-        found = dpfast.release_functional(*data, direction, max_noise=math.inf, **options)
+        options = {"method": "certified", "max_noise": math.inf} | options
+        found = dpfast.release_functional(*data, direction, **options)
     if not found.certified:
         return Answer(None)
     if isinstance(found, dpfast.release.FunctionalRelease):
@@ -106,7 +107,7 @@ def local(given: Case, epsilon: float, seed: int, **more: Any) -> Answer:
     """Algorithm 5 (3 for the whole parameter), corrected: recursion and normal noise, as there."""
     options: dict[str, Any] = {"certificate": "recursive"} | more
     if given.wanted is not None:
-        options |= {"procedure": "paper", "noise_law": "gaussian"}
+        options |= {"method": "paper", "noise_law": "gaussian"}
     return release(given, epsilon, seed, **options)
 
 

@@ -12,7 +12,7 @@ from dpfast.models import (
     Mallows,
     resolve_loss,
 )
-from dpfast.models.losses import LOSSES as BUILT_IN
+from dpfast.models.names import LOSSES as BUILT_IN
 from dpfast.privacy.budget import Budget
 
 __all__ = [

@@ -27,8 +27,8 @@ from dpfast.models import (
     MallowsLinear,
     Schweppe,
 )
-from dpfast.models.smooth_losses import Quantile
-from dpfast.models.special_losses import Poisson
+from dpfast.models.poisson import Poisson
+from dpfast.models.quantile import Quantile
 from dpfast.optimize import (
     AdaptiveNewton,
     DoubleNoise,

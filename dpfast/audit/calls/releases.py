@@ -21,37 +21,58 @@ def releases() -> Iterator[Example]:
     from dpfast.release import certify, release_functional, release_parameter
 
     budget = ApproxDP(6.0, 1e-3)
+    certified: dict[str, Any] = {"method": "certified", "max_noise": np.inf}
     for loss, domain in product(CONCORDANT, (Ball(1.5), Box(1.0, intercept=True))):
         binary = loss in BINARY
         scale: dict[str, Any] = {} if binary else {"scale": 3.0}
         width = 2 + int(domain.intercept)
         # a large ridge certifies even the audits' tiny data sets; a small one does not
         variants: list[tuple[Callable[..., Any], str, tuple[Any, ...], dict[str, Any]]] = [
-            (release_functional, "certified", (np.eye(width)[0],), {"ridge": 5.0}),
-            (release_functional, "names", (["x1", "x2"],), {"ridge": 9.0, "noise_law": "student"}),
-            (release_functional, "not certified", ("x2",), {"ridge": 1e-3}),
+            (release_functional, "certified", (np.eye(width)[0],), certified | {"ridge": 5.0}),
+            (
+                release_functional, "names", (["x1", "x2"],),
+                certified | {"ridge": 9.0, "noise_law": "student"},
+            ),
+            (release_functional, "not certified", ("x2",), certified | {"ridge": 1e-3}),
             (
                 release_functional, "fallback", ("x2",),
-                {"ridge": 1e-3, "fallback": "objective-perturbation"},
+                certified | {"ridge": 1e-3, "fallback": "objective-perturbation"},
             ),
-            (release_functional, "inference", ("x1",), {"ridge": 5.0, "inference": 0.3}),
+            (
+                release_functional, "certified, inference", ("x1",),
+                certified | {"ridge": 5.0, "inference": 0.3},
+            ),
             (
                 release_functional, "the paper's procedure", ("x1",),
-                {"ridge": 9.0, "procedure": "paper"},
+                {"ridge": 9.0, "method": "paper", "max_noise": np.inf},
             ),
             (
                 release_functional, "the paper's procedure, not certified", ("x1",),
-                {"ridge": 1.0, "procedure": "paper", "noise_law": "gaussian"},
+                {"ridge": 1.0, "method": "paper", "noise_law": "gaussian"},
+            ),
+            (release_functional, "auto", ("x1",), {}),
+            (release_functional, "one step", ("x1",), {"method": "one-shot"}),
+            (
+                release_functional, "two steps, inference", (["x1", "x2"],),
+                {"method": "one-shot", "ridge": 5.0, "inference": 0.3},
+            ),
+            (release_functional, "a fit", ("x1",), {"method": "fit"}),
+            (
+                release_functional, "perturbed", ("x1",),
+                {"method": "objective-perturbation"},
             ),
             (release_parameter, "certified", (), {"ridge": 5.0}),
             (
                 release_functional, "recursive", ("x1",),
-                {"ridge": 40.0, "certificate": "recursive"},
+                certified | {"ridge": 40.0, "certificate": "recursive"},
             ),
-            (release_functional, "leverage", ("x1",), {"ridge": 9.0, "certificate": "leverage"}),
+            (
+                release_functional, "leverage", ("x1",),
+                certified | {"ridge": 9.0, "certificate": "leverage"},
+            ),
             (
                 release_functional, "leverage, not certified", (["x1", "x2"],),
-                {"certificate": "leverage"},
+                {"method": "certified", "certificate": "leverage"},
             ),
             (release_parameter, "not certified", (), {}),
         ]  # fmt: skip

@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 __all__ = ["GlobalKind", "Kind", "LeverageKind", "RecursiveKind", "SmoothKind", "kind_of"]
 
 NEEDS_EIGENVALUE = (
-    'which="both" and procedure="paper" need the smallest eigenvalue and a self-concordant loss: '
+    'which="both" and method="paper" need the smallest eigenvalue and a self-concordant loss: '
     'pass certificate="global" or "recursive".'
 )
 

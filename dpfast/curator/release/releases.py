@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import threading
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.door import hand_out_count, hand_out_scaled
 from dpfast.curator.release.certified import Minimiser
 from dpfast.curator.release.kinds import Kind
+from dpfast.curator.release.one_step import exact_product
 from dpfast.curator.release.perturbation import PerturbationTerms, paid_minimiser
 from dpfast.curator.release.terms import FunctionalTerms, ParameterTerms, Terms
 from dpfast.errors import BudgetExceeded, InvalidInput
@@ -134,7 +134,7 @@ class CertifiedRelease(PaidAnswers):
             )
         self._take_paid("functional", "functional", forgo="fallback")
         found = self._found()
-        values = [_exact_product(w, found.theta) for w in directions]
+        values = [exact_product(w, found.theta) for w in directions]
         scales = [self._scale(found, w, t) for w, t in zip(directions, choices, strict=True)]
         bounds = [choice.scale_bound for choice in choices]
         # the public bound, not the secret scale: what is announced may be published
@@ -198,9 +198,3 @@ class CertifiedRelease(PaidAnswers):
             if self._minimiser is None:
                 self._minimiser = self.kind.minimiser(self._curator)
             return self._minimiser
-
-
-def _exact_product(direction: Array, theta: Array) -> Fraction:
-    """``direction @ theta`` without rounding."""
-    pairs = zip(direction.tolist(), theta.tolist(), strict=True)
-    return sum((Fraction(w) * Fraction(t) for w, t in pairs), Fraction(0))

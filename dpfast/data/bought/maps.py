@@ -23,6 +23,7 @@ __all__ = [
     "alone",
     "lengths",
     "norms",
+    "projections",
     "seen",
 ]
 
@@ -169,6 +170,22 @@ def lengths(X: Covariates, y: Array, view: View) -> Array:
                 size *= factor
             times = np.abs(value) if view.what in ("score", "foreseen", "residual") else 1.0
             found[some] = size * np.where(np.isfinite(value), times, np.nan)
+    return found
+
+
+def projections(X: Covariates, y: Array, view: View, direction: Array) -> Array:
+    """Of the scores that are seen, along a direction: one number a record, NaN for none."""
+    found = np.empty(len(X))
+    with np.errstate(all="ignore"):
+        for first in range(0, len(X), CHUNK):
+            some = slice(first, first + CHUNK)
+            a = _mapped(X[some], view, None)
+            given = None if y.ndim == 1 else y[some, 2]
+            value, factor = _beside(a, alone(y)[some], given, view)
+            value += np.einsum("ij,j->i", X[some], np.zeros(X.shape[1]))
+            if factor is not None:
+                value *= factor
+            found[some] = value * predictors(a, direction, view.intercept and view.matrix is None)
     return found
 
 

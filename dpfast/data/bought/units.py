@@ -15,13 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.data.bought.maps import CHUNK
-from dpfast.data.coding import Coding, Encoded, Main
+from dpfast.data.coding import Coding, Column, Encoded, Main
 from dpfast.data.columns import numbers
 from dpfast.data.parts import in_memory
-from dpfast.data.persons.means import ROWS_AT_A_TIME, PersonMeans
 from dpfast.data.records import Covariates, Records
-from dpfast.data.schema import Column
-from dpfast.data.streams import memmap_records
 
 __all__ = ["Released", "Units", "in_units", "released_coding", "uncoded"]
 
@@ -150,6 +147,8 @@ class InPieces(Records):
 
     def blocks(self) -> Iterator[tuple[Covariates, Array]]:
         """As many rows at a time as persons have theirs summed."""
+        from dpfast.data.persons.means import ROWS_AT_A_TIME
+
         for first in range(0, self.n, ROWS_AT_A_TIME):
             some = slice(first, first + ROWS_AT_A_TIME)
             yield self.X[some], self.y[some]
@@ -220,12 +219,16 @@ def uncoded(records: Records) -> tuple[Records, Units | None]:
 
 def in_units(records: Records, units: Units, coding: Coding, *, in_pieces: bool = False) -> Records:
     """The same records in released units, with the coding that says so."""
-    if isinstance(records, PersonMeans):
-        return records.mapped(lambda rows: in_units(rows, units, coding, in_pieces=True))
+    if records.means:
+        persons: Any = records
+        coded: Records = persons.mapped(lambda rows: in_units(rows, units, coding, in_pieces=True))
+        return coded
     if in_memory(records):
         if not in_pieces:
             return CodedRecords(records, units, coding)
         records = InPieces(records.X, records.y, records.names)
     elif hasattr(records, "X"):
+        from dpfast.data.streams import memmap_records
+
         records = memmap_records(records.X, records.y, records.names)
     return CodedBlocks(records, units, coding)

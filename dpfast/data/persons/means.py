@@ -1,8 +1,8 @@
-"""Records that are persons, each of whom counts with the mean of what their rows contribute.
+"""Records that are persons, each of whom counts once, with what their rows contribute.
 
 Rows stay where they are, in any order: sums of scores and curvatures over rows that are weighted by
 one over the number of their person's are sums of persons' means.  How many rows there are is as
-private as what they hold.
+private as what they hold.  With a public number of rows each has one over that as its weight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["MOST_ROWS", "ROWS_AT_A_TIME", "PersonMeans", "averaged", "refuse_cluster"]
+__all__ = [
+    "MOST_ROWS",
+    "ROWS_AT_A_TIME",
+    "PersonMeans",
+    "averaged",
+    "of_slots",
+    "refuse_cluster",
+]
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.intp]
@@ -34,7 +41,8 @@ ROWS_AT_A_TIME, MOST_ROWS = 1 << 16, 1 << 42
 class PersonMeans(Records):
     """Rows of n persons, each with one over the number of a person's usable rows as its weight.
 
-    n counts persons.  Nothing public depends on the number of rows.
+    n counts persons.  Nothing public depends on the number of rows.  A weight of the row's own, a
+    part of the largest one, multiplies that.
 
     Parameters
     ----------
@@ -44,19 +52,24 @@ class PersonMeans(Records):
         Of which persons they are.
     counts : ndarray of shape (n,)
         How many usable rows each person has.
+    most : int, optional
+        Public number of rows that a person has at most: a row's weight is one over that.
     """
 
-    __slots__ = ("_rows", "_weights", "_whose", "coding", "counts", "read_again")
+    __slots__ = ("_most", "_rows", "_weights", "_whose", "coding", "counts", "read_again")
 
-    can_be_dealt = False
+    can_be_dealt, means = False, True
 
-    def __init__(self, rows: Records, whose: Whose, counts: NDArray[np.int64]) -> None:
+    def __init__(
+        self, rows: Records, whose: Whose, counts: NDArray[np.int64], most: int | None = None
+    ) -> None:
         self.n, self.n_covariates = len(counts), rows.n_covariates
         self.names, self.coding, self.read_again = rows.names, rows.coding, rows.read_again
         self.block_sizes = (ROWS_AT_A_TIME,)
-        self._rows, self._whose, self.counts = rows, whose, counts
+        self._rows, self._whose, self.counts, self._most = rows, whose, counts, most
+        shares = np.maximum(counts, 1) if most is None else np.full(len(counts), most)
         # rounded down, so that the weights of a person's rows add up to at most 1 (claim C72)
-        self._weights = np.nextafter(1.0 / np.maximum(counts, 1), 0.0)
+        self._weights = np.nextafter(1.0 / shares, 0.0)
 
     @property
     def reads(self) -> int | None:  # type: ignore[override]
@@ -80,9 +93,10 @@ class PersonMeans(Records):
         for X, y, persons in _pieces(self._rows, self._whose):
             beside = np.zeros((len(y), 3))
             beside[:, 0] = y if y.ndim == 1 else y[:, 0]
-            if y.ndim == 2:
-                beside[:, 2] = y[:, 2]
             beside[:, 1] = self._weights[persons]
+            if y.ndim == 2:
+                beside[:, 1] *= np.clip(y[:, 1], 0.0, 1.0)
+                beside[:, 2] = y[:, 2]
             idle = (persons < 0) | ~np.isfinite(beside[:, ::2]).all(axis=1)
             beside[idle, :2] = np.nan, 0.0
             yield X, beside, persons
@@ -99,7 +113,7 @@ class PersonMeans(Records):
 
     def mapped(self, of_rows: Callable[[Records], Records]) -> PersonMeans:
         """The same persons with what a function makes of their rows, each on its own."""
-        return PersonMeans(of_rows(self._rows), self._whose, self.counts)
+        return PersonMeans(of_rows(self._rows), self._whose, self.counts, self._most)
 
 
 class Whose:
@@ -168,6 +182,21 @@ def averaged(records: Records, group: Any) -> PersonMeans:
     refuse_cluster(records)
     whose = Whose(records, group)
     return PersonMeans(records, whose, whose.counts(records))
+
+
+def of_slots(slots: Records, most: int) -> PersonMeans:
+    """Persons who count with the sum of what their rows contribute over a public number of rows.
+
+    Parameters
+    ----------
+    slots : Records
+        As many for each person, as :func:`dpfast.data.groups.grouped` fills them; an empty one
+        contributes zero.
+    most : int
+        How many that are.
+    """
+    whose = Whose(slots, np.repeat(np.arange(slots.n // most), most))
+    return PersonMeans(slots, whose, whose.counts(slots), most)
 
 
 def refuse_cluster(X: Any) -> None:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import one_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
-from dpfast.inference.after.simultaneous import JOINT, joint_half_width
-from dpfast.inference.contrasts import Combination, by_name
-from dpfast.inference.degrees import t_half_widths, t_pvalues
-from dpfast.inference.hypotheses import (
-    Contrast,
-    WaldTest,
-    combinations,
-    confidence_ellipse,
-    coverage,
-    t_test,
-    wald_test,
-)
+from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
 from dpfast.inference.named import Named
+
+if TYPE_CHECKING:
+    from dpfast.inference.contrasts import Combination
+    from dpfast.inference.hypotheses import Contrast, WaldTest
 
 __all__ = ["AfterFit", "MarginalEffects", "Ratios"]
 
@@ -150,6 +143,9 @@ class AfterFit:
         >>> bool(fit.t_test("x1 = 0.5").pvalues == half.pvalues)
         True
         """
+        from dpfast.inference.contrasts import by_name
+        from dpfast.inference.hypotheses import t_test
+
         rows, value = by_name(contrast, self.names, value)
         return t_test(self.params, self.cov_params(), rows, value, self._degrees)
 
@@ -186,6 +182,9 @@ class AfterFit:
         >>> fit.wald_test(["intercept", "x1"]).df, fit.wald_test("intercept = 0, 2*x1 = 1").df
         (2, 2)
         """
+        from dpfast.inference.contrasts import by_name
+        from dpfast.inference.hypotheses import wald_test
+
         rows, value = by_name(restriction, self.names, value)
         return wald_test(self.params, self.cov_params(), rows, value, self._degrees)
 
@@ -230,6 +229,8 @@ class AfterFit:
         >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
         (50, 2)
         """
+        from dpfast.inference.hypotheses import confidence_ellipse
+
         level = coverage(level, alpha)
         chosen = [self._index(first), self._index(second)]
         covariance = self.cov_params()[np.ix_(chosen, chosen)]
@@ -273,6 +274,8 @@ class AfterFit:
         >>> bool(odds.estimate[0] == np.exp(fit.params[1])), odds.interval.shape
         (True, (1, 2))
         """
+        from dpfast.inference.hypotheses import t_test
+
         level = coverage(level, alpha)
         rows, _ = self._combinations(contrast)
         test = t_test(self.params, self.cov_params(), rows, 0.0, self._degrees)
@@ -327,6 +330,8 @@ class AfterFit:
         >>> bool((np.diff(together) > np.diff(alone)).all())
         True
         """
+        from dpfast.inference.after.simultaneous import JOINT
+
         level = coverage(level, alpha)
         rows, estimate = self._combinations(contrast)
         width, errors = self._joint(rows, level, one_of(method, JOINT, "method"))
@@ -403,6 +408,9 @@ class AfterFit:
         """Rows of weights, every coefficient's by default, and their values."""
         if contrast is None:
             return np.eye(len(self.params)), self.params
+        from dpfast.inference.contrasts import by_name
+        from dpfast.inference.hypotheses import combinations
+
         found, value = by_name(contrast, self.names)
         if np.any(value):
             raise InvalidInput(
@@ -418,6 +426,8 @@ class AfterFit:
         errors = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
         if method is None:
             return t_half_widths(level, degrees), errors
+        from dpfast.inference.after.simultaneous import joint_half_width
+
         return joint_half_width(rows, covariance, degrees, level, method), errors
 
     def _index(self, name: int | str) -> int:

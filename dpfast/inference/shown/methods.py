@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InferenceUnavailable
-from dpfast.inference.hypotheses import coverage
+from dpfast.inference.degrees import coverage
 from dpfast.inference.named import Named
-from dpfast.inference.shown.table import Summary
+
+if TYPE_CHECKING:
+    from dpfast.inference.shown.table import Summary
 
 __all__ = ["Shown"]
 

@@ -26,6 +26,10 @@ BESIDE, ALONE, ABOVE = 3.0, 5.5, 3.0
 #: gains a quarter, house prices three quarters.
 CANCELS = 0.4
 
+#: From one octave to the next an unseen tail falls to this part at most: that of lengths with a
+#: mean.
+LEAST_FALL = 0.5
+
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
@@ -35,7 +39,7 @@ def tops_of_cells(per_octave: int) -> Array:
     return np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
 
 
-#: Neighbouring cells that may stand out together.
+#: Neighbouring cells that may stand out together: what lies far from the others is in several.
 WIDER = (2, 4, 8)
 
 
@@ -133,7 +137,8 @@ class Lengths(NamedTuple):
         later = np.arange(TAIL_OCTAVES + 1.0)
         if seen[-1] * falls[1] * bends > self.most_next:
             bends = self.most_next / (seen[-1] * falls[1])
-        parts = seen[-1] * falls[1] ** later * bends ** (later * (later + 1.0) / 2.0)
+        steps = np.minimum(falls[1] * bends ** later[1:], LEAST_FALL)
+        parts = seen[-1] * np.cumprod([1.0, *steps])
         finer = np.exp2((np.arange(FINER) + 0.5) / FINER - 1.0)
         within = max(falls[1], 1e-3) ** (np.arange(FINER) / FINER)
         rest = octaves > 1.0

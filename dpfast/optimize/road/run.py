@@ -28,6 +28,7 @@ from dpfast.optimize.road.histogram import (
     least_exponent,
     tops_of_cells,
 )
+from dpfast.optimize.road.secants import HEARD, Stepped, bent, mean_point
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
@@ -35,26 +36,30 @@ Array = NDArray[np.float64]
 #: Steps; those after the first few count in the result.
 STEPS, EARLY = 6, 1
 
-#: Shares of ``mu^2`` where records are many, and what is added where they are few.  The steps have
-#: the rest.
+#: Shares of ``mu^2`` where records are many; where they are few each is larger by so many times
+#: itself.  The steps have the rest.
 SHARES = {
-    "rows": (0.05, 0.10),  # Gram of the rows
-    "pilot": (0.02, 0.05),
-    "scale": (0.01, 0.01),  # histogram of residuals, of losses that have a scale
-    "round": (0.02, 0.05),  # each round of a loss that bends
-    "lengths": (0.01, 0.00),  # histogram of the lengths of rows as the curvature sees them
-    "curvature": (0.10, 0.20),
-    "scores": (0.03, 0.00),  # histogram of the lengths of scores
+    "rows": 0.05,  # Gram of the rows
+    "pilot": 0.02,
+    "scale": 0.01,  # histogram of residuals, of losses that have a scale
+    "round": 0.02,  # each round of a loss that bends
+    "lengths": 0.01,  # histogram of the lengths of rows as the curvature sees them
+    "curvature": 0.08,
+    "scores": 0.02,  # histogram of the lengths of scores
 }
+MORE = 2.0
 
 #: Parts of a round: its curvature, the lengths of its scores, and the scores.
 ROUND = (0.45, 0.15, 0.40)
 
 #: Rounds at most; the last is one that moved predictors by little, or by no more than noise.
-MOST_ROUNDS, SHORT, HEARD = 6, 0.3, 2.0
+MOST_ROUNDS, SHORT = 6, 0.2
+
+#: Least curvature of a round, as a part of what is not told from noise.
+SURE = 0.5
 
 #: Few: n mu below this for eight coefficients, growing with their square root.
-FEW = 3000.0
+FEW = 2000.0
 
 #: Share of what the steps have that the early ones get.
 FIRST = 0.05
@@ -84,7 +89,7 @@ CURVATURE_BEYOND = 1.0
 #: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
 #: matter; below, hardly any others tell a direction, and steps that do not discount them would be
 #: lost, for all coefficients, by one column of hardly anything but zeros.
-THIN, THIN_BENT = 0.35, 0.05
+THIN = 0.35
 
 #: Farthest that predictors may be moved by the slopes of a start, or by a round: log odds or logs.
 FARTHEST = 1.5
@@ -186,6 +191,8 @@ class Found(NamedTuple):
         That direction, in the rows' units.
     scale : float
         Of the residuals, in the response's units.
+    held : Held
+        How rows are held back before their scores count.
     """
 
     theta: Array
@@ -204,6 +211,7 @@ class Found(NamedTuple):
     tellers: float
     thin: Array
     scale: float
+    held: Held = FREE
 
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
@@ -252,7 +260,7 @@ class Setting(NamedTuple):
     @property
     def discounts(self) -> bool:
         """Whether what is foreseen of a score says which rows are discounted."""
-        return bool(self.loss.link != "identity")
+        return self.loss.over_foreseen is not None
 
     @property
     def sees_scale(self) -> bool:
@@ -292,8 +300,7 @@ def budgets(
 
     ``begun``: the beginning was paid for already.
     """
-    scarce = few(n, p, mu)
-    part = {name: many + scarce * more for name, (many, more) in SHARES.items()}
+    part = {name: share * (1.0 + MORE * few(n, p, mu)) for name, share in SHARES.items()}
     part["scale"] *= setting.sees_scale
     if begun:
         part.update(rows=0.0, pilot=0.0, scale=0.0)
@@ -384,14 +391,13 @@ def road(
     told = setting.scale or scale
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
-    done = 0
-    for done in range(1, most + 1):
+    done, before, settled = 0, None, False
+    while done < most and not settled:
         at = At(theta, loss, scale)
-        step, settled = _round(rows.few(), at, one, setting.unit, budget.round)
-        theta = theta + step
+        before, settled = _round(rows.few(), at, one, setting.unit, budget.round, before)
+        theta = theta + before.step
         iterates.append(mapping @ theta)
-        if settled:
-            break
+        done += 1
     budget, scale = budgets(n, p, mu, setting, done, paid), told
 
     at = At(theta, loss, scale)
@@ -403,31 +409,24 @@ def road(
     gram = rows.gram(radius, budget.curvature, at)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
-    thin = values[0] < THIN
-    if setting.bends:
-        expects, vectors = eigh(expected)
-        root = vectors / np.sqrt(np.maximum(expects, FLAT_ALONG * typical))
-        thin = float(eigh(congruence(root.T, gram.value))[0][0]) < THIN_BENT
-    power = least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
-    if thin:  # long rows that no cell shows, which the map would make longer still
-        power = 1.0
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, lost = FREE, 0.0
+    held, lost, power, thin = FREE, 0.0, 0.0, False
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     if setting.discounts:
-        power = 0.0
         foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
-        held = Held(reach=reach)
-    elif power:
-        held = Held(Discount(at, radius, power, np.linalg.inv(whiten)))
+        held, lost = Held(reach=reach), lost * scale
+    else:
+        thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
+        power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
+        held = Held(Discount(at, radius, power, np.linalg.inv(whiten))) if power else FREE
     scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
-    longest = math.inf if loss.largest_response is None else held.reach
+    longest = held.reach * scale * (loss.over_foreseen or math.inf)
     bound, cut = best_bound(scores, per_bound, p, longest)
 
-    theta = start
-    points: list[Array] = []
+    theta, steep_along, before = start, np.eye(p), None
+    asked: list[tuple[Array, Array]] = []  # where, and the score there
     meats: list[Answer] = []
     for step, mu_step in enumerate(budget.steps):
         counts = step >= EARLY
@@ -437,17 +436,26 @@ def road(
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         if counts:
             meats.append(answer.meat)
+        if before is not None:
+            steeper = bent(steep_along, before, direction, noise, 1.0)
+            if steeper is not steep_along:  # what was asked far from here is of no use
+                steep_along, asked = steeper, []
+        asked, was = [*asked, (theta, direction)] if counts else [], theta
         length = math.hypot(*direction)
         most = max(typical**0.5, FAR * noise * p**0.5)
         if setting.bends and length > most:  # the curvature may be another one there
-            points, theta = [], theta + most / length * direction
+            asked, theta = [], theta + most / length * direction
+        elif counts:  # of equal noises
+            theta = mean_point(asked, steep_along)
         else:
-            points = [*points, theta + direction] if counts else []
-            theta = np.mean(points, axis=0) if counts else theta + direction  # of equal noises
+            theta = theta + direction
+        before = Stepped(theta - was, direction, noise)
         iterates.append(mapping @ theta)
         if progress is not None:
             progress(step + 1, STEPS)
 
+    mapping, unmapping = np.linalg.solve(steep_along, mapping.T).T, steep_along @ unmapping
+    theta, back = steep_along @ theta, steep_along @ back
     floor, unit = floor_of(gram) / typical, typical**0.5
     known = np.clip(
         (values - 2.0 * gram.noise_scale / typical) / np.maximum(values, floor), 0.0, 1.0
@@ -466,7 +474,7 @@ def road(
         if inference
         else np.zeros((p, p)),
         meat_scale=meats[-1].noise_scale / len(meats) ** 0.5 if inference else 0.0,
-        noise=noise / max(1, len(points)) ** 0.5,
+        noise=noise / max(1, len(asked)) ** 0.5,
         undone=_left_over(known) ** 2 * unknown
         + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
         n_hidden=int(np.count_nonzero(values < floor)),
@@ -479,6 +487,7 @@ def road(
         tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
         thin=mapping[:, 0],
         scale=scale,
+        held=held,
     )
 
 
@@ -523,8 +532,8 @@ def _pilot(
 
 
 def _round(
-    rows: Rows, at: At, one: Array | None, unit: float, mu: float
-) -> tuple[Array, bool]:
+    rows: Rows, at: At, one: Array | None, unit: float, mu: float, before: Stepped | None
+) -> tuple[Stepped, bool]:
     """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
     it is short.
     """
@@ -533,8 +542,9 @@ def _round(
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
     longest = min(3.0 * p**0.5, longest_radius(n, p, of_curvature)) * typical**0.5
-    curvature = leaned(rows.gram(longest, of_curvature, at), expected)
-    values, vectors = eigh(curvature)
+    gram = rows.gram(longest, of_curvature, at)
+    values, vectors = eigh(leaned(gram, expected))
+    values = np.maximum(values, SURE * floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     steep, at = rows.mapped(whiten), at._replace(theta=back @ at.theta)
     scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=unit)
@@ -542,9 +552,14 @@ def _round(
     answer = steep.clipped(at, bound, of_scores).gradient
     length, noise = math.hypot(*answer.value), answer.noise_scale * p**0.5
     sure = 1.0 - min(1.0, noise / max(length, LEAST)) ** 2
-    step = whiten @ (sure * answer.value)
+    score, along = back.T @ answer.value, answer.noise_scale * float(values[-1]) ** 0.5
+    curvature = congruence(vectors, np.diag(values))
+    if before is not None:
+        curvature = bent(curvature, before, score, along)
+    step = sure * np.linalg.solve(curvature, score)
     far = math.hypot(*step)  # as predictors change
-    return step * min(1.0, FARTHEST / max(far, LEAST)), far <= SHORT or length <= HEARD * noise
+    step = step * min(1.0, FARTHEST / max(far, LEAST))
+    return Stepped(step, score, along), far <= SHORT or length <= HEARD * noise
 
 
 def _expected_curvature(at: At, one: Array | None) -> Array:

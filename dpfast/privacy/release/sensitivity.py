@@ -22,10 +22,12 @@ from dpfast.privacy.release.calibration import (
     objective_perturbation_scale,
 )
 from dpfast.privacy.rounding import MARGIN_30
-from dpfast.privacy.sensitivity import check_constants
+from dpfast.privacy.sensitivity import check_constants, relative_slack
 
 __all__ = [
     "COUNT",
+    "HELD_CELLS",
+    "STEP_COUNT",
     "FunctionalFactors",
     "calibrate_functionals",
     "calibrate_parameter",
@@ -42,6 +44,8 @@ __all__ = [
     "shift_factors",
     "small_enough",
     "solver_tolerance",
+    "step_grid",
+    "step_shift",
     "tail_count",
 ]
 
@@ -51,6 +55,13 @@ _DOWN = 1.0 - MARGIN_30
 #: Rows are projected in floating point: their exact squared norm may exceed the declared one by
 #: less than this part.
 ROWS = 1.0 + 1e-11
+
+#: By how many cells of its grid one record can move a step along a direction (claim R39).
+STEP_COUNT = 1 << 16
+
+#: Cells to which a held number is rounded on either side of zero: a record moves their sum by twice
+#: as many at most (claim R40).
+HELD_CELLS = 1 << 24
 
 #: Largest step relative to the released eigenvalue for which a functional is released.
 MOST_STEP = 0.5
@@ -418,3 +429,25 @@ def _float_below(numerator: int, denominator: int) -> float:
     nearest = numerator / denominator  # correctly rounded
     a, b = nearest.as_integer_ratio()
     return nearest if a * denominator <= numerator * b else math.nextafter(nearest, -math.inf)
+
+
+def step_shift(reach: float, length: float, n: int, *, depth: int) -> float:
+    """By how much one record can move the computed ``a'`` times the mean score (claim R39).
+
+    Parameters
+    ----------
+    reach : float
+        Bound of ``|a's|`` over the scores s of records.
+    length : float
+        Bound of ``||a|| ||s||``, which rounding is relative to.
+    n : int
+    depth : int
+        Largest number of sequential roundings of the summation.
+    """
+    check_constants(reach=reach, length=length)
+    return 2.0 / n * (reach + length * relative_slack(n, depth)) * _UP
+
+
+def step_grid(shift: float) -> float:
+    """Grid on which a number that moves by ``shift`` moves by ``STEP_COUNT`` cells (claim R39)."""
+    return shift / (STEP_COUNT - 1) * _UP

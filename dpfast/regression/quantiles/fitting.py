@@ -10,27 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array
-from dpfast.data.beside.given import beside
+from dpfast.data.beside import beside
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import UNFINISHED, KeepingPaid
-from dpfast.front.progress import Progress, watched
+from dpfast.front.progress import after, watched
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Weighting
-from dpfast.models.smooth_losses import Quantile
+from dpfast.models.quantile import Quantile
 from dpfast.optimize.protocol import Method
 from dpfast.optimize.road.run import STEPS
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
-from dpfast.regression.decisions import Recipe, recipe_of
-from dpfast.regression.purchase import bought_units
 from dpfast.regression.quantiles.results import QuantileFits
 from dpfast.regression.road import COPIES, OnRoad, on_road
 from dpfast.regression.standardise import Standardized, checked_standardize
-from dpfast.regression.walk import Found, Walk
 
 __all__ = ["fit_quantiles"]
 
@@ -130,6 +127,9 @@ def fit_quantiles(
     """
     total = GDP.within(privacy)
     losses = [Quantile(tau, bandwidth) for tau in _levels(taus)]
+    standardize = checked_standardize(standardize)
+    options = {"scale": scale, "weights": weights, "ridge": 0.0, "method": method}
+    taken = on_road(losses[0], standardize, options)
     request = Request(
         X,
         y,
@@ -139,67 +139,27 @@ def fit_quantiles(
         names=names,
         group=group,
         group_size=group_size,
+        together=taken,
         beside=beside(sample_weight, largest_weight, offset, of_predictor=False),
     )
-    unit, inference = request.per_record(total), flag(inference, "inference")
-    standardize = checked_standardize(standardize)
-    options = {"scale": scale, "weights": weights, "ridge": 0.0, "method": method}
-    if on_road(request, losses[0], standardize, options):
+    inference = flag(inference, "inference")
+    if taken:
         planned_road = OnRoad(
             request, total, losses, scale=scale, standardize=standardize, inference=inference
         )
         return _on_road(planned_road, request, privacy, total, losses, ledger, progress)
-    bought = bought_units(request, unit, losses[0], scale, weights, standardize)
-    own = Ledger(unit) if bought is None else bought.ledger
-    mu = unit.mu if bought is None else bought.rest
-    mu *= math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)
+    from dpfast.regression.walk import Walks
 
-    def planned(loss: Quantile) -> Callable[[Any], Recipe]:
-        def at_scale(scale: Any) -> Recipe:
-            n, q, intercept = request.n, request.n_covariates, request.fit_intercept
-            return recipe_of(
-                n, q, mu, intercept, loss, scale, weights, 0.0, method, inference
-            )  # fmt: skip
+    part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000)
+    walks = Walks(
+        request, total, losses, options, standardize=standardize, inference=inference, part=part
+    )
 
-        return at_scale
+    def together(fits: list[Fit], paid: Guarantee) -> QuantileFits:
+        return QuantileFits(tuple([loss.tau for loss in losses[: len(fits)]]), tuple(fits), paid)
 
-    scales = [request.coded_scale(scale)] if bought is None else bought.planned_scales
-    walks = [Walk(request, planned(loss), scales, own) for loss in losses]
-    steps = [walk.budgets.most_steps for walk in walks]
-    report = watched(progress, sum(steps))
-    found: list[Found] = []
-
-    def spent() -> Guarantee:
-        return request.guarantee(total, own)
-
-    def results(found: list[Found]) -> QuantileFits:
-        guarantee = spent()
-        fits: list[Fit] = [
-            walk.result(one, guarantee) for walk, one in zip(walks, found, strict=False)
-        ]
-        return QuantileFits(
-            tuple([loss.tau for loss in losses[: len(fits)]]), tuple(fits), guarantee
-        )
-
-    def so_far(error: str) -> QuantileFits | None:
-        begun = [walk.so_far(error) for walk in walks[len(found) : len(found) + 1]]
-        known = [*found, *[one for one in begun if one is not None]]
-        return results(known) if known else None
-
-    def units() -> Standardized | None:
-        return None if bought is None else bought.units
-
-    with KeepingPaid(so_far, privacy=spent, units=units), np.errstate(all="ignore"):
-        label = request.label("fit_quantiles", f"{len(losses)} levels")
-        room = request.room(0 if bought is None else 1)
-        charge_shared(ledger, privacy, total, label, room)
-        if bought is not None:
-            known = bought.run(spent)
-            for walk, loss in zip(walks, losses, strict=True):
-                walk.go_on_with(planned(loss)(known), bought)
-        for k, walk in enumerate(walks):
-            found.append(walk.run(inference, _after(report, sum(steps[:k]), sum(steps))))
-        return results(found)
+    label = request.label("fit_quantiles", f"{len(losses)} levels")
+    return walks.run(privacy, ledger, progress, label, together)
 
 
 def _on_road(
@@ -234,20 +194,13 @@ def _on_road(
         charge_shared(ledger, privacy, total, label, request.room(COPIES))
         planned.begin()
         for k in range(len(losses)):
-            found = planned.run(k, iterates, _after(report, STEPS * k, STEPS * len(losses)))
+            found = planned.run(k, iterates, after(report, STEPS * k, STEPS * len(losses)))
             fits.append(planned.result(k, iterates, found))
             iterates = []
         paid = planned.paid()
         for fit in fits:  # each says what all of them cost
             fit.privacy = paid
         return results(fits)
-
-
-def _after(report: Progress | None, done: int, planned: int) -> Progress | None:
-    """Progress of one fit as that of all."""
-    if report is None:
-        return None
-    return lambda step, _: report(done + step, planned)
 
 
 def _levels(taus: Any) -> list[float]:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.errors import InvalidInput, described
+from dpfast.inference.degrees import coverage
 from dpfast.inference.guarantees import Guarantee
-from dpfast.inference.hypotheses import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table

@@ -1,0 +1,137 @@
+"""One scalar Newton step: ``a'`` times the mean score, for directions that the transcript fixes.
+
+The directions are ``H^-1 w`` of a pilot fit whose Hessian H was released, so one record moves each
+number by ``2 sup|a'x| l/n`` at most, l the bound of the loss's slope, whatever the curvature of the
+records is: nothing has to be certified (claim R39 of ``PROOFS-release.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import Receipt
+from dpfast.curator.door import hand_out_count
+from dpfast.curator.release.terms import in_units
+from dpfast.kernels.records import GRADIENT
+from dpfast.models import Domain
+from dpfast.privacy.budget import PureDP
+from dpfast.privacy.mechanisms import laplace_rate
+from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
+
+if TYPE_CHECKING:
+    from dpfast.curator.curator import Curator
+
+__all__ = [
+    "StepTerms",
+    "exact_product",
+    "newton_steps",
+    "shared",
+    "step_rate",
+    "step_terms",
+]
+
+Array = NDArray[np.float64]
+
+#: Of the least and the largest grid; numbers beyond them are left alone.
+GRIDS = (1e-250, 1e250)
+
+
+class StepTerms(NamedTuple):
+    """Public constants of steps along directions.
+
+    Attributes
+    ----------
+    each : float
+        Epsilon of each number.
+    directions : ndarray of shape (k, p)
+        Released or public.
+    grids : tuple of float
+        Of each number; one record moves it by ``STEP_COUNT`` cells at most.
+    rate : tuple of int
+        Of the noise of each.
+    """
+
+    each: float
+    directions: Array
+    grids: tuple[float, ...]
+    rate: tuple[int, int]
+
+    @property
+    def scales(self) -> Array:
+        """Scale of the Laplace noise of each."""
+        return np.array(self.grids) * (self.rate[1] / self.rate[0])
+
+
+def shared(epsilon: float, count: int) -> float:
+    """What each of so many steps may cost: together no more, exactly."""
+    return in_units(epsilon / count, epsilon)
+
+
+def step_rate(epsilon: float, count: int) -> tuple[int, int]:
+    """Rate of the noise of each of so many steps; refuses a budget that no grid serves."""
+    return laplace_rate(STEP_COUNT, shared(epsilon, count))
+
+
+def step_terms(
+    curator: Curator, domain: Domain, directions: Array, epsilon: float
+) -> StepTerms | None:
+    """How steps along these directions are released; touches nothing, costs nothing.
+
+    None where a grid leaves the range of floating point.
+
+    Parameters
+    ----------
+    curator : Curator
+        With ``Bounded`` covariates and records that are projected onto the domain.
+    domain : Domain
+    directions : ndarray of shape (k, p)
+        Released or public.
+    epsilon : float
+        For all of them together.
+    """
+    objective, n, depth = curator.objective, curator.n, curator.depth(GRADIENT)
+    slope, grids = objective.loss.psi_bound, []
+    with np.errstate(all="ignore"):
+        for a in directions:
+            reach = domain.support(a) * slope
+            length = float(np.linalg.norm(a)) * objective.score_bound
+            if not (0.0 < reach < math.inf and 0.0 < length < math.inf):
+                return None
+            grids.append(step_grid(step_shift(reach, length, n, depth=depth)))
+    if not all(GRIDS[0] < grid < GRIDS[1] for grid in grids):
+        return None
+    count = len(directions)
+    return StepTerms(shared(epsilon, count), directions, tuple(grids), step_rate(epsilon, count))
+
+
+def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
+    """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,).
+
+    Privacy
+    -------
+    Charges ``terms.each`` of pure DP for each, the first before the records are read (claim R39).
+    """
+    cost, gradient, found = PureDP(terms.each), None, []
+    noise_scale = math.sqrt(2.0) * terms.rate[1] / terms.rate[0]
+    mu = STEP_COUNT / noise_scale  # for audits, as that of a certificate
+    receipt = Receipt("Newton step", "R39", mu, float(STEP_COUNT), noise_scale)
+    for a, grid in zip(terms.directions, terms.grids, strict=True):
+        curator.ledger.charge(cost, receipt.query)
+        if gradient is None:
+            gradient, _, _ = curator._sums(theta, GRADIENT)
+        count = math.floor(exact_product(a, gradient) / Fraction(grid))
+        question = (receipt.query, mu, theta, a, grid)
+        kept = hand_out_count(curator._noise, question, receipt, count, terms.rate)
+        found.append((kept + 0.5) * grid)
+    return np.array(found)
+
+
+def exact_product(direction: Array, theta: Array) -> Fraction:
+    """``direction @ theta`` without rounding."""
+    pairs = zip(direction.tolist(), theta.tolist(), strict=True)
+    return sum((Fraction(w) * Fraction(t) for w, t in pairs), Fraction(0))

@@ -1,0 +1,70 @@
+"""Losses by their names: each is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from dpfast.arguments import refuse_own_class, suggested
+from dpfast.errors import InvalidInput, described
+from dpfast.models.losses import Loss
+
+__all__ = ["every_kind", "kind_of", "resolve_loss"]
+
+#: Where they are; ``KINDS`` of each has its classes.  Some are called like the loss they have.
+MODULES = ("losses", "quantile", "poisson", "smooth_losses", "special_losses")
+
+
+@cache
+def kinds_of(module: str) -> dict[str, type[Loss]]:
+    """The classes of one of the modules by their names."""
+    return {kind.name: kind for kind in import_module(f"dpfast.models.{module}").KINDS}
+
+
+def kind_of(name: str) -> type[Loss] | None:
+    """The class that a name stands for."""
+    own = [home for home in MODULES if home == name]
+    return next((kinds_of(home)[name] for home in own or MODULES if name in kinds_of(home)), None)
+
+
+def every_kind() -> dict[str, type[Loss]]:
+    """All of them, by name."""
+    return {name: kind for home in MODULES for name, kind in kinds_of(home).items()}
+
+
+def __getattr__(name: str) -> dict[str, type[Loss]]:
+    """``LOSSES``: those whose bounds follow from their constants; ``DECLARED``: the others'."""
+    if name not in {"LOSSES", "DECLARED"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    bounded = {key: kind for key, kind in every_kind().items() if kind.has_bound}
+    return {
+        key: kind for key, kind in bounded.items() if bool(kind.undeclared) == (name == "DECLARED")
+    }
+
+
+def resolve_loss(loss: str | Loss, unbounded: bool = False) -> Loss:
+    """Turn a name of a loss whose scores have a bound, or a :class:`Loss`, into a :class:`Loss`.
+
+    ``unbounded``: also one whose bounds nobody declared.
+    """
+    found = _resolved(loss)
+    # an object that has none is in the hands of who clips its scores
+    bound = found.declared and (found.has_bound or found is loss)
+    if not (bound or unbounded):
+        raise InvalidInput(found.undeclared)
+    return found
+
+
+def _resolved(loss: str | Loss) -> Loss:
+    if isinstance(loss, Loss):
+        refuse_own_class(loss, "Pass dpfast.CustomLoss(...) for a loss of your own.")
+        return loss
+    if isinstance(loss, str) and (kind := kind_of(loss)) is not None:
+        return kind()
+    kinds = every_kind()
+    elsewhere = {name: kind.also_called for name, kind in kinds.items() if kind.also_called}
+    raise InvalidInput(
+        f"loss must be one of {sorted(kinds)} or a dpfast loss object such as "
+        f"dpfast.LogCosh(c=1.345); received {described(loss, text=True)}."
+        f"{suggested(loss, sorted(kinds), elsewhere)}"
+    )

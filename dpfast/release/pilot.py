@@ -1,0 +1,139 @@
+"""A pilot fit: an estimate, the curvature there, and what is known of its error."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator import Curator
+from dpfast.errors import InvalidInput
+from dpfast.inference.sandwich import pooled
+from dpfast.kernels.linalg import floor_eigenvalues
+from dpfast.optimize.answers import Answers
+from dpfast.optimize.budgets import Budgets
+from dpfast.optimize.planning import choose_method
+from dpfast.optimize.propagation import Curvature
+from dpfast.optimize.protocol import Method, answers_only, own_noise, planned, public_copy
+from dpfast.optimize.trajectory import Trajectory, with_ridge
+from dpfast.privacy.ledger import Ledger
+from dpfast.release.request import ReleaseRequest
+
+__all__ = ["Pilot", "PlannedRun", "pilot_of", "plan_run"]
+
+Array = NDArray[np.float64]
+
+
+class PlannedRun(NamedTuple):
+    """A run of an optimiser that was found to be possible."""
+
+    curator: Curator
+    answers: Answers
+    optimiser: Method
+    budgets: Budgets
+
+    def run(self) -> Trajectory:
+        """Spend the budgets, from the origin."""
+        start = self.curator.objective.origin()
+        return self.optimiser.run(self.answers, start, self.budgets)
+
+
+def plan_run(
+    request: ReleaseRequest,
+    ledger: Ledger,
+    method: str | Method = "auto",
+    inference: bool | None = None,
+) -> PlannedRun:
+    """Divide a ledger's GDP total among steps; refuses an impossible one and costs nothing.
+
+    The last answer has a Hessian: without ``inference`` it is bought where steps have none.
+    """
+    curator, mu = request.curator(ledger), ledger.total.mu
+    objective = curator.objective
+    if not objective.has_curvature:
+        raise InvalidInput(
+            f"{objective.curvature_refusal()}, which a release of single coefficients needs. Use "
+            "dpfast.fit."
+        )
+    optimiser, _ = choose_method(method, public_copy(objective), request.n, mu)
+    if inference is None:
+        inference = optimiser.name == "gradient-descent"
+    budgets = planned(optimiser, public_copy(objective), request.n, mu, inference)
+    for step in budgets:
+        curator.plan(step)
+    answers = answers_only(curator, budgets)
+    optimiser.check(answers, budgets)
+    return PlannedRun(curator, answers, optimiser, budgets)
+
+
+class Pilot(NamedTuple):
+    """What a run released, and what its optimiser knows about it.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+    curvature : ndarray of shape (p, p)
+        With the ridge, and no eigenvalue below its noise.
+    curvature_scale : float
+        Of the curvature's noise.
+    noise : ndarray of shape (p, p)
+        Covariance of the privacy noise in the estimate.
+    unfinished : ndarray of shape (p,)
+        Estimated error left by stopping.
+    """
+
+    theta: Array
+    curvature: Array
+    curvature_scale: float
+    noise: Array
+    unfinished: Array
+
+    def steps(self, directions: Array) -> Array:
+        """``H^-1 w`` for each direction w, shape (k, p)."""
+        return np.asarray(np.linalg.solve(self.curvature, directions.T).T)
+
+    def errors_left(self, steps: Array, mean: float, bend: float) -> Array:
+        """About how far one Newton step from here ends from the minimiser, for each direction.
+
+        The noise of the curvature times that of the estimate, and what the third derivative, at
+        most ``bend`` times the second, can make of the distance: of second order both.  It is far
+        too large where noise hides directions of the pilot.
+
+        Parameters
+        ----------
+        steps : ndarray of shape (k, p)
+            ``a = H^-1 w``.
+        mean : float
+            Curvature of a record's loss in its predictor, in the mean.
+        bend : float
+        """
+        noise, left, curvature = self.noise, self.unfinished, self.curvature
+        spread = float(np.trace(noise) + left @ left)
+        along = np.einsum("ij,jk,ik->i", steps, noise, steps) + (steps @ left) ** 2
+        squares = np.einsum("ij,ij->i", steps, steps)
+        curved = self.curvature_scale * np.sqrt(0.5 * (squares * spread + along))
+        # a row's a'x is about the root of w'H^-1 w over the mean curvature
+        length = float(np.vdot(curvature, noise) + left @ curvature @ left)
+        typical = np.sqrt(np.einsum("ij,jk,ik->i", steps, curvature, steps) / mean)
+        bent = 0.5 * bend * typical * length
+        back = steps @ curvature
+        whole = np.sqrt(np.einsum("ij,jk,ik->i", back, noise, back)) + np.abs(back @ left)
+        return np.asarray(np.fmin(np.hypot(curved, bent), whole))
+
+
+def pilot_of(planned_run: PlannedRun) -> Pilot:
+    """Run it, and ask the optimiser about its own error.
+
+    Privacy
+    -------
+    Spends the plan's budgets, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
+    """
+    found = planned_run.run()
+    hessian, scale = pooled(found.hessians or (found.final.hessian,))
+    ridge = planned_run.curator.objective.ridge
+    matrix = with_ridge(hessian, ridge)
+    floor = 2.0 * scale * len(hessian) ** 0.5
+    floored, _, n_floored = floor_eigenvalues(matrix, floor)
+    noise = own_noise(planned_run.optimiser, found, Curvature(matrix, floor, n_floored, ridge))
+    return Pilot(found.theta, floored, scale, noise.covariance, noise.unfinished)

@@ -1,0 +1,361 @@
+"""Which mechanism releases a functional, by public numbers, and those that need no certificate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.release.one_step import newton_steps, shared, step_rate, step_terms
+from dpfast.curator.release.perturbation import (
+    PerturbationTerms,
+    perturbation_terms,
+    perturbed_minimiser,
+)
+from dpfast.curator.release.terms import difference, in_units
+from dpfast.curator.whitened import At
+from dpfast.errors import InvalidBudget
+from dpfast.inference.composition import Composition, Prepaid, Sum, composition_of
+from dpfast.models import Loss
+from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
+from dpfast.optimize.road.run import COARSE, MOST_CELLS
+from dpfast.privacy.budget import GDP, ApproxDP, PureDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import laplace_rate
+from dpfast.privacy.release.sensitivity import HELD_CELLS
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.release.pilot import Pilot, pilot_of, plan_run
+from dpfast.release.request import Asking, RawRequest, ReleaseRequest
+from dpfast.release.session import fallback_ridge
+
+__all__ = ["CERTIFIED", "METHODS", "Answers", "Route", "Way", "planned_route", "route"]
+
+Array = NDArray[np.float64]
+
+#: How functionals are released: with a certificate, and without.
+CERTIFIED = ("certified", "paper")
+PLAIN = ("one-shot", "fit", "objective-perturbation")
+METHODS = ("auto", *PLAIN, *CERTIFIED)
+
+#: Noise of a curvature at the whole budget, ``2 p^1.5/(n mu)``: up to the first one Newton step
+#: from a pilot has the least error, up to the second a fit, and above it objective perturbation,
+#: which needs no curvature.  Certified releases have the least error nowhere
+#: (bench/results/release_defaults.md).
+ONE_SHOT, FIT = 0.3, 0.5
+
+#: The pilot's share of epsilon: this where the noise of a curvature is that, and so much more for
+#: each factor of e, within limits.
+SHARE, AT, MORE = 0.65, 0.03, 0.08
+SHARES = (0.15, 0.8)
+
+#: Share of the pilot's ``mu^2`` for the histogram by which scores are held without a domain.
+HISTOGRAM = 0.03
+
+#: Part of what a step would have that it has without a domain.
+RAW = 0.7
+
+#: Standard deviations of a pilot, and of the noise, beyond which a step is not taken.
+FARTHEST = 3.0
+
+#: Doublings of the ridge of objective perturbation until its tilt is held.
+DOUBLINGS = 8
+
+#: Functionals from which on a fit, whose noise does not grow with their number, has less.
+MANY = 4
+
+
+class Route(NamedTuple):
+    """What is going to be done, from public numbers.
+
+    Attributes
+    ----------
+    method : str
+    share : float
+        The pilot's part of epsilon; 1 without a step after it.
+    reason : str
+    """
+
+    method: str
+    share: float
+    reason: str
+
+
+def route(method: str, request: Asking, total: ApproxDP, count: int) -> Route:
+    """The method asked for, or the best one for so many records, coefficients and so much budget.
+
+    Parameters
+    ----------
+    method : str
+    request : Asking
+    total : ApproxDP
+        For the functionals.
+    count : int
+        How many there are.
+    """
+    level = 2.0 * request.dimension**1.5 / (request.n * GDP.within(total).mu)
+    reason = "as requested"
+    if method == "auto":
+        told = f"auto: curvature noise 2 p^1.5/(n mu) = {level:.2g}"
+        declared = isinstance(request, ReleaseRequest)
+        if level > FIT and declared and _can_be_perturbed(request.loss):
+            method, reason = "objective-perturbation", f"{told} exceeds {FIT:g}"
+        elif level > ONE_SHOT:
+            method, reason = "fit", f"{told} exceeds {ONE_SHOT:g}"
+        elif count >= MANY:
+            method, reason = "fit", f"auto: {count} functionals share the budget"
+        else:
+            method, reason = "one-shot", f"{told} is at most {ONE_SHOT:g}"
+    share = SHARE + MORE * math.log(level / AT)
+    share = min(max(share, SHARES[0]), SHARES[1])
+    if isinstance(request, RawRequest):
+        share = 1.0 - RAW * (1.0 - share)
+    return Route(method, share if method == "one-shot" else 1.0, reason)
+
+
+def _can_be_perturbed(loss: Loss) -> bool:
+    return loss.certified and loss.self_concordance < math.inf
+
+
+class Answers(NamedTuple):
+    """Released functionals, and public numbers about their noise.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,)
+    scales : ndarray of shape (k,)
+        Of the noise, a variable of ``law``.
+    law : str
+    beyond : ndarray of shape (k,)
+        About what else is between a value and that in these data.
+    sampling : ndarray of shape (k,), optional
+        Standard errors, where they come with the pilot.
+    """
+
+    values: Array
+    scales: Array
+    law: str
+    beyond: Array
+    sampling: Array | None = None
+
+
+class Way(NamedTuple):
+    """A planned mechanism.
+
+    Attributes
+    ----------
+    run : callable
+        Spends the budget.
+    so_far : callable
+        What was released when a run ended early, or None.
+    spent : callable
+        The composition.
+    told : str
+        For the result.
+    """
+
+    run: Callable[[], Answers]
+    so_far: Callable[[], Answers | None]
+    spent: Callable[[], Composition]
+    told: str
+
+
+def planned_route(
+    chosen: Route, request: Asking, total: ApproxDP, rows: Array, whole: ApproxDP
+) -> Way:
+    """Plan a mechanism; refuses whatever can be refused, and costs nothing.
+
+    Parameters
+    ----------
+    chosen : Route
+    request : ReleaseRequest or RawRequest
+    total : ApproxDP
+        What it may spend, a part of ``whole`` in units of its last place.
+    rows : ndarray of shape (k, p)
+        Directions.
+    whole : ApproxDP
+    """
+    if isinstance(request, RawRequest):
+        return _without_domain(chosen, request, total, rows, whole)
+    assert isinstance(request, ReleaseRequest)
+    if chosen.method == "objective-perturbation":
+        return _perturbed(request, total, rows)
+    return _one_shot(chosen, request, total, rows, whole)
+
+
+def _parts(chosen: Route, total: ApproxDP, whole: ApproxDP) -> tuple[ApproxDP, PureDP | None]:
+    """What the pilot may spend, and the step after it: exactly the total together (claim R39)."""
+    if chosen.method != "one-shot":
+        return total, None
+    first = ApproxDP(in_units(total.epsilon * chosen.share, whole.epsilon), total.delta)
+    return first, PureDP(difference(total, ApproxDP(first.epsilon, 0.5 * total.delta)).epsilon)
+
+
+def _one_shot(
+    chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Array, whole: ApproxDP
+) -> Way:
+    """A pilot with its curvature, and one Newton step along each direction; or the pilot alone."""
+    first, rest = _parts(chosen, total, whole)
+    if rest is not None:
+        step_rate(rest.epsilon, len(rows))
+    run = plan_run(request, Ledger(GDP.within(first)))
+    stepping = request.curator(Ledger(rest if rest is not None else PureDP(first.epsilon)))
+    lengths = np.linalg.norm(rows, axis=1)
+    units = rows / lengths[:, None]
+    pilots: list[Pilot] = []
+
+    def of_pilot(pilot: Pilot) -> Answers:
+        spread = np.sqrt(np.einsum("ij,jk,ik->i", units, pilot.noise, units))
+        beyond = np.abs(units) @ pilot.unfinished
+        return Answers(lengths * (units @ pilot.theta), lengths * spread, "gaussian",
+                       lengths * beyond)  # fmt: skip
+
+    def go() -> Answers:
+        with np.errstate(all="ignore"):
+            pilot = pilot_of(run)
+            pilots.append(pilot)
+            if rest is None:
+                return of_pilot(pilot)
+            steps = pilot.steps(units)
+            terms = step_terms(stepping, request.domain, steps, rest.epsilon)
+            if terms is None:  # released numbers out of range
+                return of_pilot(pilot)
+            moved = newton_steps(stepping, pilot.theta, terms)
+            moved = moved + stepping.objective.ridge * (steps @ pilot.theta)
+            # without an intercept from rows as long as they may be
+            mean = float(np.trace(pilot.curvature)) / request.domain.radius**2
+            if request.domain.intercept:
+                mean = float(pilot.curvature[0, 0])
+            bend = request.loss.self_concordance / stepping.objective.scale
+            return Answers(
+                lengths * (units @ pilot.theta - moved),
+                lengths * terms.scales,
+                "laplace",
+                lengths * pilot.errors_left(steps, mean, bend),
+            )
+
+    def spent() -> Composition:
+        label = "a pilot fit" if rest is not None else "a private fit"
+        fit = Prepaid(label, first, composition_of(run.curator.ledger))
+        return fit if rest is None else Sum((fit, composition_of(stepping.ledger)))
+
+    told = f"one Newton step from a pilot fit, which has {chosen.share:.2g} of epsilon"
+    if rest is None:
+        told = f"a private fit, {run.optimiser.name}"
+    return Way(
+        go, lambda: of_pilot(pilots[0]) if pilots else None, spent, f"{told}; {chosen.reason}"
+    )
+
+
+def _without_domain(
+    chosen: Route, request: RawRequest, total: ApproxDP, rows: Array, whole: ApproxDP
+) -> Way:
+    """Of columns as they came: the pilot is a default fit, and what a step averages is held.
+
+    The bound comes from a histogram of the records' scores along the direction, which has a share
+    of the pilot's budget.
+    """
+    first, rest = _parts(chosen, total, whole)
+    count, mu = len(rows), GDP.within(first).mu
+    seeing = mu * HISTOGRAM**0.5 if rest is not None else 0.0
+    planned = request.planned(GDP((mu**2 - seeing**2) ** 0.5 * (1.0 - MARGIN_8000)))
+    seen = Ledger(GDP(seeing) if rest is not None else GDP(mu))
+    stepping = Ledger(rest if rest is not None else PureDP(first.epsilon))
+    each, per_cell = 0.0, seeing / count**0.5 * (1.0 - MARGIN_8000)
+    if rest is not None:
+        each = shared(rest.epsilon, count)
+        laplace_rate(2 * HELD_CELLS, each)
+        planned.rows_for(seen).refuse_lengths(MOST_CELLS, per_cell)
+    pilots: list[tuple[Array, Array, Array, Array, Array]] = []
+
+    def of_pilot() -> Answers:
+        values, scales, beyond, sampling, _ = pilots[0]
+        return Answers(values, scales, "gaussian", beyond, sampling)
+
+    def go() -> Answers:
+        with np.errstate(all="ignore"):
+            planned.begin()
+            found = planned.run(0, [], None)
+            natural = request.natural()
+            coded = rows @ natural.matrix
+            outside = np.zeros(count, dtype=bool)
+            if planned.kept is not None:  # no spread was seen of the others
+                outside = (coded @ (np.eye(coded.shape[1]) - planned.kept @ planned.kept.T)).any(1)
+                coded = coded @ planned.kept
+            # whitened coefficients have a curvature of about one in every direction
+            along = coded @ found.mapping
+            values = rows @ natural.constant + coded @ found.theta
+            spread = np.einsum("ij,jk,ik->i", along, found.meat, along)
+            sampling = np.sqrt(spread / max(1, request.n - request.dimension))
+            sizes = np.linalg.norm(along, axis=1)
+            left = np.where(outside, np.inf, np.sqrt(along**2 @ found.undone))
+            pilots.append((values, sizes * found.noise, left, sampling, along))
+            reached = np.isfinite(along).all() and (sizes > 0.0).all() and not outside.any()
+            if rest is None or not reached:
+                return of_pilot()
+            steep = planned.rows_for(seen).mapped(found.mapping)
+            setting = planned.setting
+            at = At(found.unmapping @ found.theta, setting.loss, found.scale)
+            edges = setting.unit * tops_of_cells(COARSE)[:-1]
+            moved, bounds, cuts = [], [], []
+            for unit in along / sizes[:, None]:
+                cells = steep.lengths(edges, per_cell, at, "score", found.held, unit)
+                shown = Lengths.visible(cells.value, cells.noise_scale, COARSE, setting.unit)
+                noise = 2.0 * math.sqrt(2.0) / (request.n * each)
+                bound, cut = best_bound(shown, noise, 1)
+                moved.append(steep.mean_along(unit, bound, each, stepping, at, found.held))
+                bounds.append(bound)
+                cuts.append(CANCELS * cut)
+            scales = np.array(bounds) * 2.0 / (request.n * each)
+            # a step beyond what the pilot may be off says that unseen records pull at it
+            may_be = np.sqrt(found.noise**2 + (left / sizes) ** 2 + 2.0 * scales**2)
+            steps = np.where(np.abs(moved) <= FARTHEST * may_be, moved, 0.0)
+            return Answers(
+                values + sizes * steps,
+                sizes * scales,
+                "laplace",
+                np.hypot(left, sizes * np.where(steps == 0.0, found.noise, cuts)),
+                sampling,
+            )
+
+    def spent() -> Composition:
+        label = "a pilot fit" if rest is not None else "a private fit"
+        inside = composition_of(planned.ledger)
+        if rest is None:
+            return Prepaid(label, first, inside)
+        fit = Prepaid(label, first, Sum((inside, composition_of(seen))))
+        return Sum((fit, composition_of(stepping)))
+
+    told = f"one Newton step from a pilot fit, which has {chosen.share:.2g} of epsilon"
+    if rest is None:
+        told = "a private fit, whitened rows"
+    return Way(go, lambda: of_pilot() if pilots else None, spent, f"{told}; {chosen.reason}")
+
+
+def _perturbed(request: ReleaseRequest, total: ApproxDP, rows: Array) -> Way:
+    """All coefficients of a ridge-penalised problem, by objective perturbation."""
+    ridge = fallback_ridge(request, total.epsilon)
+    for larger in map(
+        float, 2.0 ** np.arange(DOUBLINGS + 1)
+    ):  # of few records the ridge has to hold the tilt
+        curator = request.curator(Ledger(total), ridge * larger)
+        try:
+            terms: PerturbationTerms = perturbation_terms(curator, request.domain.radius, total)
+            break
+        except InvalidBudget:
+            if larger == 2.0**DOUBLINGS:
+                raise
+    ridge *= larger
+
+    def go() -> Answers:
+        params = perturbed_minimiser(curator, terms).value
+        # the tilt moves what is found by at most its length over the ridge
+        scale = math.hypot(terms.tilt_scale / ridge, terms.receipt.noise_scale)
+        with np.errstate(all="ignore"):
+            lengths = np.linalg.norm(rows, axis=1)
+            return Answers(rows @ params, scale * lengths, "gaussian", np.zeros(len(rows)))
+
+    told = f"objective perturbation with ridge {ridge:.4g}"
+    return Way(go, lambda: None, lambda: composition_of(curator.ledger), told)

@@ -1,0 +1,186 @@
+"""What a default fit of each loss loads: real fits in fresh interpreters, counted by `sys.modules`.
+
+The figures are printed, and may only fall: a module that a default fit does not need is loaded where
+it is asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import dpfast
+import dpfast.models
+import dpfast.optimize
+
+ROOT = Path(dpfast.__file__).parents[1]
+
+LOSSES = ("least-squares", "log-cosh", "huber", "quantile", "logistic", "poisson")
+
+FIT = """
+import sys
+import numpy as np
+import dpfast
+rng = np.random.default_rng(0)
+X = rng.normal(size=(2000, 3))
+eta = X @ [0.5, -0.3, 0.1]
+y = {{
+    "logistic": lambda: (rng.random(2000) < 1.0 / (1.0 + np.exp(-eta))) * 1.0,
+    "poisson": lambda: rng.poisson(np.exp(eta)) * 1.0,
+}}.get({loss!r}, lambda: eta + rng.normal(size=2000))()
+fit = dpfast.fit(X, y, {loss!r}, privacy=1.0)
+assert np.isfinite(fit.params).all() and np.isfinite(fit.conf_int()).all()
+for name, module in sorted(sys.modules.items()):
+    if name.partition(".")[0] == "dpfast":
+        print(name, module.__file__)
+"""
+
+#: What was the default before, and is an explicit choice now; and what a default fit asks nothing.
+OLD = (
+    "dpfast.optimize.adaptive",
+    "dpfast.optimize.answers",
+    "dpfast.optimize.budgets",
+    "dpfast.optimize.damping",
+    "dpfast.optimize.double_noise",
+    "dpfast.optimize.gradient_descent",
+    "dpfast.optimize.joint_newton",
+    "dpfast.optimize.newton",
+    "dpfast.optimize.nonconvex",
+    "dpfast.optimize.planning",
+    "dpfast.optimize.propagation",
+    "dpfast.optimize.protocol",
+    "dpfast.optimize.schedules",
+    "dpfast.optimize.trajectory",
+    "dpfast.curator.blocks",
+    "dpfast.curator.nonconvex",
+    "dpfast.curator.steps",
+    "dpfast.inference.sandwich",
+    "dpfast.models.custom",
+    "dpfast.models.nonconvex",
+    "dpfast.models.special_losses",
+    "dpfast.privacy.sensitivity_scale",
+    "dpfast.privacy.sensitivity_sides",
+    "dpfast.regression.decisions",
+    "dpfast.regression.scarce",
+    "dpfast.regression.walk",
+)
+
+#: Most that any of the six loads, as measured; the aims are 70 and 8,000.
+MODULES, LINES = 75, 7_990
+
+#: Named numbers of the modules that decide what a default fit does; the aim is 60.
+DECIDING = ("optimize.road", "regression", "models", "inference.degrees")
+
+
+@cache
+def loaded(loss: str) -> dict[str, Path]:
+    """Modules of this library in an interpreter that made one default fit."""
+    command = [sys.executable, "-W", "error", "-c", FIT.format(loss=loss)]
+    run = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    pairs = [line.split(maxsplit=1) for line in run.stdout.splitlines()]
+    return {name: Path(file) for name, file in pairs}
+
+
+def tree_and_lines(path: Path) -> tuple[ast.Module, int]:
+    """Lines that are neither blank nor comment nor docstring; of compiled modules none."""
+    if path.suffix != ".py":
+        return ast.Module([], []), 0
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    told = {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = enumerate(text.splitlines(), 1)
+    return tree, sum(
+        bool(line.strip()) and not line.strip().startswith("#") and number not in told
+        for number, line in lines
+    )
+
+
+def constants(tree: ast.Module) -> list[str]:
+    """Names of numbers at the top of a module."""
+    found = []
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or any(
+            isinstance(part, (ast.Call, ast.JoinedStr)) for part in ast.walk(node.value)
+        ):
+            continue
+        numbers = [part for part in ast.walk(node.value) if isinstance(part, ast.Constant)]
+        if any(isinstance(n.value, (int, float)) and type(n.value) is not bool for n in numbers):
+            names = [part.id for part in ast.walk(node.targets[0]) if isinstance(part, ast.Name)]
+            found += [name for name in names if name.isupper()]
+    return found
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_default_fit_loads_nothing_of_the_old_road(loss):
+    names = loaded(loss)
+    assert "dpfast.optimize.road.run" in names
+    found = [name for name in names for old in OLD if name == old or name.startswith(f"{old}.")]
+    assert not found, f"{loss} loads {found}"
+
+
+def test_what_a_default_fit_loads_only_falls(capsys):
+    """AST nodes beside lines: neither is made fewer by writing longer lines alone."""
+    worst = [0, 0]
+    for loss in LOSSES:
+        files = loaded(loss)
+        trees = {name: tree_and_lines(path) for name, path in files.items()}
+        lines = sum(count for _, count in trees.values())
+        nodes = sum(sum(1 for _ in ast.walk(tree)) for tree, _ in trees.values())
+        numbers = [
+            f"{name}.{constant}"
+            for name, (tree, _) in trees.items()
+            if any(f"{name}.".startswith(f"dpfast.{room}.") for room in DECIDING)
+            for constant in constants(tree)
+        ]
+        with capsys.disabled():
+            print(
+                f"\n{loss}: {len(files)} modules, {lines:,} code lines, {nodes:,} nodes, "
+                f"{len(numbers)} constants",
+                end="",
+            )
+        worst = [max(worst[0], len(files)), max(worst[1], lines)]
+    assert worst[0] <= MODULES and worst[1] <= LINES, worst
+    assert worst[0] > 0.8 * MODULES and worst[1] > 0.8 * LINES, "let the limits fall"
+
+
+def test_explicit_choices_load_what_they_name():
+    """So that the list above is no list of modules that nobody has any more."""
+    code = FIT.format(loss="log-cosh").replace("privacy=1.0", 'privacy=1.0, method="newton"')
+    command = [sys.executable, "-W", "error", "-c", code]
+    run = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    names = {line.split(maxsplit=1)[0] for line in run.stdout.splitlines()}
+    assert {"dpfast.optimize.newton", "dpfast.regression.walk", "dpfast.inference.sandwich"} <= names
+    for name in OLD:
+        path = Path(ROOT, *name.split("."))
+        assert path.is_dir() or path.with_suffix(".py").exists(), name
+
+
+@pytest.mark.parametrize("room", [dpfast.models, dpfast.optimize], ids=lambda room: room.__name__)
+def test_names_that_are_loaded_on_first_use_are_those_told_to_type_checkers(room):
+    tree = ast.parse(Path(room.__file__).read_text(encoding="utf-8"))
+    told = {
+        (node.module.removeprefix(f"{room.__name__}."), alias.name)
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        for alias in node.names
+    }
+    homes = {(home, name) for home, names in room._HOMES.items() for name in names.split()}
+    assert told == homes
+    assert sorted(name for _, name in homes) == sorted(room.__all__)
+    for name in room.__all__:
+        assert getattr(room, name) is not None
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = room.no_such_thing

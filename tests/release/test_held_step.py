@@ -1,0 +1,176 @@
+"""Functionals of columns without a domain: held steps, what they cost, and how near they end."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.curator import Curator
+from dpfast.curator.whitened import At, Held, Whitened, _sum_held
+from dpfast.data import as_records
+from dpfast.data.bought.maps import CHUNK, View, projections
+from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
+from dpfast.inference.composition import Prepaid, Sum
+from dpfast.models import Huber, LeastSquares, Logistic, Mallows, Objective
+from dpfast.privacy.release.sensitivity import HELD_CELLS
+
+PAIR = dpfast.ApproxDP(1.0, 1e-6)
+DIRECTION, BOUND = np.array([0.5, -2.0, 1.0]), 1.5
+MATRIX = np.array([[1.0, 0.2, 0.0], [0.0, 2.0, -1.0], [0.3, 0.0, 1.0]])
+
+
+def sample(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)) * [1.0, 100.0] + [5.0, -3.0]
+    return X, 1.0 + X @ [1.0, 0.01] + rng.laplace(size=n)
+
+
+def summed(X, y, loss=None, held=None):
+    at = At(np.array([0.1, 0.2, -0.1]), LeastSquares() if loss is None else loss)
+    view = View(MATRIX, True, "score", at, 0.0, Held() if held is None else held)
+    return int(_sum_held(X, y, DIRECTION, BOUND, view)[0])
+
+
+@pytest.mark.parametrize("held", [Held(), Held(reach=0.7)], ids=["free", "held"])
+@pytest.mark.parametrize("loss", [LeastSquares(), Huber(1.3), Logistic()], ids=lambda x: x.name)
+def test_r40_one_record_moves_the_sum_by_its_bound_and_no_more(loss, held):
+    rng, most = np.random.default_rng(3), 0
+    for _ in range(300):
+        X, y = sample(int(rng.integers(1, 40)), int(rng.integers(99)))
+        y = (y > 5.0) * 1.0 if isinstance(loss, Logistic) else y
+        found = [summed(X, y, loss, held)]
+        X[0] = rng.normal(size=2) * 10.0 ** rng.uniform(-3, 200)
+        if not isinstance(loss, Logistic):
+            y[0] = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-3, 200)
+        found.append(summed(X, y, loss, held))
+        most = max(most, abs(found[0] - found[1]))
+    assert most <= 2 * HELD_CELLS
+    if held == Held():
+        assert most >= 1.9 * HELD_CELLS
+
+
+def test_r40_numbers_do_not_depend_on_where_a_record_stands():
+    X, y = sample(3 * CHUNK // 2)
+    at = At(np.array([0.1, 0.2, -0.1]), Huber(1.3))
+    view = View(MATRIX, True, "score", at)
+    whole = projections(X, y, view, DIRECTION)
+    order = np.random.default_rng(1).permutation(len(y))
+    assert np.array_equal(projections(X[order], y[order], view, DIRECTION), whole[order])
+    assert np.array_equal(projections(X[-7:], y[-7:], view, DIRECTION), whole[-7:])
+
+
+def test_r40_a_record_that_is_not_finite_is_zero():
+    X, y = sample(30)
+    without = summed(X[1:], y[1:])
+    for row, value in (([np.nan, 0.0], 0.0), ([0.0, np.inf], 0.0), ([0.0, 0.0], np.nan)):
+        X[0], y[0] = row, value
+        assert summed(X, y) == without
+
+
+def test_r40_what_is_charged_adds_up_to_the_total():
+    X, y = sample(5000)
+    for total in (PAIR, dpfast.ApproxDP(2.7182818, 1e-5)):
+        ledger = dpfast.Ledger(total)
+        found = dpfast.release_functional(
+            X, y, "huber", ["x1", "x2"], privacy=total, ledger=ledger, method="one-shot",
+            noise=dpfast.SeededNoise(1),
+        )  # fmt: skip
+        (entry,) = ledger.entries
+        whole = found.privacy.composition
+        assert entry.charged == total == found.privacy.total and isinstance(whole, Sum)
+        fit, steps = whole.parts
+        assert isinstance(fit, Prepaid) and fit.spend.delta == total.delta
+        assert len(steps.parts) == 2
+        spent = sum(Fraction(step.spend.epsilon) for step in steps.parts)
+        left = Fraction(total.epsilon) - Fraction(fit.spend.epsilon)
+        assert 0.999999 * left < spent <= left
+        mus = [charge.spend.mu for part in fit.part.parts for charge in part.parts]
+        within = dpfast.GDP.within(fit.spend).mu
+        assert 0.99 * within < math.hypot(*mus) <= within
+        scale = found._scale_bounds
+        assert (scale > 0.0).all() and found.noise_law == "laplace"
+
+
+def test_a_held_step_is_charged_before_the_records_are_read():
+    X, y = sample(50)
+    objective = Objective(LeastSquares(), Mallows(1.0), 2)
+    gdp, pure = dpfast.Ledger(1.0), dpfast.Ledger(dpfast.PureDP(1.0))
+    rows = Whitened(Curator(as_records(X, y), objective, gdp, dpfast.SeededNoise(0)))
+    at = At(np.zeros(3), LeastSquares())
+    rows.mean_along(DIRECTION, BOUND, 0.7, pure, at)
+    assert pure.spent == dpfast.PureDP(0.7) and gdp.spent.mu == 0.0
+    rows._records = None  # which would raise
+    with pytest.raises(BudgetExceeded):
+        rows.mean_along(DIRECTION, BOUND, 0.7, pure, at)
+
+
+def test_the_noise_of_a_held_step_is_that_of_its_bound():
+    X, y = sample(50)
+    objective = Objective(LeastSquares(), Mallows(1.0), 2)
+    pure = dpfast.Ledger(dpfast.PureDP(1e4))
+    curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(0))
+    at = At(np.zeros(3), LeastSquares())
+    found = [
+        Whitened(curator).mean_along(DIRECTION, BOUND, 1.0, pure, at) for _ in range(4000)
+    ]  # fmt: skip
+    assert np.std(found) == pytest.approx(math.sqrt(2.0) * 2.0 * BOUND / 50, rel=0.08)
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic"])
+def test_steps_of_raw_columns_are_nearer_than_fits(loss):
+    X, y = sample(20_000)
+    if loss == "logistic":
+        y = (y > 6.0) * 1.0
+    A = np.column_stack([np.ones(len(y)), X])
+    if loss == "least-squares":
+        exact = np.linalg.lstsq(A, y, rcond=None)[0][1]
+    elif loss == "logistic":
+        Z = (X - X.mean(axis=0)) / X.std(axis=0)
+        whole = dpfast.nonprivate_fit(Z, y, loss, weights=dpfast.Bounded(1e3))
+        exact = whole.params[1] / X[:, 0].std()
+    else:
+        exact = 1.0
+    errors = {"one-shot": [], "fit": []}
+    for seed in range(20):
+        for method, off in errors.items():
+            found = dpfast.release_functional(
+                X, y, loss, "x1", privacy=PAIR, method=method, noise=dpfast.SeededNoise(seed)
+            )
+            off.append(found.value - exact)
+    # the target of log-cosh has sampling error, too
+    one, fit = (np.median(np.abs(off)) for off in errors.values())
+    assert one < (0.8 if loss != "log-cosh" else 1.1) * fit
+    assert found.sampling_error[0] > 0.0 and found.conf_int().shape == (1, 2)
+    told = dpfast.release_functional(X, y, loss, "x1", privacy=PAIR)
+    assert "one Newton step" in told.method
+
+
+def test_what_needs_a_domain_is_refused_without_one():
+    X, y = sample(500)
+    ledger = dpfast.Ledger(PAIR)
+    for more, match in (
+        ({"method": "certified"}, "where rows are"), ({"method": "paper"}, "where rows are"),
+        ({"method": "objective-perturbation"}, "where rows are"), ({"ridge": 1.0}, "ridge"),
+        ({"inference": 0.3}, "standard errors come"), ({"loss": "tukey"}, "domain"),
+        ({"loss": Objective("huber", Mallows(1.0), scale=1.0)}, "domain"),
+    ):  # fmt: skip
+        options = {"loss": "huber", "direction": "x1", "privacy": PAIR, "ledger": ledger} | more
+        with pytest.raises(InvalidInput, match=match):
+            dpfast.release_functional(X, y, **options)
+    with pytest.raises(InvalidBudget, match=r"domain=dpfast\.Box"):
+        dpfast.release_functional(X[:60], y[:60], "huber", "x1", privacy=PAIR, ledger=ledger)
+    assert not ledger.entries
+
+
+def test_a_column_of_which_no_spread_is_seen_has_no_bounded_interval():
+    X, y = sample(5000)
+    X[:, 1] = 7.0
+    found = dpfast.release_functional(
+        X, y, "least-squares", ["x1", "x2"], privacy=PAIR, noise=dpfast.SeededNoise(0)
+    )
+    assert np.isinf(found.beyond).tolist() == [False, True]
+    assert np.isinf(found.noise_interval()[1]).all() and abs(found.value[0] - 1.0) < 0.5
