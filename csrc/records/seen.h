@@ -381,7 +381,7 @@ static INLINE vd foreseen(const records_view *view, vd t)
     }
     if (view->loss == LOSS_POISSON)
         return vselect(t == t, vsqrt(vmin(uncapped_mean(t), vset(view->h))), t);
-    return vset(1.0);
+    return vset(view->loss < 0 ? 1.0 : steepest_slope(view->loss, view->c, view->h));
 }
 
 /* Whether the loss can have this response. */

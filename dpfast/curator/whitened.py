@@ -330,9 +330,10 @@ def compiled(view: View, units: Units | None = None) -> RecordView:
     if discount is not None:
         far, scale = np.ascontiguousarray(discount.at.theta), discount.at.scale
         back = (np.ascontiguousarray(discount.back), far, scale, discount.radius, discount.power)
-    code, c, h = (None, 1.0, 1.0) if at is None else at.loss._seen_by_kernels
-    theta, of_scale = None, 1.0
+    code, c, h, theta, of_scale = None, 1.0, 1.0, None, 1.0
     if at is not None:
+        own = at.loss.code, at.loss.c, at.loss.h
+        code, c, h = getattr(at.loss, "_seen_by_kernels", own)
         theta = np.ascontiguousarray(at.theta, dtype=np.float64)
         of_scale = min(max(1e-100, at.scale), 1e100)
     centres, spreads, response = (None, None, (0.0, 1.0)) if units is None else units
@@ -407,7 +408,8 @@ def _count_lengths(X: Covariates, y: Array, edges: Array, view: View, whole: flo
         found = lengths(X[some], y[some], view)
         told = ~np.isnan(found)
         cells = np.searchsorted(edges, found[told])
-        counts += np.bincount(cells, np.floor(whole * y[some, 1][told]), minlength=len(counts))
+        parts = None if whole is None else np.floor(whole * y[some, 1][told])
+        counts += np.bincount(cells, parts, minlength=len(counts))
     return counts
 
 

@@ -134,6 +134,7 @@ class Loss:
     also_called: ClassVar[str] = ""
     undeclared: ClassVar[str] = ""
     largest_response: ClassVar[float | None] = None
+    over_foreseen: ClassVar[float | None] = 1.0
 
     def __init__(self, c: float = DEFAULT_CORNER) -> None:
         self.c = check_constant(c, "c", f"the corner of the {self.name} loss, in units of scale")
@@ -145,10 +146,6 @@ class Loss:
     @property
     def psi_prime_bound(self) -> float:
         return 1.0
-
-    @property
-    def over_foreseen(self) -> float | None:
-        return self.psi_bound
 
     @property
     def self_concordance(self) -> float:
@@ -295,11 +292,6 @@ class Loss:
         return np.full(len(eta), float(MASSES @ self.psi_prime(NODES)))
 
     @property
-    def _seen_by_kernels(self) -> tuple[int, float, float]:
-        """Code and constants of score and curvature as they are on the road."""
-        return self.code, self.c, self.h
-
-    @property
     def _bounded(self) -> Loss:
         """This loss, with some bound where nobody declared one."""
         return self
@@ -343,8 +335,8 @@ class Loss:
         return ""
 
     def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """About how large a score may be at a predictor, whatever the response is."""
-        return np.ones(len(eta))
+        """How large a score may be at a predictor, whatever the response is, in the scale."""
+        return np.full(len(eta), self.psi_bound)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(c={self.c:g})"
@@ -413,6 +405,7 @@ class LeastSquares(Huber):
     """
 
     name = "least-squares"
+    _seen_by_kernels = -2, 1.0, 1.0  # without a corner
     also_called = "ols ls l2 mse rmse squared squared-error gaussian normal linear"
     bends = False
     over_foreseen = None
@@ -444,9 +437,8 @@ class LeastSquares(Huber):
     def _expected_curvature(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(len(eta))
 
-    @property
-    def _seen_by_kernels(self) -> tuple[int, float, float]:
-        return -2, 1.0, 1.0  # squares without a bound
+    def _foreseen_score(self, eta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(len(eta))
 
     def __repr__(self) -> str:
         return "LeastSquares()"
@@ -593,7 +585,6 @@ class Logistic(Loss):
     link = "logit"
     on_road = True
     largest_response = 1.0
-    over_foreseen = 1.0
     noun = "share of ones"
     psi_bound = 1.0
     psi_prime_bound = 0.25

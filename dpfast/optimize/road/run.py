@@ -417,7 +417,7 @@ def road(
     if setting.discounts:
         foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
-        held, lost = Held(reach=reach), lost * scale * (over if over < math.inf else 1.0)
+        held, lost = Held(reach=reach), lost * scale
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
