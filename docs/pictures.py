@@ -256,7 +256,7 @@ BUDGET = (
     Station("privacy.budget.GDP.within", "any budget becomes the largest mu that implies it"),
     Station("front.request.Request.per_record", "a person's budget becomes that of one record"),
     Station("optimize.road.run.budgets", "what is left, divided among what the road asks"),
-    Station("curator.curator.Curator.plan", "refuses what cannot be released; costs nothing"),
+    Station("curator.joint.make_plan", "refuses what cannot be released; costs nothing"),
     Station("privacy.mechanisms.gaussian_scale", "noise scale = sensitivity / mu, rounded up"),
     Station("curator.bounds.joint_cost", "what gradient, Hessian and meat cost together"),
     Station("front.request.charge_shared", "a ledger of several analyses is charged the total"),

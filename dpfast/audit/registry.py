@@ -123,6 +123,8 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
     "dpfast.front.parts": "what an objective is made of; sees no records",
     "dpfast.front.request": "checks arguments; audited within each baseline",
+    "dpfast.front.targets": "checks arguments; audited within what asks for gradients",
+    "dpfast.regression.walk.Walks": "fits by a method, audited within fit and fit_quantiles",
     "dpfast.front.rows": "reads the new rows of a prediction, by public facts about the fit's",
     "dpfast.inference.after": "questions to released numbers; reads the rows of predictions",
     "dpfast.inference.shown": "released numbers as text, tables and pages",

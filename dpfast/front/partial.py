@@ -109,8 +109,8 @@ class KeepingPaid:
         Makes the result from released and public numbers, given the name of the exception's type;
         None where that is not possible yet.
     privacy : callable, optional
-        The guarantee of the call, with ``total`` and ``unspent``: with it, the answers on the tape are the result where ``so_far``
-        has none.  Without, as for a test and release, it is what ``so_far`` says or nothing.
+        The guarantee of the call, with ``total`` and ``unspent``: with it, the answers on the tape
+        are the result where ``so_far`` has none.  Without, as for a test and release, it is what ``so_far`` says or nothing.
     units : callable, optional
         Bought units, once they are complete.
 
