@@ -169,10 +169,10 @@ class Whitened:
         receipt = self._lengths_receipt(len(edges) + 1, mu)
         curator = self._curator
         curator.ledger.charge(GDP(mu), receipt.query)
-        view, records, whole = self._view(what, at, held=held), curator._records, 1.0
+        view, records = self._view(what, at, held=held), curator._records
         if self._means:
             whole = whole_of(self.n)
-            counts = records.total(_count_lengths, edges, view, whole)
+            counts = records.total(_count_lengths, edges, view, whole) / whole
         elif along is not None:
             counts = records.total(_count_along, edges, view, along)
         else:
@@ -181,7 +181,7 @@ class Whitened:
         question = (receipt.query, mu, edges, what, None if at is None else at.theta)
         if along is not None:
             question = (*question, along)
-        return curator._release(question, receipt, counts / whole / self.n)
+        return curator._release(question, receipt, counts / self.n)
 
     def mean_along(
         self,

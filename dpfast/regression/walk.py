@@ -273,6 +273,10 @@ def bought_units(
     return BoughtUnits(request, unit, scale, kind, given)
 
 
+def _automatic(method: Any) -> bool:
+    return isinstance(method, str) and method == "auto"
+
+
 class Walks:
     """The fits of a request by a method, one for each loss; making it refuses what can be refused.
 
@@ -309,7 +313,10 @@ class Walks:
             raise InvalidInput(ROBUST)
         self._request, self._total, self._inference = request, total, inference
         unit = request.per_record(total)
-        bought = bought_units(request, unit, losses[0], scale, weights, standardize)
+        asked = standardize
+        if asked is None and isinstance(scale, FreeScale) and not _automatic(options["method"]):
+            asked = False  # a method may say where it starts, in the columns' own units
+        bought = bought_units(request, unit, losses[0], scale, weights, asked)
         mu = (unit.mu if bought is None else bought.rest) * part
 
         def planned(loss: str | Loss) -> Callable[[Any], Recipe]:

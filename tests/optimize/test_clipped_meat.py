@@ -77,7 +77,8 @@ def test_columns_that_few_records_tell_are_left_out_and_named():
 def test_a_column_of_hardly_anything_but_zeros_does_not_cost_the_others():
     """Seeded: 1.5% of the entries are about 3,000, the rest 0.  Scores of rows that no histogram
     shows, made longer still by the map, would have taken the standard errors of all coefficients to
-    millions of times those of least squares; the column's own is not known, which is said."""
+    millions of times those of least squares; of the column's own hardly anything is known, which
+    its interval says where no warning does."""
     rng = np.random.default_rng(34)
     x, gain = rng.normal(size=N), np.where(rng.random(N) < 0.015, np.exp(rng.normal(8, 1, N)), 0.0)
     X, y = np.column_stack([x, gain]), x + 1e-4 * gain + rng.normal(size=N)
@@ -86,4 +87,5 @@ def test_a_column_of_hardly_anything_but_zeros_does_not_cost_the_others():
         fit = dpfast.fit(X, y, "least-squares", privacy=1.0, noise=dpfast.SeededNoise(seed))
         assert abs(fit.params[1] - beta[1]) < 5.0 * errors[1]
         assert 0.9 * errors[1] < fit.bse[1] < 2.0 * errors[1]
-        assert any("discounted" in text for text in fit.warnings)
+        held = abs(fit.params[2] - beta[2]) < 3.0 * fit.bse[2] and fit.bse[2] > 1.5 * errors[2]
+        assert held or any("discounted" in text for text in fit.warnings)
