@@ -226,7 +226,7 @@ def page(runs: int, budgets: list[float], only: list[str]) -> str:
             for more, (fewer, most) in LESS.items():
                 for less in fewer:
                     ratio = cells[mu][more][0] / cells[mu][less][0]
-                    if ratio > most or np.isnan(ratio) and not np.isnan(cells[mu][less][0]):
+                    if ratio > most or (np.isnan(ratio) and not np.isnan(cells[mu][less][0])):
                         worse.append((ratio, f"{name}, mu = {mu:g}: {more} beside {less}"))
         print("\n".join(lines[-len(cells[budgets[0]]) - 4 :]), flush=True)
     lines += ["## Wider where more is told", ""]

@@ -33,8 +33,8 @@ from dpfast.models import (
     PseudoHuber,
     Schweppe,
 )
-from dpfast.models.poisson import Poisson
 from dpfast.models.names import LOSSES
+from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise

@@ -14,7 +14,7 @@ from dpfast.data.persons.means import averaged, of_slots
 from dpfast.data.records import Records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import MEAT
-from dpfast.models import Clip, LeastSquares
+from dpfast.models import Clip
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram
 from tests.privacy.test_whitened import (

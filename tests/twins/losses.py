@@ -14,10 +14,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.models.poisson import Poisson
 from dpfast.models.custom import CustomLoss
 from dpfast.models.losses import Loss
 from dpfast.models.names import LOSSES
+from dpfast.models.poisson import Poisson
 
 Array = NDArray[np.float64]
 Functions = Sequence[Callable[[float], float]]
