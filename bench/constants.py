@@ -225,7 +225,7 @@ def measured(cell: Cell, runs: int, known: Exact) -> Measured:
             fit = dpfast.fit(X, y, cell.loss, privacy=cell.mu, noise=noise, threads=1)
             linked = cell.loss in ("least-squares", "logistic", "poisson")
             params, bse, half = known.of(cell, seed, None if linked else fit._scale)
-        except dpfast.DpfastError:  # refused, or a scale at which there is no exact fit
+        except (dpfast.DpfastError, ValueError):  # refused, shares above 1, or no exact fit
             return Measured(math.inf, math.inf, math.nan, math.nan)
         low, high = fit.conf_int()[1:].T
         errors.append((fit.params[1:] - params) / bse)

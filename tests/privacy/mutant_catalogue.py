@@ -4942,6 +4942,14 @@ LEAST_SQUARES = (
         "",
     ),
     plant(
+        "curvature-of-a-dozen-records",
+        "the curvature of a sharp loss is that of its own window, in which there is hardly any record of a rare level",
+        ROAD,
+        ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
+        "times = max(1.0, at.loss.peakedness / EVEN_PEAK)",
+        "times = 1.0",
+    ),
+    plant(
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
         "dpfast/optimize/road/secants.py",

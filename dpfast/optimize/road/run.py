@@ -58,6 +58,10 @@ MOST_ROUNDS, SHORT = 6, 0.2
 #: Least curvature of a round, as a part of what is not told from noise.
 SURE = 0.5
 
+#: Peaks of a curvature over its mean beyond which that of a larger scale is asked for: a rare level
+#: would have hardly any record in the window.
+EVEN_PEAK = 1.5
+
 #: Few: n mu below this for eight coefficients, growing with their square root.
 FEW = 3000.0
 
@@ -403,10 +407,12 @@ def road(
     at = At(theta, loss, scale)
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
-    lengths = seen_lengths(rows, FINE, budget.lengths, at, "curvature")
-    longest = longest_radius(n, p, budget.curvature) * typical**0.5
-    radius = min(longest, lengths.best_radius(p, typical, GRAM_NOISE / longest**2))
-    gram = rows.gram(radius, budget.curvature, at)
+    broad, times = broadened(at)
+    unit = (times * typical) ** 0.5
+    lengths = seen_lengths(rows, FINE, budget.lengths, broad, "curvature")
+    longest = longest_radius(n, p, budget.curvature) * unit
+    radius = min(longest, lengths.best_radius(p, unit**2, GRAM_NOISE / longest**2))
+    gram = _over(rows.gram(radius, budget.curvature, broad), times)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
@@ -461,7 +467,7 @@ def road(
         far = held.discount.at
         far = far._replace(theta=steep_along @ far.theta)
         held = Held(held.discount._replace(at=far, back=steep_along @ held.discount.back))
-    floor, unit = floor_of(gram) / typical, typical**0.5
+    floor = floor_of(gram) / typical
     known = np.clip(
         (values - 2.0 * gram.noise_scale / typical) / np.maximum(values, floor), 0.0, 1.0
     )
@@ -546,8 +552,11 @@ def _round(
     of_curvature, of_lengths, of_scores = [mu * part**0.5 for part in ROUND]
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
-    longest = min(3.0 * p**0.5, longest_radius(n, p, of_curvature)) * typical**0.5
-    gram = rows.gram(longest, of_curvature, at)
+    broad, times = broadened(at)
+    longest = (
+        min(3.0 * (p * times) ** 0.5, longest_radius(n, p, of_curvature)) * (times * typical) ** 0.5
+    )
+    gram = _over(rows.gram(longest, of_curvature, broad), times)
     values, vectors = eigh(leaned(gram, expected))
     values = np.maximum(values, SURE * floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
@@ -565,6 +574,16 @@ def _round(
     far = math.hypot(*step)  # as predictors change
     step = step * min(1.0, FARTHEST / max(far, LEAST))
     return Stepped(step, score, along), far <= SHORT or length <= HEARD * noise
+
+
+def broadened(at: At) -> tuple[At, float]:
+    """The same at a scale so many times larger that a sharp curvature is that of enough records."""
+    times = max(1.0, at.loss.peakedness / EVEN_PEAK)
+    return at._replace(scale=times * at.scale), times
+
+
+def _over(answer: Answer, times: float) -> Answer:
+    return answer._replace(value=answer.value / times, noise_scale=answer.noise_scale / times)
 
 
 def _expected_curvature(at: At, one: Array | None) -> Array:
