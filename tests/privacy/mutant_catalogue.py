@@ -4946,7 +4946,7 @@ LEAST_SQUARES = (
         "the curvature of a sharp loss is that of its own window, in which there is hardly any record of a rare level",
         ROAD,
         ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
-        "times = max(1.0, at.loss.peakedness / EVEN_PEAK)",
+        "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)",
         "times = 1.0",
     ),
     plant(

@@ -578,7 +578,7 @@ def _round(
 
 def broadened(at: At) -> tuple[At, float]:
     """The same at a scale so many times larger that a sharp curvature is that of enough records."""
-    times = max(1.0, at.loss.peakedness / EVEN_PEAK)
+    times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)
     return at._replace(scale=times * at.scale), times
 
 
