@@ -55,9 +55,6 @@ ROUND = (0.45, 0.15, 0.40)
 #: Rounds at most; the last is one whose score is hardly told from noise.
 MOST_ROUNDS = 6
 
-#: Least curvature of a round, as a part of what is not told from noise.
-SURE = 0.5
-
 #: Peaks of a curvature over its mean beyond which that of a larger scale is asked for: a rare level
 #: would have hardly any record in the window.
 EVEN_PEAK = 1.5
@@ -107,15 +104,6 @@ MOST_CELLS = len(tops_of_cells(FINE))
 
 #: Median of the absolute value of a standard normal number.
 MEDIAN = 0.6745
-
-#: Longest step of a loss that bends, in roots of its curvature, and in its noise.
-FAR = 3.0
-
-#: Least square of what the slopes of a loss with a link explain, in roots of its curvature.
-LEAST_SIGNAL = 0.05
-
-#: A matrix that leans to a target has no eigenvalue below so much of the target's least.
-LOWEST = 0.1
 
 #: Least and largest curvature of a record like the mean one, and the least of a direction as a part
 #: of it: rows cannot be whitened with less, and radii must be numbers that weights can have.
@@ -449,11 +437,7 @@ def road(
             steeper = bent(steep_along, asked[-2], asked[-1])
             if steeper is not steep_along:  # what was asked far from here is of no use
                 steep_along, counted = steeper, int(counts)
-        length = math.hypot(*direction)
-        most = max(typical**0.5, FAR * noise * p**0.5)
-        if setting.bends and length > most:  # the curvature may be another one there
-            counted, theta = 0, theta + most / length * direction
-        elif counts:  # of equal noises
+        if counts:  # of equal noises
             theta = mean_point(asked[-counted:], steep_along)
         else:
             theta = theta + direction
@@ -478,7 +462,7 @@ def road(
     if one is not None:
         turned = back @ one
         away = theta - (theta @ turned) / (turned @ turned) * turned
-    signal = max(float(away @ away), LEAST_SIGNAL)
+    signal = float(away @ away)
     unknown = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)
     return Found(
         theta=mapping @ theta,
@@ -561,7 +545,7 @@ def _round(
     )
     gram = _over(rows.gram(longest, of_curvature, broad), times)
     values, vectors = eigh(leaned(gram, expected))
-    values = np.maximum(values, SURE * floor_of(gram))  # a shorter step is made good by the next
+    values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     steep, at = rows.mapped(whiten), at._replace(theta=back @ theta)
     scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=unit)
@@ -618,8 +602,7 @@ def leaned(gram: Answer, target: Array) -> Array:
     away, p = gram.value - target, len(target)
     noise = gram.noise_scale**2 * p * (p + 1) / 2.0
     kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), LEAST))
-    lowest = LOWEST * float(np.linalg.eigvalsh(target)[0])
-    return np.asarray(floor_eigenvalues(target + kept * away, lowest)[0])
+    return np.asarray(target + kept * away)
 
 
 def seen_lengths(
