@@ -28,6 +28,7 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
+    LEAST,
     MOST_CELLS,
     ROUND,
     STEPS,
@@ -65,9 +66,6 @@ Array = NDArray[np.float64]
 #: Estimated mean length of what is cut off the scores, in standard errors, from which on it is
 #: told: half as many fits of bench.tables warn as from 1.8 on, and hardly more miss in silence.
 BIASED = 3.6
-
-#: Instead of nothing below a division bar.
-LEAST = 1e-300
 
 MODEL = "LeastSquares(), target: the coefficients of ordinary least squares"
 

@@ -40,7 +40,7 @@ def tops_of_cells(per_octave: int) -> Array:
 
 
 #: Neighbouring cells that may stand out together: what lies far from the others is in several.
-WIDER = (2, 4, 8)
+TOGETHER = 4
 
 
 def _any(seen: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
@@ -86,12 +86,10 @@ class Lengths(NamedTuple):
                 if i != mode and not beside[i]:
                     break
                 seen[i] = True
-        for width in WIDER if fine else ():
-            # several fine cells together stand out of less noise each
-            sums = np.convolve(shares, np.ones(width), "valid")
-            together = sums > ALONE * noise_scale * width**0.5
-            for first in np.flatnonzero(together & ~_any(seen, width)):
-                some = slice(first, first + width)
+        if fine:  # several together stand out of less noise each
+            sums, others = np.convolve(shares, np.ones(TOGETHER), "valid"), ~_any(seen, TOGETHER)
+            for first in np.flatnonzero(others & (sums > ALONE * noise_scale * TOGETHER**0.5)):
+                some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
         after = int(np.flatnonzero(seen)[-1]) + 1
         told = max(float(shares[after : after + per_octave].sum()), 0.0)

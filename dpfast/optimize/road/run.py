@@ -28,7 +28,7 @@ from dpfast.optimize.road.histogram import (
     least_exponent,
     tops_of_cells,
 )
-from dpfast.optimize.road.secants import HEARD, Asked, bent, inside, mean_point
+from dpfast.optimize.road.secants import EVEN, HEARD, Asked, bent, inside, mean_point
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
@@ -105,9 +105,9 @@ MOST_CELLS = len(tops_of_cells(FINE))
 #: Median of the absolute value of a standard normal number.
 MEDIAN = 0.6745
 
-#: Least and largest curvature of a record like the mean one, and the least of a direction as a part
-#: of it: rows cannot be whitened with less, and radii must be numbers that weights can have.
-FLAT, STEEP, FLAT_ALONG = 1e-12, 1e60, 1e-3
+#: Least and largest curvature of a record like the mean one: rows cannot be whitened with less, and
+#: radii must be numbers that weights can have.
+FLAT, STEEP = 1e-12, 1e60
 
 #: Sizes of responses are held to this and its inverse.
 LARGEST = 1e60
@@ -583,7 +583,7 @@ def _expected_curvature(at: At, one: Array | None) -> Array:
     level, along = _within(float(MASSES @ curved)), float(MASSES @ (curved * NODES**2))
     found = level * np.eye(p)
     if variance > LEAST:
-        bend = max(FLAT_ALONG * level, min(STEEP, along)) - level
+        bend = max(EVEN * level, min(STEEP, along)) - level
         found += bend / variance * np.outer(away, away)
     return found
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from dpfast.kernels.linalg import eigh
 
-__all__ = ["HEARD", "Asked", "bent", "inside", "mean_point"]
+__all__ = ["EVEN", "HEARD", "Asked", "bent", "inside", "mean_point"]
 
 Array = NDArray[np.float64]
 
 #: Deviations of noise from which on a score, or what it changed by, says something.
 HEARD = 2.0
 
-#: Of a curvature that is learnt: the least of a direction as a part of the largest.
+#: Of a curvature that is learnt, or expected: the least of a direction as a part of the largest.
 EVEN = 1e-3
 
 
