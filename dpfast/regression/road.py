@@ -28,6 +28,7 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
+    EARLY,
     MOST_CELLS,
     ROUND,
     STEPS,
@@ -248,13 +249,14 @@ class OnRoad:
             setting = self._setting._replace(loss=loss)
             most = most_rounds(n, p, each, setting)
             for rounds in {min(1, most), most}:
-                asked = budgets(n, p, each, setting, rounds, begun)
+                asked = budgets(n, p, each, setting, rounds, begun, rows.few() is not rows)
+                last = math.hypot(*asked.steps[EARLY:])  # if the one before it has arrived
                 of_round = [asked.round * part**0.5 * bool(most) for part in ROUND]
                 rows.refuse(
                     (asked.rows, asked.curvature, of_round[0]),
                     asked.pilot,
                     (asked.lengths, asked.scores, of_round[1], asked.scale),
-                    (*asked.steps, *filter(None, of_round[2:])),
+                    (*asked.steps, last, *filter(None, of_round[2:])),
                     cells=MOST_CELLS,
                 )
 
@@ -492,7 +494,7 @@ def _described(found: Found, n: int, kept: float) -> str:
     return (
         f"whitened rows, discounted to the power {found.power:g}; scores held to a norm of "
         f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
-        f"however far: {min(found.unseen, n):.0f} or fewer); {STEPS} steps{leaning}"
+        f"however far: {min(found.unseen, n):.0f} or fewer); {found.steps} steps{leaning}"
     )
 
 

@@ -104,6 +104,10 @@ class Lengths(NamedTuple):
     def longest(self) -> float:
         return float(self.tops[-1])
 
+    def mean_square(self, bound: float) -> float:
+        """Of lengths that are held to a bound."""
+        return float(self.shares @ np.minimum(self.middles, bound) ** 2)
+
     def over(self, unit: float) -> Lengths:
         """The same in units of this length."""
         return self._replace(tops=self.tops / unit, middles=self.middles / unit)

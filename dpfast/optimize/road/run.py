@@ -28,12 +28,21 @@ from dpfast.optimize.road.histogram import (
     least_exponent,
     tops_of_cells,
 )
-from dpfast.optimize.road.secants import HEARD, Stepped, bent, mean_point
+from dpfast.optimize.road.secants import (
+    HEARD,
+    Asked,
+    Rough,
+    Stepped,
+    bent,
+    joint_noise,
+    mean_point,
+)
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
 
-#: Steps; those after the first few count in the result.
+#: Steps at most; those after the first few count in the result.  Once one of them has arrived, the
+#: next is the last, and has all that is left.
 STEPS, EARLY = 6, 1
 
 #: Shares of ``mu^2`` where records are many; where they are few each is larger by so many times
@@ -197,6 +206,8 @@ class Found(NamedTuple):
         Of the residuals, in the response's units.
     held : Held
         How rows are held back before their scores count.
+    steps : int
+        How many there were.
     """
 
     theta: Array
@@ -216,6 +227,7 @@ class Found(NamedTuple):
     thin: Array
     scale: float
     held: Held = FREE
+    steps: int = STEPS
 
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
@@ -298,18 +310,24 @@ def most_rounds(n: int, p: int, mu: float, setting: Setting) -> int:
 
 
 def budgets(
-    n: int, p: int, mu: float, setting: Setting, rounds: int, begun: bool = False
+    n: int,
+    p: int,
+    mu: float,
+    setting: Setting,
+    rounds: int,
+    begun: bool = False,
+    again: bool = False,
 ) -> Budgets:
     """How ``mu`` is divided if there are so many rounds: public.
 
-    ``begun``: the beginning was paid for already.
+    ``begun``: the beginning was paid for already.  ``again``: lengths are asked for twice.
     """
     part = {name: share * (1.0 + MORE * few(n, p, mu)) for name, share in SHARES.items()}
     part["scale"] *= setting.sees_scale
     if begun:
         part.update(rows=0.0, pilot=0.0, scale=0.0)
     asked = sum(part.values()) + (rounds - 1) * part["round"]
-    left = 1.0 - 32.0 * MARGIN_SHARES - asked - setting.discounts * part["lengths"]
+    left = 1.0 - 32.0 * MARGIN_SHARES - asked - (setting.discounts + again) * part["lengths"]
     counted = STEPS - EARLY
     shares = [FIRST / EARLY] * EARLY + [(1.0 - FIRST) / counted] * counted
     return Budgets(
@@ -408,11 +426,16 @@ def road(
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
     broad, times = broadened(at)
-    unit = (times * typical) ** 0.5
-    lengths = seen_lengths(rows, FINE, budget.lengths, broad, "curvature")
-    longest = longest_radius(n, p, budget.curvature) * unit
+    unit, few_rows = (times * typical) ** 0.5, rows.few()
+    told_by = rows if times > 1.0 else few_rows  # a sharp curvature is that of too few of them
+    lengths = seen_lengths(told_by, FINE, budget.lengths, broad, "curvature")
+    longest = longest_radius(told_by.n, p, budget.curvature) * unit
+    if told_by is not rows and lengths.longest > longest:
+        told_by, budget = rows, budgets(n, p, mu, setting, done, paid, again=True)
+        lengths = seen_lengths(rows, FINE, budget.lengths, broad, "curvature")
+        longest = longest_radius(n, p, budget.curvature) * unit
     radius = min(longest, lengths.best_radius(p, unit**2, GRAM_NOISE / longest**2))
-    gram = _over(rows.gram(radius, budget.curvature, broad), times)
+    gram = _over(told_by.gram(radius, budget.curvature, broad), times)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
@@ -421,7 +444,8 @@ def road(
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     over = loss.over_foreseen or math.inf
     if setting.discounts:
-        foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
+        seen_by = steep if told_by is rows else steep.few()
+        foreseen = seen_lengths(seen_by, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost = Held(reach=reach), lost * scale
     else:
@@ -433,33 +457,48 @@ def road(
     bound, cut = best_bound(scores, per_bound, p, longest)
 
     theta, steep_along, before = start, np.eye(p), None
-    asked: list[tuple[Array, Array]] = []  # where, and the score there
+    asked: list[Asked] = []
     meats: list[Answer] = []
-    for step, mu_step in enumerate(budget.steps):
-        counts = step >= EARLY
+    noises: list[float] = []
+    rough = Rough(
+        1.5 * math.sqrt(p / told_by.n) + floor_of(gram) / typical / max(float(values[0]), LEAST),
+        0.5 / (typical**0.5 * at.scale) if setting.bends else 0.0,
+        scores.mean_square(bound),
+    )
+    left, done, earlier = list(budget.steps), 0, (0.0, 0.0)
+    while left:
+        counts = done >= EARLY
+        mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        answer = steep.clipped(At(theta, loss, scale), bound, mu_step, mu_meat, held)
+        who = steep if counts else steep.few()
+        answer = who.clipped(At(theta, loss, scale), bound, mu_step, mu_meat, held)
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         if counts:
             meats.append(answer.meat)
+            noises.append(noise)
         if before is not None:
             steeper = bent(steep_along, before, direction, noise, 1.0)
             if steeper is not steep_along:  # what was asked far from here is of no use
                 steep_along, asked = steeper, []
-        asked, was = [*asked, (theta, direction)] if counts else [], theta
+        asked, was = [*asked, Asked(theta, direction, noise)] if counts else [], theta
         length = math.hypot(*direction)
         most = max(typical**0.5, FAR * noise * p**0.5)
-        if setting.bends and length > most:  # the curvature may be another one there
+        cut = setting.bends and length > most
+        if cut:  # the curvature may be another one there
             asked, theta = [], theta + most / length * direction
-        elif counts:  # of equal noises
+        elif counts:
             theta = mean_point(asked, steep_along)
         else:
             theta = theta + direction
-        before = Stepped(theta - was, direction, noise)
+        now = Stepped(theta - was, direction, noise)
+        if counts and left and not cut and rough.arrived(now, earlier, (mu_step, *left), n):
+            left = [math.hypot(*left)]
+        # what a sample says of a step is not what all records say
+        before, earlier, done = now if who.n == n else None, rough.heard(now, who.n, n), done + 1
         iterates.append(mapping @ theta)
         if progress is not None:
-            progress(step + 1, STEPS)
+            progress(done if left else STEPS, STEPS)
 
     mapping, unmapping = np.linalg.solve(steep_along, mapping.T).T, steep_along @ unmapping
     theta, back = steep_along @ theta, steep_along @ back
@@ -484,9 +523,9 @@ def road(
         meat=_meat(meats, lengths.over(unit), radius / unit, power, bound)
         if inference
         else np.zeros((p, p)),
-        meat_scale=meats[-1].noise_scale / len(meats) ** 0.5 if inference else 0.0,
-        noise=noise / max(1, len(asked)) ** 0.5,
-        undone=_left_over(known) ** 2 * unknown
+        meat_scale=joint_noise([meat.noise_scale for meat in meats]) if inference else 0.0,
+        noise=joint_noise([one.noise for one in asked] or [noise]),
+        undone=_left_over(known, noises) ** 2 * unknown
         + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
         n_hidden=int(np.count_nonzero(values < floor)),
         bound=bound,
@@ -499,6 +538,7 @@ def road(
         thin=mapping[:, 0],
         scale=scale,
         held=held,
+        steps=done,
     )
 
 
@@ -653,14 +693,14 @@ def _inverse_root(gram: Answer) -> tuple[Array, Array, Array]:
     return vectors / roots, (vectors * roots).T, values
 
 
-def _left_over(curvatures: Array) -> Array:
+def _left_over(curvatures: Array, noises: list[float]) -> Array:
     """Part of an error at the pilot that the steps leave, where curvature is not 1."""
     away = 1.0 - curvatures
-    at = away**EARLY
-    points: list[Array] = []
-    for _ in range(STEPS - EARLY):
-        points.append(away * at)
-        at = np.mean(points, axis=0)
+    at, parts, whole = away**EARLY, np.zeros(len(away)), 0.0
+    for noise in noises:
+        whole += noise**-2
+        parts = parts + noise**-2 * away * at
+        at = parts / whole
     return at
 
 
@@ -670,7 +710,9 @@ def _meat(meats: list[Answer], rows: Lengths, radius: float, power: float, bound
     Where few long rows are all that tells a direction, clipping takes much of what their scores
     vary by and hardly anything from the others: it is given back where least is left.
     """
-    held = floor_eigenvalues(np.mean([meat.value for meat in meats], axis=0), 0.0)[0]
+    weights = np.array([meat.noise_scale**-2 for meat in meats])
+    mean = np.tensordot(weights / weights.sum(), [meat.value for meat in meats], 1)
+    held = floor_eigenvalues(mean, 0.0)[0]
     spread = math.sqrt(max(float(np.trace(held)), 0.0) / len(held))
     values, vectors = eigh(held)
     level = water_level(values, rows.clipped_off(spread, radius, power, bound))

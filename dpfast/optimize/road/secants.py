@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.kernels.linalg import eigh
 
-__all__ = ["HEARD", "Stepped", "bent", "mean_point"]
+__all__ = ["HEARD", "Asked", "Rough", "Stepped", "bent", "joint_noise", "mean_point"]
 
 Array = NDArray[np.float64]
 
@@ -19,6 +19,12 @@ HEARD = 2.0
 
 #: Of a curvature that is learnt: the least of a direction as a part of the largest.
 EVEN = 1e-3
+
+#: What steps may leave, as a part of noise, and of the standard error of sampling.
+SLIGHT, FINE = 0.3, 0.05
+
+#: Instead of nothing below a division bar.
+LEAST = 1e-300
 
 
 class Stepped(NamedTuple):
@@ -68,7 +74,74 @@ def bent(
     return found if values[0] > EVEN * values[-1] else curvature
 
 
-def mean_point(asked: list[tuple[Array, Array]], curvature: Array) -> Array:
+class Asked(NamedTuple):
+    """A point, the score there, and that score's noise in any direction."""
+
+    at: Array
+    score: Array
+    noise: float
+
+
+def mean_point(asked: list[Asked], curvature: Array) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
-    where, scores = np.mean([list(one) for one in asked], axis=0)
+    weights = np.array([one.noise**-2 for one in asked])
+    weights /= weights.sum()
+    where = weights @ [one.at for one in asked]
+    scores = weights @ [one.score for one in asked]
     return np.asarray(where + np.linalg.solve(curvature, scores))
+
+
+def joint_noise(noises: list[float]) -> float:
+    """Of a mean by precision."""
+    return math.hypot(*[1.0 / noise for noise in noises]) ** -1.0
+
+
+class Rough(NamedTuple):
+    """How far steps in whitened coordinates, where curvatures should be 1, may be from arriving.
+
+    Attributes
+    ----------
+    even : float
+        Error of the curvature, whatever the step is.
+    bends : float
+        What the curvature may change by for each unit of a step's length.
+    spread : float
+        Mean square of the scores' lengths.
+    """
+
+    even: float
+    bends: float
+    spread: float
+
+    def heard(self, step: Stepped, n: int, of: int) -> tuple[float, float]:
+        """Squared length of the score that a step began with, without what it errs by, and that.
+
+        Where n is not all there are, so does sampling.
+        """
+        error = len(step.score) * step.noise**2 + (1.0 / n - 1.0 / of) * self.spread
+        return max(float(step.score @ step.score) - error, 0.0), error
+
+    def arrived(
+        self, step: Stepped, before: tuple[float, float], mus: tuple[float, ...], n: int
+    ) -> bool:
+        """Whether one further step, with all that is left, is as good as many.
+
+        What this one leaves is a part of it that is no less than what the one before left, and it
+        counts as much as its part of the budget.
+
+        Parameters
+        ----------
+        step : Stepped
+        before : tuple of float
+            What was :meth:`heard` of the step before.
+        mus : tuple of float
+            What this step cost, and what those that are left may.
+        n : int
+        """
+        square = self.heard(step, n, n)[0]
+        length, whole = math.sqrt(square), math.hypot(*mus)
+        kept = max(square - before[1], 0.0) / max(before[0], LEAST)
+        part = min(1.0, max(self.even + self.bends * length, math.sqrt(kept)))
+        noise = step.noise * mus[0] / whole * len(step.score) ** 0.5
+        left = (mus[0] / whole) ** 2 * part * length
+        return left <= math.hypot(SLIGHT * noise, FINE * math.sqrt(self.spread / n))
