@@ -184,6 +184,7 @@ class OnRoad:
         refuse_boundless(mu)
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
         self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
+        self._declared = losses
         if scale is not None:  # in whatever units, which are not known yet
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
         self._request, self._total, self._scale, self._inference = request, total, scale, inference
@@ -269,10 +270,7 @@ class OnRoad:
     def rows_for(self, ledger: Ledger) -> Whitened:
         """The rows, in the units that were bought, asked at the cost of this ledger."""
         request, about = self._request, (self._records, ledger)
-        # of a curvature that few records have at all too little is seen in few
-        sharp = any(loss.peakedness > 1.0 for loss in self.losses)
-        few = None if sharp else request.curator_of_few(*about)
-        rows = Whitened(request.curator(*about), few=few)
+        rows = Whitened(request.curator(*about), few=request.curator_of_few(*about))
         return rows if self._kept is None else rows.mapped(self._kept)
 
     def _rows(self) -> Whitened:
@@ -343,9 +341,19 @@ class OnRoad:
 
     def run(self, k: int, iterates: list[Array], report: Progress | None) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
-        setting = self._setting._replace(loss=self.losses[k])
+        setting = self._setting._replace(loss=self.losses[k], rough=self._rough(k))
         mu = self._each
         return road(self._rows(), setting, mu, self._inference, iterates, report, self._begun)
+
+    def _rough(self, k: int) -> Loss | None:
+        """The loss that rounds of a sample ask about; None where only all records will do."""
+        request, loss, declared = self._request, self.losses[k], self._declared[k]
+        n = request.n if request.few is None else request.few.n
+        if loss.peakedness <= 1.0:
+            return loss
+        found = _loss_of(declared, n, request.dimension, self._mu * self._part)
+        # of a curvature that few records have at all too little is seen in few
+        return found if found.peakedness < loss.peakedness or n == request.n else None
 
     def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""

@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.optimize.road.histogram import Lengths, tops_of_cells
-from dpfast.optimize.road.secants import Stepped, bent
+from dpfast.optimize.road.secants import Asked, Rough, Stepped, bent, joint_noise, mean_point
 
 
 @pytest.mark.parametrize("columns", [0, 2])
@@ -113,6 +113,47 @@ def test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it():
         found = bent(np.eye(8), Stepped(first, first, 0.1), second - first, 0.1)
         risen += not np.array_equal(found, np.eye(8))
     assert risen <= 20
+
+
+def test_steps_go_on_until_what_they_leave_is_hardly_anything():
+    """Beside noise or sampling; not by what noise or the sample of an early step explains."""
+    mus, n, p = (0.4, 0.4, 0.4, 0.4), 10_000, 4
+    rough = Rough(0.1, 0.0, 1.0 * p)
+    heard = 1.0, 4e-6 * p
+
+    def arrived(length, noise=1e-3, before=heard, rough=rough):
+        return rough.arrived(Stepped(np.zeros(p), length * np.eye(p)[0], noise), before, mus, n)
+
+    assert arrived(0.04) and not arrived(0.1)  # .25 of .1 of it, beside .1 of 1/100 a direction
+    assert arrived(0.1, 1e-2) and not arrived(0.1, 1e-4)
+    assert not arrived(0.04, before=(0.05**2, heard[1]))  # the last step left four fifths
+    assert arrived(0.04, before=(0.05**2, 0.01)) and not arrived(0.04, rough=Rough(0.5, 0.0, p))
+    assert not arrived(0.04, rough=Rough(0.1, 10.0, 1.0 * p))
+    step = Stepped(np.zeros(p), np.array([0.3, 0.0, 0.4, 0.0]), 0.01)
+    assert rough.heard(step, n, n) == pytest.approx((0.25 - 4e-4, 4e-4))
+    assert rough.heard(step, 100, n)[1] == pytest.approx(4e-4 + 0.01 * 0.99 * p)
+
+
+def test_answers_of_unequal_noise_count_by_their_precision():
+    """As one answer with the budget of all of them."""
+    mus = np.array([1.0, 2.0, 0.5])
+    rng, C = np.random.default_rng(3), np.diag([1.0, 2.0])
+    asked = [Asked(*rng.normal(size=(2, 2)), 1.0 / mu) for mu in mus]
+    found = mean_point(asked, C)
+    each = np.array([one.at + one.score / [1.0, 2.0] for one in asked])
+    np.testing.assert_allclose(found, np.average(each, axis=0, weights=mus**2))
+    assert joint_noise([1.0 / mu for mu in mus]) == pytest.approx(1.0 / math.hypot(*mus))
+
+
+@pytest.mark.parametrize("sigma", [0.0, 2.0])
+def test_a_run_takes_as_many_steps_as_it_needs(sigma):
+    """Columns of normal and of lognormal numbers, n mu = 100,000; seeded."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50_000, 4))
+    y = X @ [0.5, -0.5, 0.2, 0.0] + rng.normal(size=50_000)
+    X = np.exp(sigma * X) if sigma else X
+    fit = dpfast.fit(X, y, "least-squares", privacy=2.0, noise=dpfast.SeededNoise(0))
+    assert ("; 3 steps" in fit.method) == (sigma == 0.0)
 
 
 def test_quantiles_of_a_rare_level_are_found():

@@ -108,6 +108,12 @@ class Lengths(NamedTuple):
         """Of lengths that are held to a bound."""
         return float(self.shares @ np.minimum(self.middles, bound) ** 2)
 
+    def beyond(self, radius: float, exponent: float) -> float:
+        """Mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""
+        discounted = radius ** (2.0 * exponent) * self.middles ** (2.0 - 2.0 * exponent)
+        over = self.shares @ np.maximum(discounted - radius**2, 0.0)
+        return float(over / max(self.shares.sum(), 1e-300))
+
     def over(self, unit: float) -> Lengths:
         """The same in units of this length."""
         return self._replace(tops=self.tops / unit, middles=self.middles / unit)
@@ -173,13 +179,10 @@ class Lengths(NamedTuple):
 def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
     """The least power of ``w = min(1, radius^2/a^2)`` that keeps the curvature in hand.
 
-    ``mean (radius^2e a^(2-2e) - radius^2)^+``, what rows discounted so have beyond those of the
-    Gram with ``radius``, is then at most ``most``.
+    What rows discounted so have beyond those of the Gram with ``radius`` is then at most ``most``.
     """
     for exponent in (0.0, 0.25, 0.5, 0.75):
-        discounted = radius ** (2.0 * exponent) * lengths.middles ** (2.0 - 2.0 * exponent)
-        beyond = lengths.shares @ np.maximum(discounted - radius**2, 0.0)
-        if beyond <= most * lengths.shares.sum():
+        if lengths.beyond(radius, exponent) <= most:
             return exponent
     return 1.0
 

@@ -204,10 +204,10 @@ class Found(NamedTuple):
         That direction, in the rows' units.
     scale : float
         Of the residuals, in the response's units.
-    held : Held
-        How rows are held back before their scores count.
     steps : int
         How many there were.
+    held : Held
+        How rows are held back before their scores count.
     """
 
     theta: Array
@@ -226,8 +226,8 @@ class Found(NamedTuple):
     tellers: float
     thin: Array
     scale: float
-    held: Held = FREE
     steps: int = STEPS
+    held: Held = FREE
 
     def among(self, kept: Array) -> Found:
         """Of all columns, where some were left out: ``kept`` has the others as its columns."""
@@ -251,12 +251,15 @@ class Setting(NamedTuple):
         Whether the first entry of a row is 1.
     size : float
         Root mean square of the response, where it has a link and no largest value.
+    rough : Loss, optional
+        With the constants that suit a sample; None: only all records tell enough of its curvature.
     """
 
     loss: Any
     scale: float | None
     intercept: bool
     size: float = 1.0
+    rough: Any = None
 
     @property
     def bends(self) -> bool:
@@ -414,9 +417,10 @@ def road(
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
     done, before, settled = 0, None, False
+    few_rows, rough = (rows.few(), setting.rough) if setting.rough else (rows, loss)
     while done < most and not settled:
-        at = At(theta, loss, scale)
-        before, settled = _round(rows.few(), at, one, setting.unit, budget.round, before)
+        at = At(theta, rough, scale)
+        before, settled = _round(few_rows, at, one, setting.unit, budget.round, before)
         theta = theta + before.step
         iterates.append(mapping @ theta)
         done += 1
@@ -426,7 +430,7 @@ def road(
     expected = _expected_curvature(at, one)
     typical = _typical(expected)
     broad, times = broadened(at)
-    unit, few_rows = (times * typical) ** 0.5, rows.few()
+    unit = (times * typical) ** 0.5
     told_by = rows if times > 1.0 else few_rows  # a sharp curvature is that of too few of them
     lengths = seen_lengths(told_by, FINE, budget.lengths, broad, "curvature")
     longest = longest_radius(told_by.n, p, budget.curvature) * unit
@@ -444,7 +448,11 @@ def road(
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     over = loss.over_foreseen or math.inf
     if setting.discounts:
-        seen_by = steep if told_by is rows else steep.few()
+        short = (
+            setting.rough
+            and lengths.longest <= longest_radius(few_rows.n, p, budget.curvature) * unit
+        )
+        seen_by = steep.few() if short else steep
         foreseen = seen_lengths(seen_by, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost = Held(reach=reach), lost * scale
@@ -461,7 +469,10 @@ def road(
     meats: list[Answer] = []
     noises: list[float] = []
     rough = Rough(
-        1.5 * math.sqrt(p / told_by.n) + floor_of(gram) / typical / max(float(values[0]), LEAST),
+        math.sqrt(p / told_by.n)
+        + 0.5 * floor_of(gram) / typical / max(float(values[0]), LEAST)
+        + lengths.beyond(radius, power) / unit**2
+        + few(n, p, mu),  # of few records long rows are not seen
         0.5 / (typical**0.5 * at.scale) if setting.bends else 0.0,
         scores.mean_square(bound),
     )
@@ -471,7 +482,7 @@ def road(
         mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        who = steep if counts else steep.few()
+        who = steep.few() if setting.rough and not counts else steep
         answer = who.clipped(At(theta, loss, scale), bound, mu_step, mu_meat, held)
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         if counts:
@@ -537,8 +548,8 @@ def road(
         tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
         thin=mapping[:, 0],
         scale=scale,
-        held=held,
         steps=done,
+        held=held,
     )
 
 

@@ -21,7 +21,7 @@ HEARD = 2.0
 EVEN = 1e-3
 
 #: What steps may leave, as a part of noise, and of the standard error of sampling.
-SLIGHT, FINE = 0.3, 0.05
+SLIGHT, FINE = 0.3, 0.1
 
 #: Instead of nothing below a division bar.
 LEAST = 1e-300
@@ -140,7 +140,8 @@ class Rough(NamedTuple):
         """
         square = self.heard(step, n, n)[0]
         length, whole = math.sqrt(square), math.hypot(*mus)
-        kept = max(square - before[1], 0.0) / max(before[0], LEAST)
+        explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / len(step.score)))
+        kept = max(square - explained, 0.0) / max(before[0], LEAST)
         part = min(1.0, max(self.even + self.bends * length, math.sqrt(kept)))
         noise = step.noise * mus[0] / whole * len(step.score) ** 0.5
         left = (mus[0] / whole) ** 2 * part * length
