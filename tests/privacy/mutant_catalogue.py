@@ -4920,7 +4920,7 @@ LEAST_SQUARES = (
     plant(
         "meat-beyond-what-is-free",
         "the scores' covariance has seven tenths of their mu and is charged nothing",
-        ROAD,
+        "dpfast/optimize/road/steps.py",
         RUN_TESTS,
         "mu_meat = 0.5 * mu_step if",
         "mu_meat = 0.7 * mu_step if",
@@ -4928,7 +4928,7 @@ LEAST_SQUARES = (
     plant(
         "last-step-with-what-was-spent",
         "the last step has, beside what is left, what the step before it was paid with",
-        ROAD,
+        "dpfast/optimize/road/steps.py",
         RUN_TESTS,
         "            left = [math.hypot(*left)]\n",
         "            left = [math.hypot(mu_step, *left)]\n",

@@ -238,7 +238,7 @@ def steps_of(fit):
 
 @pytest.mark.parametrize("loss", ["least-squares", "logistic"])
 def test_a_result_says_how_often_its_records_were_read(loss, soon):
-    """Once for the sample, which is kept; then for lengths of scores, and all steps but the first."""
+    """Once for the sample, which is kept; then for lengths of scores and steps but the first."""
     X, y = table(60_000, np.random.default_rng(7), loss)
     X, decoded = X[:, :2], []
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer, JointAnswer
+from dpfast.curator import Answer
 from dpfast.curator.whitened import FREE, At, Discount, Held
 from dpfast.kernels.linalg import congruence, eigh, floor_eigenvalues
 from dpfast.models.losses import MASSES, NODES
@@ -28,22 +28,11 @@ from dpfast.optimize.road.histogram import (
     least_exponent,
     tops_of_cells,
 )
-from dpfast.optimize.road.secants import (
-    HEARD,
-    Asked,
-    Rough,
-    Stepped,
-    bent,
-    joint_noise,
-    mean_point,
-)
+from dpfast.optimize.road.secants import HEARD, Rough, Stepped, bent, joint_noise
+from dpfast.optimize.road.steps import EARLY, STEPS, Rows, walk
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
-
-#: Steps at most; those after the first few count in the result.  Once one of them has arrived, the
-#: next is the last, and has all that is left.
-STEPS, EARLY = 6, 1
 
 #: Shares of ``mu^2`` where records are many; where they are few each is larger by so many times
 #: itself.  The steps have the rest.
@@ -117,9 +106,6 @@ MOST_CELLS = len(tops_of_cells(FINE))
 #: Median of the absolute value of a standard normal number.
 MEDIAN = 0.6745
 
-#: Longest step of a loss that bends, in roots of its curvature, and in its noise.
-FAR = 3.0
-
 #: Least square of what the slopes of a loss with a link explain, in roots of its curvature.
 LEAST_SIGNAL = 0.05
 
@@ -135,40 +121,6 @@ LARGEST = 1e60
 
 #: Instead of nothing below a division bar.
 LEAST = 1e-300
-
-
-class Rows(Protocol):
-    """What the road may ask; each answer is charged before it is drawn."""
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def dimension(self) -> int: ...
-
-    def mapped(self, matrix: Array) -> Rows: ...
-
-    def few(self) -> Rows: ...
-
-    def gram(self, radius: float, mu: float, at: At | None = None) -> Answer: ...
-
-    def moment(
-        self,
-        radius: float,
-        cap: float,
-        mu: float,
-        at: At | None = None,
-        what: str = ...,
-        shift: float = ...,
-    ) -> Answer: ...
-
-    def lengths(
-        self, edges: Array, mu: float, at: At | None = None, what: str = ..., held: Held = ...
-    ) -> Answer: ...
-
-    def clipped(
-        self, at: At, radius: float, mu: float, mu_meat: float = 0.0, held: Held = ...
-    ) -> JointAnswer: ...
 
 
 class Found(NamedTuple):
@@ -464,10 +416,6 @@ def road(
     longest = held.reach * scale * over
     bound, cut = best_bound(scores, per_bound, p, longest)
 
-    theta, steep_along, before = start, np.eye(p), None
-    asked: list[Asked] = []
-    meats: list[Answer] = []
-    noises: list[float] = []
     rough = Rough(
         math.sqrt(p / told_by.n)
         + 0.5 * floor_of(gram) / typical / max(float(values[0]), LEAST)
@@ -476,41 +424,24 @@ def road(
         0.5 / (typical**0.5 * at.scale) if setting.bends else 0.0,
         scores.mean_square(bound),
     )
-    left, done, earlier = list(budget.steps), 0, (0.0, 0.0)
-    while left:
-        counts = done >= EARLY
-        mu_step, left = left[0], left[1:]
-        # the meat is free up to half of the gradient's mu (claim C17)
-        mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        who = steep.few() if setting.rough and not counts else steep
-        answer = who.clipped(At(theta, loss, scale), bound, mu_step, mu_meat, held)
-        direction, noise = answer.gradient.value, answer.gradient.noise_scale
-        if counts:
-            meats.append(answer.meat)
-            noises.append(noise)
-        if before is not None:
-            steeper = bent(steep_along, before, direction, noise, 1.0)
-            if steeper is not steep_along:  # what was asked far from here is of no use
-                steep_along, asked = steeper, []
-        asked, was = [*asked, Asked(theta, direction, noise)] if counts else [], theta
-        length = math.hypot(*direction)
-        most = max(typical**0.5, FAR * noise * p**0.5)
-        cut = setting.bends and length > most
-        if cut:  # the curvature may be another one there
-            asked, theta = [], theta + most / length * direction
-        elif counts:
-            theta = mean_point(asked, steep_along)
-        else:
-            theta = theta + direction
-        now = Stepped(theta - was, direction, noise)
-        if counts and left and not cut and rough.arrived(now, earlier, (mu_step, *left), n):
-            left = [math.hypot(*left)]
-        # what a sample says of a step is not what all records say
-        before, earlier, done = now if who.n == n else None, rough.heard(now, who.n, n), done + 1
+
+    def report(theta: Array, done: int) -> None:
         iterates.append(mapping @ theta)
         if progress is not None:
-            progress(done if left else STEPS, STEPS)
+            progress(done, STEPS)
 
+    theta, steep_along, noise, meats, noises, done = walk(
+        steep,
+        steep.few() if setting.rough else steep,
+        At(start, loss, scale),
+        bound,
+        held,
+        budget.steps,
+        inference,
+        rough,
+        typical**0.5 * setting.bends,
+        report,
+    )
     mapping, unmapping = np.linalg.solve(steep_along, mapping.T).T, steep_along @ unmapping
     theta, back = steep_along @ theta, steep_along @ back
     if held.discount is not None:
@@ -535,7 +466,7 @@ def road(
         if inference
         else np.zeros((p, p)),
         meat_scale=joint_noise([meat.noise_scale for meat in meats]) if inference else 0.0,
-        noise=joint_noise([one.noise for one in asked] or [noise]),
+        noise=noise,
         undone=_left_over(known, noises) ** 2 * unknown
         + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
         n_hidden=int(np.count_nonzero(values < floor)),
