@@ -116,22 +116,23 @@ def test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it():
 
 
 def test_steps_go_on_until_what_they_leave_is_hardly_anything():
-    """Beside noise or sampling; not by what noise or the sample of an early step explains."""
+    """Beside noise or sampling; not by what the noise of the step before explains."""
     mus, n, p = (0.4, 0.4, 0.4, 0.4), 10_000, 4
     rough = Rough(0.1, 0.0, 1.0 * p)
-    heard = 1.0, 4e-6 * p
 
-    def arrived(length, noise=1e-3, before=heard, rough=rough):
-        return rough.arrived(Stepped(np.zeros(p), length * np.eye(p)[0], noise), before, mus, n)
+    def arrived(length, noise=1e-3, before=None, rough=rough, counts=True):
+        step = Stepped(np.zeros(p), length * np.eye(p)[0], noise)
+        return rough.arrived(step, before, mus, counts, n)
 
-    assert arrived(0.04) and not arrived(0.1)  # .25 of .1 of it, beside .1 of 1/100 a direction
-    assert arrived(0.1, 1e-2) and not arrived(0.1, 1e-4)
-    assert not arrived(0.04, before=(0.05**2, heard[1]))  # the last step left four fifths
-    assert arrived(0.04, before=(0.05**2, 0.01)) and not arrived(0.04, rough=Rough(0.5, 0.0, p))
-    assert not arrived(0.04, rough=Rough(0.1, 10.0, 1.0 * p))
+    assert arrived(0.02) and not arrived(0.05)  # .25 of .1 of it, beside .05 of 1/100 a direction
+    assert arrived(0.05, counts=False) and not arrived(0.15, counts=False)
+    assert arrived(0.04, 5e-3) and not arrived(0.04, 1e-4)
+    assert not arrived(0.02, before=(0.025**2, 1e-6))  # the last step left four fifths
+    assert arrived(0.02, before=(10.0, 1e-6)) and arrived(0.02, before=(0.025**2, 1e-3))
+    assert not arrived(0.02, rough=Rough(0.5, 0.0, p))
+    assert not arrived(0.02, rough=Rough(0.1, 20.0, p))
     step = Stepped(np.zeros(p), np.array([0.3, 0.0, 0.4, 0.0]), 0.01)
-    assert rough.heard(step, n, n) == pytest.approx((0.25 - 4e-4, 4e-4))
-    assert rough.heard(step, 100, n)[1] == pytest.approx(4e-4 + 0.01 * 0.99 * p)
+    assert rough.heard(step) == pytest.approx((0.25 - 4e-4, 4e-4))
 
 
 def test_answers_of_unequal_noise_count_by_their_precision():
@@ -153,7 +154,7 @@ def test_a_run_takes_as_many_steps_as_it_needs(sigma):
     y = X @ [0.5, -0.5, 0.2, 0.0] + rng.normal(size=50_000)
     X = np.exp(sigma * X) if sigma else X
     fit = dpfast.fit(X, y, "least-squares", privacy=2.0, noise=dpfast.SeededNoise(0))
-    assert ("; 3 steps" in fit.method) == (sigma == 0.0)
+    assert ("; 2 steps" in fit.method) == (sigma == 0.0)
 
 
 def test_quantiles_of_a_rare_level_are_found():

@@ -4942,12 +4942,12 @@ LEAST_SQUARES = (
         "setting.discounts * part",
     ),
     plant(
-        "sampling-taken-for-what-a-step-left",
-        "what a sample's step is off by counts as what it left undone, so that no step arrives",
+        "arrived-whatever-the-last-step-left",
+        "how much of a step the one before it left says nothing of the next",
         "dpfast/optimize/road/secants.py",
         ("tests/optimize/test_road_choices.py::test_steps_go_on_until_what_they_leave_is_hardly_anything",),
-        "+ (1.0 / n - 1.0 / of) * self.spread",
-        "",
+        "self.even + self.bends * length, math.sqrt(kept)",
+        "self.even + self.bends * length, 0.0",
     ),
     plant(
         "slopes-of-counts-as-covariances-say-them",

@@ -114,6 +114,11 @@ class Lengths(NamedTuple):
         over = self.shares @ np.maximum(discounted - radius**2, 0.0)
         return float(over / max(self.shares.sum(), 1e-300))
 
+    def shortened(self, reach: float) -> float:
+        """Mean ``(a^2 - reach a)^+``: what rows lose of their curvature, at most."""
+        lost = self.shares @ np.maximum(self.middles**2 - reach * self.middles, 0.0)
+        return float(lost / max(self.shares.sum(), 1e-300))
+
     def over(self, unit: float) -> Lengths:
         """The same in units of this length."""
         return self._replace(tops=self.tops / unit, middles=self.middles / unit)
@@ -134,7 +139,18 @@ class Lengths(NamedTuple):
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
 
     def tail(self, bounds: Array) -> Array:
-        """Means of ``(length - bound)^+``: lengths fall beyond what is seen as they do within it.
+        """Means of ``(length - bound)^+``."""
+        lengths, shares = self._continued()
+        return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ shares)
+
+    def unseen_square(self) -> float:
+        """Mean of the squares of lengths in the octaves beyond the last that is seen."""
+        lengths, shares = self._continued()
+        beyond = lengths > self.longest
+        return float(lengths[beyond] ** 2 @ shares[beyond])
+
+    def _continued(self) -> tuple[Array, Array]:
+        """Lengths and shares that fall beyond what is seen as they do within it.
 
         The logarithm of an octave's share bends down as much again from each octave to the next,
         or, where less was told of the first octave beyond, as much as that says; lengths that come
@@ -154,8 +170,7 @@ class Lengths(NamedTuple):
         rest = octaves > 1.0
         lengths = [self.middles[rest], (self.longest * np.outer(np.exp2(later), finer)).ravel()]
         shares = [self.shares[rest], np.outer(parts, within / within.sum()).ravel()]
-        beyond = np.maximum(np.concatenate(lengths) - bounds[:, None], 0.0)
-        return np.asarray(beyond @ np.concatenate(shares))
+        return np.concatenate(lengths), np.concatenate(shares)
 
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
         """Mean of ``(|s|^2 - bound^2)^+`` for scores of these rows with normal residuals.

@@ -88,6 +88,10 @@ FORESEEN = 0.1
 #: full step overshoots by less than it goes.
 CURVATURE_BEYOND = 1.0
 
+#: Mean square of the lengths of rows beyond those that a sample shows, as a part of all, up to
+#: which a sample tells of rows what is to be known.
+LIGHT = 0.05
+
 #: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
 #: matter; below, hardly any others tell a direction, and steps that do not discount them would be
 #: lost, for all coefficients, by one column of hardly anything but zeros.
@@ -386,7 +390,8 @@ def road(
     told_by = rows if times > 1.0 else few_rows  # a sharp curvature is that of too few of them
     lengths = seen_lengths(told_by, FINE, budget.lengths, broad, "curvature")
     longest = longest_radius(told_by.n, p, budget.curvature) * unit
-    if told_by is not rows and lengths.longest > longest:
+    light = lengths.longest <= longest and lengths.unseen_square() <= LIGHT * p * unit**2
+    if told_by is not rows and not light:
         told_by, budget = rows, budgets(n, p, mu, setting, done, paid, again=True)
         lengths = seen_lengths(rows, FINE, budget.lengths, broad, "curvature")
         longest = longest_radius(n, p, budget.curvature) * unit
@@ -396,18 +401,14 @@ def road(
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, lost, power, thin = FREE, 0.0, 0.0, False
+    held, lost, power, thin, shortened = FREE, 0.0, 0.0, False, 0.0
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     over = loss.over_foreseen or math.inf
     if setting.discounts:
-        short = (
-            setting.rough
-            and lengths.longest <= longest_radius(few_rows.n, p, budget.curvature) * unit
-        )
-        seen_by = steep.few() if short else steep
-        foreseen = seen_lengths(seen_by, FINE, budget.lengths, at, "foreseen")
+        shows = steep.few() if light and setting.rough else steep
+        foreseen = seen_lengths(shows, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
-        held, lost = Held(reach=reach), lost * scale
+        held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
@@ -420,8 +421,9 @@ def road(
         math.sqrt(p / told_by.n)
         + 0.5 * floor_of(gram) / typical / max(float(values[0]), LEAST)
         + lengths.beyond(radius, power) / unit**2
+        + shortened
         + few(n, p, mu),  # of few records long rows are not seen
-        0.5 / (typical**0.5 * at.scale) if setting.bends else 0.0,
+        0.5 * lengths.longest / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
         scores.mean_square(bound),
     )
 
@@ -432,7 +434,6 @@ def road(
 
     theta, steep_along, noise, meats, noises, done = walk(
         steep,
-        steep.few() if setting.rough else steep,
         At(start, loss, scale),
         bound,
         held,

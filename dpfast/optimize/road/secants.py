@@ -21,7 +21,7 @@ HEARD = 2.0
 EVEN = 1e-3
 
 #: What steps may leave, as a part of noise, and of the standard error of sampling.
-SLIGHT, FINE = 0.3, 0.1
+SLIGHT, FINE = 0.3, 0.05
 
 #: Instead of nothing below a division bar.
 LEAST = 1e-300
@@ -113,36 +113,42 @@ class Rough(NamedTuple):
     bends: float
     spread: float
 
-    def heard(self, step: Stepped, n: int, of: int) -> tuple[float, float]:
-        """Squared length of the score that a step began with, without what it errs by, and that.
-
-        Where n is not all there are, so does sampling.
-        """
-        error = len(step.score) * step.noise**2 + (1.0 / n - 1.0 / of) * self.spread
+    def heard(self, step: Stepped) -> tuple[float, float]:
+        """Squared length of the score that a step began with, without its noise's, and that."""
+        error = len(step.score) * step.noise**2
         return max(float(step.score @ step.score) - error, 0.0), error
 
     def arrived(
-        self, step: Stepped, before: tuple[float, float], mus: tuple[float, ...], n: int
+        self,
+        step: Stepped,
+        before: tuple[float, float] | None,
+        mus: tuple[float, ...],
+        counts: bool,
+        n: int,
     ) -> bool:
         """Whether one further step, with all that is left, is as good as many.
 
-        What this one leaves is a part of it that is no less than what the one before left, and it
-        counts as much as its part of the budget.
+        What this one leaves is a part of its length, no less than what the one before left; it
+        counts as much as its part of the budget, and the further step leaves the same part of it.
 
         Parameters
         ----------
         step : Stepped
-        before : tuple of float
+        before : tuple of float, optional
             What was :meth:`heard` of the step before.
         mus : tuple of float
             What this step cost, and what those that are left may.
+        counts : bool
+            Whether it counts in the result.
         n : int
         """
-        square = self.heard(step, n, n)[0]
-        length, whole = math.sqrt(square), math.hypot(*mus)
-        explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / len(step.score)))
-        kept = max(square - explained, 0.0) / max(before[0], LEAST)
-        part = min(1.0, max(self.even + self.bends * length, math.sqrt(kept)))
-        noise = step.noise * mus[0] / whole * len(step.score) ** 0.5
-        left = (mus[0] / whole) ** 2 * part * length
-        return left <= math.hypot(SLIGHT * noise, FINE * math.sqrt(self.spread / n))
+        square, error = self.heard(step)
+        length, whole, kept = math.sqrt(square), math.hypot(counts * mus[0], *mus[1:]), 0.0
+        if before is not None:
+            explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / len(step.score)))
+            kept = max(square - explained, 0.0) / max(before[0], LEAST)
+        part = max(self.even + self.bends * length, math.sqrt(kept))
+        own = (counts * mus[0] / whole) ** 2
+        stays = own * part * length + (1.0 - own) * part * math.hypot(part * length, error**0.5)
+        noise = error**0.5 * mus[0] / whole
+        return stays <= math.hypot(SLIGHT * noise, FINE * math.sqrt(self.spread / n))

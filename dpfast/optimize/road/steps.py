@@ -87,7 +87,6 @@ class Walked(NamedTuple):
 
 def walk(
     rows: Rows,
-    first: Rows,
     start: At,
     bound: float,
     held: Held,
@@ -101,8 +100,8 @@ def walk(
 
     Parameters
     ----------
-    rows, first : Rows
-        Under the map that makes curvatures 1; what early steps are about.
+    rows : Rows
+        Under the map that makes curvatures 1.
     start : At
     bound : float
         To which scores are held.
@@ -123,7 +122,7 @@ def walk(
     its meat (C17).
     """
     theta, curvature, p = start.theta, np.eye(len(start.theta)), len(start.theta)
-    before, earlier, done, near = None, (0.0, 0.0), 0, False
+    before, earlier, done, near = None, None, 0, False
     asked: list[Asked] = []
     meats: list[Answer] = []
     noises: list[float] = []
@@ -133,8 +132,7 @@ def walk(
         mu_step, left = left[0], left[1:]
         # the meat is free up to half of the gradient's mu (claim C17)
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        who = rows if counts else first
-        answer = who.clipped(start._replace(theta=theta), bound, mu_step, mu_meat, held)
+        answer = rows.clipped(start._replace(theta=theta), bound, mu_step, mu_meat, held)
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
         if counts:
             meats.append(answer.meat)
@@ -154,13 +152,12 @@ def walk(
         else:
             theta = theta + direction
         now = Stepped(theta - was, direction, noise)
-        near = bool(counts and left) and not cut
-        near = near and rough.arrived(now, earlier, (mu_step, *left), rows.n)
+        near = (
+            bool(left) and not cut and rough.arrived(now, earlier, (mu_step, *left), counts, rows.n)
+        )
         if near:
             left = [math.hypot(*left)]
-        # what a sample says of a step is not what all records say
-        before, earlier = now if who.n == rows.n else None, rough.heard(now, who.n, rows.n)
-        done += 1
+        before, earlier, done = now, rough.heard(now), done + 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked] or [noise])
     return Walked(theta, curvature, spread, meats, noises, done)
