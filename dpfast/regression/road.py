@@ -14,7 +14,7 @@ from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, watched
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Request, charge_shared, room_for
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import natural_map
@@ -59,7 +59,7 @@ from dpfast.regression.standardise import (
     refuse_boundless,
 )
 
-__all__ = ["OnRoad", "fit_on_road", "on_road"]
+__all__ = ["OnRoad", "fit_on_road", "on_road", "room_of"]
 
 Array = NDArray[np.float64]
 
@@ -91,8 +91,8 @@ FEW_TELL = (
     "larger budget."
 )
 
-#: Copies of the covariates that there are at a time at most: in units, under the map of a round and
-#: that of the next; and a part of them.
+#: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
+#: that of the next; and a part of them.  Of others there are none but those of a sample.
 COPIES = 4
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
@@ -441,9 +441,18 @@ def fit_on_road(
         np.errstate(all="ignore"),
     ):
         label = request.label("fit", planned.losses[0].name)
-        charge_shared(ledger, privacy, total, label, request.room(COPIES))
+        charge_shared(ledger, privacy, total, label, room_of(request))
         planned.begin()
         return planned.result(0, iterates, planned.run(0, iterates, report))
+
+
+def room_of(request: Request) -> int:
+    """Bytes that a fit needs after its charge: public."""
+    if request.means:
+        return request.room(COPIES)
+    few = request.few
+    # slots are dealt at random: twice as many records as are to be expected
+    return request.room() + (0 if few is None else room_for(2 * few.n, request.n_covariates, 1))
 
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:

@@ -4994,8 +4994,8 @@ LEAST_SQUARES = (
         "an octave that stands out of its noise by four deviations is seen beside others",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_road_choices.py",),
-        "range(mode, -1, -1)) if fine else ():",
-        "range(mode, -1, -1)):",
+        "if fine:  # in a run",
+        "if True:  # in a run",
     ),
     plant(
         "rounds-after-the-first-for-nothing",

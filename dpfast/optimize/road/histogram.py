@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,9 +35,12 @@ LEAST_FALL = 0.5
 TAIL_OCTAVES, FINER = 6, 8
 
 
+@lru_cache(maxsize=8)
 def tops_of_cells(per_octave: int) -> Array:
     """Longest lengths of the cells, so many to a factor 2; the last one holds all beyond, too."""
-    return np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
+    tops = np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
+    tops.flags.writeable = False
+    return tops
 
 
 #: Neighbouring cells that may stand out together: what lies far from the others is in several.
@@ -78,14 +82,13 @@ class Lengths(NamedTuple):
         """
         tops = unit * tops_of_cells(per_octave)
         mode, fine = int(np.argmax(shares)), per_octave > 1
-        beside = shares > BESIDE * noise_scale
         seen = shares > ALONE * noise_scale
         seen[mode] = True
-        for side in (range(mode, len(shares)), range(mode, -1, -1)) if fine else ():
-            for i in side:
-                if i != mode and not beside[i]:
-                    break
-                seen[i] = True
+        if fine:  # in a run around the largest
+            gaps = np.flatnonzero(shares <= BESIDE * noise_scale)
+            gaps = gaps[gaps != mode]
+            k = int(np.searchsorted(gaps, mode))
+            seen[gaps[k - 1] + 1 if k else 0 : gaps[k] if k < len(gaps) else len(shares)] = True
         for width in WIDER if fine else ():
             # several fine cells together stand out of less noise each
             sums = np.convolve(shares, np.ones(width), "valid")
