@@ -59,7 +59,7 @@ def sums(loss: str, p: int, want: str, beside: bool = False) -> Case:
     setup = DATA.format(p=p) + f"kernel = RecordKernel({loss}, 1.0, 1, 3.0, False)\n"
     if beside:
         setup += "y = np.column_stack((y, 0.5 + 0.5 * y, 0.1 * y))\n"
-    return Case(("records_sums",), setup, f"kernel.sums(X, y, theta, {want}, 4096.0, 1)")
+    return Case(("records_sums_of_seen",), setup, f"kernel.sums(X, y, theta, {want}, 4096.0, 1)")
 
 
 def over_keys(function: str, arguments: str) -> Case:
@@ -85,11 +85,16 @@ def seen(what: str, call: str) -> Case:
         "score and meat": "clip.sums(X, y, zero, GRADIENT | MEAT, 4096.0, 1, view)",
         "gram": "gram.sums(X, y, zero, HESSIAN, 4096.0, 1, view)",
     }
-    return Case(("records_sums", "records_lengths"), setup, calls[call])
+    return Case(("records_sums_of_seen", "records_lengths"), setup, calls[call])
 
 
 #: What reads records in a fit.
-READERS = ("records_sums", "records_lengths", "*key_cells*", "*distances*")
+READERS = (
+    "records_sums_of_seen",
+    "records_lengths",
+    "__pyx_fuse_1*key_cells",
+    "__pyx_fuse_1*distances",
+)
 
 
 def fit(loss: str, n: int, p: int, counted: tuple[str, ...] = READERS) -> Case:

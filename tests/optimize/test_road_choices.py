@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.optimize.road.histogram import Lengths, tops_of_cells
-from dpfast.optimize.road.secants import Asked, Rough, Stepped, bent, joint_noise, mean_point
+from dpfast.optimize.road.steps import Asked, Rough, Stepped, bent, joint_noise, mean_point
 
 
 @pytest.mark.parametrize("columns", [0, 2])

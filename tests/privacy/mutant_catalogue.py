@@ -4944,7 +4944,7 @@ LEAST_SQUARES = (
     plant(
         "arrived-whatever-the-last-step-left",
         "how much of a step the one before it left says nothing of the next",
-        "dpfast/optimize/road/secants.py",
+        "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_steps_go_on_until_what_they_leave_is_hardly_anything",),
         "self.even + self.bends * length, math.sqrt(kept)",
         "self.even + self.bends * length, 0.0",
@@ -4976,7 +4976,7 @@ LEAST_SQUARES = (
     plant(
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
-        "dpfast/optimize/road/secants.py",
+        "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",),
         "doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2",
         "doubt = 0.0",

@@ -28,8 +28,17 @@ from dpfast.optimize.road.histogram import (
     least_exponent,
     tops_of_cells,
 )
-from dpfast.optimize.road.secants import HEARD, Rough, Stepped, bent, joint_noise
-from dpfast.optimize.road.steps import EARLY, STEPS, Rows, walk
+from dpfast.optimize.road.steps import (
+    EARLY,
+    HEARD,
+    STEPS,
+    Rough,
+    Rows,
+    Stepped,
+    bent,
+    joint_noise,
+    walk,
+)
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
