@@ -118,6 +118,8 @@ class Released(NamedTuple):
     mu: float
 
 
+released_of = partial(tuple.__new__, Released)
+
 #: Numbers that a tape keeps; beyond them its oldest answers are forgotten.
 MOST_KEPT = 1 << 21
 
@@ -139,9 +141,8 @@ class Tape:
 
     def keep(self, question: tuple[Any, ...], receipt: Receipt, value: Any) -> None:
         """Take down a copy of an answer that is handed out now."""
-        found = Released(
-            receipt.query, _copied(question[2:]), _copied(value), receipt.noise_scale, question[1]
-        )
+        at, value = _copied(question[2:]), _copied(value)
+        found = released_of((receipt.query, at, value, receipt.noise_scale, question[1]))
         self.answers.append(found)
         self._size += _numbers(found)
         while self._size > MOST_KEPT and len(self.answers) > 1:
@@ -150,10 +151,10 @@ class Tape:
 
 
 def _copied(thing: Any) -> Any:
-    if isinstance(thing, np.ndarray):
+    if type(thing) is np.ndarray:
         return thing.copy()
     if type(thing) is not tuple:
-        return thing
+        return thing.copy() if isinstance(thing, np.ndarray) else thing
     return tuple([_copied(part) if isinstance(part, PARTS) else part for part in thing])
 
 

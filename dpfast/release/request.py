@@ -29,7 +29,7 @@ from dpfast.models import (
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
-from dpfast.regression.road import COPIES as COPIES_ON_ROAD, OnRoad, on_road
+from dpfast.regression.road import OnRoad, on_road, room_of
 from dpfast.release.results import ReleaseGuarantee
 
 __all__ = ["Asking", "RawRequest", "ReleaseRequest", "approximate"]
@@ -248,7 +248,7 @@ class RawRequest(Asking):
     @property
     def room(self) -> int:
         """Bytes that are needed once a release is paid for: public."""
-        return self._request.room(COPIES_ON_ROAD)
+        return room_of(self._request)
 
     def planned(self, total: GDP) -> OnRoad:
         """A fit with standard errors; refuses whatever can be refused, and costs nothing."""

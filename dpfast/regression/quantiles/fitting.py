@@ -26,7 +26,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.quantiles.results import QuantileFits
-from dpfast.regression.road import COPIES, OnRoad, on_road
+from dpfast.regression.road import OnRoad, on_road, room_of
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 __all__ = ["fit_quantiles"]
@@ -191,7 +191,7 @@ def _on_road(
         np.errstate(all="ignore"),
     ):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
-        charge_shared(ledger, privacy, total, label, request.room(COPIES))
+        charge_shared(ledger, privacy, total, label, room_of(request))
         planned.begin()
         for k in range(len(losses)):
             found = planned.run(k, iterates, after(report, STEPS * k, STEPS * len(losses)))
