@@ -58,6 +58,10 @@ class InnerOptimiser(Protocol):
 class NoisyDescent:
     """Noisy gradient descent for the strongly convex problem of one round (algorithm 4).
 
+    Alone, as ``dpfast.minimize(..., method=dpfast.NoisyDescent())``, it is given that problem with
+    the start for its centre and the smoothness for L; ``Proximal(rounds=1, convexity=L)`` has
+    another one.
+
     Parameters
     ----------
     steps : int, optional
