@@ -140,6 +140,8 @@ def minimize(
 ) -> Minimum:
     """Minimise a mean of per-record losses that need not be convex, under differential privacy.
 
+    Algorithms 1 to 4 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
     Parameters
     ----------
     X : array-like of shape (n, q)

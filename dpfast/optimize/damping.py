@@ -87,7 +87,10 @@ class FullSteps(StepRule):
 
 
 class Damped(StepRule):
-    """A fixed step size."""
+    """A fixed step size.
+
+    Section 4.4.1 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+    """
 
     adaptive = False
 
@@ -154,7 +157,10 @@ def _self_concordance(objective: Objective) -> float:
 
 
 class SelfConcordant(StepRule):
-    """Adaptive damping ``log(1 + b)/b`` with ``b = gamma ||H^-1 G||`` (paper 1, section 4.4.2)."""
+    """Adaptive damping ``log(1 + b)/b`` with ``b = gamma ||H^-1 G||``.
+
+    Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+    """
 
     def __init__(self) -> None:
         self._gamma = math.inf
@@ -197,7 +203,9 @@ class _Switch(StepRule):
 
 
 class DecrementSwitch(_Switch):
-    """Damped steps until the noisy Newton decrement is small (paper 1, section 4.4.2, second case).
+    """Damped steps until the noisy Newton decrement is small.
+
+    Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023), its self-concordant case.
 
     The decrement of a noisy gradient is inflated by ``s^2 tr(H^-1)``; that public amount is taken
     out before ``lambda_min^(-1/2) * decrement <= 1 / (16 gamma)`` is tested (formulas page,
@@ -225,7 +233,9 @@ class DecrementSwitch(_Switch):
 
 
 class GradientSwitch(_Switch):
-    """Damped steps until the gradient is short (paper 1, section 4.4.2, first case).
+    """Damped steps until the gradient is short.
+
+    Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023), its strongly convex case.
 
     A noisy gradient, less what noise adds to its square, is compared with ``tau^2 / L``.  Half of
     the smallest eigenvalue of the noisy Hessian is tau (Condition 1 of the paper has ``H >= 2
@@ -287,7 +297,9 @@ def _curvature_change(objective: Objective) -> float:
 
 
 class Backtracking(StepRule):
-    """Private line search (paper 1, Appendix G): ``evaluations`` tests over all iterations.
+    """Private line search: ``evaluations`` tests over all iterations.
+
+    Appendix G of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
 
     Each test asks for one difference of losses with fresh noise.  When the evaluations are used
     up, or once a full step has been accepted, the step size stays as it is.

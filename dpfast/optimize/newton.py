@@ -89,6 +89,8 @@ def curvature_noise(objective: Objective, n: int, mu: float) -> float:
 class Newton(Method):
     """Settings of the noisy Newton method; all public.
 
+    Equation (9) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     newton_steps : int, optional
