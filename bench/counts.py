@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
 from dpfast.kernels import records
 from tests.twins import records as reference
 
@@ -232,7 +233,7 @@ def main() -> None:
     ])  # fmt: skip
     print(report)
     if not arguments.quick:
-        (RESULTS / "counts.md").write_text(report, encoding="utf-8")
+        keep(RESULTS / "counts.md", report, __file__)
 
 
 if __name__ == "__main__":

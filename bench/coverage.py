@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
 
 RESULTS = Path(__file__).parent / "results"
 LEVEL = 0.95
@@ -170,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.quick:
         rows = stored_with(rows)
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "coverage.md").write_text(markdown(rows))
+        keep(RESULTS / "coverage.md", markdown(rows), __file__)
         (RESULTS / "coverage.json").write_text(json.dumps(rows, indent=1) + "\n")
     return 0
 

@@ -25,6 +25,7 @@ from bench.figures.paper2.contest import constants, methods, rivals
 from bench.figures.paper2.more_problems import twelve
 from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import GRIDS
+from bench.provenance import keep
 
 RESULTS = Path(__file__).parent / "results" / "descent.md"
 
@@ -157,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "",
     ]
     if asked.store:
-        RESULTS.write_text("\n".join(lines))
+        keep(RESULTS, "\n".join(lines), __file__)
     print("\n".join(lines[2:10]))
     return 0
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
 from dpfast.models import Mallows, Objective, resolve_loss
 
 RESULTS = Path(__file__).parent / "results"
@@ -114,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.quick:
-        (RESULTS / "double_noise.md").write_text(text)
+        keep(RESULTS / "double_noise.md", text, __file__)
     return 0
 
 

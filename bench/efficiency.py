@@ -21,6 +21,7 @@ from scipy.special import expit
 
 import dpfast
 from bench import printed
+from bench.provenance import keep
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.inference.sandwich import sandwich_covariance
@@ -278,7 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.quick:
-        (RESULTS / "efficiency.md").write_text(text)
+        keep(RESULTS / "efficiency.md", text, __file__)
     return 0
 
 

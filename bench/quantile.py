@@ -23,6 +23,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 import dpfast
+from bench.provenance import keep
 from dpfast.models import Loss
 
 RESULTS = Path(__file__).parent / "results"
@@ -204,7 +205,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.quick:
-        (RESULTS / "quantile.md").write_text(text)
+        keep(RESULTS / "quantile.md", text, __file__)
     return 0
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 import dpfast
+from bench.provenance import keep
 
 RESULTS = Path(__file__).parent / "results"
 MU = 1.0
@@ -115,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     print(text)
     if not options.quick:
-        (RESULTS / "quantile-coverage.md").write_text(text + "\n")
+        keep(RESULTS / "quantile-coverage.md", text + "\n", __file__)
     return 0
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
 from dpfast.models import Mallows, Objective, resolve_loss
 
 RESULTS = Path(__file__).parent / "results"
@@ -123,7 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(text)
     if not options.quick:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "schedules.md").write_text(text)
+        keep(RESULTS / "schedules.md", text, __file__)
     return 0
 
 

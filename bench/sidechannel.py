@@ -18,6 +18,7 @@ import numpy as np
 
 import dpfast
 from bench.harness import interleaved, processor
+from bench.provenance import keep
 
 STORED = Path(__file__).with_name("results") / "sidechannel.md"
 
@@ -160,7 +161,7 @@ def main(argv: list[str] | None = None) -> int:
     text = page(measure(n, rounds), n, rounds)
     print(text)
     if asked.store:
-        STORED.write_text(text, encoding="utf-8")
+        keep(STORED, text, __file__)
     return 0
 
 

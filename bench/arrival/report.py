@@ -26,6 +26,7 @@ from bench.arrival.rules import (
     judge,
     least_fits,
 )
+from bench.provenance import keep
 from dpfast.errors import NotConverged
 
 __all__ = ["kept", "measure", "run_grid"]
@@ -200,7 +201,7 @@ def run_grid(fits: int, again: int, cache: Path, only: str, results: Path | None
         if len(quiet) and not judged and min(coverage_of(quiet, cell.p)) < COVERAGE:
             few.append(f"- {name}: {two(quiet, cell.p)} of {len(quiet)}")
     if results is not None:
-        results.write_text(text(fits, again, lines, broken, below, few), encoding="utf-8")
+        keep(results, text(fits, again, lines, broken, below, few), __file__)
 
 
 def text(

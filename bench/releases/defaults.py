@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, available, read
 
 DELTA = 1e-6
@@ -257,14 +258,15 @@ def main(arguments: list[str]) -> None:
         print(line, flush=True)
     if asked.store:
         settings = f"--runs {asked.runs} --epsilon {' '.join(f'{e:g}' for e in asked.epsilon)}"
-        RESULT.write_text(
+        keep(
+            RESULT,
             "# Methods of `release_functional`, measured\n\n"
             f"`python -m bench.releases.defaults --data FOLDER {settings} --store` (seeded "
             "noise).  Root mean\nsquare error of the first covariate's coefficient beside the "
             f"exact one in the same data; delta = {DELTA:g}; `-`: more than a third of the\nruns "
             "have no answer.  `sampling`: standard error without privacy.\n\n"
             f"{told}\n\n" + "\n".join([*lines, "", *raw]) + "\n",
-            encoding="utf-8",
+            __file__,
         )
 
 

@@ -48,6 +48,8 @@ def clipped_gradient_descent(
 ) -> Fit:
     """Fit by noisy gradient descent on gradients clipped record by record.
 
+    Appendix H.1 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     The comparison method of appendix H.2 and H.3 of Avella-Medina et al. (2023): each record's
     gradient of the usual loss is scaled down to a norm of at most ``clip``.  The result solves
     another estimating equation than the loss, so it is biased in generalised linear models.

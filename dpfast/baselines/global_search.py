@@ -47,6 +47,8 @@ def global_search(
 ) -> Searched:
     """Release the mean loss at points chosen by a confidence bound of a Gaussian process (GP-UCB).
 
+    A rival of section 4 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
     Every mean loss is released with noise for its worst case over losses in a public range, and
     the next point minimises posterior mean minus `exploration` posterior standard deviations.  The
     original adds noise once at the end, for a sensitivity that holds only if the validation losses

@@ -37,6 +37,8 @@ def objective_perturbation(
 ) -> Fit:
     """Minimise a ridge-penalised objective with a random linear term.
 
+    Equation (15) of paper 3 (Asi, Duchi and Talwar 2025).
+
     Chaudhuri, Monteleoni and Sarwate (2011) and Kifer, Smith and Thakurta (2012) with the noise
     that generalised linear models need under replacement of a record (formulas page, section
     II.6; eq. (15) of paper 3 is wrong as printed).  The minimiser is found to the

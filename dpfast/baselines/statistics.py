@@ -52,6 +52,8 @@ def sufficient_statistics(
 ) -> Fit:
     """Least squares from noisy ``X'X`` and ``X'y`` (sufficient-statistics perturbation).
 
+    Appendix H.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     ``theta = (mean xx' + W + ridge I)^-1 (mean xy + Z)`` with symmetric normal ``W``, normal
     ``Z``, and the eigenvalues of the matrix floored at the noise level.  The calibration printed
     in appendix H.2 of Avella-Medina et al. (2023) is under-noised (1.125 mu where mu is claimed)

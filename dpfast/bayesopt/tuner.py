@@ -45,6 +45,8 @@ def _paid(shared: Ledger | None, own: Ledger) -> bool:
 class Tuner:
     """Private search for good parameters of a black box, one batch of evaluations at a time.
 
+    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
     ``ask`` gives points at which to train and evaluate; ``tell`` takes one loss per validation
     record at each of them and spends the budget of one step.  With `path`, the search survives a
     crash at any moment without spending anything twice.

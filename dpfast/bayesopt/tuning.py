@@ -55,10 +55,11 @@ def tune(
 ) -> Tuning:
     """Tune the parameters of a black box on sensitive validation records (DP-GIBO).
 
-    Sopa, Marusic, Avella-Medina and Cunningham, "Scalable differentially private Bayesian
-    optimization", Algorithm 1 with the corrections listed in :mod:`dpfast.bayesopt`: a surrogate
-    Gaussian process turns each record's losses at a few points into a gradient; the gradients are
-    clipped, averaged and released with noise; the parameters move along them.
+    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
+    With the corrections listed in :mod:`dpfast.bayesopt`: a surrogate Gaussian process turns each
+    record's losses at a few points into a gradient; the gradients are clipped, averaged and
+    released with noise; the parameters move along them.
 
     Parameters
     ----------

@@ -29,6 +29,8 @@ __all__ = ["FreeScale", "JointScale", "joint_scale"]
 class FreeScale:
     """The residual scale is estimated; only an interval that contains it is public.
 
+    Equation (6) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     low, high : float

@@ -27,6 +27,8 @@ Gradients = Callable[[Array, Array, Array], ArrayLike]
 class KL(NamedTuple):
     """Kurdyka-Lojasiewicz condition ``F(w) - F* <= (gamma ||grad F(w)||)^kappa``.
 
+    Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
     Both numbers must be public: known from the model, or estimated on public or synthetic data
     (:func:`dpfast.estimate_kl`).
 

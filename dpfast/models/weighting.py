@@ -91,6 +91,8 @@ class Bounded(Weighting):
 class Mallows(Weighting):
     """Mallows weights ``w = min(1, R^2 / ||x||^2)``: no bound on the data is needed.
 
+    Equations (6), (7) and (10) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     The square makes both ``||x|| w <= R`` and ``||x||^2 w <= R^2`` hold; with the first power
     (as printed in Appendix G of Avella-Medina et al.) the Hessian has no bound at all.
 
@@ -140,6 +142,8 @@ class Clip(Weighting):
 class Schweppe(Weighting):
     """Schweppe weights: ``v = min(1, C / ||x||)`` scales the whole row and the residual.
 
+    Section 4.3 and lemma 3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     The loss of a record is ``sigma * rho((y - x'theta) v / sigma)``: a record far out is not
     discarded, it is rewritten at distance C, intercept included.  Unlike Mallows weights this
     bounds the row itself, so the loss has a public self-concordance constant ``g C / sigma``
@@ -163,6 +167,8 @@ class Schweppe(Weighting):
 
 class MallowsLinear(Weighting):
     """Mallows weights ``w = min(1, R / ||x||)``, for gradients only.
+
+    Equation (6) with the printed weights of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
 
     ``||x|| w <= R`` bounds the score and discounts far records less than :class:`Mallows` does,
     but ``||x||^2 w`` has no bound: no Hessian, no Newton step, no intervals (formulas page,

@@ -108,6 +108,8 @@ def estimate_kl(
 ) -> KLEstimate:
     """Estimate plausible KL constants from **public or synthetic** data: not private.
 
+    Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
     The objective is minimised from ``start``; excess risk and gradient norm are recorded on the
     segment from the start to the minimiser and on rays around the minimiser of the same length and
     shorter.  ``kappa`` is the slope of the upper envelope of excess against norm on logarithmic

@@ -42,6 +42,8 @@ class Descent(NamedTuple):
 class GradientDescent(Method):
     """Settings of noisy gradient descent; all public.
 
+    Equation (4) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     step_size : float or "estimated", optional

@@ -46,6 +46,8 @@ LEAST_WEIGHT = 0.05
 class JointNewton(Method):
     """Settings of the noisy Newton method with a free scale; all public.
 
+    Equations (6) and (9) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     newton_steps : int

@@ -42,6 +42,8 @@ def certify(
 ) -> Certificate:
     """Release a lower bound of the curvature at the minimiser, by default its smallest eigenvalue.
 
+    Algorithms 2, 4 and 6 of paper 3 (Asi, Duchi and Talwar 2025).
+
     The eigenvalue moves by at most ``2 c B1 radius^2/n`` when one record is replaced, whatever the
     data (theorem A of the formulas page, which replaces algorithms 2 and 6 of paper 3), so one
     Laplace release is enough.  With ``which="both"`` half of the budget goes to an upper bound of

@@ -60,6 +60,8 @@ def release_functional(
 ) -> FunctionalRelease | ParameterRelease | NotCertified:
     """Release a linear functional of a regression's coefficients under differential privacy.
 
+    Algorithm 5 of paper 3 (Asi, Duchi and Talwar 2025).
+
     For one coefficient noise can be far less than for all of them.  By default a pilot fit, whose
     Hessian H comes with it, is followed by a single Newton step along ``H^-1 w``: that moves with
     one record by a public amount.  With few records, or many functionals, a fit or objective

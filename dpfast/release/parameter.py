@@ -38,6 +38,8 @@ def release_parameter(
 ) -> ParameterRelease | NotCertified:
     """Release all coefficients of a regression with noise that a certificate calibrates.
 
+    Algorithms 3 and 7 of paper 3 (Asi, Duchi and Talwar 2025).
+
     Algorithm 3 of paper 3, corrected (formulas page, section II.4): a private lower bound of the
     smallest eigenvalue of the Hessian bounds how far one record can move the minimiser, which is
     then released with normal noise.  For standard errors use :func:`dpfast.fit`.

@@ -11,6 +11,7 @@ import pytest
 import dpfast
 from dpfast import KL, Adaptive, NoisyDescent, Proximal, Spider
 from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.regression.nonprivate import nonprivate_curator
 
 RNG = np.random.default_rng(1)
 N = 20_000
@@ -270,3 +271,19 @@ def test_a_logistic_minimum_predicts_probabilities():
     design = schema.encode({"x": X[:, 0], "y": y}, ["x"], "y")
     with pytest.raises(dpfast.InvalidInput, match="response of 0 and 1"):
         dpfast.nonprivate_minimize(design, None, "logistic")
+
+
+def test_algorithm_4_alone_is_one_round_about_the_start():
+    """Of the mean loss plus L ||w - start||^2, whose exact minimiser is known here."""
+    start, budget = [1.0, 1.5, -0.5, 0.0], dpfast.ZCDP(200.0)
+    found = dpfast.minimize(
+        X, Y, "cauchy", scale=1.0, privacy=budget, method=NoisyDescent(), start=start, noise=quiet()
+    )
+    assert len(found.rounds) == 1 and "one round" in found.method
+    curator, theta = nonprivate_curator(X, Y, "cauchy", scale=1.0, start=start)
+    convexity = curator.smoothness
+    for _ in range(300):
+        pull = 2.0 * convexity * (theta - start)
+        theta = theta - 0.25 / convexity * (curator.nonprivate_gradient(theta) + pull)
+    assert np.abs(theta - start).max() > 0.02
+    assert np.abs(found.params - theta).max() < 0.005

@@ -9,7 +9,6 @@ import csv
 import gzip
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -175,6 +174,10 @@ def table_1(run: Run) -> Outcome:
     )
 
 
+#: (n, coefficients with a mean p value below 0.05) of the paper's figure 8.
+PRINTED_COUNTS = [(2000, 4), (10_000, 7), (20_000, 8)]
+
+
 @Figure(
     paper=1,
     name="figure-8",
@@ -208,7 +211,8 @@ def figure_8(run: Run) -> Outcome:
         run.progress(done + 1, len(sizes))
     counts = {k: [int((row < 0.05).sum()) for row in v] for k, v in means.items()}
     own = counts["dpfast default"]
-    rising = all(a <= b for a, b in pairwise(own))
+    # the paper's own counts: as many, or more, at each of its sizes
+    reached = [own[sizes.index(n)] >= count for n, count in PRINTED_COUNTS if n in sizes]
 
     def plot(figure: Any) -> None:
         every = figure.subplots(1, 2, sharey=True)
@@ -221,10 +225,11 @@ def figure_8(run: Run) -> Outcome:
 
     return Outcome(
         {"n": sizes, "mean p value": means, "significant": counts, "runs": repetitions},
-        "yes" if rising and own[-1] > own[0] else "in part",
+        "yes" if all(reached) else "in part" if any(reached) else "no",
         f"King County sales, {q} coefficients, {repetitions} subsamples a point; with mean p below "
         f"0.05: {counts['paper, GD (4)']} by equation (4) with the correction (14), {own} by the "
-        f"default, at n = {list(sizes)}.",
+        f"default, at n = {list(sizes)}; the paper has {PRINTED_COUNTS} on other sales, and the "
+        f"default as many at {sum(reached)} of {len(reached)} of its sizes.",
         plot,
     )
 

@@ -93,6 +93,7 @@ def minimizations() -> Iterator[Example]:
         "adaptive, norms": {"method": Adaptive(last_share=0.4, norm_queries=True)},
         "spider": {"method": Spider(max_steps=6), "kl": (1.0, 2.0)},
         "proximal": {"method": Proximal(rounds=2, inner=NoisyDescent(steps=3))},
+        "algorithm 4 alone": {"method": NoisyDescent(steps=3)},
         "shortest gradient": {"method": Adaptive(last_share=0.3), "select": "shortest gradient"},
         "exponential": {"method": Adaptive(last_share=0.3), "select": "exponential"},
     }

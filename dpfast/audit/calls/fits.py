@@ -43,6 +43,7 @@ from dpfast.optimize.damping import (
     Backtracking,
     Damped,
     DecrementSwitch,
+    GradientSwitch,
     SelfConcordant,
 )
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP
@@ -145,6 +146,7 @@ def fits() -> Iterator[Example]:
         Newton(step=AveragingTail(0.5, 2), steps=5),
         Newton(step=SelfConcordant(), steps=5),
         Newton(step=DecrementSwitch(), steps=5),
+        Newton(step=GradientSwitch(), steps=5),
         Newton(step=Backtracking(3), steps=5),
     ):
         label = f"Newton({', '.join(newton.settings())})"

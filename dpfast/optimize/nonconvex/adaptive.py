@@ -50,6 +50,8 @@ FIRST_SQUARE = 0.1
 class Adaptive:
     """Settings of adaptive noisy gradient descent; all public.
 
+    Algorithm 3 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
     Parameters
     ----------
     step_size : float, optional

@@ -58,6 +58,12 @@ class InnerOptimiser(Protocol):
 class NoisyDescent:
     """Noisy gradient descent for the strongly convex problem of one round (algorithm 4).
 
+    Algorithm 4 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
+    Alone, as ``dpfast.minimize(..., method=dpfast.NoisyDescent())``, it is given that problem with
+    the start for its centre and the smoothness for L; ``Proximal(rounds=1, convexity=L)`` has
+    another one.
+
     Parameters
     ----------
     steps : int, optional
@@ -143,6 +149,8 @@ class NoisyDescent:
 
 class Proximal:
     """Settings of the private proximal point method; all public.
+
+    Algorithm 2 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
 
     Parameters
     ----------

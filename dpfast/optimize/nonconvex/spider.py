@@ -86,6 +86,8 @@ class Round(NamedTuple):
 class Spider:
     """Settings of KL-Spider; all public.
 
+    Algorithm 1 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
     Parameters
     ----------
     excess : float, optional
