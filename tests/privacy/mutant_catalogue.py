@@ -4926,6 +4926,14 @@ LEAST_SQUARES = (
         "mu_meat = 0.7 * mu_step if",
     ),
     plant(
+        "turned-rows-not-turned-back",
+        "what is released of turned rows is taken for what is released of rows as they are",
+        WHITENED,
+        ("tests/privacy/test_whitened.py::test_c80_turned_rows_are_turned_back",),
+        "        value = turn @ answer.value\n",
+        "        value = answer.value\n",
+    ),
+    plant(
         "last-step-with-what-was-spent",
         "the last step has, beside what is left, what the step before it was paid with",
         "dpfast/optimize/road/steps.py",
