@@ -82,18 +82,17 @@ static INLINE void map_columns(const double *z, size_t q, size_t begin, const do
 
 /* Groups of z, one after the other, times a map: stored in `out`, unless that is NULL, whose groups
  * are `group` doubles apart. */
-static INLINE void map_groups_of(const double *z, size_t q, const double *first,
-                                 const double *map, size_t p, size_t width, int groups,
-                                 const double *theta, double *out, size_t group, double *dots,
-                                 double *norms)
+static INLINE void map_groups_of(const double *z, size_t q, const size_t *begins,
+                                 const double *first, const double *map, size_t p, size_t width,
+                                 int groups, const double *theta, double *out, size_t group,
+                                 double *dots, double *norms)
 {
     vd dot[2] = {{0}}, norm2[2] = {{0}};
     for (size_t i = 0, left; i < p; i += left) {
-        size_t begin;
+        size_t begin = begins ? begins[i / MAP_COLUMNS] : 0;
         double *to = out ? out + i * L : NULL;
         const double *start = first ? first + i : NULL;
         left = p - i < MAP_COLUMNS ? p - i : MAP_COLUMNS;
-        begin = zero_rows(map + i, q, width, left);
         switch (left) {
 #define MAP(count)                                                                              \
     case count:                                                                                 \
@@ -157,6 +156,10 @@ static void see_columns(block *b, const char *x)
     const double *own = own_rows(b, x, &step);
     size_t lines = (lines_left(b, groups) + 1) / 2;
     const char *ahead = take_ahead(b, lines, groups);
+    const double *map = task->map + task->width;
+    size_t begins[RECORDS_COLUMNAR / MAP_COLUMNS];
+    for (size_t i = 0, n = 0; i < p; i += MAP_COLUMNS)
+        begins[n++] = zero_rows(map + i, q, task->width, p - i < MAP_COLUMNS ? p - i : MAP_COLUMNS);
     for (size_t g = 0, some; g < groups; g += some) {
         some = groups - g < 2 ? 1 : 2;
         for (size_t k = 0; k < some; k++) {
@@ -167,13 +170,12 @@ static void see_columns(block *b, const char *x)
             vstore(b->g + row, group_in_units(view, from, apart, z + k * q * L));
         }
         double *out = b->columns + g * p * L, *dot = b->dot + g * L, *norm2 = b->norm2 + g * L;
-        const double *map = task->map + task->width;
         if (some == 2)
-            map_groups_of(z, q, task->map, map, p, task->width, 2, task->theta_new, out, p * L,
-                          dot, norm2);
+            map_groups_of(z, q, begins, task->map, map, p, task->width, 2, task->theta_new, out,
+                          p * L, dot, norm2);
         else
-            map_groups_of(z, q, task->map, map, p, task->width, 1, task->theta_new, out, p * L,
-                          dot, norm2);
+            map_groups_of(z, q, begins, task->map, map, p, task->width, 1, task->theta_new, out,
+                          p * L, dot, norm2);
     }
     /* A map may be of any numbers, infinite ones too: lanes beyond the last record hold none. */
     for (size_t i = b->rows; i < b->padded; i++)
@@ -280,7 +282,7 @@ static void far_products(block *b, double *dots, double *norms)
     size_t p = task->p, width = task->width;
     if (task->plan.columnar) {
         for (size_t g = 0; g < b->padded / L; g++)
-            map_groups_of(b->columns + g * p * L, p, NULL, task->back, p, width, 1,
+            map_groups_of(b->columns + g * p * L, p, NULL, NULL, task->back, p, width, 1,
                           task->theta_step, NULL, 0, NULL, norms + g * L);
         column_products(b->columns, b->padded / L, p, p, view->far_theta, dots, NULL);
         return;

@@ -4842,8 +4842,8 @@ LEAST_SQUARES = (
         "rows are whitened with a Gram to which no noise was added",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_answers_carry_the_noise_of_their_receipts",),
-        "        return self._about(view, Mallows, radius).joint(self._zero(), budget).hessian\n",
-        "        curator = self._about(view, Mallows, radius)\n        return curator.joint(self._zero(), budget).hessian._replace(value=curator._sums(self._zero(), 2)[1])\n",
+        "        return self._back(self._about(view, Mallows, radius).joint(self._zero(), budget).hessian)\n",
+        "        curator = self._about(view, Mallows, radius)\n        return self._back(curator.joint(self._zero(), budget).hessian._replace(value=curator._sums(self._zero(), 2)[1]))\n",
     ),
     plant(
         "curvature-at-an-exact-parameter",
@@ -4924,6 +4924,14 @@ LEAST_SQUARES = (
         RUN_TESTS,
         "mu_meat = 0.5 * mu_step if",
         "mu_meat = 0.7 * mu_step if",
+    ),
+    plant(
+        "turned-rows-not-turned-back",
+        "what is released of turned rows is taken for what is released of rows as they are",
+        WHITENED,
+        ("tests/privacy/test_whitened.py::test_c80_turned_rows_are_turned_back",),
+        "        value = turn @ answer.value\n",
+        "        value = answer.value\n",
     ),
     plant(
         "last-step-with-what-was-spent",

@@ -216,6 +216,7 @@ def test_long_rows_are_looked_for_in_all_records(monkeypatch):
         return lengths(self, edges, mu, at, what, *others)
 
     monkeypatch.setattr("dpfast.regression.road.ENOUGH", 2_000.0)
+    monkeypatch.setattr("dpfast.optimize.road.run.CLEAR", 0.0)
     monkeypatch.setattr(Whitened, "lengths", counted)
     fit = dpfast.fit(X, y, "huber", privacy=1.0, noise=dpfast.SeededNoise(1), threads=1)
     assert [n < 60_000 for what, n in asked if what == "curvature"] == [True, False]

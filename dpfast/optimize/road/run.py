@@ -100,6 +100,10 @@ CURVATURE_BEYOND = 1.0
 #: which a sample tells of rows what is to be known.
 LIGHT = 0.05
 
+#: Times what is not told from noise that a direction of a sample's rows has at least, if it is to
+#: tell of rows what is to be known.
+CLEAR = 4.0
+
 #: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
 #: matter; below, hardly any others tell a direction, and steps that do not discount them would be
 #: lost, for all coefficients, by one column of hardly anything but zeros.
@@ -308,6 +312,8 @@ class Begun(NamedTuple):
         Of the pilot's noise.
     scale : float
         Of the residuals.
+    clear : bool
+        Whether every direction of the rows stands well out of noise.
     """
 
     rows: Rows
@@ -316,18 +322,21 @@ class Begun(NamedTuple):
     theta: Array
     variance: Array
     scale: float
+    clear: bool
 
 
 def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
     radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
-    mapping, unmapping, _ = _inverse_root(few_rows.gram(radius, budget.rows))
+    gram = few_rows.gram(radius, budget.rows)
+    mapping, unmapping, values = _inverse_root(gram)
     theta, variance = _pilot(few_rows, mapping, unmapping, radius, setting, budget.pilot)
     rows, scale = rows.mapped(mapping), 1.0
     if setting.sees_scale:
         at = At(theta, setting.loss)
         scale = seen_lengths(rows.few(), COARSE, budget.scale, at, "residual").median() / MEDIAN
-    return Begun(rows, mapping, unmapping, theta, variance, scale)
+    clear = bool(values[0] > CLEAR * floor_of(gram))
+    return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
 
 
 def road(
@@ -364,7 +373,7 @@ def road(
     budget = budgets(n, p, mu, setting, most, paid)
     if begun is None:
         begun = begin(rows, setting, budget)
-    rows, mapping, unmapping, theta, pilot_variance, scale = begun
+    rows, mapping, unmapping, theta, pilot_variance, scale, clear = begun
     loss, one = setting.loss, unmapping[:, 0] if setting.intercept else None
     if one is not None and loss.link == "identity":
         theta = theta + loss.level_shift * scale * one
@@ -373,7 +382,9 @@ def road(
     iterates.append(mapping @ theta)
     rounds: list[Asked] = []
     done, settled = 0, False
-    few_rows, rough = (rows.few(), setting.rough) if setting.rough else (rows, loss)
+    few_rows, rough = rows, loss
+    if setting.rough and clear:  # a direction that hardly any records tell is that of too few
+        few_rows, rough = rows.few(), setting.rough
     while done < most and not settled:
         at = At(theta, rough, scale)
         theta, settled = _round(few_rows, at, one, setting.unit, budget.round, rounds)
@@ -386,7 +397,7 @@ def road(
     typical = _typical(expected)
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
-    told_by = rows if times > 1.0 else few_rows  # a sharp curvature is that of too few of them
+    told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
     lengths = seen_lengths(told_by, FINE, budget.lengths, broad, "curvature")
     longest = longest_radius(told_by.n, p, budget.curvature) * unit
     light = lengths.longest <= longest and lengths.unseen_square() <= LIGHT * p * unit**2
@@ -404,7 +415,7 @@ def road(
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     over = loss.over_foreseen or math.inf
     if setting.discounts:
-        shows = steep.few() if light and setting.rough else steep
+        shows = steep.few() if light and few_rows is not rows else steep
         foreseen = seen_lengths(shows, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
