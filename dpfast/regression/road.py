@@ -198,7 +198,9 @@ class OnRoad:
         self._records = Objective(
             LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
         )
-        self._setting = Setting(loss, self._coded_scale(), request.fit_intercept)
+        self._setting = Setting(
+            loss, self._coded_scale(), request.fit_intercept, persons=request.means
+        )
         request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
         least = self._plan_units(standardize)
         if self.only_mean:

@@ -2168,6 +2168,7 @@ CELL_TESTS = ("tests/data/test_values_never_speak.py",)
 PERSON_TESTS = ("tests/privacy/test_persons.py", "tests/integration/test_fit_persons.py")
 PERSON_MEANS = "dpfast/data/persons/means.py"
 PERSON_SUMS = "dpfast/curator/persons.py"
+PERSON_SCORES = "dpfast/data/persons/scores.py"
 CHOSEN = "dpfast/data/persons/chosen.py"
 SOURCES = "tests/privacy/test_persons_of_sources.py"
 BUYING = "tests/privacy/test_persons_buy.py"
@@ -4910,12 +4911,44 @@ LEAST_SQUARES = (
         "self.most_rows, self.means = self.group_size, True",
     ),
     plant(
-        "meat-of-rows-beside-scores-of-persons",
-        "rows of persons are seen one by one, and the meat is that of rows",
+        "rows-in-the-place-of-persons",
+        "rows of persons are held one by one, and the meat is that of rows",
         WHITENED,
-        PERSONS_SEEN,
-        "        if records.means:\n            records = records.mapped(lambda rows: SeenRows(rows, view))\n",
-        "        if records.means:\n            records = SeenRows(records, view)\n",
+        (PERSONS_SEEN[0] + "::test_c81_answers_are_means_over_persons_from_every_source",),
+        "            records = PersonScores(records, view, LOOSE * radius)\n",
+        "            records = SeenRows(records, view)\n",
+    ),
+    plant(
+        "lengths-of-rows-for-those-of-persons",
+        "the norm of persons' scores is bought from the lengths of rows'",
+        WHITENED,
+        (PERSONS_SEEN[0] + "::test_c81_answers_are_means_over_persons_from_every_source",),
+        'of_rows = self._means and what != "score"',
+        "of_rows = self._means",
+    ),
+    plant(
+        "scores-of-persons-by-the-order-of-rows",
+        "a person's score is a sum of rounded numbers, whose last bits follow others' rows",
+        PERSON_SCORES,
+        (PERSONS_SEEN[0] + "::test_c81_scores_of_persons_are_exact_in_any_order",),
+        "whole = np.rint(np.ldexp(scores[mine] * joined[mine, 1, None], WHOLE))",
+        "whole = np.ldexp(scores[mine] * joined[mine, 1, None], WHOLE)",
+    ),
+    plant(
+        "rows-of-any-length",
+        "a row's score is not held, so that whole numbers are larger than are exact",
+        PERSON_SCORES,
+        (PERSONS_SEEN[0] + "::test_c81_scores_of_persons_are_exact_in_any_order",),
+        "lengths = np.minimum(size * largest * np.abs(beside) / longest, 1.0)",
+        "lengths = size * largest * np.abs(beside) / longest",
+    ),
+    plant(
+        "persons-of-no-row-have-a-score",
+        "a person none of whose rows is usable is counted where scores are short",
+        PERSON_SCORES,
+        (PERSONS_SEEN[0] + "::test_a_person_without_a_usable_row_is_in_no_cell",),
+        "np.where(told, 1.0, math.nan)",
+        "np.ones(size)",
     ),
     plant(
         "meat-beyond-what-is-free",

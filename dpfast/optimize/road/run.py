@@ -239,12 +239,15 @@ class Setting(NamedTuple):
         Whether the first entry of a row is 1.
     size : float
         Root mean square of the response, where it has a link and no largest value.
+    persons : bool
+        Whether scores are means over the rows of a person.
     """
 
     loss: Any
     scale: float | None
     intercept: bool
     size: float = 1.0
+    persons: bool = False
 
     @property
     def bends(self) -> bool:
@@ -263,8 +266,10 @@ class Setting(NamedTuple):
 
     @property
     def discounts(self) -> bool:
-        """Whether what is foreseen of a score says which rows are discounted."""
-        return self.loss.over_foreseen is not None
+        """Whether what is foreseen of a score says which rows are discounted: of a mean it is not
+        foreseen how much of it cancels.
+        """
+        return self.loss.over_foreseen is not None and not self.persons
 
     @property
     def sees_scale(self) -> bool:
