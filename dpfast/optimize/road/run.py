@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Answer, JointAnswer
 from dpfast.curator.whitened import FREE, At, Discount, Held
-from dpfast.kernels.linalg import congruence, eigh, floor_eigenvalues
+from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.models.losses import MASSES, NODES
 from dpfast.optimize.road.histogram import (
     CANCELS,
@@ -28,7 +28,7 @@ from dpfast.optimize.road.histogram import (
     least_exponent,
     tops_of_cells,
 )
-from dpfast.optimize.road.secants import HEARD, Stepped, bent, mean_point
+from dpfast.optimize.road.secants import HEARD, Asked, bent, inside, mean_point
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
@@ -52,8 +52,8 @@ MORE = 2.0
 #: Parts of a round: its curvature, the lengths of its scores, and the scores.
 ROUND = (0.45, 0.15, 0.40)
 
-#: Rounds at most; the last is one that moved predictors by little, or by no more than noise.
-MOST_ROUNDS, SHORT = 6, 0.2
+#: Rounds at most; the last is one whose score is hardly told from noise.
+MOST_ROUNDS = 6
 
 #: Least curvature of a round, as a part of what is not told from noise.
 SURE = 0.5
@@ -400,11 +400,11 @@ def road(
     told = setting.scale or scale
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
-    done, before, settled = 0, None, False
+    rounds: list[Asked] = []
+    done, settled = 0, False
     while done < most and not settled:
         at = At(theta, loss, scale)
-        before, settled = _round(rows.few(), at, one, setting.unit, budget.round, before)
-        theta = theta + before.step
+        theta, settled = _round(rows.few(), at, one, setting.unit, budget.round, rounds)
         iterates.append(mapping @ theta)
         done += 1
     budget, scale = budgets(n, p, mu, setting, done, paid), told
@@ -437,8 +437,8 @@ def road(
     longest = held.reach * scale * over
     bound, cut = best_bound(scores, per_bound, p, longest)
 
-    theta, steep_along, before = start, np.eye(p), None
-    asked: list[tuple[Array, Array]] = []  # where, and the score there
+    theta, steep_along, counted = start, np.eye(p), 0
+    asked: list[Asked] = []
     meats: list[Answer] = []
     for step, mu_step in enumerate(budget.steps):
         counts = step >= EARLY
@@ -446,22 +446,25 @@ def road(
         mu_meat = 0.5 * mu_step if inference and counts else 0.0
         answer = steep.clipped(At(theta, loss, scale), bound, mu_step, mu_meat, held)
         direction, noise = answer.gradient.value, answer.gradient.noise_scale
+        asked.append(Asked(theta, direction, noise))
         if counts:
             meats.append(answer.meat)
-        if before is not None:
-            steeper = bent(steep_along, before, direction, noise, 1.0)
+        counted += counts
+        if step:
+            steeper = bent(steep_along, asked[-2], asked[-1])
             if steeper is not steep_along:  # what was asked far from here is of no use
-                steep_along, asked = steeper, []
-        asked, was = [*asked, (theta, direction)] if counts else [], theta
+                steep_along, counted = steeper, int(counts)
         length = math.hypot(*direction)
         most = max(typical**0.5, FAR * noise * p**0.5)
         if setting.bends and length > most:  # the curvature may be another one there
-            asked, theta = [], theta + most / length * direction
+            counted, theta = 0, theta + most / length * direction
         elif counts:  # of equal noises
-            theta = mean_point(asked, steep_along)
+            theta = mean_point(asked[-counted:], steep_along)
         else:
             theta = theta + direction
-        before = Stepped(theta - was, direction, noise)
+        part = inside(theta - asked[-1].theta, asked)
+        if part < 1.0:
+            counted, theta = 0, asked[-1].theta + part * (theta - asked[-1].theta)
         iterates.append(mapping @ theta)
         if progress is not None:
             progress(step + 1, STEPS)
@@ -490,7 +493,7 @@ def road(
         if inference
         else np.zeros((p, p)),
         meat_scale=meats[-1].noise_scale / len(meats) ** 0.5 if inference else 0.0,
-        noise=noise / max(1, len(asked)) ** 0.5,
+        noise=noise / max(1, counted) ** 0.5,
         undone=_left_over(known) ** 2 * unknown
         + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
         n_hidden=int(np.count_nonzero(values < floor)),
@@ -548,14 +551,14 @@ def _pilot(
 
 
 def _round(
-    rows: Rows, at: At, one: Array | None, unit: float, mu: float, before: Stepped | None
-) -> tuple[Stepped, bool]:
+    rows: Rows, at: At, one: Array | None, unit: float, mu: float, asked: list[Asked]
+) -> tuple[Array, bool]:
     """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
-    it is short.
+    there was nothing but noise to go by.
     """
     n, p = rows.n, rows.dimension
     of_curvature, of_lengths, of_scores = [mu * part**0.5 for part in ROUND]
-    expected = _expected_curvature(at, one)
+    expected, theta = _expected_curvature(at, one), at.theta
     typical = _typical(expected)
     broad, times = broadened(at)
     longest = (
@@ -565,20 +568,17 @@ def _round(
     values, vectors = eigh(leaned(gram, expected))
     values = np.maximum(values, SURE * floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
-    steep, at = rows.mapped(whiten), at._replace(theta=back @ at.theta)
+    steep, at = rows.mapped(whiten), at._replace(theta=back @ theta)
     scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=unit)
     bound, _ = best_bound(scores, 2.0 / (n * of_scores), p)
     answer = steep.clipped(at, bound, of_scores).gradient
     length, noise = math.hypot(*answer.value), answer.noise_scale * p**0.5
     sure = 1.0 - min(1.0, noise / max(length, LEAST)) ** 2
-    score, along = back.T @ answer.value, answer.noise_scale * float(values[-1]) ** 0.5
-    curvature = congruence(vectors, np.diag(values))
-    if before is not None:
-        curvature = bent(curvature, before, score, along)
-    step = sure * np.linalg.solve(curvature, score)
-    far = math.hypot(*step)  # as predictors change
-    step = step * min(1.0, FARTHEST / max(far, LEAST))
-    return Stepped(step, score, along), far <= SHORT or length <= HEARD * noise
+    along = answer.noise_scale * float(values[-1]) ** 0.5
+    asked.append(Asked(theta, back.T @ answer.value, along))
+    step = sure * (whiten @ answer.value)
+    step *= min(1.0, FARTHEST / max(math.hypot(*step), LEAST))  # as predictors change
+    return theta + inside(step, asked) * step, length <= HEARD * noise
 
 
 def broadened(at: At) -> tuple[At, float]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.kernels.linalg import eigh
 
-__all__ = ["HEARD", "Stepped", "bent", "mean_point"]
+__all__ = ["HEARD", "Asked", "bent", "inside", "mean_point"]
 
 Array = NDArray[np.float64]
 
@@ -21,54 +21,57 @@ HEARD = 2.0
 EVEN = 1e-3
 
 
-class Stepped(NamedTuple):
-    """A round: its step, the score it began with, and that score's noise in any direction."""
+class Asked(NamedTuple):
+    """Where a score was asked for, the score, and its noise in any direction."""
 
-    step: Array
+    theta: Array
     score: Array
     noise: float
 
 
-def bent(
-    curvature: Array, before: Stepped, score: Array, noise: float, least: float = math.inf
-) -> Array:
-    """A curvature that along the last step is what the score changed by, where noise lets that be
+def bent(curvature: Array, before: Asked, here: Asked) -> Array:
+    """A curvature that between two points is what the score changed by, where noise lets that be
     told.
 
     Where a loss is flatter at both ends of a step than between, Newton's steps would go to and fro
     for ever (the update of Broyden, Fletcher, Goldfarb and Shanno).  Noise of the first score is in
-    the step, too.
-
-    Parameters
-    ----------
-    curvature : ndarray of shape (p, p)
-    before : Stepped
-    score : ndarray of shape (p,)
-        After the step.
-    noise : float
-        Of it, in any direction.
-    least : float
-        Along the step no curvature is below so many times its square: by default it only rises.
+    the step, too.  No curvature falls below 1, which is that of whitened rows.
     """
-    step, change = before.step, before.score - score
+    step, change = here.theta - before.theta, before.score - here.score
     turned, size = curvature @ step, math.hypot(*step)
-    here, between = float(step @ turned), float(step @ change)
-    doubt = HEARD * math.hypot(noise, before.noise) * size + len(step) * before.noise**2
-    if not (abs(between - here) > doubt and here > 0.0):
+    was, between = float(step @ turned), float(step @ change)
+    doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2
+    if not (abs(between - was) > doubt and was > 0.0):
         return curvature
-    lowest = min(here, least * size**2)
+    lowest = min(was, size**2)
     if between < lowest:
-        if lowest == here:
+        if lowest == was:
             return curvature
-        change, between = lowest / here * turned, lowest
-    found = curvature - np.outer(turned, turned) / here + np.outer(change, change) / between
+        change, between = lowest / was * turned, lowest
+    found = curvature - np.outer(turned, turned) / was + np.outer(change, change) / between
     if not np.isfinite(found).all():
         return curvature
     values = eigh(found)[0]
     return found if values[0] > EVEN * values[-1] else curvature
 
 
-def mean_point(asked: list[tuple[Array, Array]], curvature: Array) -> Array:
+def inside(step: Array, asked: list[Asked]) -> float:
+    """Part of a step from the last point that leads nowhere an earlier score points away from.
+
+    Where a score is heard, a convex loss has its least on that side of the point to which the
+    score points (a cutting plane).  A step beyond goes half of the way to the plane.
+    """
+    part, here = 1.0, asked[-1].theta
+    for one in asked[:-1]:
+        away = here + step - one.theta
+        if float(one.score @ away) < -HEARD * one.noise * math.hypot(*away):
+            to_plane, along = float(one.score @ (here - one.theta)), -float(one.score @ step)
+            if 0.0 < to_plane < along:
+                part = min(part, 0.5 * to_plane / along)
+    return part
+
+
+def mean_point(asked: list[Asked], curvature: Array) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
-    where, scores = np.mean([list(one) for one in asked], axis=0)
+    where, scores = np.mean([(one.theta, one.score) for one in asked], axis=0)
     return np.asarray(where + np.linalg.solve(curvature, scores))
