@@ -369,7 +369,7 @@ class OnRoad:
             model=_model(loss, found, self._response_spread, request.dimension),
             method="whitened rows, clipped scores"
             if found is None
-            else _described(found, request.n, kept),
+            else _described(found, request.n, kept, self._inference),
             privacy=self.paid(),
             iterates=iterates,
             covariance=covariance,
@@ -489,12 +489,25 @@ def _predictor(
     return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
 
 
-def _described(found: Found, n: int, kept: float) -> str:
+def _size(found: Found, n: int) -> float:
+    """A whitened coefficient's standard error of sampling and noise."""
+    p = found.mapping.shape[1]
+    return math.sqrt(np.trace(found.meat) / (p * max(1, n - p)) + found.noise**2)
+
+
+def _described(found: Found, n: int, kept: float, inference: bool) -> str:
+    pull, unseen = "", min(found.unseen, n)
+    if inference:
+        far = unseen * found.bound / (n * max(_size(found, n), LEAST))
+        pull = (
+            f", which as they are held move coefficients by no more than {far:.2g} standard errors "
+            "together, and by any number if nothing held them"
+        )
     leaning = f"; predictions keep {kept:.2g} of the slopes" if kept < 1.0 else ""
     return (
         f"whitened rows, discounted to the power {found.power:g}; scores held to a norm of "
         f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
-        f"however far: {min(found.unseen, n):.0f} or fewer); {STEPS} steps{leaning}"
+        f"however far: {unseen:.0f} or fewer{pull}); {STEPS} steps{leaning}"
     )
 
 
@@ -504,8 +517,7 @@ def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covari
     W, identity = found.mapping, np.eye(p)
     sampling = found.meat / max(1, n - p)
     undone = np.diag(found.undone)
-    size = np.sqrt(np.trace(sampling) / p + found.noise**2)
-    bias, strength = found.cut / size, request.n * mu
+    bias, strength = found.cut / _size(found, n), request.n * mu
     target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
     remarks = []
     if strength < SCARCE * p**1.5:
