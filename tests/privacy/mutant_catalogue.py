@@ -4586,6 +4586,10 @@ SEEN_TESTS = (
 MAPS = "dpfast/data/bought/maps.py"
 ROAD = "dpfast/optimize/road/run.py"
 ROAD_FITS = "dpfast/regression/road.py"
+ODDS = (
+    "tests/optimize/test_road_choices.py"
+    "::test_the_odds_of_a_rare_label_that_all_but_decides_are_found"
+)
 RUN_TESTS = (
     "tests/privacy/test_road.py::test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget",
 )
@@ -4997,6 +5001,22 @@ LEAST_SQUARES = (
         ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
         "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)",
         "times = 1.0",
+    ),
+    plant(
+        "rounds-that-cut-off-the-rarer-response",
+        "in rounds scores are held whatever the rows are, so that a label that all but decides has odds without end",
+        ROAD,
+        (ODDS,),
+        "held = setting.short_enough(bound, at.scale)",
+        "held = FREE",
+    ),
+    plant(
+        "scores-that-nobody-saw-are-none",
+        "no score is taken to be longer than those that are seen, whatever rows could have",
+        "dpfast/optimize/road/histogram.py",
+        (ODDS,),
+        "few = np.minimum(rows.shares[far] * scores.longest / lengths[far], scores.invisible)",
+        "few = 0.0 * rows.shares[far]",
     ),
     plant(
         "noise-taken-for-curvature",

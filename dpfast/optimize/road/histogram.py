@@ -180,12 +180,26 @@ def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
     return 1.0
 
 
+def _out_of_sight(rows: Lengths, scores: Lengths, longest: float, bounds: Array) -> Array:
+    """Means of ``(length - bound)^+`` of scores that rows can have, of which none is seen.
+
+    A mean score is zero.  Of rows that can have far longer scores than are seen, the usual ones
+    are no longer than what is seen, and the rare ones as many times fewer as they are longer: a
+    label hardly anybody has, and whoever does has the same response.
+    """
+    lengths = np.minimum(rows.middles, longest)
+    far = lengths > scores.longest
+    few = np.minimum(rows.shares[far] * scores.longest / lengths[far], scores.invisible)
+    return np.asarray(np.maximum(lengths[far] - bounds[:, None], 0.0) @ few)
+
+
 def best_bound(
     scores: Lengths,
     noise_per_bound: float,
     p: int,
     longest: float = math.inf,
     leaves: float = CANCELS,
+    foreseen: Lengths | None = None,
 ) -> tuple[float, float]:
     """The norm to which scores are held: least sum of squared noise and squared bias.
 
@@ -200,16 +214,21 @@ def best_bound(
         No score is longer.
     leaves : float
         Part of what is cut off that is bias.
+    foreseen : Lengths, optional
+        Of the longest scores that each row can have, as far as ``longest``.
 
     Returns
     -------
     tuple of float
         The norm, and the mean of what is cut off scores that are longer.
     """
-    candidates = min(2.0 * scores.longest, longest) * np.exp2(-np.arange(104) / 8.0)
+    most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
+    candidates = min(most, longest) * np.exp2(-np.arange(104) / 8.0)
     cut = scores.tail(candidates)
     if longest < math.inf:
         cut = np.maximum(cut - scores.tail(np.array([longest])), 0.0)
+    if foreseen is not None:
+        cut = cut + _out_of_sight(foreseen, scores, longest, candidates)
     errors = p * (candidates * noise_per_bound) ** 2 + (leaves * cut) ** 2
     best = int(np.argmin(errors))
     return float(candidates[best]), float(cut[best])

@@ -272,6 +272,15 @@ class Setting(NamedTuple):
         return self.loss.over_foreseen is not None and not self.persons
 
     @property
+    def over(self) -> float:
+        """Bound on a score over what is foreseen of it, times the scale."""
+        return (self.loss.over_foreseen or math.inf) if self.discounts else math.inf
+
+    def short_enough(self, bound: float, scale: float) -> Held:
+        """Rows of which no score is longer, so that it is not their responses that decide."""
+        return Held(reach=bound / (scale * self.over)) if self.over < math.inf else FREE
+
+    @property
     def sees_scale(self) -> bool:
         """Whether residuals have a scale: far from the end it is not the one that was declared."""
         return bool(self.loss.needs_scale)
@@ -404,7 +413,7 @@ def road(
     done, settled = 0, False
     while done < most and not settled:
         at = At(theta, loss, scale)
-        theta, settled = _round(rows.few(), at, one, setting.unit, budget.round, rounds)
+        theta, settled = _round(rows.few(), at, one, setting, budget.round, rounds)
         iterates.append(mapping @ theta)
         done += 1
     budget, scale = budgets(n, p, mu, setting, done, paid), told
@@ -422,20 +431,21 @@ def road(
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, lost, power, thin = FREE, 0.0, 0.0, False
+    held, lost, power, thin, likely = FREE, 0.0, 0.0, False, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
-    over = loss.over_foreseen or math.inf
+    over = setting.over
     if setting.discounts:
         foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost = Held(reach=reach), lost * scale
+        likely = foreseen.over(1.0 / (scale * over)) if over < math.inf else None
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
         held = Held(Discount(at, radius, power, np.linalg.inv(whiten))) if power else FREE
     scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
     longest = held.reach * scale * over
-    bound, cut = best_bound(scores, per_bound, p, longest)
+    bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
 
     theta, steep_along, counted = start, np.eye(p), 0
     asked: list[Asked] = []
@@ -551,7 +561,7 @@ def _pilot(
 
 
 def _round(
-    rows: Rows, at: At, one: Array | None, unit: float, mu: float, asked: list[Asked]
+    rows: Rows, at: At, one: Array | None, setting: Setting, mu: float, asked: list[Asked]
 ) -> tuple[Array, bool]:
     """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
     there was nothing but noise to go by.
@@ -569,9 +579,10 @@ def _round(
     values = np.maximum(values, SURE * floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     steep, at = rows.mapped(whiten), at._replace(theta=back @ theta)
-    scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=unit)
+    scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=setting.unit)
     bound, _ = best_bound(scores, 2.0 / (n * of_scores), p)
-    answer = steep.clipped(at, bound, of_scores).gradient
+    held = setting.short_enough(bound, at.scale)
+    answer = steep.clipped(at, bound, of_scores, held=held).gradient
     length, noise = math.hypot(*answer.value), answer.noise_scale * p**0.5
     sure = 1.0 - min(1.0, noise / max(length, LEAST)) ** 2
     along = answer.noise_scale * float(values[-1]) ** 0.5
