@@ -147,6 +147,12 @@ class Lengths(NamedTuple):
         beyond = np.maximum(np.concatenate(lengths) - bounds[:, None], 0.0)
         return np.asarray(beyond @ np.concatenate(shares))
 
+    def taken(self, radius: float, power: float) -> float:
+        """Part of these lengths' squares that discounts with this radius and power take."""
+        squares = self.shares * self.middles**2
+        kept = squares @ np.minimum(1.0, radius / self.middles) ** (2.0 * power)
+        return 1.0 - float(kept) / max(float(squares.sum()), 1e-300)
+
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
         """Mean of ``(|s|^2 - bound^2)^+`` for scores of these rows with normal residuals.
 

@@ -185,8 +185,8 @@ class Found(NamedTuple):
         Share of the records with a longer score, as far as it is seen.
     cut : float
         Mean of what is cut off the scores, and of what of an unseen tail would be.
-    power : float
-        Of the weights by which long rows were discounted.
+    power, leaning : float
+        Of the weights of long rows, and the part of seen rows' squares that these weights take.
     unseen : float
         Number of records that no histogram would show, however far they are from the others.
     tellers : float
@@ -211,6 +211,7 @@ class Found(NamedTuple):
     beyond: float
     cut: float
     power: float
+    leaning: float
     unseen: float
     tellers: float
     thin: Array
@@ -433,18 +434,17 @@ def road(
     steep, at = rows.mapped(whiten), At(start, loss, scale)
     held, lost, power, thin, likely = FREE, 0.0, 0.0, False, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
-    over = setting.over
     if setting.discounts:
         foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost = Held(reach=reach), lost * scale
-        likely = foreseen.over(1.0 / (scale * over)) if over < math.inf else None
+        likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
         held = Held(Discount(at, radius, power, np.linalg.inv(whiten))) if power else FREE
     scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
-    longest = held.reach * scale * over
+    longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
 
     theta, steep_along, counted = start, np.eye(p), 0
@@ -511,6 +511,7 @@ def road(
         beyond=float(scores.shares[scores.middles > bound].sum()),
         cut=cut,
         power=power,
+        leaning=lengths.taken(radius, power),
         unseen=n * scores.invisible,
         # long rows count as much as one of this radius, so that fewer than n/radius^2 are few
         tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
