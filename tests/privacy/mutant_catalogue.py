@@ -5015,8 +5015,8 @@ LEAST_SQUARES = (
         "no score is taken to be longer than those that are seen, whatever rows could have",
         "dpfast/optimize/road/histogram.py",
         (ODDS,),
-        "few = np.minimum(rows.shares[far] * scores.longest / lengths[far], scores.invisible)",
-        "few = 0.0 * rows.shares[far]",
+        "few = np.minimum(few, vary / lengths**2)",
+        "few = 0.0 * shares",
     ),
     plant(
         "noise-taken-for-curvature",

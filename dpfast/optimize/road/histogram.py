@@ -30,6 +30,10 @@ CANCELS = 0.4
 #: mean.
 LEAST_FALL = 0.5
 
+#: What scores that nobody sees may vary by in a direction, over what others do in the mean: about 1,
+#: and more where a start is too steep, so that too few of them are foreseen.
+STEEP = 3.0
+
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
@@ -186,17 +190,21 @@ def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
     return 1.0
 
 
-def _out_of_sight(rows: Lengths, scores: Lengths, longest: float, bounds: Array) -> Array:
+def _out_of_sight(rows: Lengths, scores: Lengths, p: int, longest: float, bounds: Array) -> Array:
     """Means of ``(length - bound)^+`` of scores that rows can have, of which none is seen.
 
-    A mean score is zero.  Of rows that can have far longer scores than are seen, the usual ones
-    are no longer than what is seen, and the rare ones as many times fewer as they are longer: a
-    label hardly anybody has, and whoever does has the same response.
+    Of rows that can have longer scores than are seen, the usual ones are no longer than what is
+    seen, and the rare ones as many times fewer as they are longer, because a mean score is zero: a
+    label hardly anybody has, and whoever does has the same response.  No more of them than make a
+    direction's scores vary so many times as much as those that are seen do in the mean direction.
     """
     lengths = np.minimum(rows.middles, longest)
     far = lengths > scores.longest
-    few = np.minimum(rows.shares[far] * scores.longest / lengths[far], scores.invisible)
-    return np.asarray(np.maximum(lengths[far] - bounds[:, None], 0.0) @ few)
+    shares, lengths = rows.shares[far], lengths[far]
+    vary = STEEP * float(scores.shares @ scores.middles**2) / p
+    few = np.minimum(shares * scores.longest / lengths, scores.invisible)
+    few = np.minimum(few, vary / lengths**2)
+    return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ few)
 
 
 def best_bound(
@@ -234,7 +242,7 @@ def best_bound(
     if longest < math.inf:
         cut = np.maximum(cut - scores.tail(np.array([longest])), 0.0)
     if foreseen is not None:
-        cut = cut + _out_of_sight(foreseen, scores, longest, candidates)
+        cut = cut + _out_of_sight(foreseen, scores, p, longest, candidates)
     errors = p * (candidates * noise_per_bound) ** 2 + (leaves * cut) ** 2
     best = int(np.argmin(errors))
     return float(candidates[best]), float(cut[best])
