@@ -26,7 +26,9 @@ from dpfast.data.bought.maps import (
     seen,
 )
 from dpfast.data.bought.units import Units, uncoded
+from dpfast.data.persons.scores import LOOSE, PersonScores, blocks_of_persons
 from dpfast.data.records import Covariates, Records
+from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
 from dpfast.kernels.records import RecordView
 from dpfast.models import Clip, Huber, LeastSquares, Loss, Mallows, Objective, Weighting
@@ -59,7 +61,7 @@ class Whitened:
     Notes
     -----
     Nothing is stored: the kernels make what is seen of a record where they need it.  Rows of
-    persons are mapped by NumPy, some at a time.
+    persons are mapped by NumPy, some at a time; the mean score of a person is a record (claim C81).
 
     Privacy
     -------
@@ -180,7 +182,11 @@ class Whitened:
         curator = self._curator
         curator.ledger.charge(GDP(mu), receipt.query)
         view, records = self._view(what, at, held=held, turned=along is None), curator._records
-        if self._means:
+        of_rows = self._means and what != "score"
+        if self._means and not of_rows:
+            records = PersonScores(records, view, float(edges[-1]))
+            view = View(np.eye(self.dimension), False)
+        if of_rows:
             whole = whole_of(self.n)
             counts = records.total(_count_lengths, edges, view, whole) / whole
         elif along is not None:
@@ -238,8 +244,8 @@ class Whitened:
         histograms the one with most cells does.  Zero is of what is not asked.
         """
         for rows in {self, self.few()}:
-            excess = rows._curator._records.excess
-            _refuse(rows._layout, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
+            excess, layouts = rows._curator._records.excess, (rows._layout, rows._scores_layout)
+            _refuse(*layouts, excess, (*grams,), moment, (*lengths,), (*steps,), cells)
 
     def refuse_sums(self, gram: float, moment: float) -> None:
         """Refuse budgets at which :meth:`gram` and :meth:`moment` would be; costs nothing."""
@@ -258,6 +264,14 @@ class Whitened:
         """Of what is seen."""
         own = Layout.of(self._curator._records, self.dimension)
         return own._replace(seen=not self._means)
+
+    @property
+    def _scores_layout(self) -> Layout:
+        """Of scores, of which persons have one each."""
+        if not self._means:
+            return self._layout
+        sizes = blocks_of_persons(self.n, self.dimension)
+        return Layout(self.n, self.dimension, max(sizes), additions(len(sizes)))
 
     def _lengths_receipt(self, cells: int, mu: float) -> Receipt:
         return _lengths_receipt(self.n, self._curator._records.excess, cells, mu)
@@ -299,7 +313,9 @@ class Whitened:
     ) -> Curator:
         """A curator of what is seen: of squares, or of Huber's loss with a corner at the cap."""
         records: Any = self._curator._records
-        if records.means:
+        if records.means and weights is Clip:
+            records = PersonScores(records, view, LOOSE * radius)
+        elif records.means:
             records = records.mapped(lambda rows: SeenRows(rows, view))
         else:
             records = Seen(records, view)
@@ -321,6 +337,7 @@ def _prepared(
 @lru_cache(maxsize=512)
 def _refuse(
     layout: Layout,
+    scores: Layout,
     excess: int,
     grams: tuple[float, ...],
     moment: float,
@@ -336,7 +353,7 @@ def _refuse(
     for weights, cap, budget in asked:
         _, (_, constants) = _prepared(weights, 1.0, cap, layout.row)
         assert constants is not None
-        make_plan(constants, layout, budget)
+        make_plan(constants, scores if weights is Clip else layout, budget)
     for mu in filter(None, lengths):
         _lengths_receipt(layout.n, excess, cells, mu)
 

@@ -68,6 +68,11 @@ Array = NDArray[np.float64]
 #: told: half as many fits of bench.tables warn as from 1.8 on, and hardly more miss in silence.
 BIASED = 3.6
 
+#: Part of the rows' squares that discounts take, from which on it is told; and from which on a
+#: direction that hardly anybody tells is told by records far from the others: of age beside its
+#: square nobody is.
+LEANS, SOME_FAR = 0.1, 0.005
+
 MODEL = "LeastSquares(), target: the coefficients of ordinary least squares"
 
 CUT = (
@@ -198,7 +203,9 @@ class OnRoad:
         self._records = Objective(
             LeastSquares(), Mallows(1.0), request.n_covariates, fit_intercept=request.fit_intercept
         )
-        self._setting = Setting(loss, self._coded_scale(), request.fit_intercept)
+        self._setting = Setting(
+            loss, self._coded_scale(), request.fit_intercept, persons=request.means
+        )
         request.sample(ENOUGH * math.sqrt(p / 8.0) / min(1.0, mu * self._part))
         least = self._plan_units(standardize)
         if self.only_mean:
@@ -375,7 +382,7 @@ class OnRoad:
             model=_model(loss, found, self._response_spread, request.dimension),
             method="whitened rows, clipped scores"
             if found is None
-            else _described(found, request.n, kept),
+            else _described(found, request.n, kept, self._inference),
             privacy=self.paid(),
             iterates=iterates,
             covariance=covariance,
@@ -504,12 +511,25 @@ def _predictor(
     return kept, np.concatenate([[level - kept * mean[1:] @ slopes], kept * slopes])
 
 
-def _described(found: Found, n: int, kept: float) -> str:
+def _size(found: Found, n: int) -> float:
+    """A whitened coefficient's standard error of sampling and noise."""
+    p = found.mapping.shape[1]
+    return math.sqrt(np.trace(found.meat) / (p * max(1, n - p)) + found.noise**2)
+
+
+def _described(found: Found, n: int, kept: float, inference: bool) -> str:
+    pull, unseen = "", min(found.unseen, n)
+    if inference:
+        far = unseen * found.bound / (n * max(_size(found, n), LEAST))
+        pull = (
+            f", which as they are held move coefficients by no more than {far:.2g} standard errors "
+            "together, and by any number if nothing held them"
+        )
     leaning = f"; predictions keep {kept:.2g} of the slopes" if kept < 1.0 else ""
     return (
         f"whitened rows, discounted to the power {found.power:g}; scores held to a norm of "
         f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
-        f"however far: {min(found.unseen, n):.0f} or fewer); {found.steps} steps{leaning}"
+        f"however far: {unseen:.0f} or fewer{pull}); {found.steps} steps{leaning}"
     )
 
 
@@ -519,8 +539,7 @@ def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covari
     W, identity = found.mapping, np.eye(p)
     sampling = found.meat / max(1, n - p)
     undone = np.diag(found.undone)
-    size = np.sqrt(np.trace(sampling) / p + found.noise**2)
-    bias, strength = found.cut / size, request.n * mu
+    bias, strength = found.cut / _size(found, n), request.n * mu
     target = f"the {loss.name} fit" if loss.bends else "ordinary least squares"
     remarks = []
     if strength < SCARCE * p**1.5:
@@ -528,9 +547,9 @@ def _covariance(found: Found, request: Request, mu: float, loss: Loss) -> Covari
     if bias > BIASED:
         remedy = "a larger budget, or " if loss.bends else "a larger budget, a robust loss, or "
         remarks.append(CUT.format(bound=found.bound, bias=bias, target=target, remedy=remedy))
-    if found.power:
+    if found.leaning > LEANS:
         remarks.append(LONG.format(power=found.power, target=target))
-    if found.tellers < np.inf:
+    if found.tellers < np.inf and found.leaning > SOME_FAR:
         sizes = np.abs(found.thin)
         columns = ", ".join(
             name

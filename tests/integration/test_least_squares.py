@@ -230,7 +230,7 @@ def test_csr_rows_and_persons():
     np.testing.assert_allclose(dense.params, rows.params, atol=1e-6)
     persons = private(X, y, 7, group=np.arange(4000) // 2, group_size=2)
     assert np.all(np.abs(persons.params - truth) < 6.0 * persons.bse)
-    assert np.median(persons.bse / dense.bse) > 1.1  # of noise: these rows do not go together
+    assert 1.03 < np.median(persons.bse / dense.bse) < 1.2  # of noise: rows do not go together
 
 
 def test_a_schema_keeps_its_units():

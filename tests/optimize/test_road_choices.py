@@ -202,3 +202,23 @@ def test_quantiles_of_a_rare_level_are_found():
         noise = dpfast.SeededNoise(seed)
         fit = dpfast.fit(X, y, dpfast.Quantile(0.75), privacy=1.0, noise=noise)
         assert abs(fit.params[1] - 0.5) < 0.6
+
+
+def test_the_odds_of_a_rare_label_that_all_but_decides_are_found():
+    """300 of 10,000 records have it, 24 of them the rarer response, which no histogram shows.
+
+    Median distance of nine fits, seeded, .14; if scores are cut off where none is seen .9, and if
+    those of rounds are, whatever the rows are, 9: odds without end.
+    """
+    far, held = [], 0
+    for seed in range(9):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.random(10_000) < 0.03, rng.normal(size=(10_000, 2))]) * 1.0
+        y = rng.random(10_000) < 1.0 / (1.0 + np.exp(0.6 - X @ [3.0, 0.3, 0.0]))
+        noise = dpfast.SeededNoise(seed)
+        fit = dpfast.fit(X, y * 1.0, "logistic", privacy=0.5, noise=noise)
+        low, high = fit.conf_int()[1]
+        far.append(abs(fit.params[1] - 3.0))
+        held += low <= 3.0 <= high
+    assert np.median(far) < 0.3
+    assert held >= 6

@@ -2168,6 +2168,7 @@ CELL_TESTS = ("tests/data/test_values_never_speak.py",)
 PERSON_TESTS = ("tests/privacy/test_persons.py", "tests/integration/test_fit_persons.py")
 PERSON_MEANS = "dpfast/data/persons/means.py"
 PERSON_SUMS = "dpfast/curator/persons.py"
+PERSON_SCORES = "dpfast/data/persons/scores.py"
 CHOSEN = "dpfast/data/persons/chosen.py"
 SOURCES = "tests/privacy/test_persons_of_sources.py"
 BUYING = "tests/privacy/test_persons_buy.py"
@@ -4585,6 +4586,10 @@ SEEN_TESTS = (
 MAPS = "dpfast/data/bought/maps.py"
 ROAD = "dpfast/optimize/road/run.py"
 ROAD_FITS = "dpfast/regression/road.py"
+ODDS = (
+    "tests/optimize/test_road_choices.py"
+    "::test_the_odds_of_a_rare_label_that_all_but_decides_are_found"
+)
 RUN_TESTS = (
     "tests/privacy/test_road.py::test_whatever_is_released_a_run_ends_with_numbers_and_spends_its_budget",
 )
@@ -4910,12 +4915,44 @@ LEAST_SQUARES = (
         "self.most_rows, self.means = self.group_size, True",
     ),
     plant(
-        "meat-of-rows-beside-scores-of-persons",
-        "rows of persons are seen one by one, and the meat is that of rows",
+        "rows-in-the-place-of-persons",
+        "rows of persons are held one by one, and the meat is that of rows",
         WHITENED,
-        PERSONS_SEEN,
-        "        if records.means:\n            records = records.mapped(lambda rows: SeenRows(rows, view))\n",
-        "        if records.means:\n            records = SeenRows(records, view)\n",
+        (PERSONS_SEEN[0] + "::test_c81_answers_are_means_over_persons_from_every_source",),
+        "            records = PersonScores(records, view, LOOSE * radius)\n",
+        "            records = SeenRows(records, view)\n",
+    ),
+    plant(
+        "lengths-of-rows-for-those-of-persons",
+        "the norm of persons' scores is bought from the lengths of rows'",
+        WHITENED,
+        (PERSONS_SEEN[0] + "::test_c81_answers_are_means_over_persons_from_every_source",),
+        'of_rows = self._means and what != "score"',
+        "of_rows = self._means",
+    ),
+    plant(
+        "scores-of-persons-by-the-order-of-rows",
+        "a person's score is a sum of rounded numbers, whose last bits follow others' rows",
+        PERSON_SCORES,
+        (PERSONS_SEEN[0] + "::test_c81_scores_of_persons_are_exact_in_any_order",),
+        "whole = np.rint(np.ldexp(scores[mine] * joined[mine, 1, None], WHOLE))",
+        "whole = np.ldexp(scores[mine] * joined[mine, 1, None], WHOLE)",
+    ),
+    plant(
+        "rows-of-any-length",
+        "a row's score is not held, so that whole numbers are larger than are exact",
+        PERSON_SCORES,
+        (PERSONS_SEEN[0] + "::test_c81_scores_of_persons_are_exact_in_any_order",),
+        "lengths = np.minimum(size * largest * np.abs(beside) / longest, 1.0)",
+        "lengths = size * largest * np.abs(beside) / longest",
+    ),
+    plant(
+        "persons-of-no-row-have-a-score",
+        "a person none of whose rows is usable is counted where scores are short",
+        PERSON_SCORES,
+        (PERSONS_SEEN[0] + "::test_a_person_without_a_usable_row_is_in_no_cell",),
+        "np.where(told, 1.0, math.nan)",
+        "np.ones(size)",
     ),
     plant(
         "meat-beyond-what-is-free",
@@ -4996,6 +5033,22 @@ LEAST_SQUARES = (
         ("tests/optimize/test_road_choices.py::test_quantiles_of_a_rare_level_are_found",),
         "times = min(max(1.0, at.loss.peakedness / EVEN_PEAK), STEEP)",
         "times = 1.0",
+    ),
+    plant(
+        "rounds-that-cut-off-the-rarer-response",
+        "in rounds scores are held whatever the rows are, so that a label that all but decides has odds without end",
+        ROAD,
+        (ODDS,),
+        "held = setting.short_enough(bound, at.scale)",
+        "held = FREE",
+    ),
+    plant(
+        "scores-that-nobody-saw-are-none",
+        "no score is taken to be longer than those that are seen, whatever rows could have",
+        "dpfast/optimize/road/histogram.py",
+        (ODDS,),
+        "few = np.minimum(few, vary / lengths**2)",
+        "few = 0.0 * shares",
     ),
     plant(
         "noise-taken-for-curvature",

@@ -9,8 +9,10 @@ import pytest
 
 import dpfast
 from dpfast.curator.whitened import Discount, Held, whole_of
+from dpfast.data.bought.maps import View
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import averaged, of_slots
+from dpfast.data.persons.scores import LOOSE, PersonScores
 from dpfast.data.records import Records
 from dpfast.errors import BudgetExceeded
 from dpfast.kernels.records import MEAT
@@ -135,7 +137,7 @@ def test_c81_nor_does_one_with_more_rows_than_count(loss, most):
 
 
 def test_c81_a_row_has_its_own_part_of_the_public_weight():
-    """The sum over the first m rows over m, each times what its weight is of the largest."""
+    """The sum over the first m rows over m, each times what its weight is of the largest, held."""
     rng = np.random.default_rng(9)
     X, y, who = rng.normal(size=(60, 2)), rng.normal(size=60), rng.integers(0, 12, 60)
     own = rng.choice([-1.0, 0.0, 0.3, 1.0, 7.0, np.nan], 60)
@@ -144,18 +146,17 @@ def test_c81_a_row_has_its_own_part_of_the_public_weight():
     place = np.array([np.sum(who[:i] == who[i]) for i in range(60)])
     a = np.column_stack([np.ones(60), X]) @ MATRIX
     score = a * (y - a @ THETA)[:, None]
-    score *= np.minimum(1.0, 1.1 / np.linalg.norm(score, axis=1))[:, None]
     weight = np.where(own > 0.0, np.minimum(own, 1.0), 0.0) * (place < m) / m
-    expected = (weight[:, None] * score).sum(axis=0) / n
+    scores = np.zeros((n, MATRIX.shape[1]))
+    np.add.at(scores, np.unique(who, return_inverse=True)[1], weight[:, None] * score)
+    scores *= np.minimum(1.0, 1.1 / np.maximum(np.linalg.norm(scores, axis=1), 1e-9))[:, None]
     records = of_slots(grouped(Records(X, joined, None), who, m), m)
     rows = whitened(None, None, rows=records).mapped(MATRIX)
     found = observed_value(lambda: rows.clipped(at, 1.1, 0.1))
-    np.testing.assert_allclose(-found, expected, atol=1e-12)
-    products = np.zeros((records.n, MATRIX.shape[1]))
-    np.add.at(products, np.unique(who, return_inverse=True)[1], weight[:, None] * score)
+    np.testing.assert_allclose(-found, scores.mean(axis=0), atol=1e-9)
     with np.errstate(all="ignore"):
         meat = meat_of(rows, at, 1.1)
-    np.testing.assert_allclose(meat, products.T @ products / n, atol=1e-12)
+    np.testing.assert_allclose(meat, scores.T @ scores / n, atol=1e-9)
 
 
 @pytest.mark.parametrize(("rows", "most"), [(1, None), (2, None), (40, None), (4, 4), (9, 4)])
@@ -175,7 +176,9 @@ def test_c81_constants_are_attained(rows, most):
     ):
         ask = questions("least-squares")[question]
         assert announced(ask) == pytest.approx(constant, rel=1e-6)
-        assert 0.99 * constant <= farthest(answers(ask, worst, most=most)) <= announced(ask), question
+        assert 0.99 * constant <= farthest(answers(ask, worst, most=most)) <= announced(ask), (
+            question
+        )
 
 
 def test_c81_scores_and_their_meat_cost_persons_no_more_than_scores():
@@ -223,7 +226,6 @@ def loops(whose, f):
 def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how, monkeypatch):
     monkeypatch.setattr("dpfast.curator.whitened.BLOCK", 7)
 
-
     records, a, y, _, _ = table(how)
     whose = np.random.default_rng(4).permutation(50) % 17
     rows, back = whitened(None, None, rows=averaged(records, whose)), np.eye(3)
@@ -243,23 +245,26 @@ def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how,
     wanted = loops(whose, lambda i: one[i] * a[i])
     np.testing.assert_allclose(-moment, wanted, rtol=1e-9, atol=1e-12)
 
-    scores = a * psi[:, None]
-    norms = np.maximum(np.linalg.norm(scores, axis=1), 1e-300)
-    scores *= np.minimum(1.0, bound / norms)[:, None]
-    clipped = observed_value(lambda: rows.clipped(at, bound, 0.1))
-    wanted = loops(whose, lambda i: scores[i])
-    np.testing.assert_allclose(-clipped, wanted, rtol=1e-9, atol=1e-12)
-
-    mean = [scores[whose == person].mean(axis=0) for person in range(17)]
-    np.testing.assert_allclose(
-        meat_of(rows, at, bound), np.mean([np.outer(one, one) for one in mean], axis=0), rtol=1e-9,
-        atol=1e-12,
-    )  # fmt: skip
-
+    scores = np.array([(a * psi[:, None])[whose == one].mean(axis=0) for one in range(17)])
+    norms = np.linalg.norm(scores, axis=1)
     shares = observed_value(lambda: rows.lengths(CELLS, 0.1, at, "score"))
-    cells = np.searchsorted(CELLS, norms)
+    cells = np.bincount(np.searchsorted(CELLS, norms), minlength=len(shares))
+    np.testing.assert_allclose(shares, cells / 17, rtol=0.0, atol=1e-12)
+
+    rows_held = np.minimum(1.0, LOOSE * bound / np.maximum(long * np.abs(psi), 1e-300))
+    of_rows = (rows_held * psi)[:, None] * a
+    scores = np.array([of_rows[whose == one].mean(axis=0) for one in range(17)])
+    norms = np.linalg.norm(scores, axis=1)
+    scores *= np.minimum(1.0, bound / np.maximum(norms, 1e-300))[:, None]
+    clipped = observed_value(lambda: rows.clipped(at, bound, 0.1))
+    np.testing.assert_allclose(-clipped, scores.mean(axis=0), rtol=1e-7, atol=1e-9)
+    meat = meat_of(rows, at, bound)
+    np.testing.assert_allclose(meat, scores.T @ scores / 17, rtol=1e-7, atol=1e-9)
+
+    residuals = observed_value(lambda: rows.lengths(CELLS, 0.1, at, "residual"))
+    cells = np.searchsorted(CELLS, np.abs(y - a @ THETA))
     wanted = loops(whose, lambda i: np.eye(len(shares))[cells[i]])
-    np.testing.assert_allclose(shares, wanted, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(residuals, wanted, rtol=0.0, atol=1e-12)
 
 
 def test_c81_counts_of_persons_are_exact_in_any_order():
@@ -273,11 +278,39 @@ def test_c81_counts_of_persons_are_exact_in_any_order():
             records = averaged(Records(X[order], y[order], None), whose[order])
             rows = whitened(None, None, rows=records).mapped(MATRIX)
             at = point("least-squares")
-            found.add(observed_value(lambda: rows.lengths(CELLS, 0.1, at, "score")).tobytes())
+            found.add(observed_value(lambda: rows.lengths(CELLS, 0.1, at, "residual")).tobytes())
         assert len(found) == 1
         shares = np.frombuffer(found.pop())
         assert 1.0 - 1e-9 < shares.sum() <= 1.0 + 1e-15
     assert whole_of(1) * 1 <= 2.0**52 and whole_of(2**31) * 2.0**31 <= 2.0**52
+
+
+def test_a_person_without_a_usable_row_is_in_no_cell():
+    at, shares = point("log-cosh"), []
+    for row in [(0.5, 0.5), (np.nan, 0.5), (np.inf, 1.0)]:
+        rows = whitened(None, None, rows=persons([(row, 1.0)])).mapped(MATRIX)
+        shares.append(observed_value(lambda rows=rows: rows.lengths(CELLS, 0.1, at, "score")).sum())
+    np.testing.assert_allclose(shares, [1.0, 11 / 12, 11 / 12])
+
+
+def test_c81_scores_of_persons_are_exact_in_any_order(monkeypatch):
+    """Bit for bit, whatever the order of rows and the size of pieces, and however large."""
+    rng = np.random.default_rng(15)
+    whose = np.append(np.arange(40), rng.integers(0, 40, 4000))
+    X, y = rng.normal(size=(len(whose), 2)), rng.normal(size=len(whose))
+    y[::7] *= 1e9  # beyond what a row is held to
+    view, found = View(MATRIX, True, "score", point("least-squares")), set()
+    for pieces in (1 << 16, 900, 77):
+        monkeypatch.setattr("dpfast.data.persons.means.ROWS_AT_A_TIME", pieces)
+        for order in (np.arange(len(y)), rng.permutation(len(y)), np.argsort(whose, kind="stable")):
+            records = averaged(Records(X[order], y[order], None), whose[order])
+            kept = PersonScores(records, view, 700.0)
+            scores = np.concatenate([rows for rows, _ in kept.blocks()])
+            names = list(dict.fromkeys(whose[order].tolist()))  # in order of first appearance
+            found.add(scores[np.argsort(names)].tobytes())
+    assert len(found) == 1
+    longest = np.linalg.norm(np.frombuffer(found.pop()).reshape(40, -1), axis=1)
+    assert 50.0 < longest.max() < 200.0
 
 
 @pytest.mark.parametrize("loss", ["least-squares", "log-cosh", "logistic", "poisson", "quantile"])

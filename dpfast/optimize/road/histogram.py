@@ -31,6 +31,10 @@ CANCELS = 0.4
 #: mean.
 LEAST_FALL = 0.5
 
+#: What scores that nobody sees may vary by in a direction, over what others do in the mean: about 1,
+#: and more where a start is too steep, so that too few of them are foreseen.
+STEEP = 3.0
+
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
@@ -172,6 +176,12 @@ class Lengths(NamedTuple):
         shares = [self.shares[rest], np.outer(parts, within / within.sum()).ravel()]
         return np.concatenate(lengths), np.concatenate(shares)
 
+    def taken(self, radius: float, power: float) -> float:
+        """Part of these lengths' squares that discounts with this radius and power take."""
+        squares = self.shares * self.middles**2
+        kept = squares @ np.minimum(1.0, radius / self.middles) ** (2.0 * power)
+        return 1.0 - float(kept) / max(float(squares.sum()), 1e-300)
+
     def clipped_off(self, spread: float, radius: float, power: float, bound: float) -> float:
         """Mean of ``(|s|^2 - bound^2)^+`` for scores of these rows with normal residuals.
 
@@ -202,12 +212,30 @@ def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
     return 1.0
 
 
+def _out_of_sight(rows: Lengths, scores: Lengths, p: int, longest: float, bounds: Array) -> Array:
+    """Means of ``(length - bound)^+`` of scores that rows can have, of which none is seen.
+
+    Of rows that can have longer scores than are seen, the usual ones are no longer than what is
+    seen, and the rare ones as many times fewer as they are longer, because a mean score is zero: a
+    label hardly anybody has, and whoever does has the same response.  No more of them than make a
+    direction's scores vary so many times as much as those that are seen do in the mean direction.
+    """
+    lengths = np.minimum(rows.middles, longest)
+    far = lengths > scores.longest
+    shares, lengths = rows.shares[far], lengths[far]
+    vary = STEEP * float(scores.shares @ scores.middles**2) / p
+    few = np.minimum(shares * scores.longest / lengths, scores.invisible)
+    few = np.minimum(few, vary / lengths**2)
+    return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ few)
+
+
 def best_bound(
     scores: Lengths,
     noise_per_bound: float,
     p: int,
     longest: float = math.inf,
     leaves: float = CANCELS,
+    foreseen: Lengths | None = None,
 ) -> tuple[float, float]:
     """The norm to which scores are held: least sum of squared noise and squared bias.
 
@@ -222,16 +250,21 @@ def best_bound(
         No score is longer.
     leaves : float
         Part of what is cut off that is bias.
+    foreseen : Lengths, optional
+        Of the longest scores that each row can have, as far as ``longest``.
 
     Returns
     -------
     tuple of float
         The norm, and the mean of what is cut off scores that are longer.
     """
-    candidates = min(2.0 * scores.longest, longest) * np.exp2(-np.arange(104) / 8.0)
+    most = 2.0 * scores.longest if foreseen is None else max(2.0 * scores.longest, foreseen.longest)
+    candidates = min(most, longest) * np.exp2(-np.arange(104) / 8.0)
     cut = scores.tail(candidates)
     if longest < math.inf:
         cut = np.maximum(cut - scores.tail(np.array([longest])), 0.0)
+    if foreseen is not None:
+        cut = cut + _out_of_sight(foreseen, scores, p, longest, candidates)
     errors = p * (candidates * noise_per_bound) ** 2 + (leaves * cut) ** 2
     best = int(np.argmin(errors))
     return float(candidates[best]), float(cut[best])

@@ -153,8 +153,8 @@ class Found(NamedTuple):
         Share of the records with a longer score, as far as it is seen.
     cut : float
         Mean of what is cut off the scores, and of what of an unseen tail would be.
-    power : float
-        Of the weights by which long rows were discounted.
+    power, leaning : float
+        Of the weights of long rows, and the part of seen rows' squares that these weights take.
     unseen : float
         Number of records that no histogram would show, however far they are from the others.
     tellers : float
@@ -181,6 +181,7 @@ class Found(NamedTuple):
     beyond: float
     cut: float
     power: float
+    leaning: float
     unseen: float
     tellers: float
     thin: Array
@@ -210,6 +211,8 @@ class Setting(NamedTuple):
         Whether the first entry of a row is 1.
     size : float
         Root mean square of the response, where it has a link and no largest value.
+    persons : bool
+        Whether scores are means over the rows of a person.
     rough : Loss, optional
         With the constants that suit a sample; None: only all records tell enough of its curvature.
     """
@@ -218,6 +221,7 @@ class Setting(NamedTuple):
     scale: float | None
     intercept: bool
     size: float = 1.0
+    persons: bool = False
     rough: Any = None
 
     @property
@@ -237,8 +241,19 @@ class Setting(NamedTuple):
 
     @property
     def discounts(self) -> bool:
-        """Whether what is foreseen of a score says which rows are discounted."""
-        return self.loss.over_foreseen is not None
+        """Whether what is foreseen of a score says which rows are discounted: of a mean it is not
+        foreseen how much of it cancels.
+        """
+        return self.loss.over_foreseen is not None and not self.persons
+
+    @property
+    def over(self) -> float:
+        """Bound on a score over what is foreseen of it, times the scale."""
+        return (self.loss.over_foreseen or math.inf) if self.discounts else math.inf
+
+    def short_enough(self, bound: float, scale: float) -> Held:
+        """Rows of which no score is longer, so that it is not their responses that decide."""
+        return Held(reach=bound / (scale * self.over)) if self.over < math.inf else FREE
 
     @property
     def sees_scale(self) -> bool:
@@ -387,7 +402,7 @@ def road(
         few_rows, rough = rows.few(), setting.rough
     while done < most and not settled:
         at = At(theta, rough, scale)
-        theta, settled = _round(few_rows, at, one, setting.unit, budget.round, rounds)
+        theta, settled = _round(few_rows, at, one, setting, budget.round, rounds)
         iterates.append(mapping @ theta)
         done += 1
     budget, scale = budgets(n, p, mu, setting, done, paid), told
@@ -411,21 +426,21 @@ def road(
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, lost, power, thin, shortened = FREE, 0.0, 0.0, False, 0.0
+    held, lost, power, thin, shortened, likely = FREE, 0.0, 0.0, False, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
-    over = loss.over_foreseen or math.inf
     if setting.discounts:
         shows = steep.few() if light and few_rows is not rows else steep
         foreseen = seen_lengths(shows, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
+        likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
         held = Held(Discount(at, radius, power, np.linalg.inv(whiten))) if power else FREE
     scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
-    longest = held.reach * scale * over
-    bound, cut = best_bound(scores, per_bound, p, longest)
+    longest = held.reach * scale * setting.over
+    bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
 
     beyond = lengths.beyond(radius, power) / unit**2
     rough = Rough(
@@ -487,6 +502,7 @@ def road(
         beyond=float(scores.shares[scores.middles > bound].sum()),
         cut=cut,
         power=power,
+        leaning=lengths.taken(radius, power),
         unseen=n * scores.invisible,
         # long rows count as much as one of this radius, so that fewer than n/radius^2 are few
         tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
@@ -538,7 +554,7 @@ def _pilot(
 
 
 def _round(
-    rows: Rows, at: At, one: Array | None, unit: float, mu: float, asked: list[Asked]
+    rows: Rows, at: At, one: Array | None, setting: Setting, mu: float, asked: list[Asked]
 ) -> tuple[Array, bool]:
     """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
     there was nothing but noise to go by.
@@ -556,9 +572,10 @@ def _round(
     values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     steep, at = rows.mapped(whiten), at._replace(theta=back @ theta)
-    scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=unit)
+    scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=setting.unit)
     bound, _ = best_bound(scores, 2.0 / (n * of_scores), p)
-    answer = steep.clipped(at, bound, of_scores).gradient
+    held = setting.short_enough(bound, at.scale)
+    answer = steep.clipped(at, bound, of_scores, held=held).gradient
     length, noise = math.hypot(*answer.value), answer.noise_scale * p**0.5
     sure = 1.0 - min(1.0, noise / max(length, LEAST)) ** 2
     along = answer.noise_scale * float(values[-1]) ** 0.5
