@@ -157,13 +157,14 @@ def test_steps_go_on_until_what_they_leave_is_hardly_anything():
         step = Asked(np.zeros(p), length * np.eye(p)[0], noise)
         return rough.arrived(step, before, mus, counts, n)
 
-    assert arrived(0.02) and not arrived(0.05)  # .25 of .1 of it, beside .05 of 1/100 a direction
+    # .25 of .1 of it, and .75 of .01, beside .03 of 1/100 a direction
+    assert arrived(0.015) and not arrived(0.05)
     assert arrived(0.05, counts=False) and not arrived(0.15, counts=False)
-    assert arrived(0.04, 5e-3) and not arrived(0.04, 1e-4)
-    assert not arrived(0.02, before=(0.025**2, 1e-6))  # the last step left four fifths
-    assert arrived(0.02, before=(10.0, 1e-6)) and arrived(0.02, before=(0.025**2, 1e-3))
-    assert not arrived(0.02, rough=Rough(0.5, 0.0, p))
-    assert not arrived(0.02, rough=Rough(0.1, 20.0, p))
+    assert arrived(0.03, 5e-3) and not arrived(0.03, 1e-4)
+    assert not arrived(0.015, before=(0.02**2, 1e-6))  # the last step left three quarters
+    assert arrived(0.015, before=(10.0, 1e-6)) and arrived(0.015, before=(0.02**2, 1e-3))
+    assert not arrived(0.015, rough=Rough(0.5, 0.0, p))
+    assert not arrived(0.015, rough=Rough(0.1, 20.0, p))
     step = Asked(np.zeros(p), np.array([0.3, 0.0, 0.4, 0.0]), 0.01)
     assert rough.heard(step) == pytest.approx((0.25 - 4e-4, 4e-4))
 

@@ -225,9 +225,7 @@ class GradientCurator:
         value = self._change(new, old, limit)
         return hand_out(self._noise, (receipt.query, mu, new, old), receipt, value)
 
-    def loss_change(
-        self, new: Array, old: Array, rho: float, clip: float | None = None
-    ) -> Answer:
+    def loss_change(self, new: Array, old: Array, rho: float, clip: float | None = None) -> Answer:
         """Release the change of the mean loss from ``old`` to ``new``, shape (1,).
 
         The mean along the line between them of the clipped gradients (to ``lipschitz``, or to

@@ -299,7 +299,8 @@ def budgets(
 
     ``begun``: the beginning was paid for already.  ``again``: lengths are asked for twice.
     """
-    part = {name: share * (1.0 + MORE * few(n, p, mu)) for name, share in SHARES.items()}
+    times = 1.0 + MORE * few(n, p, mu)
+    part = {name: share * times for name, share in SHARES.items()}
     part["scale"] *= setting.sees_scale
     if begun:
         part.update(rows=0.0, pilot=0.0, scale=0.0)
@@ -415,7 +416,11 @@ def road(
     told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
     lengths = seen_lengths(told_by, FINE, budget.lengths, broad, "curvature")
     longest = longest_radius(told_by.n, p, budget.curvature) * unit
-    light = lengths.longest <= longest and lengths.unseen_square() <= LIGHT * p * unit**2
+    light = (
+        few_rows is not rows
+        and lengths.longest <= longest
+        and lengths.unseen_square() <= LIGHT * p * unit**2
+    )
     if told_by is not rows and not light:
         told_by, budget = rows, budgets(n, p, mu, setting, done, paid, again=True)
         lengths = seen_lengths(rows, FINE, budget.lengths, broad, "curvature")
@@ -429,7 +434,7 @@ def road(
     held, lost, power, thin, shortened, likely = FREE, 0.0, 0.0, False, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     if setting.discounts:
-        shows = steep.few() if light and few_rows is not rows else steep
+        shows = steep.few() if light else steep
         foreseen = seen_lengths(shows, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)

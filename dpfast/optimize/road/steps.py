@@ -46,7 +46,7 @@ HEARD = 2.0
 EVEN = 1e-3
 
 #: What steps may leave, as a part of noise, and of the standard error of sampling.
-SLIGHT, FINE = 0.3, 0.05
+SLIGHT, FINE = 0.3, 0.03
 
 #: Instead of nothing below a division bar.
 LEAST = 1e-300
