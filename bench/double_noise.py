@@ -32,7 +32,7 @@ DAMPINGS = (0.5, 1.0, 2.0, 4.0, 8.0)  # times Bbar/p
 
 METHODS = {
     "Newton": "newton",
-    "gradient descent, estimated step": dpfast.GradientDescent(step_size="estimated"),
+    "gradient descent, estimated step": dpfast.optimize.GradientDescent(step_size="estimated"),
     "gradient descent, public step": "gradient-descent",
     "double noise": "double-noise",
 }
@@ -55,7 +55,7 @@ def run(cell: tuple[int, float, float], fits: int) -> dict[str, float]:
     methods = dict(METHODS)
     for factor in DAMPINGS:
         damping = factor * objective.curvature_bound / p
-        methods[f"damping {factor:g} Bbar/p"] = dpfast.DoubleNoise(damping=damping)
+        methods[f"damping {factor:g} Bbar/p"] = dpfast.optimize.DoubleNoise(damping=damping)
     squares: dict[str, list[float]] = {name: [] for name in [*methods, "start"]}
     for seed in range(max(2, round(fits * min(1.0, 20.0 / p)))):
         X, y = simulate(p, n, correlation, seed)

@@ -69,10 +69,12 @@ def run(design: str, seeds: range) -> np.ndarray:
         reference = 2.0 * objective.score_bound / n * np.linalg.norm(inverse)
         row = []
         for setting in SETTINGS:
-            method = dpfast.Newton()
+            method = dpfast.optimize.Newton()
             if setting is not None:
                 steps, ratio, share = setting
-                method = dpfast.Newton(steps=steps, schedule=dpfast.Geometric(ratio, share))
+                method = dpfast.optimize.Newton(
+                    steps=steps, schedule=dpfast.optimize.Geometric(ratio, share)
+                )
             fit = dpfast.fit(
                 X,
                 y,

@@ -63,13 +63,13 @@ def with_defaults(loss: str) -> Call:
 def released(table: Table) -> object:
     return dpfast.release_functional(
         *table, "log-cosh", [1.0, *[0.0] * (P - 1)], privacy=TOTAL, scale=1.0, noise=noise(),
-        domain=dpfast.Ball(3.0), threads=1, method="certified",
+        domain=dpfast.models.Ball(3.0), threads=1, method="certified",
     )  # fmt: skip
 
 
 def parameter(table: Table) -> object:
     return dpfast.release_parameter(
-        *table, "log-cosh", privacy=TOTAL, scale=1.0, noise=noise(), domain=dpfast.Ball(3.0),
+        *table, "log-cosh", privacy=TOTAL, scale=1.0, noise=noise(), domain=dpfast.models.Ball(3.0),
         threads=1,
     )  # fmt: skip
 

@@ -26,4 +26,4 @@ print(f"epsilon = {fit.privacy.epsilon(1e-6):.2f} at delta = 1e-6")
 
 # One page for readers, which a reviewer can check: dpfast verify fit.html
 fit.report("fit.html")
-print(dpfast.verify_report("fit.html"))
+print(dpfast.inference.verify_report("fit.html"))

@@ -105,7 +105,7 @@ def test_latency_of_a_small_fit(benchmark):
             "log-cosh",
             scale=1.0,
             privacy=1.0,
-            method=dpfast.Newton(steps=10),
+            method=dpfast.optimize.Newton(steps=10),
             noise=dpfast.SeededNoise(next(seeds)),
         )
 

@@ -45,7 +45,7 @@ def test_fit_against_its_arithmetic(benchmark, method, kind, n, p):
     np.testing.assert_allclose(same[0], theta, rtol=1e-9)
     np.testing.assert_allclose(same[1], np.diff(interval)[:, 0] / (2.0 * NORMAL), rtol=1e-9)
 
-    noise = dpfast.EntropyNoise() if kind == "exact" else dpfast.SeededNoise(7)
+    noise = dpfast.privacy.EntropyNoise() if kind == "exact" else dpfast.SeededNoise(7)
     generator = None if kind == "exact" else np.random.PCG64(7)
     medians = compare(
         benchmark,

@@ -46,7 +46,7 @@ def measured(client: Any, data: Any, blocks: bool) -> dict[str, float]:
         "log-cosh",
         privacy=1.0,
         scale=1.0,
-        method=dpfast.AdaptiveNewton(blocks=blocks),
+        method=dpfast.optimize.AdaptiveNewton(blocks=blocks),
         threads=1,
     )
     seconds = time.perf_counter() - start

@@ -36,7 +36,7 @@ class Design(NamedTuple):
     y: np.ndarray
     loss: str
     scale: float | None
-    domain: dpfast.Box
+    domain: dpfast.models.Box
     real: bool = False
 
 
@@ -63,7 +63,7 @@ def simulated() -> Iterator[Design]:
                 y = (rng.random(n) < 1 / (1 + np.exp(-t))) * 1.0
             else:
                 y = t + scale * rng.laplace(size=n)
-            box = dpfast.Box(1.0, intercept=True)
+            box = dpfast.models.Box(1.0, intercept=True)
             yield Design(f"{kind}, p={p}, n={n:,}, {loss}", X, y, loss, scale, box)
 
 
@@ -81,7 +81,7 @@ def real(folder: Path | None) -> Iterator[Design]:
             for n in sorted({min(len(y), size) for size in (5_000, 50_000)}):
                 rows = keep[:n]
                 scale = None if loss == "logistic" else 0.7
-                box = dpfast.Box(1.0, intercept=True)
+                box = dpfast.models.Box(1.0, intercept=True)
                 name = f"{table.name}, p={X.shape[1]}, n={n:,}"
                 yield Design(name, X[rows], y[rows], loss, scale, box, True)
 
@@ -110,7 +110,7 @@ def cell(design: Design, epsilon: float, runs: int) -> Cell:
         "privacy": dpfast.ApproxDP(epsilon, DELTA), "domain": design.domain, "scale": design.scale,
     }  # fmt: skip
     rate = {"rate": float(np.clip(design.y.mean(), 0.01, 0.99))} if design.scale is None else {}
-    plan = dpfast.plan_release(
+    plan = dpfast.release.plan_release(
         len(design.y), X.shape[1], design.loss, runs=4, **common, **rate
     )  # fmt: skip
     errors = {}
@@ -164,7 +164,7 @@ def raw_tables(folder: Path | None, epsilons: list[float], runs: int) -> Iterato
                             if method == "one-shot":
                                 low, high = found.noise_interval(LEVEL)[0]
                                 inside.append(low <= target <= high)
-                except dpfast.InvalidBudget:  # too few records for units
+                except dpfast.errors.InvalidBudget:  # too few records for units
                     continue
                 one, fit = (float(np.sqrt(np.mean(np.square(e)))) for e in off.values())
                 ratios.append(one / fit)

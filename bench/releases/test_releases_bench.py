@@ -26,7 +26,7 @@ def test_release_against_a_fit(benchmark, data, loss, domain):
     X, real, binary = data
     y = binary if loss == "logistic" else real
     options = {} if loss == "logistic" else {"scale": 1.0}
-    chosen = dpfast.Ball(D**0.5) if domain == "ball" else dpfast.Box(1.0)
+    chosen = dpfast.models.Ball(D**0.5) if domain == "ball" else dpfast.models.Box(1.0)
 
     def release() -> object:
         result = dpfast.release_functional(

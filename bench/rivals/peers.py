@@ -68,7 +68,7 @@ def nothing_declared(X: Array, y: Array, mu: float, seed: int) -> Answer:
     unknown = np.column_stack([missing, missing])
     try:
         fit = dpfast.fit(X, y, "least-squares", privacy=mu, noise=noise)
-    except dpfast.InvalidBudget:  # too few records to find where the columns lie
+    except dpfast.errors.InvalidBudget:  # too few records to find where the columns lie
         return Answer(missing, missing, unknown, True)
     try:
         return _answer(fit)

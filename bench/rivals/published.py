@@ -144,7 +144,7 @@ def second_order(folder: Path | None, runs: int) -> Iterator[Row]:
     weights = dpfast.Mallows(2.0 * math.sqrt(rows.shape[1]))
     for epsilon in (0.1, 1.0, 10.0):
 
-        def excess(method: str | dpfast.DoubleNoise, epsilon: float = epsilon) -> float:
+        def excess(method: str | dpfast.optimize.DoubleNoise, epsilon: float = epsilon) -> float:
             fits = [
                 dpfast.fit(
                     Z,
@@ -163,7 +163,7 @@ def second_order(folder: Path | None, runs: int) -> Iterator[Row]:
         start = time.perf_counter()
         ours = excess("auto")
         taken = (time.perf_counter() - start) / runs
-        theirs, steps = min((excess(dpfast.DoubleNoise(steps=k)), k) for k in STEPS)
+        theirs, steps = min((excess(dpfast.optimize.DoubleNoise(steps=k)), k) for k in STEPS)
         task = f"adult income, logistic, epsilon {epsilon:g}: excess loss"
         rival = f"double noise of Ganesh et al. 2023, the best of {STEPS} steps: {steps}"
         yield Row(task, rival, f"{theirs:.2e}", "run here", f"{ours:.2e}", taken)

@@ -88,7 +88,7 @@ def ledger(arguments: argparse.Namespace) -> int:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    found = dpfast.verify_report(arguments.page)
+    found = dpfast.inference.verify_report(arguments.page)
     if arguments.json:
         print(json.dumps(found._asdict() | {"checks": dict(found.checks)}, indent=1))
     else:

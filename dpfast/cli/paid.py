@@ -87,7 +87,7 @@ def release(arguments: argparse.Namespace) -> int:
     if arguments.certificate is not None:
         options["certificate"] = arguments.certificate
     design = _design(arguments, schema, _table(arguments, schema))
-    options["domain"] = dpfast.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
+    options["domain"] = dpfast.models.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
 
     def run() -> Any:
         if arguments.directions is None:

@@ -321,7 +321,7 @@ class Objective:
 
         Examples
         --------
-        >>> dpfast.Objective("huber", dpfast.Clip(1.0), 2, scale=1.0).curvature_refusal()
+        >>> dpfast.Objective("huber", dpfast.models.Clip(1.0), 2, scale=1.0).curvature_refusal()
         'Clip(radius=1) has no Hessian: ...'
         """
         if not self.loss.has_curvature:

@@ -37,7 +37,7 @@ class SmoothedHuber(Loss):
 
     Examples
     --------
-    >>> dpfast.SmoothedHuber(c=1.0).psi_prime([0.0, 5.0])
+    >>> dpfast.models.SmoothedHuber(c=1.0).psi_prime([0.0, 5.0])
     array([1., 0.])
     """
 
@@ -100,7 +100,7 @@ class OstrovskiiBach(Loss):
 
     Examples
     --------
-    >>> dpfast.OstrovskiiBach(c=1.0).psi_prime([0.0])
+    >>> dpfast.models.OstrovskiiBach(c=1.0).psi_prime([0.0])
     array([1.])
     """
 
@@ -148,7 +148,7 @@ class SmoothAbsolute(Loss):
 
     Examples
     --------
-    >>> dpfast.SmoothAbsolute().psi_prime([0.0])
+    >>> dpfast.models.SmoothAbsolute().psi_prime([0.0])
     array([0.5])
     """
 

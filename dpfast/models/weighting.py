@@ -125,7 +125,7 @@ class Clip(Weighting):
 
     Examples
     --------
-    >>> dpfast.Clip(2.0).radius
+    >>> dpfast.models.Clip(2.0).radius
     2.0
     """
 
@@ -152,7 +152,7 @@ class Schweppe(Weighting):
 
     Examples
     --------
-    >>> dpfast.Schweppe(2.0).radius
+    >>> dpfast.models.Schweppe(2.0).radius
     2.0
     """
 
@@ -175,7 +175,7 @@ class MallowsLinear(Weighting):
 
     Examples
     --------
-    >>> dpfast.MallowsLinear(2.0).radius
+    >>> dpfast.models.MallowsLinear(2.0).radius
     2.0
     """
 
@@ -198,9 +198,10 @@ def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
         refuse_own_class(weights, "Pass one of dpfast's own weightings.")
         return weights
     raise InvalidInput(
-        "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), dpfast.Schweppe(radius), "
-        "dpfast.MallowsLinear(radius), dpfast.Clip(radius) or "
-        f"None (Mallows with radius sqrt(p)); received {described(weights, text=True)}."
+        "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), "
+        "dpfast.models.Schweppe(radius), dpfast.models.MallowsLinear(radius), "
+        "dpfast.models.Clip(radius) or None (Mallows with radius sqrt(p)); received "
+        f"{described(weights, text=True)}."
     )
 
 

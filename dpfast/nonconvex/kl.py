@@ -73,7 +73,7 @@ class KLEstimate(NamedTuple):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> kl = dpfast.estimate_kl(X, 0.5 * X[:, 0], "cauchy", scale=1.0, n_rays=3)
+        >>> kl = dpfast.nonconvex.estimate_kl(X, 0.5 * X[:, 0], "cauchy", scale=1.0, n_rays=3)
         >>> kl.plot().get_xlabel()
         'gradient norm $g$'
         """
@@ -141,7 +141,7 @@ def estimate_kl(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> kl = dpfast.estimate_kl(X, y, "cauchy", scale=1.0, n_rays=3)
+    >>> kl = dpfast.nonconvex.estimate_kl(X, y, "cauchy", scale=1.0, n_rays=3)
     >>> low, high = kl.kappa_interval
     >>> low <= kl.kl.kappa <= high
     True

@@ -44,7 +44,7 @@ METHODS: dict[str, Callable[[], Method]] = {
 SELECTIONS = ("last", "shortest gradient", "exponential")
 
 CHOICES = ("auto", *METHODS)
-SETTINGS = ", or dpfast.Adaptive(...), Spider(...) or Proximal(...)"
+SETTINGS = ", or dpfast.optimize.Adaptive(...), Spider(...) or Proximal(...)"
 
 #: Part of the budget that a choice by the exponential mechanism gets.
 SELECTION_SHARE = 0.1
@@ -66,8 +66,8 @@ MOST_CANDIDATES = 64
 NO_GAIN = (
     "the loss at the answer was read as {change:.3g} more than at the start (with noise of "
     "standard deviation {noise:.2g}; paid within the total): this run did not go down. More budget "
-    "or records, a shorter step_size, a public clip (or clip=None) in dpfast.Adaptive, or another "
-    "start may help; params is no better than start."
+    "or records, a shorter step_size, a public clip (or clip=None) in dpfast.optimize.Adaptive, "
+    "or another start may help; params is no better than start."
 )
 
 #: Of a partial result.
@@ -146,8 +146,8 @@ def minimize(
     y : array-like of shape (n,)
         A record with a NaN or an infinity contributes exactly zero and still counts in n.
     objective : str, Loss, Objective or PerRecordObjective
-        A loss of linear regression, such as "tukey" or ``dpfast.Welsch(c=3.0)``, with the options
-        of :func:`dpfast.fit`; or the gradients of any model.
+        A loss of linear regression, such as "tukey" or ``dpfast.models.Welsch(c=3.0)``, with the
+        options of :func:`dpfast.fit`; or the gradients of any model.
     privacy : ZCDP, GDP, ApproxDP or float
         The **total** to spend; a float is ``mu`` of Gaussian DP.
     method : {"auto", "adaptive", "spider", "proximal"} or Adaptive or Spider or Proximal
@@ -369,7 +369,8 @@ def _condition(kl: Any) -> KL:
     if isinstance(kl, (tuple, list)) and 1 <= len(kl) <= 2:
         return KL(*kl).checked()
     raise InvalidInput(
-        f"kl must be dpfast.KL(gamma, kappa) or its two numbers, or None; received {described(kl)}."
+        "kl must be dpfast.nonconvex.KL(gamma, kappa) or its two numbers, or None; received "
+        f"{described(kl)}."
     )
 
 
@@ -399,7 +400,7 @@ def _choose(
     if isinstance(chosen, Spider) and kl is None:
         raise InvalidInput(
             "KL-Spider needs kl=(gamma, kappa), public constants of the KL condition. Estimate "
-            'them on public data with dpfast.estimate_kl, or use method="adaptive".'
+            'them on public data with dpfast.nonconvex.estimate_kl, or use method="adaptive".'
         )
     chosen.check(target)
     return chosen, reason

@@ -147,7 +147,8 @@ def _self_concordance(objective: Objective) -> float:
         raise InvalidInput(
             f"{described(objective)} has no public self-concordance constant: Mallows weights "
             "bound ||x||^2 w, not ||x||, and Huber's losses have none. Use "
-            "weights=dpfast.Schweppe(radius) or dpfast.Bounded(radius) and a self-concordant loss."
+            "weights=dpfast.models.Schweppe(radius) or dpfast.Bounded(radius) and a "
+            "self-concordant loss."
         )
     return gamma
 

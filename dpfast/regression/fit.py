@@ -95,11 +95,12 @@ def fit(
     ridge : float
         Public ridge penalty ``ridge/2 ||theta||^2``.
     method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
-        Or with settings, such as ``dpfast.Newton(steps=8, schedule="uniform", start=[...])``:
-        :class:`dpfast.AdaptiveNewton`, :class:`dpfast.Newton`, :class:`dpfast.JointNewton`,
-        :class:`dpfast.GradientDescent`, :class:`dpfast.DoubleNoise`, or a
-        ``dpfast.optimize.Method`` of your own.  "auto" chooses from n, p, the loss and the
-        budget, all public: the adaptive method where there is a curvature to be seen.
+        Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
+        start=[...])``: :class:`dpfast.optimize.AdaptiveNewton`, :class:`dpfast.optimize.Newton`,
+        :class:`dpfast.optimize.JointNewton`, :class:`dpfast.optimize.GradientDescent`,
+        :class:`dpfast.optimize.DoubleNoise`, or a ``dpfast.optimize.Method`` of your own.  "auto"
+        chooses from n, p, the loss and the budget, all public: the adaptive method where there is a
+        curvature to be seen.
     standardize : bool or Standardized, optional
         Buy centres and spreads of the columns and of the response, within ``privacy``
         (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is

@@ -119,7 +119,7 @@ def nonprivate_fit(
     if not objective.has_curvature:
         raise InvalidInput(
             f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
-            "method. Use dpfast.nonprivate_minimize."
+            "method. Use dpfast.nonconvex.nonprivate_minimize."
         )
     curator = request.curator(objective, Ledger(1.0))
     start = objective.origin()
@@ -193,7 +193,7 @@ def nonprivate_minimize(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.nonprivate_minimize(X, y, "cauchy", scale=1.0).params.shape
+    >>> dpfast.nonconvex.nonprivate_minimize(X, y, "cauchy", scale=1.0).params.shape
     (2,)
     """
     curator, origin = nonprivate_curator(

@@ -543,7 +543,7 @@ def _refuse_coded(records: Records) -> None:
     if records.coding is not None:
         raise InvalidInput(
             "these records are coded already, by the public facts of a schema or by released "
-            "ones. dpfast.with_private_scaling buys scales of declared columns."
+            "ones. dpfast.quantiles.with_private_scaling buys scales of declared columns."
         )
 
 

@@ -56,13 +56,13 @@ def certify(
     y : array-like of shape (n,)
     loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
         Self-concordant losses; with ``certificate="smooth"`` any convex one with a bounded third
-        derivative, such as ``dpfast.SmoothedHuber``.
+        derivative, such as ``dpfast.models.SmoothedHuber``.
     privacy : PureDP, or ApproxDP for both eigenvalues
         What the certificate costs.  The privacy of the second bound rests on the first, which may
         fail: that is what delta is for.
     domain : Domain
-        Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
-        there is an intercept.
+        Where rows are: ``dpfast.models.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says
+        whether there is an intercept.
     scale : float
         Public residual scale; required by all losses but the logistic.
     ridge : float
@@ -101,7 +101,7 @@ def certify(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> answer = dpfast.certify(
-    ...     X, y, "log-cosh", privacy=dpfast.PureDP(1.0), domain=dpfast.Box(1.0), scale=1.0
+    ...     X, y, "log-cosh", privacy=dpfast.PureDP(1.0), domain=dpfast.models.Box(1.0), scale=1.0
     ... )
     >>> type(answer).__name__
     'Certificate'

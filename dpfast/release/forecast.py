@@ -75,9 +75,9 @@ class ReleasePlan(NamedTuple):
 
     Examples
     --------
-    >>> plan = dpfast.plan_release(
+    >>> plan = dpfast.release.plan_release(
     ...     20_000, 2, "log-cosh", scale=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6),
-    ...     domain=dpfast.Box(1.0, intercept=True), runs=3,
+    ...     domain=dpfast.models.Box(1.0, intercept=True), runs=3,
     ... )
     >>> plan.method
     'one-shot'
@@ -152,8 +152,13 @@ def plan_release(
 
     Examples
     --------
-    >>> plan = dpfast.plan_release(
-    ...     100, 2, "logistic", privacy=dpfast.ApproxDP(0.3, 1e-6), domain=dpfast.Ball(1.0), runs=2
+    >>> plan = dpfast.release.plan_release(
+    ...     100,
+    ...     2,
+    ...     "logistic",
+    ...     privacy=dpfast.ApproxDP(0.3, 1e-6),
+    ...     domain=dpfast.models.Ball(1.0),
+    ...     runs=2,
     ... )
     >>> plan.method
     'objective-perturbation'
@@ -162,7 +167,8 @@ def plan_release(
     n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
     if not isinstance(domain, Domain):
         raise InvalidInput(
-            f"domain must be dpfast.Ball, Box, LpBall or Product; received {described(domain)}."
+            "domain must be dpfast.models.Ball, Box, LpBall or Product; received "
+            f"{described(domain)}."
         )
     asked = parts_of(loss, scale, None, 0.0, domain.intercept)
     rows = min(n, MOST_ROWS)

@@ -80,9 +80,9 @@ def release_functional(
     privacy : ApproxDP
         The **total** (epsilon, delta), inference included.
     domain : Domain, optional
-        Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
-        there is an intercept.  Without one the columns may come in any units: the pilot is a
-        default :func:`dpfast.fit` with an intercept, of any loss that :func:`dpfast.fit` takes
+        Where rows are: ``dpfast.models.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says
+        whether there is an intercept.  Without one the columns may come in any units: the pilot is
+        a default :func:`dpfast.fit` with an intercept, of any loss that :func:`dpfast.fit` takes
         without weights (also "least-squares"), a quantile of the records' scores along the step is
         bought with it, scores are held to that, and standard errors come along.
     scale : float
@@ -172,7 +172,7 @@ def release_functional(
     >>> y = X @ [1.0, 0.5, 0.0] + rng.laplace(size=20000)
     >>> result = dpfast.release_functional(
     ...     X, y, "log-cosh", "x1", scale=1.0,
-    ...     privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Box(1.0),
+    ...     privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.models.Box(1.0),
     ... )
     >>> abs(result.value - 1.0) < 0.1
     True
@@ -275,13 +275,13 @@ def _refuse_options_of_certificates(method: str, given: dict[str, Any]) -> None:
 def _refuse_without_domain(method: str, ridge: Any, inference: Any) -> None:
     if method not in ("auto", "one-shot", "fit"):
         raise InvalidInput(
-            f"method={method!r} needs to know where rows are. Pass domain=dpfast.Box(...), or "
-            "method='auto'."
+            f"method={method!r} needs to know where rows are. Pass domain=dpfast.models.Box(...), "
+            "or method='auto'."
         )
     if not (isinstance(ridge, float | int) and ridge == 0.0):
         raise InvalidInput(
             "without a domain columns are put into units that are not known before, of which a "
-            "ridge would be. Leave ridge out, or pass domain=dpfast.Box(...)."
+            "ridge would be. Leave ridge out, or pass domain=dpfast.models.Box(...)."
         )
     if inference is not None:
         raise InvalidInput(

@@ -50,8 +50,8 @@ def release_parameter(
         The **total** (epsilon, delta).
     certificate : {"global", "recursive", "smooth"}
         As for :func:`dpfast.release_functional`; "smooth" is algorithm 7 of the paper, corrected:
-        for every convex loss with a bounded third derivative, such as ``dpfast.SmoothedHuber``.
-        It needs more records than theorem A, which self-concordant losses allow.
+        for every convex loss with a bounded third derivative, such as
+        ``dpfast.models.SmoothedHuber``.  It needs more records than theorem A, which self-concordant losses allow.
     fallback : {None, "objective-perturbation"}
         What to do if the curvature cannot be certified; needs a self-concordant loss.
 
@@ -77,7 +77,12 @@ def release_parameter(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> answer = dpfast.release_parameter(
-    ...     X, y, "log-cosh", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Box(1.0), scale=1.0
+    ...     X,
+    ...     y,
+    ...     "log-cosh",
+    ...     privacy=dpfast.ApproxDP(1.0, 1e-6),
+    ...     domain=dpfast.models.Box(1.0),
+    ...     scale=1.0,
     ... )
     >>> type(answer).__name__
     'NotCertified'

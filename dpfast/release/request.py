@@ -152,9 +152,9 @@ class ReleaseRequest(Asking):
     ) -> None:
         if not isinstance(domain, Domain):
             raise InvalidInput(
-                "domain must say where the rows of X are, such as dpfast.Ball(radius) or "
-                f"dpfast.Box(1.0); received {described(domain)}. Rows outside are projected onto "
-                "it."
+                "domain must say where the rows of X are, such as dpfast.models.Ball(radius) or "
+                f"dpfast.models.Box(1.0); received {described(domain)}. Rows outside are "
+                "projected onto it."
             )
         given = parts_of(loss, scale, None, ridge, domain.intercept)
         if given.weights is not None:
@@ -238,7 +238,7 @@ class RawRequest(Asking):
             raise InvalidInput(
                 "without a domain units are bought and scores held to a bound, which takes a loss "
                 "that fits so by default, such as 'log-cosh', 'huber', 'logistic' or "
-                "'least-squares'. Pass one of these, or domain=dpfast.Box(...)."
+                "'least-squares'. Pass one of these, or domain=dpfast.models.Box(...)."
             )
         self.n, self.dimension = request.n, request.dimension
         self.names = request._coefficient_names()
@@ -261,7 +261,8 @@ class RawRequest(Asking):
         if found.only_mean:
             raise InvalidBudget(
                 "n, the budget and the number of columns are such that no units can be bought. "
-                "Declare domain=dpfast.Box(...), or use dpfast.fit, which answers with the mean."
+                "Declare domain=dpfast.models.Box(...), or use dpfast.fit, which answers with the "
+                "mean."
             )
         return found
 

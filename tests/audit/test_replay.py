@@ -22,7 +22,7 @@ PAIRS = neighbours(X, Y)
 
 
 def fit(data, **options):
-    method = dpfast.Newton(newton_steps=2, steps=3)
+    method = dpfast.optimize.Newton(newton_steps=2, steps=3)
     options = {"privacy": 1.0, "scale": 1.0, "method": method} | options
     return dpfast.fit(*data, "log-cosh", **options)
 

@@ -55,7 +55,7 @@ def curator(X, y, total=BUDGET, records=Records, noise=None):
 # ---- B7: the samples -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", [dpfast.SeededNoise(1), dpfast.EntropyNoise()], ids=repr)
+@pytest.mark.parametrize("source", [dpfast.SeededNoise(1), dpfast.privacy.EntropyNoise()], ids=repr)
 @pytest.mark.parametrize("rate", [0.02, 0.3, 0.9])
 def test_b7_each_record_is_sampled_independently(source, rate):
     """20,000 samples of 12 records: every record, every pair, and the size of the sample.
@@ -194,7 +194,7 @@ def test_the_power_of_a_test_against_the_claim():
 
 def test_small_deltas_are_refused():
     for delta in (1e-11, 1e-300):
-        with pytest.raises(dpfast.InvalidBudget, match="rounding errors"):
+        with pytest.raises(dpfast.errors.InvalidBudget, match="rounding errors"):
             noise_multiplier(dpfast.ApproxDP(1.0, delta), 0.1, 10)
 
 
@@ -341,7 +341,7 @@ def test_other_currencies_need_a_delta():
         fit(X, y, privacy=0.5)
     with pytest.raises(dpfast.InvalidInput, match="its own delta"):
         fit(X, y, delta=1e-5)
-    with pytest.raises(dpfast.InvalidBudget, match="pure"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="pure"):
         fit(X, y, privacy=dpfast.PureDP(1.0), delta=1e-5)
 
 

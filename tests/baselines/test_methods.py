@@ -231,7 +231,7 @@ def test_impossible_budgets_are_refused_before_the_ledger_pays(method):
     X, y = linear_data(100)
     ledger = dpfast.Ledger(1e300)
     for mu in (1e-9, 1e12):
-        with pytest.raises(dpfast.InvalidBudget):
+        with pytest.raises(dpfast.errors.InvalidBudget):
             method(X, y, privacy=mu, ledger=ledger)
     with pytest.raises(dpfast.DpfastError):
         method(X, y, privacy=dpfast.PureDP(1.0), ledger=ledger)
@@ -322,7 +322,9 @@ def test_what_is_refused():
     refused("failure", lambda: ada(X, y, privacy=1.0, failure=0.0))
     refused("no bound on one record's score", lambda: baselines.output_perturbation(
         X, y, "squared", ridge=1.0, privacy=1.0))  # fmt: skip
-    refused("the gradient of a loss", lambda: output(X, y, privacy=1.0, weights=dpfast.Clip(1.0)))
+    refused(
+        "the gradient of a loss", lambda: output(X, y, privacy=1.0, weights=dpfast.models.Clip(1.0))
+    )
     refused("ridge", lambda: baselines.output_perturbation(
         X, y, "logistic", ridge=0.0, privacy=1.0))  # fmt: skip
     refused("too small beside", lambda: baselines.output_perturbation(

@@ -61,5 +61,5 @@ def test_least_squares_refuses_a_budget_before_the_charge_or_not_at_all(standard
         options = {"standardize": standardize, "ledger": ledger, "noise": dpfast.SeededNoise(1)}
         try:
             dpfast.fit(X, X[:, 0], "least-squares", privacy=mu, **options)
-        except dpfast.InvalidBudget:
+        except dpfast.errors.InvalidBudget:
             assert ledger.spent.mu == 0.0

@@ -66,7 +66,7 @@ def assert_same(records, sizes=SIZES):
 
 
 def fit(x, y, **options):
-    own = {"method": dpfast.Newton(steps=3), "noise": dpfast.SeededNoise(1)}
+    own = {"method": dpfast.optimize.Newton(steps=3), "noise": dpfast.SeededNoise(1)}
     options = {"privacy": 1.0, "scale": 1.0} | own | options
     return dpfast.fit(x, y, "log-cosh", **options)
 
@@ -271,7 +271,7 @@ def test_what_travels_is_sums(cluster):
 
 
 def in_blocks(x, y, **options):
-    method = dpfast.AdaptiveNewton(blocks=True)
+    method = dpfast.optimize.AdaptiveNewton(blocks=True)
     return fit(x, y, method=method, noise=dpfast.SeededNoise(1), **options)
 
 
@@ -365,7 +365,7 @@ def test_the_first_worker_is_waited_for():
 def test_gradients_of_ones_own_are_refused_before_the_charge():
     """They are functions of rows in this process; the records never leave their workers."""
     ledger = dpfast.Ledger(dpfast.ZCDP(5.0))
-    objective = dpfast.PerRecordObjective(
+    objective = dpfast.nonconvex.PerRecordObjective(
         lambda theta, x, y: (x @ theta - y) * x,
         dimension=3, lipschitz=1.0, smoothness=1.0,
     )  # fmt: skip

@@ -57,7 +57,9 @@ def test_users_own_gradients_see_float64():
         return (X @ theta - y)[:, None] * X
 
     def run(X, y):
-        objective = dpfast.PerRecordObjective(gradients, dimension=3, lipschitz=1.0, smoothness=1.0)
+        objective = dpfast.nonconvex.PerRecordObjective(
+            gradients, dimension=3, lipschitz=1.0, smoothness=1.0
+        )
         return dpfast.minimize(X, y, objective, privacy=2.0, noise=dpfast.SeededNoise(1))
 
     narrow, wide = of_both_types(run)

@@ -219,5 +219,5 @@ def test_a_damaged_page_does_not_pass(folder, places):
     path = folder / "fit.html"
     path.write_bytes(broken)
     found = []
-    ours(lambda: found.append(dpfast.verify_report(path).passed))
+    ours(lambda: found.append(dpfast.inference.verify_report(path).passed))
     assert found in ([], [broken == content])

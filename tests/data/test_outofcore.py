@@ -31,7 +31,7 @@ def small_blocks(monkeypatch):
 
 
 def fit(data, y=None, **options):
-    options = {"privacy": 1.0, "scale": 1.0, "method": dpfast.Newton(steps=3)} | options
+    options = {"privacy": 1.0, "scale": 1.0, "method": dpfast.optimize.Newton(steps=3)} | options
     return dpfast.fit(data, y, "log-cosh", noise=dpfast.SeededNoise(3), **options)
 
 
@@ -444,7 +444,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.parametrize("method", ["dpfast.Newton(steps=2)", "dpfast.AdaptiveNewton()"])
+@pytest.mark.parametrize(
+    "method", ["dpfast.optimize.Newton(steps=2)", "dpfast.optimize.AdaptiveNewton()"]
+)
 def test_peak_memory_is_that_of_a_few_blocks(tmp_path, method):
     """2M records of 12 numbers: 201 MB as float64, of which less than 100 may be in memory.
 

@@ -24,13 +24,19 @@ CALLS = {
         x, y, scale=1.0, privacy=1.0, **options
     ),
     "minimize": lambda x, y, **options: dpfast.minimize(
-        x, y, "tukey", scale=1.0, privacy=1.0, method=dpfast.Adaptive(), **options
+        x, y, "tukey", scale=1.0, privacy=1.0, method=dpfast.optimize.Adaptive(), **options
     ),
     "statistics": lambda x, y, **options: baselines.sufficient_statistics(
         x, y, x_bound=2.0, y_bound=2.0, privacy=1.0, **options
     ),
     "certify": lambda x, y, **options: dpfast.certify(
-        x, y, "log-cosh", scale=1.0, privacy=dpfast.PureDP(1.0), domain=dpfast.Box(1.0), **options
+        x,
+        y,
+        "log-cosh",
+        scale=1.0,
+        privacy=dpfast.PureDP(1.0),
+        domain=dpfast.models.Box(1.0),
+        **options,
     ),
     "nonprivate": lambda x, y: dpfast.nonprivate_fit(x, y, "huber", scale=1.0),
 }

@@ -229,7 +229,7 @@ def frames():
 def seen_of_a_fit(X, y=None, opened=False, **options):
     fit = dpfast.fit(
         X, np.arange(N) if y is None and not opened else y, "log-cosh", privacy=1.0, scale=1.0,
-        method=dpfast.Newton(steps=2), noise=dpfast.SeededNoise(0), **options,
+        method=dpfast.optimize.Newton(steps=2), noise=dpfast.SeededNoise(0), **options,
     )  # fmt: skip
     return fit.names, fit.params.shape, fit.n_records, fit.privacy.entries, fit.method
 
@@ -616,7 +616,7 @@ def test_a_cell_of_a_formula(missing):
     said, fit = heard(
         lambda: dpfast.fit_formula(
             "y ~ b + I(b**2) + C(g)", table, schema=schema, privacy=1.0, scale=1.0,
-            method=dpfast.Newton(steps=2), noise=dpfast.SeededNoise(0),
+            method=dpfast.optimize.Newton(steps=2), noise=dpfast.SeededNoise(0),
         )
     )  # fmt: skip
     assert said == ("returned", []) and fit.n_records == N

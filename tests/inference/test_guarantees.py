@@ -49,7 +49,14 @@ def search(function, of=losses, **more):
 
 def minimise(**more):
     return lambda privacy, **options: dpfast.minimize(
-        X, Y, "tukey", scale=1.0, method=dpfast.Adaptive(), privacy=privacy, **more, **options
+        X,
+        Y,
+        "tukey",
+        scale=1.0,
+        method=dpfast.optimize.Adaptive(),
+        privacy=privacy,
+        **more,
+        **options,
     )
 
 
@@ -282,7 +289,7 @@ def test_a_release_believes_no_source_either():
         "log-cosh",
         scale=1.0,
         privacy=dpfast.PureDP(1.0),
-        domain=dpfast.Box(1.0),
+        domain=dpfast.models.Box(1.0),
         noise=Claims(),
     )
     assert result.privacy.guarantee == "none (simulation)"

@@ -79,7 +79,8 @@ def intervals(fit):
 def release():
     X = np.random.default_rng(0).normal(size=(4000, 2)).clip(-1, 1)
     return dpfast.release_functional(
-        X, X[:, 0], "log-cosh", "x1", scale=1.0, domain=dpfast.Box(1.0), ridge=0.5, inference=0.3,
+        X, X[:, 0], "log-cosh", "x1", scale=1.0, domain=dpfast.models.Box(1.0), ridge=0.5,
+        inference=0.3,
         privacy=dpfast.ApproxDP(5.0, 1e-6), noise=dpfast.SeededNoise(0),
     )  # fmt: skip
 

@@ -68,7 +68,7 @@ def test_predictions_are_those_of_the_regression_in_its_own_units(way):
         columns = male, ~male, *ages, TABLE["years"]
     else:
         design = SCHEMA.encode(TABLE, ["sex", "years", "age"], response="wage")
-    fit = dpfast.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
+    fit = dpfast.nonconvex.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
     result = fit(design, None, "huber", **OPTIONS)
     expected = least_squares(*columns)
     for table in kinds():
@@ -156,7 +156,7 @@ def test_results_of_a_schema_hold_no_records(tmp_path):
     for n in (50, 500):
         design = SCHEMA.encode(raw_table(n), ["age", "sex"], response="wage")
         result = dpfast.fit(
-            design, None, "huber", privacy=1.0, scale=1.0, method=dpfast.Newton(steps=3)
+            design, None, "huber", privacy=1.0, scale=1.0, method=dpfast.optimize.Newton(steps=3)
         )
         result.n_records, result.privacy, result.method = 0, None, ""
         result._covariance = result._covariance._replace(
@@ -219,7 +219,7 @@ def methods_with_a_scale():
             *d, "log-cosh", privacy=pair, radius=3.0, ridge=1.0, **o
         ),
         "release_parameter": lambda *d, **o: dpfast.release_parameter(
-            *d, "log-cosh", privacy=pair, domain=dpfast.Ball(3.0), ridge=1.0, **o
+            *d, "log-cosh", privacy=pair, domain=dpfast.models.Ball(3.0), ridge=1.0, **o
         ),
     }
     for name, method in methods.items():

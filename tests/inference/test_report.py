@@ -92,7 +92,7 @@ def test_a_page_is_what_its_transcript_says(settings, tmp_path):
     found = fit_of(HOSTILE[:4], **settings)
     for level in (0.95, 0.5):
         shown = found.report(tmp_path / "fit.html", level)
-        check = dpfast.verify_report(tmp_path / "fit.html")
+        check = dpfast.inference.verify_report(tmp_path / "fit.html")
         assert check.passed, str(check)
         assert check.digest == shown and shown in (tmp_path / "fit.html").read_text("utf-8")
 
@@ -119,7 +119,7 @@ def test_names_cannot_leave_their_place(settings, tmp_path):
     ]
     assert text.isprintable() or all(c.isprintable() or c == "\n" for c in text)
     assert json.loads(found.texts["script"])["names"][1:] == bad
-    assert dpfast.verify_report(tmp_path / "fit.html").passed
+    assert dpfast.inference.verify_report(tmp_path / "fit.html").passed
 
 
 def test_a_page_tells_no_seed_no_time_and_no_place(tmp_path):
@@ -138,7 +138,7 @@ def test_a_fit_that_is_not_private_says_so(tmp_path):
     X = np.linspace(-1.0, 1.0, 200)[:, None]
     found = dpfast.nonprivate_fit(X, X[:, 0] + np.cos(9 * X[:, 0]), "huber", scale=1.0)
     found.report(tmp_path / "fit.html")
-    assert dpfast.verify_report(tmp_path / "fit.html").passed
+    assert dpfast.inference.verify_report(tmp_path / "fit.html").passed
     assert "NOT PRIVATE" in (tmp_path / "fit.html").read_text("utf-8")
 
 
@@ -224,9 +224,9 @@ def test_a_transcript_that_does_not_add_up_is_noticed(fit, lie, tmp_path):
     fit.report(path)
     text = path.read_text("utf-8")
     path.write_text(rewritten(text, lambda told: None), "utf-8")
-    assert dpfast.verify_report(path).passed  # the maker of pages makes the same one
+    assert dpfast.inference.verify_report(path).passed  # the maker of pages makes the same one
     path.write_text(rewritten(text, lie), "utf-8")
-    check = dpfast.verify_report(path)
+    check = dpfast.inference.verify_report(path)
     assert not check.passed and check.checks[-1] == (QUESTIONS[-1][0], True)
 
 
@@ -243,14 +243,14 @@ def test_every_relation_of_a_fit_is_known(tmp_path):
     path = tmp_path / "fit.html"
     for found in fits:
         found.report(path)
-        assert dpfast.verify_report(path).passed
+        assert dpfast.inference.verify_report(path).passed
 
     def rows_for_persons(told):
         told["privacy"]["relation"] = fits[1].privacy.relation
 
     fits[0].report(path)
     path.write_text(rewritten(path.read_text("utf-8"), rows_for_persons), "utf-8")
-    assert not dpfast.verify_report(path).passed
+    assert not dpfast.inference.verify_report(path).passed
 
 
 def test_a_choice_that_is_no_gaussian_is_not_read_as_one():
@@ -275,7 +275,7 @@ def test_a_total_is_compared_exactly(fit, tmp_path):
         told["privacy"]["composition"] = {"sum": [charge]}
 
     path.write_text(rewritten(path.read_text("utf-8"), one_charge), "utf-8")
-    assert dpfast.verify_report(path).checks[0][1] is False
+    assert dpfast.inference.verify_report(path).checks[0][1] is False
 
 
 def set_aside(told, inside=None):
@@ -298,7 +298,7 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path):
     path = tmp_path / "fit.html"
     found.report(path)
     text = path.read_text("utf-8")
-    assert dpfast.verify_report(path).passed
+    assert dpfast.inference.verify_report(path).passed
     inside = set_aside(found.privacy.to_dict()["composition"])
     assert len(inside) > 2
     for k in range(len(inside)):
@@ -308,7 +308,7 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path):
             charge["mu"] = math.nextafter(most, 9.0)
 
         path.write_text(rewritten(text, spend_more), "utf-8")
-        answers = [answer for _, answer in dpfast.verify_report(path).checks]
+        answers = [answer for _, answer in dpfast.inference.verify_report(path).checks]
         assert answers[:2] == [False, True]
 
 
@@ -321,7 +321,7 @@ def test_a_check_says_that_only_the_digest_ties_a_page_to_its_author(fit, tmp_pa
         told["params"] = [1.0 + value for value in told["params"]]
 
     path.write_text(rewritten(path.read_text("utf-8"), other_numbers), "utf-8")
-    forged = dpfast.verify_report(path)
+    forged = dpfast.inference.verify_report(path)
     assert forged.passed and forged.digest != shown
     assert main(["verify", str(path)]) == 0
     for text in (str(forged), capsys.readouterr().out):
@@ -339,7 +339,7 @@ def test_a_page_that_was_touched_is_noticed(fit, old, new, tmp_path):
     text = path.read_text("utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), "utf-8")
-    assert not dpfast.verify_report(path).passed
+    assert not dpfast.inference.verify_report(path).passed
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"format": 7}', "[" * 100_000])
@@ -348,11 +348,11 @@ def test_what_is_no_page_is_refused(body, tmp_path):
     for text in (body, BEGIN + body, BEGIN + body + END):
         path.write_text(text, "utf-8")
         with pytest.raises(InvalidInput, match="no page"):
-            dpfast.verify_report(path)
+            dpfast.inference.verify_report(path)
     with pytest.raises(InvalidInput, match="no page"):
-        dpfast.verify_report(tmp_path / "absent.html")
+        dpfast.inference.verify_report(tmp_path / "absent.html")
     with pytest.raises(InvalidInput, match="path"):
-        dpfast.verify_report(7)
+        dpfast.inference.verify_report(7)
 
 
 @pytest.mark.parametrize("depth", [100, 400, 450, 480, 490, 50_000])
@@ -364,7 +364,7 @@ def test_a_transcript_without_bottom_is_no_crash(depth, tmp_path):
     told = f'{{"format": "{FORMAT}", "privacy": {{"total": {total}, "composition": {sums}}}}}'
     path.write_text(BEGIN + told + END, "utf-8")
     with suppress(InvalidInput):
-        assert not dpfast.verify_report(path).passed
+        assert not dpfast.inference.verify_report(path).passed
 
 
 @pytest.mark.parametrize("key", ["privacy", "params", "names", "statement", "model", "level"])
@@ -375,7 +375,7 @@ def test_a_page_without_a_part_is_no_crash(fit, key, tmp_path):
         text = page(transcript(fit, 0.95))
         body = json.dumps(told | {key: wrong})
         path.write_text(text.split(BEGIN)[0] + BEGIN + body + END, "utf-8")
-        assert not dpfast.verify_report(path).passed
+        assert not dpfast.inference.verify_report(path).passed
 
 
 def test_the_command_checks_a_page(fit, tmp_path, monkeypatch, capsys):

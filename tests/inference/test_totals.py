@@ -71,7 +71,7 @@ def selections() -> Iterator[tuple[str, Any]]:
 
     for privacy in (ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"exponential, {privacy}", partial(
-            dpfast.minimize, X, Y, "tukey", scale=1.0, method=dpfast.Adaptive(),
+            dpfast.minimize, X, Y, "tukey", scale=1.0, method=dpfast.optimize.Adaptive(),
             select="exponential", privacy=privacy,
         )  # fmt: skip
     for budget in (1.0, PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)):
@@ -324,7 +324,7 @@ def test_a_cross_validation_is_the_sum_of_its_fits_and_a_score():
 
 def test_a_release_says_what_its_pair_was_spent_on():
     found = dpfast.release_functional(
-        X, Y, "log-cosh", "x1", scale=3.0, ridge=9.0, domain=dpfast.Ball(1.5),
+        X, Y, "log-cosh", "x1", scale=3.0, ridge=9.0, domain=dpfast.models.Ball(1.5),
         privacy=ApproxDP(6.0, 1e-3), inference=0.3,
     )  # fmt: skip
     told = found.privacy.explain()
@@ -332,7 +332,7 @@ def test_a_release_says_what_its_pair_was_spent_on():
     assert "for a private sandwich covariance, of which:" in told
     assert json.loads(json.dumps(found.privacy.to_dict()))["epsilon"] == 6.0
     pure = dpfast.certify(
-        X, Y, "log-cosh", scale=3.0, privacy=PureDP(1.0), domain=dpfast.Ball(1.5),
+        X, Y, "log-cosh", scale=3.0, privacy=PureDP(1.0), domain=dpfast.models.Ball(1.5),
         noise=SeededNoise(0),
     ).privacy  # fmt: skip
     assert pure.total == PureDP(1.0) and "epsilon=1 for certificate" in pure.explain()
@@ -349,7 +349,7 @@ def test_an_expression_is_told_in_words():
     assert "3 times the root of this, for the rows of one person" in told
     assert "not spent" not in told
     chosen = dpfast.minimize(
-        X, Y, "tukey", scale=1.0, method=dpfast.Adaptive(), select="exponential",
+        X, Y, "tukey", scale=1.0, method=dpfast.optimize.Adaptive(), select="exponential",
         privacy=ZCDP(0.5),
     )  # fmt: skip
     told = chosen.privacy.explain()

@@ -163,8 +163,8 @@ def test_everything_that_takes_a_loss_takes_it():
     for options in (
         {"method": "gradient-descent"},
         {"weights": dpfast.Bounded(1.8), "method": "double-noise"},
-        {"weights": dpfast.Clip(2.0), "inference": False},
-        {"weights": dpfast.MallowsLinear(1.8), "inference": False},
+        {"weights": dpfast.models.Clip(2.0), "inference": False},
+        {"weights": dpfast.models.MallowsLinear(1.8), "inference": False},
         {"ridge": 0.01},
     ):
         found = dpfast.fit(X, y, loss, privacy=3.0, noise=noise, **options)
@@ -191,7 +191,7 @@ def test_refusals_come_before_the_charge():
         ("largest_mean must be given", (X, y), "poisson", {"weights": dpfast.Mallows(2.0)}),
         ("not a parameter of the poisson", (X, y), loss, {"scale": 1.0}),
         ("not a parameter of the poisson", (X, y), "poisson", {"scale": 1.0, "standardize": True}),
-        ("not a function of a residual", (X, y), loss, {"weights": dpfast.Schweppe(1.0)}),
+        ("not a function of a residual", (X, y), loss, {"weights": dpfast.models.Schweppe(1.0)}),
         (r"Numeric\(0, high, centre=0, unit=1\)", (coded, None), loss, {}),
     ):
         with pytest.raises(InvalidInput, match=match):

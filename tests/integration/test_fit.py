@@ -30,7 +30,9 @@ def options(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    "method", [dpfast.Newton(steps=30), dpfast.GradientDescent(steps=400)], ids=repr
+    "method",
+    [dpfast.optimize.Newton(steps=30), dpfast.optimize.GradientDescent(steps=400)],
+    ids=repr,
 )
 def test_large_budget_recovers_the_exact_fit(loss, method):
     X, y = simulate(loss)
@@ -64,7 +66,7 @@ def test_nonprivate_fit_is_stationary(loss):
 @pytest.mark.parametrize("averaged", [0.0, 0.5])
 def test_gradient_descent_settings(averaged):
     X, y = simulate("huber")
-    method = dpfast.GradientDescent(step_size=0.2, average=averaged)
+    method = dpfast.optimize.GradientDescent(step_size=0.2, average=averaged)
     fit = dpfast.fit(
         X, y, "huber", privacy=2.0, scale=1.0, method=method, noise=dpfast.SeededNoise(0)
     )
@@ -77,7 +79,7 @@ def test_gradient_descent_settings(averaged):
 
 def test_clipping_is_available_without_inference_only():
     X, y = simulate("logistic")
-    arguments = {"privacy": 1.0, "weights": dpfast.Clip(1.0), "noise": dpfast.SeededNoise(0)}
+    arguments = {"privacy": 1.0, "weights": dpfast.models.Clip(1.0), "noise": dpfast.SeededNoise(0)}
     with pytest.raises(dpfast.InvalidInput, match="no sandwich"):
         dpfast.fit(X, y, "logistic", **arguments)
     fit = dpfast.fit(X, y, "logistic", inference=False, **arguments)
@@ -123,7 +125,7 @@ def test_seeded_noise_carries_no_guarantee():
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, "1", None, True])
 def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
-    with pytest.raises(dpfast.InvalidBudget):
+    with pytest.raises(dpfast.errors.InvalidBudget):
         dpfast.fit(object(), object(), "logistic", privacy=bad)
 
 
@@ -134,8 +136,8 @@ def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
         ({"method": "adam"}, "method"),
         ({"threads": 0}, "threads"),
         ({"noise": np.random.default_rng(0)}, "noise"),
-        ({"method": dpfast.AdaptiveNewton(start=[0.0])}, "start"),
-        ({"method": dpfast.GradientDescent(start=[0.0] * 5)}, "start"),
+        ({"method": dpfast.optimize.AdaptiveNewton(start=[0.0])}, "start"),
+        ({"method": dpfast.optimize.GradientDescent(start=[0.0] * 5)}, "start"),
         ({"ridge": -1.0}, "ridge"),
         ({"weights": "mallows"}, "weights"),
         ({"names": ["a"]}, "names"),
@@ -154,7 +156,7 @@ def test_bad_options_are_refused_before_any_spend(change, message):
 def test_impossible_budgets_are_refused_before_any_spend(mu):
     X, y = simulate("huber")
     ledger = dpfast.Ledger(1e13)
-    with pytest.raises(dpfast.InvalidBudget):
+    with pytest.raises(dpfast.errors.InvalidBudget):
         dpfast.fit(X, y, "huber", privacy=mu, scale=1.0, ledger=ledger)
     assert not ledger.entries
 
@@ -218,7 +220,9 @@ HOSTILE = st.sampled_from([0.0, -0.0, 1.0, 5e-324, 1e-200, 1e160, -1e308, np.inf
 @given(
     rows=st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=3, max_size=30),
     loss=st.sampled_from(LOSSES),
-    method=st.sampled_from([dpfast.Newton(steps=5), dpfast.GradientDescent(steps=5)]),
+    method=st.sampled_from(
+        [dpfast.optimize.Newton(steps=5), dpfast.optimize.GradientDescent(steps=5)]
+    ),
 )
 def test_no_value_raises_or_warns(rows, loss, method):
     data = np.array(rows)
@@ -268,7 +272,7 @@ def test_conf_int_and_p_values():
 
 def test_unfinished_optimisation_is_reported():
     X, y = simulate("huber")
-    slow = dpfast.GradientDescent(step_size=1e-3)
+    slow = dpfast.optimize.GradientDescent(step_size=1e-3)
     fit = dpfast.fit(
         X, y + 5.0, "huber", privacy=5.0, scale=1.0, method=slow, noise=dpfast.SeededNoise(0)
     )
@@ -290,7 +294,7 @@ def test_progress_is_called_once_per_step():
         "huber",
         privacy=1.0,
         scale=1.0,
-        method=dpfast.Newton(steps=9),
+        method=dpfast.optimize.Newton(steps=9),
         progress=lambda *step: seen.append(step),
     )
     n_steps = len(fit.iterates) - 1

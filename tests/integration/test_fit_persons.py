@@ -85,9 +85,9 @@ def test_one_row_a_person_is_the_fit_without_groups():
     order = np.argsort(group, kind="stable")
     alone = dpfast.fit(
         X, y, "logistic", privacy=1.0, weights=Bounded(1.8), noise=dpfast.SeededNoise(0),
-        method=dpfast.Newton(steps=6),
+        method=dpfast.optimize.Newton(steps=6),
     )  # fmt: skip
-    means = fitted(X[order], y[order], group[order], method=dpfast.Newton(steps=6))
+    means = fitted(X[order], y[order], group[order], method=dpfast.optimize.Newton(steps=6))
     np.testing.assert_allclose(means.params, alone.params, rtol=1e-2, atol=1e-3)
 
 

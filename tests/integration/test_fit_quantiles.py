@@ -157,7 +157,7 @@ def test_weights_without_their_bound_cost_nothing():
     assert ledger.entries == ()
 
 
-class Failing(dpfast.Newton):
+class Failing(dpfast.optimize.Newton):
     """An optimiser that raises in its second run."""
 
     runs = 0

@@ -24,13 +24,17 @@ def simulate(n=1000, seed=0, scale=2.0):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    "method", [dpfast.JointNewton(steps=30), dpfast.GradientDescent(steps=400)], ids=repr
+    "method",
+    [dpfast.optimize.JointNewton(steps=30), dpfast.optimize.GradientDescent(steps=400)],
+    ids=repr,
 )
 def test_large_budget_recovers_the_exact_fit(loss, method):
     X, y = simulate()
     exact = dpfast.nonprivate_fit(X, y, loss, scale=FREE)
     noise = dpfast.SeededNoise(1)
-    fit = dpfast.fit(X, y, loss, privacy=1e5, scale=FREE, method=method, noise=noise, standardize=False)
+    fit = dpfast.fit(
+        X, y, loss, privacy=1e5, scale=FREE, method=method, noise=noise, standardize=False
+    )
     assert fit.names == exact.names == ("intercept", "x1", "x2", "x3", "scale")
     np.testing.assert_allclose(fit.params, exact.params, atol=5e-3)
     np.testing.assert_allclose(fit.bse, exact.bse, rtol=5e-2)
@@ -68,7 +72,9 @@ def test_estimates_move_with_the_units_of_y(factor):
     free = dpfast.FreeScale(0.02 * factor, 100.0 * factor)
     seeded = dpfast.SeededNoise(3), dpfast.SeededNoise(3)
     one = dpfast.fit(X, y, "log-cosh", privacy=1.0, scale=FREE, noise=seeded[0], standardize=False)
-    other = dpfast.fit(X, y * factor, "log-cosh", privacy=1.0, scale=free, noise=seeded[1], standardize=False)
+    other = dpfast.fit(
+        X, y * factor, "log-cosh", privacy=1.0, scale=free, noise=seeded[1], standardize=False
+    )
     np.testing.assert_allclose(other.params, factor * one.params, rtol=1e-4)
     np.testing.assert_allclose(other.bse, factor * one.bse, rtol=1e-4)
 
@@ -128,12 +134,12 @@ def test_hostile_records_change_nothing_but_their_own_contribution():
         ({"loss": "tukey"}, "redescending"),
         ({"loss": OstrovskiiBach()}, "unbounded"),
         ({"loss": SmoothedHuber()}, "no bound"),
-        ({"weights": dpfast.Clip(1.0)}, "bounded only by weights"),
+        ({"weights": dpfast.models.Clip(1.0)}, "bounded only by weights"),
         ({"weights": Schweppe(1.0)}, "bounded only by weights"),
         ({"weights": MallowsLinear(2.0)}, "bounded only by weights"),
         ({"ridge": 0.1}, "ridge"),
-        ({"method": dpfast.Newton()}, "known scale"),
-        ({"scale": 2.0, "method": dpfast.JointNewton()}, "known scale"),
+        ({"method": dpfast.optimize.Newton()}, "known scale"),
+        ({"scale": 2.0, "method": dpfast.optimize.JointNewton()}, "known scale"),
     ],
 )
 def test_refusals_say_why_and_spend_nothing(options, match):

@@ -88,7 +88,7 @@ def _charges(fit):
         {"weights": dpfast.Mallows(2.0)},
         {"ridge": 0.1},
         {"method": "newton"},
-        {"method": dpfast.GradientDescent()},
+        {"method": dpfast.optimize.GradientDescent()},
     ],
 )
 def test_options_it_has_no_use_for_are_refused_before_the_charge(option):

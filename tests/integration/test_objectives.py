@@ -27,13 +27,19 @@ def planned(X, y, loss, **parts):
 
 
 def kl(X, y, loss, **parts):
-    found = dpfast.estimate_kl(X, y, loss, n_rays=2, **parts)
+    found = dpfast.nonconvex.estimate_kl(X, y, loss, n_rays=2, **parts)
     return np.array([*found.kl, found.excesses.sum()])
 
 
 def certified(X, y, loss, **parts):
     found = dpfast.certify(
-        X, y, loss, privacy=PURE, domain=dpfast.Box(3.0), noise=dpfast.SeededNoise(1), **parts
+        X,
+        y,
+        loss,
+        privacy=PURE,
+        domain=dpfast.models.Box(3.0),
+        noise=dpfast.SeededNoise(1),
+        **parts,
     )
     return np.array(found.lower_bound)
 
@@ -50,7 +56,7 @@ CALLS = {
     ),
     "minimize": (seeded(dpfast.minimize, privacy=1.0), [PLAIN, FULL]),
     "nonprivate_minimize": (
-        lambda *data, **parts: dpfast.nonprivate_minimize(*data, **parts).params,
+        lambda *data, **parts: dpfast.nonconvex.nonprivate_minimize(*data, **parts).params,
         [PLAIN, FULL],
     ),
     "estimate_kl": (kl, [PLAIN, FULL]),

@@ -69,7 +69,7 @@ def test_a_narrow_bandwidth_is_quantile_regression(tau, errors):
 
 def test_levels_mirror_each_other():
     X, y = draw(500, np.random.default_rng(5), "skewed")
-    options = {"scale": 0.7, "weights": dpfast.Schweppe(2.0)}
+    options = {"scale": 0.7, "weights": dpfast.models.Schweppe(2.0)}
     high = dpfast.nonprivate_fit(X, y, dpfast.Quantile(0.9, 0.2), **options)
     low = dpfast.nonprivate_fit(X, -y, dpfast.Quantile(0.1, 0.2), **options)
     np.testing.assert_allclose(high.params, -low.params, rtol=0, atol=1e-9)
@@ -129,7 +129,7 @@ def test_the_score_is_narrow_where_a_wide_one_would_move_the_intercept():
         "bandwidth 0.06202 scales = 0.06202, curvature with 0.1861"
     ) in model_of(0.9, 1000)
     wide = "smoothed target, bandwidth 0.1243 scales = 0.1243"
-    for method in ("gradient-descent", "adaptive-newton", dpfast.Newton(newton_steps=1)):
+    for method in ("gradient-descent", "adaptive-newton", dpfast.optimize.Newton(newton_steps=1)):
         assert model_of(0.9, 1000, method=method).endswith(wide)
     assert "curvature with" not in model_of(0.5, 1000)
     assert "curvature with" not in model_of(0.9, 20_000)
@@ -178,7 +178,7 @@ def test_without_the_number_of_records_only_the_median_has_a_bandwidth():
         dpfast.Objective(dpfast.Quantile(0.9), scale=1.0).bind(2)
 
 
-DOMAIN = dpfast.Box(-1.0, 1.0, intercept=True)
+DOMAIN = dpfast.models.Box(-1.0, 1.0, intercept=True)
 
 
 @pytest.mark.parametrize("tau", [0.5, 0.9])
@@ -260,9 +260,9 @@ def test_a_bandwidth_follows_public_numbers_only():
 def test_what_raw_columns_cannot_pay_is_refused_before_the_charge():
     ledger = dpfast.Ledger(5.0)
     X, y = raw(60, q=3)
-    with pytest.raises(dpfast.InvalidBudget, match="too little for the quantile loss"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="too little for the quantile loss"):
         dpfast.fit(X, y, "quantile", privacy=1.0, ledger=ledger)
-    with pytest.raises(dpfast.InvalidBudget, match="too little for the quantile loss"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="too little for the quantile loss"):
         dpfast.fit(X, y, "quantile", privacy=1.0, scale=2e4, standardize=True, ledger=ledger)
     with pytest.raises(InvalidInput, match="needs scale"):
         dpfast.fit(X, y, "quantile", privacy=1.0, weights=dpfast.Mallows(1.0), ledger=ledger)
@@ -303,9 +303,9 @@ def test_everything_that_takes_a_loss_takes_it(tau):
     assert np.abs(fitted.params - target).max() < 0.2
     for options in (
         {"method": "gradient-descent", "inference": False},
-        {"weights": dpfast.Schweppe(1.5)},
+        {"weights": dpfast.models.Schweppe(1.5)},
         {"weights": dpfast.Bounded(1.5), "method": "double-noise"},
-        {"weights": dpfast.Clip(0.8), "inference": False, "method": "gradient-descent"},
+        {"weights": dpfast.models.Clip(0.8), "inference": False, "method": "gradient-descent"},
     ):
         found = dpfast.fit(X, y, loss, privacy=1.0, scale=1.0, noise=noise, **options)
         assert np.isfinite(found.params).all()

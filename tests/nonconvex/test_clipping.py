@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Adaptive, PerRecordObjective
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
+from dpfast.nonconvex import PerRecordObjective
+from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.clip import Clip
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
 from dpfast.privacy.sensitivity import histogram

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Adaptive, Proximal, Spider
 from dpfast.audit.transcript import Answered, Charged, perform
 from dpfast.models.nonconvex import phase_retrieval
+from dpfast.optimize import Adaptive, Proximal, Spider
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import KL, Adaptive, Proximal, Spider
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.nonconvex import KL
+from dpfast.optimize import Adaptive, Proximal, Spider
 
 RNG = np.random.default_rng(5)
 N, D = 2000, 4

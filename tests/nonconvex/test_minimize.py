@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import KL, Adaptive, NoisyDescent, Proximal, Spider
 from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.nonconvex import KL
+from dpfast.optimize import Adaptive, NoisyDescent, Proximal, Spider
 
 RNG = np.random.default_rng(1)
 N = 20_000
@@ -43,7 +44,7 @@ def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
 
 def test_spider_follows_its_plan():
     """Steps of fixed length leave this loss's basin under a third of 60 seeds."""
-    exact = dpfast.nonprivate_minimize(X, Y, "tukey", scale=1.0)
+    exact = dpfast.nonconvex.nonprivate_minimize(X, Y, "tukey", scale=1.0)
     options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "kl": KL(1.2, 2.0), "method": "spider"}
     errors = []
     for seed in range(6):
@@ -107,9 +108,15 @@ def test_the_method_follows_from_what_is_known():
         ({"kl": (0.0, 2.0)}, "gamma"),
         ({"privacy": dpfast.PureDP(1.0)}, "Gaussian noise"),
         ({"start": [1.0]}, "start"),
-        ({"weights": dpfast.Clip(1.0)}, "no smoothness"),
-        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 2.0), "method": "spider"}, "no smoothness"),
-        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 3.0), "method": "proximal"}, "no smoothness"),
+        ({"weights": dpfast.models.Clip(1.0)}, "no smoothness"),
+        (
+            {"weights": dpfast.models.Clip(1.0), "kl": (1.0, 2.0), "method": "spider"},
+            "no smoothness",
+        ),
+        (
+            {"weights": dpfast.models.Clip(1.0), "kl": (1.0, 3.0), "method": "proximal"},
+            "no smoothness",
+        ),
         ({"privacy": dpfast.ZCDP(1e-14)}, "too small"),
     ],
 )
@@ -137,7 +144,7 @@ def test_settings_are_checked():
 
 def test_a_clipped_objective_works_with_a_step_size():
     result = dpfast.minimize(
-        X, Y, "tukey", privacy=2.0, scale=1.0, weights=dpfast.Clip(2.0), noise=quiet(),
+        X, Y, "tukey", privacy=2.0, scale=1.0, weights=dpfast.models.Clip(2.0), noise=quiet(),
         method=Adaptive(step_size=0.3),
     )  # fmt: skip
     assert np.abs(result.params - TRUTH).max() < 0.4
@@ -184,7 +191,7 @@ def test_kl_constants_are_found_on_public_data(tau):
     target = PerRecordObjective(
         gradients, dimension=2, lipschitz=9.0, smoothness=9.0, losses=losses
     )
-    found = dpfast.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3])
+    found = dpfast.nonconvex.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3])
     kappa = tau / (tau - 1.0)
     assert found.kl.kappa == pytest.approx(kappa, rel=0.05)
     assert found.kl.gamma == pytest.approx(tau ** (-1.0 / kappa), rel=0.15)
@@ -192,14 +199,16 @@ def test_kl_constants_are_found_on_public_data(tau):
     assert low - 1e-3 <= kappa <= high + 1e-3
     assert high - low < 0.5
     assert (found.excesses <= [found.kl.excess(g) * (1 + 1e-9) for g in found.norms]).all()
-    fixed = dpfast.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3], kappa=kappa)
+    fixed = dpfast.nonconvex.estimate_kl(
+        np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3], kappa=kappa
+    )
     assert fixed.kl.kappa == kappa
     assert fixed.kappa_interval == (kappa, kappa)
 
 
 def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
     pytest.importorskip("matplotlib")
-    found = dpfast.estimate_kl(X[3000:8000], Y[3000:8000], "tukey", scale=1.0)
+    found = dpfast.nonconvex.estimate_kl(X[3000:8000], Y[3000:8000], "tukey", scale=1.0)
     # not degenerate at its minimiser, so kappa is 2: the interval knows, the slope does not
     low, high = found.kappa_interval
     assert low <= 2.0 <= high
@@ -208,7 +217,7 @@ def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
     axes = found.plot()
     assert axes.get_xscale() == "log"
     with pytest.raises(dpfast.InvalidInput, match="start is the minimiser"):
-        dpfast.estimate_kl(np.zeros((5, 1)), np.zeros(5), "tukey", scale=1.0)
+        dpfast.nonconvex.estimate_kl(np.zeros((5, 1)), np.zeros(5), "tukey", scale=1.0)
 
 
 def fair(r):
@@ -262,11 +271,11 @@ def test_no_budget_ends_a_run_early(method, kl, rho):
 def test_a_logistic_minimum_predicts_probabilities():
     y = np.where(X[:, 0] > 0.5, 1.0, 0.0)
     private = dpfast.minimize(X, y, "logistic", privacy=20.0, noise=quiet())
-    for result in (private, dpfast.nonprivate_minimize(X, y, "logistic", ridge=0.01)):
+    for result in (private, dpfast.nonconvex.nonprivate_minimize(X, y, "logistic", ridge=0.01)):
         found = result.predict(X[:50])
         t = result.params[0] + X[:50] @ result.params[1:]
         np.testing.assert_allclose(found, 1.0 / (1.0 + np.exp(-t)))
     schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(0, 1)})
     design = schema.encode({"x": X[:, 0], "y": y}, ["x"], "y")
     with pytest.raises(dpfast.InvalidInput, match="response of 0 and 1"):
-        dpfast.nonprivate_minimize(design, None, "logistic")
+        dpfast.nonconvex.nonprivate_minimize(design, None, "logistic")

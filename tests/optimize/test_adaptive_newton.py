@@ -154,7 +154,7 @@ def test_it_is_what_auto_chooses_and_steps_are_not_its_business():
             AdaptiveNewton(**setting)
     shared = dpfast.Ledger(1.0)
     with pytest.raises(dpfast.InvalidInput, match="no Hessian"):
-        fit(X, y, "log-cosh", weights=dpfast.Clip(1.0), inference=False, ledger=shared)
+        fit(X, y, "log-cosh", weights=dpfast.models.Clip(1.0), inference=False, ledger=shared)
     for few in (X[:200], scipy.sparse.csr_matrix(X[:200])):
         with pytest.raises(dpfast.InvalidInput, match="at least 256 records"):
             fit(few, y[:200], "log-cosh", method=AdaptiveNewton(blocks=True), ledger=shared)

@@ -91,7 +91,7 @@ def test_decrement_switch_stays_switched_and_takes_out_the_noise():
 def test_every_rule_spends_at_most_the_total_and_fits(step):
     X, y = data()
     start = [0.7] * 4  # pure Newton diverges from zero
-    method = dpfast.Newton(newton_steps=25, step=step, steps=25, start=start)
+    method = dpfast.optimize.Newton(newton_steps=25, step=step, steps=25, start=start)
     fit = dpfast.fit(
         X,
         y,
@@ -123,7 +123,7 @@ def test_backtracking_rescues_a_start_from_which_pure_newton_diverges():
             privacy=50.0,
             scale=1.0,
             weights=dpfast.Mallows(2**0.5),
-            method=dpfast.Newton(newton_steps=10, step=step, steps=10, start=start),
+            method=dpfast.optimize.Newton(newton_steps=10, step=step, steps=10, start=start),
             noise=dpfast.SeededNoise(3),
         )
         ends[name] = float(np.linalg.norm(fit.params - 1.0))
@@ -139,7 +139,7 @@ def test_majorising_steps_need_no_search_at_all():
         privacy=2.0,
         scale=1.0,
         weights=dpfast.Mallows(2**0.5),
-        method=dpfast.AdaptiveNewton(start=[4.0, -2.0, 0.0, 4.0]),
+        method=dpfast.optimize.AdaptiveNewton(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(3),
     )
     assert np.linalg.norm(fit.params - 1.0) < 0.5
@@ -150,12 +150,15 @@ def test_majorising_steps_need_no_search_at_all():
 )
 def test_bad_settings(options):
     with pytest.raises(dpfast.InvalidInput):
-        dpfast.Newton(**options)
+        dpfast.optimize.Newton(**options)
 
 
 def test_two_phases_and_gradient_start():
     X, y = data()
-    for method in (dpfast.Newton(early_ridge=0.05), dpfast.Newton(gradient_steps=3)):
+    for method in (
+        dpfast.optimize.Newton(early_ridge=0.05),
+        dpfast.optimize.Newton(gradient_steps=3),
+    ):
         fit = dpfast.fit(
             X, y, "log-cosh", privacy=1e3, scale=1.0, method=method, noise=dpfast.SeededNoise(0)
         )

@@ -20,12 +20,15 @@ def data(n=2000, seed=0, loss="log-cosh"):
 
 
 CHANGED = [
-    (dpfast.DoubleNoise, {"newton_steps": 0}),
-    (dpfast.DoubleNoise, {"damping": 0.05, "direction_share": 0.6}),
-    (dpfast.GradientDescent, {"step_size": "estimated"}),
+    (dpfast.optimize.DoubleNoise, {"newton_steps": 0}),
+    (dpfast.optimize.DoubleNoise, {"damping": 0.05, "direction_share": 0.6}),
+    (dpfast.optimize.GradientDescent, {"step_size": "estimated"}),
 ]
 METHODS = ["double-noise", *[method(**settings) for method, settings in CHANGED]]
-LONG = [method(**settings, steps=150) for method, settings in [(dpfast.DoubleNoise, {}), *CHANGED]]
+LONG = [
+    method(**settings, steps=150)
+    for method, settings in [(dpfast.optimize.DoubleNoise, {}), *CHANGED]
+]
 
 
 @pytest.mark.parametrize("method", LONG, ids=repr)
@@ -61,7 +64,7 @@ def test_majorised_directions_come_home_from_a_far_start():
         "log-cosh",
         privacy=2.0,
         scale=1.0,
-        method=dpfast.DoubleNoise(start=[4.0, -2.0, 0.0, 4.0]),
+        method=dpfast.optimize.DoubleNoise(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(1),
     )
     exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
@@ -93,11 +96,11 @@ def test_privacy_noise_is_in_the_intervals():
 
 def test_defaults_are_public_and_scale_as_documented():
     objective = Objective(LogCosh(), Mallows(3.0), 3, scale=1.0)
-    damping = dpfast.DoubleNoise().resolve_damping
+    damping = dpfast.optimize.DoubleNoise().resolve_damping
     assert damping(objective, 10**6, 1.0) == pytest.approx(9.0 * 2.0 / 4.0)
     assert damping(objective, 20, 1.0) == pytest.approx(9.0)
-    assert dpfast.DoubleNoise(damping=0.7).resolve_damping(objective, 20, 1.0) == 0.7
-    steps = dpfast.GradientDescent(step_size="estimated").resolve_step_size
+    assert dpfast.optimize.DoubleNoise(damping=0.7).resolve_damping(objective, 20, 1.0) == 0.7
+    steps = dpfast.optimize.GradientDescent(step_size="estimated").resolve_step_size
     assert steps(objective, None, 2.0) == 0.5
     assert steps(objective, None, 50.0) == pytest.approx(1.0 / 9.0)  # the public bound is a ceiling
 
@@ -122,7 +125,7 @@ def test_where_the_largest_curvature_is():
 )
 def test_bad_settings(options):
     with pytest.raises(dpfast.InvalidInput):
-        dpfast.DoubleNoise(**options)
+        dpfast.optimize.DoubleNoise(**options)
 
 
 def test_clipped_scores_have_no_curvature_to_use():
@@ -140,4 +143,4 @@ def test_clipped_scores_have_no_curvature_to_use():
                 method=method,
             )
     with pytest.raises(dpfast.InvalidInput, match="estimated"):
-        dpfast.GradientDescent(step_size="guessed")
+        dpfast.optimize.GradientDescent(step_size="guessed")

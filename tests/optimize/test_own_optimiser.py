@@ -135,7 +135,12 @@ def test_nonsense_is_refused_by_name(change):
         fit(Own(**change))
 
 
-STEPWISE = [dpfast.Newton, dpfast.JointNewton, GradientDescent, dpfast.DoubleNoise]
+STEPWISE = [
+    dpfast.optimize.Newton,
+    dpfast.optimize.JointNewton,
+    GradientDescent,
+    dpfast.optimize.DoubleNoise,
+]
 
 
 @pytest.mark.parametrize("optimiser", [*STEPWISE, Method])
@@ -151,7 +156,7 @@ def test_a_setting_that_every_optimiser_has_is_checked_where_it_is_made(optimise
         optimiser(**setting)
     if "start" in setting:
         with pytest.raises(dpfast.InvalidInput, match="start"):
-            dpfast.AdaptiveNewton(**setting)
+            dpfast.optimize.AdaptiveNewton(**setting)
 
 
 @pytest.mark.parametrize("optimiser", STEPWISE)
@@ -159,7 +164,7 @@ def test_settings_are_followed_and_are_not_changed_by_a_fit(optimiser):
     start = [0.5, 0.5, 0.5, 0.5]
     method = optimiser(steps=3, schedule="uniform", start=start)
     said, known = repr(method), "steps=3, schedule='uniform', start=<4 numbers>)"
-    free = dpfast.FreeScale(0.5, 2.0) if optimiser is dpfast.JointNewton else 1.0
+    free = dpfast.FreeScale(0.5, 2.0) if optimiser is dpfast.optimize.JointNewton else 1.0
     found = fit(method, scale=free, inference=False)
     assert found.iterates.shape[0] == 4 and "3 steps, Uniform()" in found.method
     np.testing.assert_array_equal(found.iterates[0, :4], start)
@@ -364,7 +369,7 @@ class Greedy(HeavyBall):
 
 def test_numbers_that_were_planned_are_plain_before_they_are_recognised():
     noise = Counting(0)
-    with pytest.raises((dpfast.BudgetExceeded, dpfast.InvalidBudget)):
+    with pytest.raises((dpfast.BudgetExceeded, dpfast.errors.InvalidBudget)):
         fit(Greedy(), inference=False, noise=noise)
     assert noise.draws == 0
 
@@ -413,7 +418,7 @@ def test_an_own_plan_may_be_the_total_alone():
 )
 def test_impossible_questions_are_refused_while_nothing_is_spent(question):
     curator, answers = asked()
-    with pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget)):
+    with pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget)):
         question(answers)
     assert not curator.ledger.entries
 
@@ -439,5 +444,10 @@ def test_a_parameter_that_is_changed_afterwards_was_copied():
 
 
 def test_the_librarys_own_optimisers_are_methods():
-    for method in (dpfast.Newton(), dpfast.JointNewton(), dpfast.DoubleNoise(), GradientDescent()):
+    for method in (
+        dpfast.optimize.Newton(),
+        dpfast.optimize.JointNewton(),
+        dpfast.optimize.DoubleNoise(),
+        GradientDescent(),
+    ):
         assert isinstance(method, Method)

@@ -61,7 +61,7 @@ def test_an_objective_has_what_it_stands_for():
 
 
 def test_what_every_optimiser_with_planned_steps_has_is_said_alike():
-    classes = [getattr(dpfast, name) for name in SETTINGS["fit"] if name != "AdaptiveNewton"]
+    classes = [public()[name] for name in SETTINGS["fit"] if name != "AdaptiveNewton"]
     shared = list(parameters_of(Method))
     assert shared == ["steps", "schedule", "start"]
     for kind in classes:

@@ -131,8 +131,8 @@ def test_rare_samples_are_accounted_for_in_seconds_and_within_the_budget():
         lambda: dpfast.plan(n=100, mu=1.0, scale=1.0, pilot=(X,)),
         lambda: dpfast.plan(n=100, p=3, mu=1.0, scale=1.0).curve(n=[np.inf]),
         lambda: dpfast.plan(n=100, p=3, mu=1.0, scale=1.0).curve(mu=[-1.0]),
-        lambda: dpfast.plan_release(
-            10**6, 900, privacy=PAIR, domain=dpfast.Ball(1.0), scale=1.0, runs=1
+        lambda: dpfast.release.plan_release(
+            10**6, 900, privacy=PAIR, domain=dpfast.models.Ball(1.0), scale=1.0, runs=1
         ),
         lambda: dpfast.nonprivate_fit(X, Y, "log-cosh", scale=1.0, tolerance="a"),
         lambda: dpfast.nonprivate_fit(X, Y, "log-cosh", scale=1.0, max_steps=0.5),
@@ -142,7 +142,7 @@ def test_rare_samples_are_accounted_for_in_seconds_and_within_the_budget():
     ],
 )  # fmt: skip
 def test_what_was_endless_enormous_or_foreign_is_refused(call):
-    with limits(), pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget)):
+    with limits(), pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget)):
         call()
 
 

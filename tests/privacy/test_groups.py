@@ -171,7 +171,7 @@ def test_intervals_allow_for_rows_that_go_together():
         y = x[:, 0] + np.repeat(rng.normal(size=persons), m) + 0.3 * rng.normal(size=persons * m)
         fit = dpfast.fit(
             x, y, "log-cosh", privacy=4.0, scale=1.0, group=ids, group_size=m,
-            method=dpfast.Newton(steps=5), noise=dpfast.SeededNoise(seed),
+            method=dpfast.optimize.Newton(steps=5), noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         low, high = fit.conf_int()[1]
         covered += low <= 1.0 <= high

@@ -186,7 +186,7 @@ def test_a_path_is_gone_on_with_from_where_it_was(name):
     assert "ended early" in one.warnings[0] and one.coded.units is one.units
     loss = {"logistic": "logistic", "quantiles": dpfast.Quantile(0.5)}.get(name, "log-cosh")
     y, start = LABELS if name == "logistic" else Y, one.coded.params[:3]
-    method = dpfast.AdaptiveNewton(start=start)
+    method = dpfast.optimize.AdaptiveNewton(start=start)
     scale = one.units.response[1] if name == "quantiles" else None  # a method buys none of theirs
     again = dpfast.fit(X, y, loss, privacy=4.0, scale=scale, standardize=one.units, method=method)
     np.testing.assert_allclose(again.coded.iterates[0][:3], start)
@@ -231,7 +231,7 @@ def test_points_of_a_descent_arrive_and_are_a_start():
 
 
 def test_a_test_and_release_gives_back_its_verdict_at_most():
-    budget, box = dpfast.ApproxDP(6.0, 1e-3), dpfast.Box(1.0)
+    budget, box = dpfast.ApproxDP(6.0, 1e-3), dpfast.models.Box(1.0)
     given = {"privacy": budget, "domain": box, "scale": 1.0, "ridge": 5.0}
     for call in (
         lambda data: dpfast.release_functional(
@@ -262,7 +262,7 @@ def test_nothing_but_the_winner_leaves_a_random_search():
     assert not hasattr(raised.value, "partial_result")
 
 
-class Short(dpfast.Newton):
+class Short(dpfast.optimize.Newton):
     """Of memory, in its run."""
 
     def run(self, answers, start, budgets, progress=None):
@@ -294,7 +294,7 @@ def test_a_call_inside_of_another_keeps_its_own_answers():
         dpfast.private_quantiles(X[:, 0], [0.5], low=-1.0, high=1.0, privacy=1.0, steps=4)
         raise KeyboardInterrupt
 
-    class Nested(dpfast.Newton):
+    class Nested(dpfast.optimize.Newton):
         run = staticmethod(own_run)
 
     with pytest.raises(KeyboardInterrupt) as raised:

@@ -150,12 +150,12 @@ def test_a_pure_guarantee_costs_its_whole_mu(epsilon):
 
 def test_sources_have_seeds_of_more_than_a_few_bits():
     """100 sources: with 8-bit seeds two agree with probability 1 - 1e-9, honestly never."""
-    draws = {dpfast.EntropyNoise().normals(4, 40).tobytes() for _ in range(100)}
+    draws = {dpfast.privacy.EntropyNoise().normals(4, 40).tobytes() for _ in range(100)}
     assert len(draws) == 100
 
 
 def test_two_draws_differ():
-    for noise in (dpfast.EntropyNoise(), dpfast.SeededNoise(0)):
+    for noise in (dpfast.privacy.EntropyNoise(), dpfast.SeededNoise(0)):
         assert noise.normals(4, 40).tolist() != noise.normals(4, 40).tolist()
 
 
@@ -194,7 +194,7 @@ def test_the_buffer_holds_no_byte_that_was_used():
 # ---- data-dependent behaviour --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("optimiser", [dpfast.Newton, dpfast.GradientDescent])
+@pytest.mark.parametrize("optimiser", [dpfast.optimize.Newton, dpfast.optimize.GradientDescent])
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
 def test_no_data_set_ends_a_fit_early(loss, optimiser):
     n, steps = 60, 5
@@ -273,7 +273,7 @@ def test_an_outlier_in_one_data_set_only_changes_no_bound(loss):
     for row in (1e300, 50.0):
         outlier = X.copy()
         outlier[3] = row
-        for method in (dpfast.Newton(steps=3), dpfast.GradientDescent(steps=3)):
+        for method in (dpfast.optimize.Newton(steps=3), dpfast.optimize.GradientDescent(steps=3)):
 
             def call(data, method=method):
                 return dpfast.fit(*data, loss, privacy=1.0, method=method, **scale)

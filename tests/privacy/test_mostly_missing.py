@@ -229,10 +229,12 @@ def losses(X: Any, y: Any) -> Callable[[Any], Any]:
 
 ANALYSES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "fit": lambda X, y, noise: dpfast.fit(
-        X, y, "log-cosh", privacy=1.0, scale=0.8, method=dpfast.Newton(steps=4), noise=noise
+        X, y, "log-cosh", privacy=1.0, scale=0.8, method=dpfast.optimize.Newton(steps=4),
+        noise=noise
     ),
     "gradient descent": lambda X, y, noise: dpfast.fit(
-        X, y, "huber", privacy=1.0, scale=0.8, method=dpfast.GradientDescent(steps=4), noise=noise
+        X, y, "huber", privacy=1.0, scale=0.8, method=dpfast.optimize.GradientDescent(steps=4),
+        noise=noise
     ),
     "estimated step": lambda X, y, noise: dpfast.fit(
         X, y, "huber", privacy=1.0, scale=0.8,

@@ -318,12 +318,12 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     ),
     "quantiles": partial(dpfast.private_quantiles, Y, (0.3, 0.6), low=-2.0, high=2.0, steps=5),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
-    "scaling": partial(dpfast.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
+    "scaling": partial(dpfast.quantiles.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
     "minimize": partial(
-        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Adaptive(last_share=0.2)
+        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.optimize.Adaptive(last_share=0.2)
     ),
     "minimize, proximal": partial(
-        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Proximal(rounds=2)
+        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.optimize.Proximal(rounds=2)
     ),
 }  # fmt: skip
 
@@ -331,7 +331,13 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
 FRUGAL: dict[str, Callable[..., Any]] = {
     "fit, line search": fit(method=Newton(step=Backtracking(3))),
     "minimize, spider": partial(
-        dpfast.minimize, X, Y, "cauchy", scale=0.8, method=dpfast.Spider(max_steps=6), kl=(1.0, 2.0)
+        dpfast.minimize,
+        X,
+        Y,
+        "cauchy",
+        scale=0.8,
+        method=dpfast.optimize.Spider(max_steps=6),
+        kl=(1.0, 2.0),
     ),
     "random search": partial(
         baselines.random_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), mean_trials=3.0

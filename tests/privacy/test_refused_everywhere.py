@@ -207,7 +207,7 @@ RETURNED = [*WRONG, np.zeros(N + 1), np.zeros((N, 3)), np.zeros((N, 1)), [[0.0]]
 
 
 def own(**callbacks):
-    return dpfast.PerRecordObjective(
+    return dpfast.nonconvex.PerRecordObjective(
         callbacks["gradients"], dimension=2, lipschitz=5.0, smoothness=3.0,
         losses=callbacks.get("losses"),
     )  # fmt: skip

@@ -168,7 +168,7 @@ def test_the_total_pays_for_units_and_fit(name, options, mu):
     [
         ("logistic", {"ridge": 0.01, "standardize": True}),
         ("huber", {"weights": dpfast.Mallows(3.0), "standardize": True}),
-        ("logistic", {"method": dpfast.Newton(), "standardize": True}),
+        ("logistic", {"method": dpfast.optimize.Newton(), "standardize": True}),
     ],
 )
 def test_the_total_pays_for_units_and_a_fit_beside_the_road(loss, options):
@@ -227,7 +227,8 @@ def test_weights_and_offsets_of_arrays_are_those_of_files(name):
         for given in (offset, 0.0 * offset):
             fit = dpfast.fit(
                 rows, response(name, y), loss, privacy=8.0, offset=given,
-                noise=dpfast.SeededNoise(5), sample_weight=1.0 + (X[:, 0] > 50.0), largest_weight=2.0,
+                noise=dpfast.SeededNoise(5), sample_weight=1.0 + (X[:, 0] > 50.0),
+                largest_weight=2.0,
             )  # fmt: skip
             found.append(fit.params)
     np.testing.assert_allclose(found[0], found[2], rtol=1e-6, atol=1e-9)

@@ -94,7 +94,7 @@ def large(X):
         X, labels, y, standardize=False, **paid(1.0))
     yield "minimize", lambda: dpfast.minimize(X, y, "tukey", scale=1.0, **paid(1.0))
     yield "a release", lambda: dpfast.release_parameter(
-        X, y, "log-cosh", domain=dpfast.Box(1.0), scale=1.0, ridge=0.5, **paid(pair))
+        X, y, "log-cosh", domain=dpfast.models.Box(1.0), scale=1.0, ridge=0.5, **paid(pair))
     yield "adassp", lambda: dpfast.baselines.adassp(X, y, x_bound=9.0, y_bound=3.0, **paid(1.0))
 
 found = {}

@@ -84,7 +84,9 @@ def test_a_curator_answers_as_often_as_the_budget_allows(slow_arithmetic):
     x = rng.normal(size=(300, 2))
     objective = Objective(LogCosh(), Mallows(2.0), 2, scale=1.0)
     ledger = dpfast.Ledger(dpfast.GDP(8.01))  # 64 answers at mu = 1, and no more
-    curator = Curator(as_records(x, x.sum(axis=1)), objective, ledger, dpfast.EntropyNoise())
+    curator = Curator(
+        as_records(x, x.sum(axis=1)), objective, ledger, dpfast.privacy.EntropyNoise()
+    )
     theta, answers = np.zeros(3), []
 
     def ask(i):
@@ -105,7 +107,7 @@ def test_random_bytes_are_used_once():
     A sampler that lets two threads in hands out bytes that the other has used and erased, which
     it takes for a failure of the entropy source.  Two equal draws have probability below 2^-10000.
     """
-    source = dpfast.EntropyNoise()
+    source = dpfast.privacy.EntropyNoise()
     drawn = at_once(lambda i: [source.normals(2000, 44).tobytes() for _ in range(50)])
     assert len({row for rows in drawn for row in rows}) == 50 * THREADS
 

@@ -178,7 +178,7 @@ def test_certify_bounds_the_condition_number():
     assert found.failure == 2e-7
     few = dpfast.certify(X[:50], y[:50], LOSS, privacy=dpfast.ApproxDP(2.0, 1e-7), **options)
     assert few.largest_bound is None and few.condition_number is None
-    with pytest.raises(dpfast.InvalidBudget, match="ApproxDP"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="ApproxDP"):
         dpfast.certify(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options)
     with pytest.raises(dpfast.InvalidInput, match="which must be"):
         dpfast.certify(X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"which": "no"}))

@@ -313,12 +313,12 @@ def test_options_are_checked_before_anything_is_spent():
         ({"inference": 2.0}, "inference"),
         ({"privacy": dpfast.ApproxDP(4.0, 1e-11)}, "delta"),
     ]:
-        with pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget), match=match):
+        with pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget), match=match):
             certified_functional(X, y, LOSS, "x1", **(good | bad))
     for direction in ("x9", np.zeros(4), [1.0, 2.0], [math.nan] * 4):
         with pytest.raises(dpfast.InvalidInput, match=r"direction|coefficient"):
             certified_functional(X, y, LOSS, direction, **good)
-    with pytest.raises(dpfast.InvalidBudget, match="PureDP"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="PureDP"):
         dpfast.certify(X, y, LOSS, scale=1.0, privacy=BUDGET, domain=Box(1.0))
 
 

@@ -41,9 +41,9 @@ def test_it_is_near_the_ridge_minimiser():
 def test_what_it_refuses():
     X, y = sample(200)
     for ridge, match in [(0.0, "ridge"), (1e-7, "too small for epsilon")]:
-        with pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget), match=match):
+        with pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget), match=match):
             objective_perturbation(X, y, "logistic", privacy=BUDGET, ridge=ridge, radius=2.0)
-    with pytest.raises(dpfast.InvalidBudget, match="ApproxDP"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="ApproxDP"):
         objective_perturbation(X, y, "logistic", privacy=dpfast.GDP(1.0), ridge=0.1, radius=2.0)
 
 

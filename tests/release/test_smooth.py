@@ -391,7 +391,7 @@ def test_r27_what_cannot_qualify_is_refused_by_name():
         with pytest.raises(dpfast.InvalidInput, match=match):
             smooth_constants(loss)
     X, y = np.zeros((50, 1)), np.zeros(50)
-    common = {"scale": 1.0, "domain": dpfast.Ball(1.0)}
+    common = {"scale": 1.0, "domain": dpfast.models.Ball(1.0)}
     with pytest.raises(dpfast.InvalidInput, match="certificate='smooth'"):
         dpfast.release_parameter(X, y, SmoothedHuber(), privacy=BUDGET, **common)
     with pytest.raises(dpfast.InvalidInput, match="one functional"):
@@ -406,7 +406,7 @@ def test_r27_what_cannot_qualify_is_refused_by_name():
     with pytest.raises(dpfast.InvalidInput, match="does not bound the rows"):
         smooth.smooth_plan(curator, 2.0)
     curator, _ = keeper(X, y, LogCosh(), 1.0, 1.0)
-    kind = SmoothKind(curator, dpfast.Ball(1.0).bind(1))
+    kind = SmoothKind(curator, dpfast.models.Ball(1.0).bind(1))
     for what, certificates, match in (
         ("functional", 1, "one functional"),
         ("parameter", 2, "both"),
@@ -435,7 +435,8 @@ def test_r27_releases_have_the_stated_noise_around_the_minimiser(loss):
     """
     X, y = sample(100_000)
     options = {
-        "scale": 1.0, "privacy": BUDGET, "domain": dpfast.Ball(1.75), "certificate": "smooth",
+        "scale": 1.0, "privacy": BUDGET, "domain": dpfast.models.Ball(1.75),
+        "certificate": "smooth",
     }  # fmt: skip
     centre, plan = found(X, y, loss, 1.0, 1.75)
     scores = []
@@ -463,7 +464,7 @@ def test_r27_two_neighbours_are_told_apart_no_better_than_promised():
         runs = [
             dpfast.release_parameter(
                 X, y, SmoothedHuber(1.0, 0.5), scale=1.0, privacy=budget, ridge=3.0,
-                domain=dpfast.Ball(1.0), certificate="smooth",
+                domain=dpfast.models.Ball(1.0), certificate="smooth",
             )
             for _ in range(800)
         ]  # fmt: skip
@@ -476,7 +477,8 @@ def test_r26_certificates_are_lower_bounds():
     exact, plan = found(X, y, SmoothedHuber(), 1.0, 2.0)
     for seed in range(40):
         bound = dpfast.certify(
-            X, y, SmoothedHuber(), scale=1.0, privacy=dpfast.PureDP(1.0), domain=dpfast.Ball(2.0),
+            X, y, SmoothedHuber(), scale=1.0, privacy=dpfast.PureDP(1.0),
+            domain=dpfast.models.Ball(2.0),
             certificate="smooth", noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         assert bound.certified
@@ -487,7 +489,7 @@ def test_r26_certificates_are_lower_bounds():
 def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     X, y = sample(35_000)
     options = {
-        "scale": 1.0, "privacy": dpfast.ApproxDP(4.0, 1e-6), "domain": dpfast.Ball(2.0),
+        "scale": 1.0, "privacy": dpfast.ApproxDP(4.0, 1e-6), "domain": dpfast.models.Ball(2.0),
         "certificate": "smooth",
     }  # fmt: skip
     runs = [

@@ -143,7 +143,7 @@ def test_a_plan_says_its_budget_as_mu_and_as_epsilon():
         ({"n": 9, "p": 3, "width": -1.0, "scale": 1.0}, "width must be"),
         ({"n": 9, "p": 3, "mu": 1.0, "loss": "logistic", "rate": 1.0}, "rate"),
         ({"n": 9, "p": 3, "mu": 1.0, "scale": 1.0, "level": 95}, "level"),
-        ({"n": 9, "p": 3, "mu": 1.0, "scale": 1.0, "weights": dpfast.Clip(1.0)}, "Hessian"),
+        ({"n": 9, "p": 3, "mu": 1.0, "scale": 1.0, "weights": dpfast.models.Clip(1.0)}, "Hessian"),
     ],
 )
 def test_refusals_name_the_argument(arguments, named):

@@ -162,7 +162,13 @@ def figure_3(run: Run) -> Outcome:
     }
     noise = dpfast.SeededNoise(run.seed())
     fit = dpfast.fit(
-        X, y, "huber", privacy=2.0, noise=noise, method=dpfast.AdaptiveNewton(start=start), **KNOWN
+        X,
+        y,
+        "huber",
+        privacy=2.0,
+        noise=noise,
+        method=dpfast.optimize.AdaptiveNewton(start=start),
+        **KNOWN,
     )
     distance = {label: norms(path, exact) for label, path in paths.items()}
     settled = {k: float(np.median(v[-10:])) for k, v in distance.items()}
@@ -189,7 +195,7 @@ def figure_3(run: Run) -> Outcome:
 def figure_4(run: Run) -> Outcome:
     truth = (10.0, -11.0, 9.0, -11.0)
     X, y = linear(run.rng(), 1000, truth)
-    loss = dpfast.OstrovskiiBach()
+    loss = dpfast.models.OstrovskiiBach()
     problem, steps = printed.linear(X, y, 2.0, RADIUS, loss), 80
     exact = dpfast.nonprivate_fit(X, y, loss, **KNOWN).params
     gamma = 1.5908 / loss.c * RADIUS / 2.0
@@ -261,7 +267,7 @@ def figure_10(run: Run) -> Outcome:
                 **options,
             )
             distance[f"{tag}, {label}"] = norms(fit.iterates, exact)
-    noise, method = dpfast.SeededNoise(run.seed()), dpfast.AdaptiveNewton(start=start)
+    noise, method = dpfast.SeededNoise(run.seed()), dpfast.optimize.AdaptiveNewton(start=start)
     fit = dpfast.fit(X, y, "huber", privacy=2.0, noise=noise, method=method, **options)
     own = norms(fit.iterates, exact)
     ends = {label: float(values[-1]) for label, values in distance.items()}

@@ -15,7 +15,7 @@ from bench.figures.paper3.design import LOSS, sample
 from bench.figures.runner import Figure, Outcome, Run
 
 RATIOS = (40, 80, 160, 320, 640, 1280, 2560, 5120, 10240)
-BOX = dpfast.Box(1.0)
+BOX = dpfast.models.Box(1.0)
 
 
 def sizes(run: Run) -> tuple[tuple[int, ...], tuple[int, ...], int]:

@@ -69,7 +69,7 @@ class NoisyDescent:
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> method = dpfast.Proximal(inner=dpfast.NoisyDescent(max_steps=5), rounds=2)
+    >>> method = dpfast.optimize.Proximal(inner=dpfast.optimize.NoisyDescent(max_steps=5), rounds=2)
     >>> dpfast.minimize(
     ...     X, y, "cauchy", privacy=dpfast.ZCDP(1.0), scale=1.0, method=method
     ... ).params.shape
@@ -163,7 +163,12 @@ class Proximal:
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> dpfast.minimize(
-    ...     X, y, "cauchy", privacy=dpfast.ZCDP(1.0), scale=1.0, method=dpfast.Proximal(rounds=2)
+    ...     X,
+    ...     y,
+    ...     "cauchy",
+    ...     privacy=dpfast.ZCDP(1.0),
+    ...     scale=1.0,
+    ...     method=dpfast.optimize.Proximal(rounds=2),
     ... ).params.shape
     (2,)
     """
@@ -184,8 +189,8 @@ class Proximal:
         self.inner: InnerOptimiser = NoisyDescent() if inner is None else inner
         if not callable(getattr(self.inner, "solve", None)):
             raise InvalidInput(
-                "inner must have a method solve, as dpfast.NoisyDescent() has; received an object "
-                f"of type {type(inner).__name__}."
+                "inner must have a method solve, as dpfast.optimize.NoisyDescent() has; received "
+                f"an object of type {type(inner).__name__}."
             )
 
     def check(self, objective: Objective | PerRecordObjective) -> None:

@@ -116,8 +116,8 @@ class Spider:
     ...     "cauchy",
     ...     privacy=1.0,
     ...     scale=1.0,
-    ...     method=dpfast.Spider(max_steps=5),
-    ...     kl=dpfast.KL(2.0),
+    ...     method=dpfast.optimize.Spider(max_steps=5),
+    ...     kl=dpfast.nonconvex.KL(2.0),
     ... ).params.shape
     (2,)
     """
