@@ -48,6 +48,7 @@ _HOMES = {
     "open_parquet": "dpfast.data.files.parquet",
     "plan": "dpfast.regression.forecast",
     "private_quantiles": "dpfast.quantiles",
+    "records": "dpfast.data.source",
     "release_functional": "dpfast.release",
     "release_parameter": "dpfast.release",
     "standardize": "dpfast.regression.standardise",
@@ -110,6 +111,7 @@ __all__ = [
     "open_parquet",
     "plan",
     "private_quantiles",
+    "records",
     "release_functional",
     "release_parameter",
     "standardize",
@@ -139,6 +141,7 @@ if TYPE_CHECKING:
     from dpfast.bayesopt.tuning import tune
     from dpfast.data.files.parquet import open_parquet
     from dpfast.data.schema import Binary, Categorical, Numeric, Schema
+    from dpfast.data.source import records
     from dpfast.errors import BudgetExceeded, DpfastError, InvalidInput
     from dpfast.inference import Fit
     from dpfast.inference.shown.compare import compare
@@ -180,14 +183,17 @@ def __getattr__(name: str) -> object:
 
 
 def _elsewhere(name: str) -> str:
-    """The room that has a name, for those who look for it here."""
+    """The room that lists a name, for those who look for it here; none is loaded for that."""
+    from importlib.util import find_spec
+
     for room in sorted(_ROOMS) if name[:1] != "_" else ():
-        try:
-            found = import_module(f"dpfast.{room}")
-        except ImportError:  # of a package that is not installed
-            continue
-        if name in getattr(found, "__all__", vars(found)):
-            return f" It is dpfast.{room}.{name}."
+        found = find_spec(f"dpfast.{room}")
+        if found is not None and found.origin is not None:
+            with open(found.origin, encoding="utf-8") as file:
+                text = file.read()
+            listed = text.partition("\n__all__ = [")[2].partition("]")[0] or text
+            if f'"{name}"' in listed or f"\ndef {name}(" in listed:
+                return f" It is dpfast.{room}.{name}."
     return ""
 
 

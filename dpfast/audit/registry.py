@@ -121,7 +121,6 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
     "dpfast.bayesopt.training": "charges a budget; takes no records",
     "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
-    "dpfast.front.parts": "what an objective is made of; sees no records",
     "dpfast.front.request": "checks arguments; audited within each baseline",
     "dpfast.front.targets": "checks arguments; audited within what asks for gradients",
     "dpfast.regression.walk.Walks": "fits by a method, audited within fit and fit_quantiles",
@@ -234,8 +233,7 @@ def callables() -> dict[str, Any]:
     found: dict[str, Any] = {}
     rooms = ("", "inference", "nonconvex", "privacy", "quantiles", "regression")
     homes = [import_module(f"dpfast.{room}".rstrip(".")) for room in rooms]
-    for home, name in [(home, name) for home in homes for name in home.__all__]:
-        exported = getattr(home, name)
+    for exported in [getattr(home, name) for home in homes for name in home.__all__]:
         if callable(exported) and not (inspect.isclass(exported) and issubclass(exported, kinds)):
             found[f"{exported.__module__}.{exported.__qualname__}"] = exported
     for module in _modules():

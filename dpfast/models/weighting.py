@@ -103,7 +103,9 @@ class Mallows(Weighting):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, weights=dpfast.Mallows(1.5)).names
+    >>> dpfast.fit(
+    ...     X, y, dpfast.Objective("huber", weights=dpfast.Mallows(1.5), scale=1.0), privacy=1.0
+    ... ).names
     ('intercept', 'x1')
     """
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import one_of, text_names
 from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
+from dpfast.data.source import source_of
 from dpfast.errors import InferenceUnavailable, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
@@ -20,7 +21,7 @@ from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.named import Named
 from dpfast.inference.results import Fit
-from dpfast.models import Loss, Objective, Weighting
+from dpfast.models import Loss, Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.nonconvex.kl import public_directions
 from dpfast.optimize.nonconvex.adaptive import Adaptive
@@ -91,7 +92,7 @@ class Minimum(Fit):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.minimize(X, y, "cauchy", privacy=1.0, scale=1.0).names
+    >>> dpfast.minimize(X, y, dpfast.Objective("cauchy", scale=1.0), privacy=1.0).names
     ('intercept', 'x1')
     """
 
@@ -128,26 +129,22 @@ def minimize(
     kl: KL | tuple[float, float] | None = None,
     start: Sequence[float] | str | None = None,
     select: str = "last",
-    scale: float | None = None,
-    weights: Weighting | None = None,
-    fit_intercept: bool = True,
-    ridge: float = 0.0,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Minimum:
     """Minimise a mean of per-record losses that need not be convex, under differential privacy.
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
-    y : array-like of shape (n,)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
+        ``names`` of :func:`dpfast.records` are those of the columns (of the parameters, for a
+        per-record objective).
+    y : array-like of shape (n,) or None
         A record with a NaN or an infinity contributes exactly zero and still counts in n.
     objective : str, Loss, Objective or PerRecordObjective
-        A loss of linear regression, such as "tukey" or ``dpfast.models.Welsch(c=3.0)``, with the
-        options of :func:`dpfast.fit`; or the gradients of any model.
+        A loss of linear regression, such as "tukey" (with its scale,
+        ``dpfast.Objective("tukey", scale=1.0)``); or the gradients of any model.
     privacy : ZCDP, GDP, ApproxDP or float
         The **total** to spend; a float is ``mu`` of Gaussian DP.
     method : {"auto", "adaptive", "spider", "proximal"} or Adaptive or Spider or Proximal
@@ -165,15 +162,10 @@ def minimize(
         Which point is the answer: the algorithm's own; the iterate with the smallest of the norms
         that were released anyway (free); or one drawn by the exponential mechanism on exact
         gradient norms, for a tenth of the budget (``ZCDP`` or ``ApproxDP`` only).
-    scale, weights, fit_intercept, ridge
-        As in :func:`dpfast.fit`, for a loss; an objective has its own.
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
-    threads : int, optional
-    names : sequence of str, optional
-        Names of the columns of X (of the parameters, for a per-record objective).
     progress : callable, optional
         Called as ``progress(done, planned)``; see :func:`dpfast.fit`.
 
@@ -207,7 +199,8 @@ def minimize(
     >>> X = rng.normal(size=(5000, 2))
     >>> y = X @ [2.0, -1.0] + 0.1 * rng.normal(size=5000)
     >>> y[:500] = 100.0
-    >>> result = dpfast.minimize(X, y, "tukey", privacy=dpfast.ZCDP(0.5), scale=1.0)
+    >>> objective = dpfast.Objective("tukey", scale=1.0)
+    >>> result = dpfast.minimize(X, y, objective, privacy=dpfast.ZCDP(0.5))
     >>> result.params.shape
     (3,)
     """
@@ -215,10 +208,7 @@ def minimize(
     condition = None if kl is None else _condition(kl)
     total = _total(privacy, select)
     own = isinstance(objective, PerRecordObjective)
-    request, target = target_of(
-        X, y, objective, scale=scale, weights=weights, fit_intercept=fit_intercept, ridge=ridge,
-        noise=noise, threads=threads, names=names,
-    )  # fmt: skip
+    request, target = target_of(X, y, objective, noise)
     if isinstance(target, PerRecordObjective):
         target.rehearse(request.n_covariates)
     algorithm, reason = _choose(method, condition, target)
@@ -227,7 +217,9 @@ def minimize(
         theta = public_directions(target.dimension, 1)[0]
     else:
         theta = checked_start(start, target.dimension, getattr(target, "ridge", 0.0))
-    labels = _parameter_names(names, target) if own else request._coefficient_names()
+    labels = (
+        _parameter_names(source_of(X, y).names, target) if own else request._coefficient_names()
+    )
     own_ledger = Ledger(total)
     curator = GradientCurator(request.records, target, own_ledger, request.noise, request.threads)
     curator.check(curator.remaining)

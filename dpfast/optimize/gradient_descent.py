@@ -62,7 +62,11 @@ class GradientDescent(Method):
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> dpfast.fit(
-    ...     X, y, "huber", privacy=2.0, scale=1.0, method=dpfast.optimize.GradientDescent()
+    ...     X,
+    ...     y,
+    ...     dpfast.Objective("huber", scale=1.0),
+    ...     privacy=2.0,
+    ...     method=dpfast.optimize.GradientDescent(),
     ... ).names
     ('intercept', 'x1')
     """

@@ -65,9 +65,8 @@ class JointNewton(Method):
     >>> dpfast.fit(
     ...     X,
     ...     y,
-    ...     "log-cosh",
+    ...     dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.1, 2.0)),
     ...     privacy=2.0,
-    ...     scale=dpfast.FreeScale(0.1, 2.0),
     ...     method=dpfast.optimize.JointNewton(),
     ... ).names
     ('intercept', 'x1', 'scale')

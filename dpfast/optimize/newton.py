@@ -120,7 +120,13 @@ class Newton(Method):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(X, y, "log-cosh", privacy=2.0, scale=1.0, method=dpfast.optimize.Newton()).names
+    >>> dpfast.fit(
+    ...     X,
+    ...     y,
+    ...     dpfast.Objective("log-cosh", scale=1.0),
+    ...     privacy=2.0,
+    ...     method=dpfast.optimize.Newton(),
+    ... ).names
     ('intercept', 'x1')
     """
 

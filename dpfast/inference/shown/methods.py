@@ -80,7 +80,7 @@ class Shown:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> "Privacy: 2-GDP in total" in fit.summary()
         True
         """
@@ -127,7 +127,7 @@ class Shown:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> frame = fit.to_frame(level=0.9)
         >>> bool(frame.loc["x1", "low"] < frame.loc["x1", "params"] < frame.loc["x1", "high"])
         True
@@ -180,7 +180,7 @@ class Shown:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> len(fit.report("fit.html")), dpfast.inference.verify_report("fit.html").passed
         (64, True)
         """

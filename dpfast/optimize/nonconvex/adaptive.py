@@ -95,7 +95,11 @@ class Adaptive:
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> found = dpfast.minimize(
-    ...     X, y, "tukey", privacy=1.0, scale=1.0, method=dpfast.optimize.Adaptive(max_steps=10)
+    ...     X,
+    ...     y,
+    ...     dpfast.Objective("tukey", scale=1.0),
+    ...     privacy=1.0,
+    ...     method=dpfast.optimize.Adaptive(max_steps=10),
     ... )
     >>> found.params.shape
     (2,)

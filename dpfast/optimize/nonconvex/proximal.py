@@ -71,7 +71,7 @@ class NoisyDescent:
     >>> y = 0.5 * X[:, 0]
     >>> method = dpfast.optimize.Proximal(inner=dpfast.optimize.NoisyDescent(max_steps=5), rounds=2)
     >>> dpfast.minimize(
-    ...     X, y, "cauchy", privacy=dpfast.ZCDP(1.0), scale=1.0, method=method
+    ...     X, y, dpfast.Objective("cauchy", scale=1.0), privacy=dpfast.ZCDP(1.0), method=method
     ... ).params.shape
     (2,)
     """
@@ -165,9 +165,8 @@ class Proximal:
     >>> dpfast.minimize(
     ...     X,
     ...     y,
-    ...     "cauchy",
+    ...     dpfast.Objective("cauchy", scale=1.0),
     ...     privacy=dpfast.ZCDP(1.0),
-    ...     scale=1.0,
     ...     method=dpfast.optimize.Proximal(rounds=2),
     ... ).params.shape
     (2,)
