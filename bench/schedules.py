@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import Mallows, Objective, resolve_loss
 
 RESULTS = Path(__file__).parent / "results"
@@ -60,7 +61,7 @@ def run(design: str, seeds: range) -> np.ndarray:
     rows = []
     for seed in seeds:
         X, y = simulate(design, seed)
-        plain = dpfast.nonprivate_fit(X, y, loss, **options)
+        plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
         A = np.column_stack([np.ones(n), X])
         t = A @ plain.params
         weight = np.minimum(1.0, p / (A**2).sum(axis=1))
@@ -75,7 +76,7 @@ def run(design: str, seeds: range) -> np.ndarray:
                 method = dpfast.optimize.Newton(
                     steps=steps, schedule=dpfast.optimize.Geometric(ratio, share)
                 )
-            fit = dpfast.fit(
+            fit = flat(dpfast.fit)(
                 X,
                 y,
                 loss,

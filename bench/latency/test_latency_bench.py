@@ -35,7 +35,12 @@ def test_fit_against_its_arithmetic(benchmark, method, kind, n, p):
 
     def fit(noise: NoiseSource, method: str = method) -> tuple[np.ndarray, np.ndarray]:
         found = dpfast.fit(
-            X, y, "log-cosh", scale=1.0, privacy=1.0, method=method, noise=noise, threads=1
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective("log-cosh", scale=1.0),
+            privacy=1.0,
+            method=method,
+            noise=noise,
         )
         found.conf_int()  # part of what is timed
         return found.params, found.bse

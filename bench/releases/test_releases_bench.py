@@ -7,6 +7,7 @@ import pytest
 
 import dpfast
 from bench.harness import compare, is_quick
+from dpfast.audit.calls.flat import flat
 
 N, D = (100_000, 17) if is_quick() else (1_000_000, 17)
 
@@ -29,7 +30,7 @@ def test_release_against_a_fit(benchmark, data, loss, domain):
     chosen = dpfast.models.Ball(D**0.5) if domain == "ball" else dpfast.models.Box(1.0)
 
     def release() -> object:
-        result = dpfast.release_functional(
+        result = flat(dpfast.release_functional)(
             X, y, loss, "x1", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=chosen,
             method="certified", **options,
         )  # fmt: skip
@@ -38,7 +39,9 @@ def test_release_against_a_fit(benchmark, data, loss, domain):
 
     def fit() -> object:
         weights = dpfast.Bounded(D**0.5)
-        return dpfast.nonprivate_fit(X, y, loss, fit_intercept=False, weights=weights, **options)
+        return flat(dpfast.nonprivate_fit)(
+            X, y, loss, fit_intercept=False, weights=weights, **options
+        )
 
     medians = compare(
         benchmark,

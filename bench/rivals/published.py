@@ -117,7 +117,11 @@ def bootstrap(runs: int) -> Iterator[Row]:
             noise = dpfast.SeededNoise(run)
             weights = dpfast.Bounded(math.sqrt(2.0))  # rows are no longer: nothing is moved
             fit = dpfast.fit(
-                x[:, None], y, "logistic", weights=weights, ridge=1.0 / n, privacy=1.0, noise=noise
+                x[:, None],
+                y,
+                dpfast.Objective("logistic", weights=weights, ridge=1.0 / n),
+                privacy=1.0,
+                noise=noise,
             )
             low, high = fit.conf_int(level=0.9)[1]
             error = likeliest(np.column_stack([np.ones(n), x]), y)[1][1]
@@ -149,8 +153,7 @@ def second_order(folder: Path | None, runs: int) -> Iterator[Row]:
                 dpfast.fit(
                     Z,
                     y,
-                    "logistic",
-                    weights=weights,
+                    dpfast.Objective("logistic", weights=weights),
                     method=method,
                     privacy=pair(epsilon),
                     inference=False,

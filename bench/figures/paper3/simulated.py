@@ -59,8 +59,9 @@ def figure_1(run: Run) -> Outcome:
             for repetition in range(repetitions):
                 X, y = sample(run.rng(d, ratio, repetition), ratio * d, d)
                 bound = dpfast.certify(
-                    X, y, LOSS, scale=1.0, privacy=dpfast.PureDP(1.0), domain=BOX,
-                    certificate=which, noise=dpfast.SeededNoise(run.seed(d, ratio, repetition)),
+                    X, y, dpfast.Objective(LOSS, scale=1.0), privacy=dpfast.PureDP(1.0),
+                    domain=BOX, certificate=which,
+                    noise=dpfast.SeededNoise(run.seed(d, ratio, repetition)),
                 )  # fmt: skip
                 there = bound.lower_bound > bound.floor
                 exact = smallest_eigenvalue(X, y)
