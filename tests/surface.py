@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
 ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots")
 
-#: Rooms of which no name is another's: these are called by their last name here, as those of dpfast.
+#: Rooms of which no name is another's: these are called by their last name here.
 PLAIN = (
     "inference", "models", "nonconvex", "optimize", "privacy", "quantiles", "regression", "release",
 )  # fmt: skip
@@ -85,6 +86,14 @@ def public() -> dict[str, Any]:
             if callable(thing) and thing not in found.values():
                 found[key if name in PLAIN else f"{name}.{key}".lstrip(".")] = thing
     return found
+
+
+def flat_public() -> dict[str, Any]:
+    """The same, whose functions also take what belongs to records and objective by keyword."""
+    return {
+        name: flat(thing) if inspect.isfunction(thing) else thing
+        for name, thing in public().items()
+    }
 
 
 def classes() -> dict[str, type]:

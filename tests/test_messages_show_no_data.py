@@ -10,10 +10,11 @@ import pytest
 
 import dpfast
 from dpfast import baselines, bayesopt
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import described, dtype_name
 from dpfast.models import Objective
 from tests.loops import each
-from tests.surface import parameters_of, public, without_paths
+from tests.surface import flat_public, parameters_of, without_paths
 
 NUMBER, WORD = 4711.0815, "patient 4711"
 MARK = "4711"
@@ -99,8 +100,8 @@ def replayed(data):
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # seeded noise says so
-    FITTED = dpfast.fit(**FIT)
-PLANNED = dpfast.plan(p=2, n=1000, mu=1.0, scale=1.0)
+    FITTED = flat(dpfast.fit)(**FIT)
+PLANNED = dpfast.plan(p=2, n=1000, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
 PLANNED._forecast.width = cache(PLANNED._forecast.width)  # the same for every picture of it
 try:
     from dpfast.estimators import DPHuberRegressor
@@ -109,10 +110,11 @@ except ImportError:
 else:
     ESTIMATOR = DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0, **SEEDED)
 
-PUBLIC = public()
+PUBLIC = flat_public()
 
 #: Arguments with which each public function returns.
 CALLS = {
+    "records": {"X": X, "y": Y}, "Certified": {},
     "Adaptive": {}, "AdaptiveNewton": {}, "DoubleNoise": {},
     "Geometric": {"ratio": 2.0, "uniform_share": 0.1}, "GradientDescent": {}, "JointNewton": {},
     "Newton": {}, "NoisyDescent": {}, "Proximal": {}, "Spider": {}, "Uniform": {},
@@ -209,7 +211,7 @@ CALLS = {
         **SEEDED,
     },
     "estimators.DPPoissonRegressor": {
-        "privacy": 1.0, "largest_mean": 4.0, "score_privacy": 1.0, **SEEDED,
+        "privacy": 1.0, "loss": dpfast.Poisson(4.0), "score_privacy": 1.0, **SEEDED,
     },
     "estimators.DPLinearRegression": {"privacy": 1.0, "x_bound": 3.0, "y_bound": 3.0, **SEEDED},
     "estimators.DPLogisticRegression": {"privacy": 1.0, "classes": (0.0, 1.0),
@@ -224,7 +226,7 @@ CALLS = {
 
 #: Results, exceptions and an abstract class: nobody passes them arguments.
 NOT_CALLED = {
-    "BudgetExceeded", "DpfastError", "Fit", "InvalidBudget", "InvalidInput", "Minimum", "Plan",
+    "BudgetExceeded", "DpfastError", "Fit", "InvalidInput", "Minimum", "Plan",
     "QuantileFits",
     "audit.Finding", "audit.LeakFound", "audit.LossReport", "audit.LowerBound", "audit.Pair",
     "audit.ReplayReport", "audit.SearchReport", "bayesopt.Covariance", "bayesopt.Tuning",
@@ -385,7 +387,7 @@ def test_what_an_argument_is_called(kind, make, text):
         (dict, False, "the class dict"),
         (dpfast.GDP(1.0), False, "GDP(mu=1.0)"),
         (dpfast.Huber(), True, "Huber(c=1.345)"),
-        (dpfast.models.Box([1.0, 2.0]), False, "a dpfast.models.Box"),
+        (dpfast.models.Box([1.0, 2.0]), False, "a dpfast.Box"),
     ],
 )
 def test_what_is_shown(value, text, said):

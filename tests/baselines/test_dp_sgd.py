@@ -15,6 +15,7 @@ from scipy.special import ndtr
 
 import dpfast
 from dpfast import baselines
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.baselines import amplification
 from dpfast.curator.baselines.amplification import noise_multiplier, sampled_epsilon
@@ -43,7 +44,7 @@ def data(n=400, seed=0):
 
 def fit(X, y, **options):
     options = {"clip": 2.0, "privacy": BUDGET, "noise": dpfast.SeededNoise(0)} | options
-    return baselines.dp_sgd(X, y, "squared", **options)
+    return flat(baselines.dp_sgd)(X, y, "least-squares", **options)
 
 
 def curator(X, y, total=BUDGET, records=Records, noise=None):

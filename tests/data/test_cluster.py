@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records
 from dpfast.errors import RecordsUnavailable
@@ -68,7 +69,7 @@ def assert_same(records, sizes=SIZES):
 def fit(x, y, **options):
     own = {"method": dpfast.optimize.Newton(steps=3), "noise": dpfast.SeededNoise(1)}
     options = {"privacy": 1.0, "scale": 1.0} | own | options
-    return dpfast.fit(x, y, "log-cosh", **options)
+    return flat(dpfast.fit)(x, y, "log-cosh", **options)
 
 
 # ---- any scheduler -------------------------------------------------------------------------------
@@ -126,7 +127,8 @@ def test_sampled_gradients():
 
     options = {"clip": 0.8, "steps": 3, "sampling_rate": 0.3, "scale": 1.0}
     found, twin = (
-        dp_sgd(*data, "huber", privacy=dpfast.ApproxDP(1.0, 1e-6), noise=dpfast.SeededNoise(1),
+        flat(dp_sgd)(*data, "huber", privacy=dpfast.ApproxDP(1.0, 1e-6),
+        noise=dpfast.SeededNoise(1),
                **options)
         for data in (arrays(), (Parts(), None))
     )  # fmt: skip

@@ -36,7 +36,12 @@ def of_both_types(function):
 def test_fit(method):
     narrow, wide = of_both_types(
         lambda X, y: dpfast.fit(
-            X, y, "huber", privacy=3.0, scale=1.0, method=method, noise=dpfast.SeededNoise(1)
+            X,
+            y,
+            dpfast.Objective("huber", scale=1.0),
+            privacy=3.0,
+            method=method,
+            noise=dpfast.SeededNoise(1),
         )
     )
     np.testing.assert_array_equal(narrow.params, wide.params)

@@ -44,7 +44,7 @@ def test_a_name_of_a_room_is_told_to_who_looks_for_it_here():
     for room, name in (("optimize", "Newton"), ("plots", "coefficient_plot"), ("models", "Ball")):
         with pytest.raises(AttributeError, match=rf"It is dpfast\.{room}\.{name}\."):
             getattr(dpfast, name)
-    with pytest.raises(AttributeError, match="no attribute 'no_such_thing'\\.$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'no_such_thing'\.$"):
         _ = dpfast.no_such_thing
 
 

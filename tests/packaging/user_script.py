@@ -98,26 +98,26 @@ NAMES: list[object] = [
 rng = np.random.default_rng(0)
 X = rng.normal(size=(5000, 2))
 y = X @ [1.0, 2.0] + rng.normal(size=5000)
-result: dpfast.Fit = dpfast.fit(X, y, "log-cosh", privacy=dpfast.GDP(1.0), scale=1.0)
+result: dpfast.Fit = dpfast.fit(
+    X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=dpfast.GDP(1.0)
+)
 low: float = float(result.conf_int()[0, 0])
 print(result.summary(), result.privacy.epsilon(1e-6), low)
 loss = dpfast.Huber(1.345)
 ledger = dpfast.Ledger(dpfast.GDP(2.0))
 other = dpfast.fit(
-    X,
-    y,
-    loss,
+    dpfast.records(X, y, threads=2, names=["a", "b"]),
+    None,
+    dpfast.Objective(loss, weights=dpfast.Mallows(2.0), scale=dpfast.FreeScale(0.1, 10.0)),
     privacy=0.5,
-    scale=dpfast.FreeScale(0.1, 10.0),
-    weights=dpfast.Mallows(2.0),
     method=dpfast.optimize.JointNewton(),
     ledger=ledger,
     noise=dpfast.SeededNoise(1),
-    threads=2,
-    names=["a", "b"],
 )
-minimum: dpfast.nonconvex.Minimum = dpfast.minimize(X, y, "tukey", privacy=1.0, scale=1.0)
-plan: dpfast.regression.Plan = dpfast.plan(5000, 2, "log-cosh", scale=1.0, mu=1.0)
+minimum: dpfast.nonconvex.Minimum = dpfast.minimize(
+    X, y, dpfast.Objective("tukey", scale=1.0), privacy=1.0
+)
+plan: dpfast.regression.Plan = dpfast.plan(5000, 2, dpfast.Objective("log-cosh", scale=1.0), mu=1.0)
 quartiles = dpfast.private_quantiles(y, [0.25, 0.75], low=-5.0, high=5.0, privacy=1.0)
 print(float(quartiles[0]), minimum.params, ledger.remaining, other.params)
 schema = dpfast.Schema(
