@@ -70,8 +70,12 @@ def test_shared_recipes_are_not_changed_by_fits():
 
     def fit():
         noise = dpfast.SeededNoise(3)
-        return dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0, noise=noise).conf_int()
+        return dpfast.fit(
+            X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, noise=noise
+        ).conf_int()
 
     first = fit()
-    dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0, noise=dpfast.SeededNoise(8))
+    dpfast.fit(
+        X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, noise=dpfast.SeededNoise(8)
+    )
     assert np.array_equal(first, fit())

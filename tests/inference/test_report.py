@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.estimators import DPHuberRegressor
@@ -136,7 +137,9 @@ def test_a_page_tells_no_seed_no_time_and_no_place(tmp_path):
 
 def test_a_fit_that_is_not_private_says_so(tmp_path):
     X = np.linspace(-1.0, 1.0, 200)[:, None]
-    found = dpfast.nonprivate_fit(X, X[:, 0] + np.cos(9 * X[:, 0]), "huber", scale=1.0)
+    found = dpfast.nonprivate_fit(
+        X, X[:, 0] + np.cos(9 * X[:, 0]), dpfast.Objective("huber", scale=1.0)
+    )
     found.report(tmp_path / "fit.html")
     assert dpfast.inference.verify_report(tmp_path / "fit.html").passed
     assert "NOT PRIVATE" in (tmp_path / "fit.html").read_text("utf-8")
@@ -235,8 +238,8 @@ def test_every_relation_of_a_fit_is_known(tmp_path):
     ledger = dpfast.Ledger(dpfast.GDP(9.0))
     persons = {"privacy": 2.0, "scale": 1.0, "group": np.repeat(np.arange(100), 3)}
     fits = [
-        dpfast.fit(X, X[:, 0], "log-cosh", **persons, group_size=3),
-        dpfast.fit(X, X[:, 0], "log-cosh", **persons, each="person"),
+        flat(dpfast.fit)(X, X[:, 0], "log-cosh", **persons, group_size=3),
+        flat(dpfast.fit)(X, X[:, 0], "log-cosh", **persons, each="person"),
         DPHuberRegressor(privacy=2.0, scale=1.0).fit(X, X[:, 0]).result_,
         DPHuberRegressor(privacy=2.0, scale=1.0, ledger=ledger).fit(X, X[:, 0]).result_,
     ]
@@ -294,7 +297,9 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path):
     n = 100_000
     X = np.random.default_rng(3).normal(size=(n, 1))
     persons = {"group": np.arange(n) // 2, "group_size": 2} if rows == 2 else {}
-    found = dpfast.fit(X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons)
+    found = flat(dpfast.fit)(
+        X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons
+    )
     path = tmp_path / "fit.html"
     found.report(path)
     text = path.read_text("utf-8")
@@ -433,11 +438,15 @@ def test_a_ledger_of_pairs_pays_for_fits_in_its_own_currency():
 
 def test_no_sum_is_claimed_that_is_not_known():
     X = np.linspace(-1.0, 1.0, 200)[:, None]
-    exact = dpfast.nonprivate_fit(X, X[:, 0] + np.cos(9 * X[:, 0]), "huber", scale=1.0)
+    exact = dpfast.nonprivate_fit(
+        X, X[:, 0] + np.cos(9 * X[:, 0]), dpfast.Objective("huber", scale=1.0)
+    )
     found = dpfast.compare(fit_of(["a"]), exact)
     assert found.together is None and "not private" in found
-    person = dpfast.fit(X, X[:, 0], "huber", privacy=1.0, scale=1.0, group=np.arange(200) // 2,
-                        group_size=2)  # fmt: skip
+    person = dpfast.fit(
+        dpfast.records(X, X[:, 0], group=np.arange(200) // 2, group_size=2), None,
+        dpfast.Objective("huber", scale=1.0), privacy=1.0,
+    )  # fmt: skip
     found = dpfast.compare(fit_of(["a"]), person)
     assert found.together is None and "relations differ" in found
 
@@ -502,7 +511,12 @@ def test_a_ledger_is_a_table_of_its_charges():
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_plan_is_a_table_of_its_widths(fit_intercept):
-    plan = dpfast.plan(n=2000, p=3, mu=1.0, scale=1.0, fit_intercept=fit_intercept)
+    plan = dpfast.plan(
+        n=2000,
+        p=3,
+        mu=1.0,
+        loss=dpfast.Objective("log-cosh", scale=1.0, fit_intercept=fit_intercept),
+    )
     found = parsed(plan._repr_html_())
     for width, alone in zip(plan.widths, plan.sampling_widths, strict=True):
         assert f"{width:.4g}{alone:.4g}{width / alone:.3g}" in found.texts["td"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import resolve_loss
 from dpfast.models.names import LOSSES
 
@@ -66,12 +67,12 @@ def test_every_combination_works_or_is_refused_by_name(name):
         call = {"weights": weights, "method": short, "inference": inference}
         ledger = dpfast.Ledger(1.0)
         if reason is None:
-            result = dpfast.fit(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
+            result = flat(dpfast.fit)(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
             assert np.isfinite(result.params).all()
             continue
         n_refused += 1
         with pytest.raises(dpfast.InvalidInput) as caught:
-            dpfast.fit(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
+            flat(dpfast.fit)(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
         message = str(caught.value)
         assert reason in message
         # the part that is at fault, by name, and what would be allowed
@@ -97,10 +98,14 @@ def test_adaptive_steps_need_a_public_self_concordance(name):
         options = {"privacy": 1.0, "scale": scale, "weights": weights}
         works = loss.self_concordance < np.inf and not isinstance(weights, dpfast.Mallows)
         if works:
-            dpfast.fit(X, y, name, method=dpfast.optimize.Newton(step=step, steps=3), **options)
+            flat(dpfast.fit)(
+                X, y, name, method=dpfast.optimize.Newton(step=step, steps=3), **options
+            )
         else:
             with pytest.raises(dpfast.InvalidInput, match="self-concordance"):
-                dpfast.fit(X, y, name, method=dpfast.optimize.Newton(step=step, steps=3), **options)
+                flat(dpfast.fit)(
+                    X, y, name, method=dpfast.optimize.Newton(step=step, steps=3), **options
+                )
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -119,8 +124,8 @@ def test_no_penalty_makes_a_fit_diverge(name):
         if isinstance(weights, dpfast.models.Schweppe) and not loss.needs_scale:
             continue
         fit = dpfast.fit(
-            X, y, name, privacy=50.0, scale=scale, weights=weights, method=method, ridge=ridge,
-            inference=False, noise=dpfast.SeededNoise(0),
+            X, y, dpfast.Objective(name, weights=weights, scale=scale, ridge=ridge), privacy=50.0,
+            method=method, inference=False, noise=dpfast.SeededNoise(0),
         )  # fmt: skip
         bound = loss.psi_bound * weights.radius
         if isinstance(weights, dpfast.models.Clip):
@@ -135,12 +140,12 @@ def test_steps_that_must_diverge_are_refused(step_size):
     descent = dpfast.optimize.GradientDescent(step_size=step_size)
     ledger = dpfast.Ledger(1.0)
     for run in (
-        lambda **o: dpfast.fit(X, y, "huber", method=descent, privacy=1.0, scale=1.0, **o),
-        lambda **o: base.clipped_gradient_descent(
-            X, y, "squared", clip=1.0, privacy=1.0, step_size=step_size, **o
+        lambda **o: flat(dpfast.fit)(X, y, "huber", method=descent, privacy=1.0, scale=1.0, **o),
+        lambda **o: flat(base.clipped_gradient_descent)(
+            X, y, "least-squares", clip=1.0, privacy=1.0, step_size=step_size, **o
         ),
-        lambda **o: base.dp_sgd(
-            X, y, "squared", clip=1.0, privacy=pair, step_size=step_size, sampling_rate=0.5,
+        lambda **o: flat(base.dp_sgd)(
+            X, y, "least-squares", clip=1.0, privacy=pair, step_size=step_size, sampling_rate=0.5,
             steps=2, **o,
         ),
     ):  # fmt: skip

@@ -95,14 +95,14 @@ def test_every_rule_spends_at_most_the_total_and_fits(step):
     fit = dpfast.fit(
         X,
         y,
-        "log-cosh",
+        dpfast.Objective("log-cosh", weights=dpfast.Bounded(6.0), scale=1.0),
         privacy=1e4,
-        scale=1.0,
-        weights=dpfast.Bounded(6.0),
         method=method,
         noise=dpfast.SeededNoise(0),
     )
-    plain = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0, weights=dpfast.Bounded(6.0))
+    plain = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective("log-cosh", weights=dpfast.Bounded(6.0), scale=1.0)
+    )
     np.testing.assert_allclose(fit.params, plain.params, atol=1e-2)
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
     assert spent <= 1e8
@@ -119,10 +119,8 @@ def test_backtracking_rescues_a_start_from_which_pure_newton_diverges():
         fit = dpfast.fit(
             X,
             y,
-            "log-cosh",
+            dpfast.Objective("log-cosh", weights=dpfast.Mallows(2**0.5), scale=1.0),
             privacy=50.0,
-            scale=1.0,
-            weights=dpfast.Mallows(2**0.5),
             method=dpfast.optimize.Newton(newton_steps=10, step=step, steps=10, start=start),
             noise=dpfast.SeededNoise(3),
         )
@@ -135,10 +133,8 @@ def test_majorising_steps_need_no_search_at_all():
     fit = dpfast.fit(
         X,
         y,
-        "log-cosh",
+        dpfast.Objective("log-cosh", weights=dpfast.Mallows(2**0.5), scale=1.0),
         privacy=2.0,
-        scale=1.0,
-        weights=dpfast.Mallows(2**0.5),
         method=dpfast.optimize.AdaptiveNewton(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(3),
     )
@@ -160,7 +156,12 @@ def test_two_phases_and_gradient_start():
         dpfast.optimize.Newton(gradient_steps=3),
     ):
         fit = dpfast.fit(
-            X, y, "log-cosh", privacy=1e3, scale=1.0, method=method, noise=dpfast.SeededNoise(0)
+            X,
+            y,
+            dpfast.Objective("log-cosh", scale=1.0),
+            privacy=1e3,
+            method=method,
+            noise=dpfast.SeededNoise(0),
         )
-        plain = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+        plain = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
         np.testing.assert_allclose(fit.params, plain.params, atol=1e-2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, Objective
 from dpfast.optimize.planning import choose_method
 
@@ -36,9 +37,9 @@ LONG = [
 def test_large_budget_recovers_the_exact_fit_and_its_errors(method, loss):
     X, y = data(loss=loss)
     scale = None if loss == "logistic" else 1.0
-    exact = dpfast.nonprivate_fit(X, y, loss, scale=scale)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=scale))
     fit = dpfast.fit(
-        X, y, loss, privacy=1e5, scale=scale, method=method, standardize=False,
+        X, y, dpfast.Objective(loss, scale=scale), privacy=1e5, method=method, standardize=False,
         noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     np.testing.assert_allclose(fit.params, exact.params, atol=1e-3)
@@ -51,7 +52,7 @@ def test_large_budget_recovers_the_exact_fit_and_its_errors(method, loss):
 def test_the_total_is_spent_and_not_more(method, inference):
     X, y = data()
     options = {"privacy": 1.0, "scale": 1.0, "method": method, "inference": inference}
-    fit = dpfast.fit(X, y, "huber", noise=dpfast.SeededNoise(0), **options)
+    fit = flat(dpfast.fit)(X, y, "huber", noise=dpfast.SeededNoise(0), **options)
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
     assert 1.0 - 1e-6 < spent <= 1.0
 
@@ -61,13 +62,12 @@ def test_majorised_directions_come_home_from_a_far_start():
     fit = dpfast.fit(
         X,
         y,
-        "log-cosh",
+        dpfast.Objective("log-cosh", scale=1.0),
         privacy=2.0,
-        scale=1.0,
         method=dpfast.optimize.DoubleNoise(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(1),
     )
-    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
     assert np.linalg.norm(fit.params - exact.params) < 0.2
 
 
@@ -78,15 +78,14 @@ def test_privacy_noise_is_in_the_intervals():
     and the error of the linear recursion; outside [0.7, 1.4] with probability below 1e-6.
     """
     X, y = data(n=1500)
-    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
     squares = []
     for seed in range(400):
         fit = dpfast.fit(
             X,
             y,
-            "log-cosh",
+            dpfast.Objective("log-cosh", scale=1.0),
             privacy=0.5,
-            scale=1.0,
             method="double-noise",
             noise=dpfast.SeededNoise(seed),
         )
@@ -135,10 +134,8 @@ def test_clipped_scores_have_no_curvature_to_use():
             dpfast.fit(
                 X,
                 y,
-                "huber",
+                dpfast.Objective("huber", weights=Clip(1.0), scale=1.0),
                 privacy=1.0,
-                scale=1.0,
-                weights=Clip(1.0),
                 inference=False,
                 method=method,
             )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Answer, Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Clip, LogCosh, Mallows, Objective
@@ -36,7 +37,7 @@ def data(n=1500, seed=0):
 def fit(method, *, mu=0.5, seed=0, **options):
     X, y = data()
     options = {"scale": 1.0, "noise": dpfast.SeededNoise(seed), **options}
-    return dpfast.fit(X, y, "log-cosh", privacy=mu, method=method, **options)
+    return flat(dpfast.fit)(X, y, "log-cosh", privacy=mu, method=method, **options)
 
 
 class Own(HeavyBall):
@@ -55,7 +56,7 @@ def test_the_example_of_contributing_has_valid_intervals():
     the error of the linear recursion; outside [0.7, 1.4] with probability below 1e-6.
     """
     X, y = data()
-    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
     squares = []
     for seed in range(200):
         found = fit(HeavyBall(), seed=seed)
@@ -68,7 +69,7 @@ def test_the_example_of_contributing_has_valid_intervals():
 
 def test_a_large_budget_recovers_the_exact_fit_and_its_errors():
     X, y = data()
-    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
     found = fit(Own(steps=300), mu=1e5)
     np.testing.assert_allclose(found.params, exact.params, atol=1e-3)
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-2)
@@ -319,7 +320,9 @@ def test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator(settin
         parts = SETTINGS[setting]()
         method = Scribbler(parts[which], change)
         dpfast.fit(
-            X, y, parts[0], weights=parts[1], scale=1.0 if parts[0].needs_scale else None,
+            X, y,
+            dpfast.Objective(parts[0], weights=parts[1],
+            scale=1.0 if parts[0].needs_scale else None),
             method=method, inference=False, privacy=1.0, noise=dpfast.SeededNoise(0),
         )  # fmt: skip
         runs.append(method.found)

@@ -12,6 +12,7 @@ from scipy import sparse, stats
 
 import dpfast
 from dpfast.audit import neighbours, replay
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records, cluster, parts, streams
 from dpfast.data.groups import grouped
@@ -333,7 +334,7 @@ def fit(records, y=None, *, blocks=True, loss="log-cosh", **options):
     method = dpfast.optimize.AdaptiveNewton(blocks=blocks)
     options = {"noise": dpfast.SeededNoise(3), "method": method} | options
     scale = {"standardize": False} if loss == "logistic" else {"scale": 1.0}
-    return dpfast.fit(records, y, loss, privacy=1.0, **scale, **options)
+    return flat(dpfast.fit)(records, y, loss, privacy=1.0, **scale, **options)
 
 
 def large(loss="log-cosh", n=60_000):

@@ -27,7 +27,7 @@ from tests.privacy.test_refused_first import (
     losses,
     per_record,
 )
-from tests.surface import public
+from tests.surface import flat_public
 
 #: Right values of arguments that have no default, by their names.
 RIGHT = {
@@ -49,7 +49,7 @@ RIGHT_OF = {
     "OneHot": {"levels": 2},
     "Poisson": {"largest_mean": 4.0},
     "estimate_kl": {"objective": "cauchy", "scale": 1.0, "n_rays": 2},
-    "nonprivate_fit": {"scale": 1.0},
+    "nonprivate_fit": {"y": Y, "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
     "plan": {"n": 1000, "p": 2, "mu": 1.0, "scale": 1.0},
     "plan_release": {
@@ -90,7 +90,7 @@ LONG = {"steps", "evaluations", "simulations", "max_batch", "batch", "n_starts"}
 
 PUBLIC = {
     name: thing
-    for name, thing in public().items()
+    for name, thing in flat_public().items()
     if thing not in {function for function, _ in CALLS.values()}
     and not name.startswith(OTHERS)
     and not (inspect.isclass(thing) and issubclass(thing, BaseException))

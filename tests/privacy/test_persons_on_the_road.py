@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.whitened import Discount, Held, whole_of
 from dpfast.data.groups import grouped
 from dpfast.data.persons.means import averaged, of_slots
@@ -175,7 +176,9 @@ def test_c81_constants_are_attained(rows, most):
     ):
         ask = questions("least-squares")[question]
         assert announced(ask) == pytest.approx(constant, rel=1e-6)
-        assert 0.99 * constant <= farthest(answers(ask, worst, most=most)) <= announced(ask), question
+        assert 0.99 * constant <= farthest(answers(ask, worst, most=most)) <= announced(ask), (
+            question
+        )
 
 
 def test_c81_scores_and_their_meat_cost_persons_no_more_than_scores():
@@ -222,7 +225,6 @@ def loops(whose, f):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_c81_answers_are_means_over_persons_from_every_source(loss, mapped, how, monkeypatch):
     monkeypatch.setattr("dpfast.curator.whitened.BLOCK", 7)
-
 
     records, a, y, _, _ = table(how)
     whose = np.random.default_rng(4).permutation(50) % 17
@@ -292,8 +294,8 @@ def test_c81_nothing_public_follows_the_number_of_rows(loss):
         y = (rng.random(len(whose)) < 0.5) * 1.0
         steps = []
         fit = dpfast.fit(
-            X, y, loss, privacy=2.0, group=whose, each="person", noise=dpfast.SeededNoise(1),
-            progress=lambda *step, steps=steps: steps.append(step),
+            dpfast.records(X, y, group=whose, each="person"), None, loss, privacy=2.0,
+            noise=dpfast.SeededNoise(1), progress=lambda *step, steps=steps: steps.append(step),
         )  # fmt: skip
         told.append((fit.n_records, steps, fit.names, fit.privacy.total, fit.privacy.relation))
     assert told[0] == told[1]
@@ -313,10 +315,10 @@ def test_persons_of_a_file_are_those_in_memory(tmp_path):
     parquet.write_table(pyarrow.table(columns), path, row_group_size=211)
     for loss in ("least-squares", "poisson", "quantile"):
         options = {"privacy": 3.0, "each": "person"}
-        here = dpfast.fit(
+        here = flat(dpfast.fit)(
             X, y, loss, group=whose, names=["a", "b"], noise=dpfast.SeededNoise(3), **options
         )
-        there = dpfast.fit(
+        there = flat(dpfast.fit)(
             dpfast.open_parquet(path, covariates=["a", "b"], response="y"), None, loss, group="who",
             noise=dpfast.SeededNoise(3), **options,
         )  # fmt: skip

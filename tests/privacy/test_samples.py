@@ -177,7 +177,7 @@ def test_fits_of_a_sample_spend_their_total_and_find_rare_columns(loss, soon):
     """.4% ones, of which the sample has some 12: looked for in all records, and kept."""
     X, y = table(60_000, np.random.default_rng(7), loss)
     noise = dpfast.SeededNoise(1)
-    fit = dpfast.fit(X, y, loss, privacy=1.0, noise=noise, threads=1)
+    fit = dpfast.fit(dpfast.records(X, y, threads=1), None, loss, privacy=1.0, noise=noise)
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
     assert spent <= 1.0 and spent > 0.999
     assert not fit.units.unseen
@@ -197,7 +197,9 @@ def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(soon, monkey
         return total(self, *arguments, **options)
 
     monkeypatch.setattr("dpfast.data.records.Records.total", counted)
-    dpfast.fit(X, y, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(1), threads=1)
+    dpfast.fit(
+        dpfast.records(X, y, threads=1), None, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(1)
+    )
     assert reads.count("Records") == 10  # curvature and scores with their lengths, and six steps
     assert reads.count("Sample") >= 6
 
@@ -205,7 +207,13 @@ def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(soon, monkey
 def test_two_fits_of_a_seed_are_the_same_on_any_number_of_threads(soon):
     X, y = table(60_000, np.random.default_rng(7))
     fits = [
-        dpfast.fit(X, y, "huber", privacy=1.0, noise=dpfast.SeededNoise(4), threads=threads)
+        dpfast.fit(
+            dpfast.records(X, y, threads=threads),
+            None,
+            "huber",
+            privacy=1.0,
+            noise=dpfast.SeededNoise(4),
+        )
         for threads in (1, 2)
     ]
     assert np.array_equal(fits[0].params, fits[1].params)

@@ -134,7 +134,7 @@ def test_fits_in_threads_are_those_of_one_thread():
 
     def fit(i):
         noise = dpfast.SeededNoise(i)
-        found = dpfast.fit(x, y, "log-cosh", privacy=1.0, scale=1.0, noise=noise)
+        found = dpfast.fit(x, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, noise=noise)
         return found.params.tobytes() + found.bse.tobytes()
 
     assert at_once(fit) == [fit(i) for i in range(THREADS)]

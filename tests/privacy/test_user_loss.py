@@ -301,15 +301,16 @@ def test_not_convex_means_gradients_only():
     y = x @ [1.0, -1.0] + rng.normal(size=400)
     loss = mine(convex=False, name="my loss")
     with pytest.raises(dpfast.InvalidInput, match=r"my loss.*convex=False"):
-        dpfast.fit(x, y, loss, privacy=1.0, scale=1.0)
+        dpfast.fit(x, y, dpfast.Objective(loss, scale=1.0), privacy=1.0)
     with pytest.raises(dpfast.InvalidInput, match=r"my loss.*convex=False"):
-        dpfast.fit(x, y, loss, privacy=1.0, scale=1.0, inference=False, method="newton")
+        dpfast.fit(
+            x, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, inference=False, method="newton"
+        )
     result = dpfast.fit(
         x,
         y,
-        loss,
+        dpfast.Objective(loss, scale=1.0),
         privacy=1.0,
-        scale=1.0,
         inference=False,
         method=dpfast.optimize.GradientDescent(steps=5),
     )

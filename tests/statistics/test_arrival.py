@@ -10,6 +10,7 @@ import pytest
 from scipy.special import expit
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import LogCosh, Mallows, Objective, resolve_loss
 from dpfast.optimize.newton import _settled
 
@@ -27,7 +28,7 @@ def pair(seed, n, intercept, slopes=SLOPES, privacy=1.0, **options):
     X, y = draw(seed, n, intercept, slopes)
     noise = dpfast.SeededNoise(seed)
     options |= {"privacy": privacy, "noise": noise, "threads": 1, "standardize": False}
-    fit = dpfast.fit(X, y, "logistic", **options)
+    fit = flat(dpfast.fit)(X, y, "logistic", **options)
     exact = dpfast.nonprivate_fit(X, y, "logistic")
     truth, interval = np.append(intercept, slopes), fit.conf_int()
     covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])
@@ -145,7 +146,11 @@ def test_a_far_intercept_of_a_robust_loss():
         X = rng.normal(size=(1_000, 4))
         y = 30.0 + X @ [1.0, -1.0, 1.0, -1.0] + rng.normal(size=1_000)
         fit = dpfast.fit(
-            X, y, "log-cosh", scale=1.0, privacy=1.0, noise=dpfast.SeededNoise(seed), threads=1
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective("log-cosh", scale=1.0),
+            privacy=1.0,
+            noise=dpfast.SeededNoise(seed),
         )
         interval = fit.conf_int()[0]
         covered.append(interval[0] <= 30.0 <= interval[1])
