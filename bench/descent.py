@@ -149,8 +149,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         '"one setting" is the rival and setting that is best',
         "over the twelve problems at that budget. "
         "The library's methods have the declared constants,",
-        "KL-Spider and the proximal point method those of `dpfast.estimate_kl` on the data "
-        "themselves as well.",
+        "KL-Spider and the proximal point method those of `dpfast.nonconvex.estimate_kl` on the "
+        "data themselves as well.",
         "",
         *verdict(rows),
         "",

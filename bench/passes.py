@@ -74,7 +74,12 @@ def calls_of(X: Array, y: Array, loss: str) -> dict[str, Call]:
 
     def ours(method: str) -> Call:
         return lambda: dpfast.fit(
-            X, y, loss, scale=scale, standardize=False, privacy=1.0, method=method, threads=1
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective(loss, scale=scale),
+            standardize=False,
+            privacy=1.0,
+            method=method,
         ).conf_int()
 
     calls = {"default": ours("auto"), "newton": ours("newton")}

@@ -19,6 +19,7 @@ import numpy as np
 
 import dpfast
 from bench.provenance import keep
+from dpfast.audit.calls.flat import flat
 from dpfast.models import Mallows, Objective, resolve_loss
 
 RESULTS = Path(__file__).parent / "results"
@@ -61,7 +62,7 @@ def run(design: str, seeds: range) -> np.ndarray:
     rows = []
     for seed in seeds:
         X, y = simulate(design, seed)
-        plain = dpfast.nonprivate_fit(X, y, loss, **options)
+        plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
         A = np.column_stack([np.ones(n), X])
         t = A @ plain.params
         weight = np.minimum(1.0, p / (A**2).sum(axis=1))
@@ -70,11 +71,13 @@ def run(design: str, seeds: range) -> np.ndarray:
         reference = 2.0 * objective.score_bound / n * np.linalg.norm(inverse)
         row = []
         for setting in SETTINGS:
-            method = dpfast.Newton()
+            method = dpfast.optimize.Newton()
             if setting is not None:
                 steps, ratio, share = setting
-                method = dpfast.Newton(steps=steps, schedule=dpfast.Geometric(ratio, share))
-            fit = dpfast.fit(
+                method = dpfast.optimize.Newton(
+                    steps=steps, schedule=dpfast.optimize.Geometric(ratio, share)
+                )
+            fit = flat(dpfast.fit)(
                 X,
                 y,
                 loss,

@@ -50,7 +50,6 @@ def tune(
     noise: NoiseSource | None = None,
     training: TrainingCost | None = None,
     path: str | os.PathLike[str] | None = None,
-    keep_values: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tuning:
     """Tune the parameters of a black box on sensitive validation records (DP-GIBO).
@@ -73,7 +72,7 @@ def tune(
         :class:`dpfast.bayesopt.Tuner`.
     clip : float
         As for :class:`dpfast.bayesopt.Tuner`; :func:`dpfast.bayesopt.private_clip` buys one.
-    privacy, n_records, steps, search, ledger, noise, training, path, keep_values
+    privacy, n_records, steps, search, ledger, noise, training, path
         See :class:`dpfast.bayesopt.Tuner`.
     progress : callable, optional
         Called with (steps paid for, steps); see :func:`dpfast.fit`.
@@ -145,7 +144,6 @@ def tune(
         noise=noise,
         training=training,
         path=path,
-        keep_values=keep_values,
     )
     with KeepingPaid(lambda _: tuner.result()):
         while not tuner.done:

@@ -30,15 +30,14 @@ def demo(arguments: argparse.Namespace) -> int:
 
 def plan(arguments: argparse.Namespace) -> int:
     weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
+    objective = dpfast.Objective(loss_of(arguments), weights, scale=arguments.scale)
     found = dpfast.plan(
         arguments.n,
         arguments.p,
-        loss_of(arguments),
+        objective,
         mu=arguments.mu,
         width=arguments.width,
         level=arguments.level,
-        scale=arguments.scale,
-        weights=weights,
         rate=arguments.rate,
     )
     if arguments.plot is not None:
@@ -88,7 +87,7 @@ def ledger(arguments: argparse.Namespace) -> int:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    found = dpfast.verify_report(arguments.page)
+    found = dpfast.inference.verify_report(arguments.page)
     if arguments.json:
         print(json.dumps(found._asdict() | {"checks": dict(found.checks)}, indent=1))
     else:

@@ -27,7 +27,7 @@ def fit(arguments: argparse.Namespace) -> int:
 
     half_width(arguments.level)
     privacy, options = _common(arguments)
-    loss = loss_of(arguments)
+    loss = _objective(arguments)
     schema = None if arguments.schema is None else _schema(arguments)
     options |= _descent(arguments, "private fit")
     options["inference"] = not arguments.no_inference
@@ -37,7 +37,7 @@ def fit(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give either --formula or --response (with --covariates).")
     raw = None if schema is not None else _raw(arguments)
     table = _table(arguments, schema) if raw is None else raw.table
-    options |= _beside(arguments, {} if raw is None else raw.table)
+    beside = _beside(arguments, {} if raw is None else raw.table)
 
     def report(result: Any) -> dict[str, Any]:
         found = result.to_dict() | _source(schema, formula=arguments.formula)
@@ -48,25 +48,27 @@ def fit(arguments: argparse.Namespace) -> int:
 
     def run() -> Any:
         if arguments.formula is not None:
+            records = dpfast.records(table, **beside)
             return dpfast.fit_formula(
-                arguments.formula, table, loss, schema=schema, privacy=privacy, **options
+                arguments.formula, records, loss, schema=schema, privacy=privacy, **options
             )
         if raw is not None:
             with rows_unseen(arguments.each):
                 X, y = raw.columns()
             if arguments.scale is None:
                 options["standardize"] = True
-            return dpfast.fit(X, y, loss, privacy=privacy, names=raw.covariates, **options)
+            records = dpfast.records(X, y, names=raw.covariates, **beside)
+            return dpfast.fit(records, None, loss, privacy=privacy, **options)
         with rows_unseen(arguments.each):
             design = _design(arguments, schema, table, arguments.group)
-        return dpfast.fit(design, None, loss, privacy=privacy, **options)
+        return dpfast.fit(dpfast.records(design, **beside), None, loss, privacy=privacy, **options)
 
     return _deliver(arguments, run, report, lambda result: str(result.summary(arguments.level)))
 
 
 def minimize(arguments: argparse.Namespace) -> int:
     privacy, options = _common(arguments)
-    loss = loss_of(arguments)
+    loss = _objective(arguments)
     schema = _schema(arguments)
     options |= _descent(arguments, "private search") | {"select": arguments.select}
     design = _design(arguments, schema, _table(arguments, schema))
@@ -81,19 +83,26 @@ def minimize(arguments: argparse.Namespace) -> int:
 def release(arguments: argparse.Namespace) -> int:
     half_width(arguments.level)
     privacy, options = _common(arguments)
-    loss = loss_of(arguments)
-    schema = _schema(arguments)
-    options |= {"scale": arguments.scale, "ridge": arguments.ridge, "fallback": arguments.fallback}
-    if arguments.certificate is not None:
-        options["certificate"] = arguments.certificate
+    loss, schema = _objective(arguments), _schema(arguments)
+    certified = {"certificate": arguments.certificate, "fallback": arguments.fallback}
+    certified = {name: value for name, value in certified.items() if value is not None}
     design = _design(arguments, schema, _table(arguments, schema))
-    options["domain"] = dpfast.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
+    options["domain"] = dpfast.models.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
 
     def run() -> Any:
         if arguments.directions is None:
+            options.update(certified)
             return dpfast.release_parameter(design, None, loss, privacy=privacy, **options)
         names = _listed(arguments.directions)
         options["method"] = arguments.method
+        if certified:
+            if arguments.method not in ("certified", "paper"):
+                raise InvalidInput(
+                    f"--{next(iter(certified))} is an option of --method certified and paper; "
+                    f"received --method {arguments.method}."
+                )
+            paper = arguments.method == "paper"
+            options["method"] = dpfast.release.Certified(**certified, paper=paper)
         return dpfast.release_functional(design, None, loss, names, privacy=privacy, **options)
 
     return _deliver(
@@ -260,16 +269,16 @@ def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def _descent(arguments: argparse.Namespace, doing: str) -> dict[str, Any]:
-    """Options of what goes downhill: of the objective, the method, and a bar that shows it."""
-    options: dict[str, Any] = {
-        "scale": arguments.scale,
-        "ridge": arguments.ridge,
-        "method": arguments.method,
-        "progress": ProgressBar(doing),
-    }
-    if arguments.radius is not None:
-        options["weights"] = dpfast.Mallows(arguments.radius)
-    return options
+    """Options of what goes downhill: the method, and a bar that shows it."""
+    return {"method": arguments.method, "progress": ProgressBar(doing)}
+
+
+def _objective(arguments: argparse.Namespace) -> dpfast.Objective:
+    """The loss with what belongs to it."""
+    radius = getattr(arguments, "radius", None)
+    weights = None if radius is None else dpfast.Mallows(radius)
+    known = {"scale": arguments.scale, "ridge": arguments.ridge}
+    return dpfast.Objective(loss_of(arguments), weights, **known)
 
 
 #: Optimisers whose number of steps is a setting.
@@ -286,7 +295,7 @@ def _stepwise(method: str, steps: int) -> Any:
             f"--steps is a setting of --method {', '.join(STEPWISE)}; {method!r} decides the "
             "number of its steps itself."
         )
-    return getattr(dpfast, STEPWISE[method])(steps=steps)
+    return getattr(dpfast.optimize, STEPWISE[method])(steps=steps)
 
 
 def _table(arguments: argparse.Namespace, schema: Any) -> Any:

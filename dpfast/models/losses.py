@@ -525,7 +525,7 @@ class PseudoHuber(Loss):
 
     Examples
     --------
-    >>> dpfast.PseudoHuber(c=1.0).psi_prime([0.0])
+    >>> dpfast.models.PseudoHuber(c=1.0).psi_prime([0.0])
     array([1.])
     """
 

@@ -39,7 +39,7 @@ class SmoothedHuber(Loss):
 
     Examples
     --------
-    >>> dpfast.SmoothedHuber(c=1.0).psi_prime([0.0, 5.0])
+    >>> dpfast.models.SmoothedHuber(c=1.0).psi_prime([0.0, 5.0])
     array([1., 0.])
     """
 
@@ -104,7 +104,7 @@ class OstrovskiiBach(Loss):
 
     Examples
     --------
-    >>> dpfast.OstrovskiiBach(c=1.0).psi_prime([0.0])
+    >>> dpfast.models.OstrovskiiBach(c=1.0).psi_prime([0.0])
     array([1.])
     """
 
@@ -154,12 +154,12 @@ class SmoothAbsolute(Loss):
 
     Examples
     --------
-    >>> dpfast.SmoothAbsolute().psi_prime([0.0])
+    >>> dpfast.models.SmoothAbsolute().psi_prime([0.0])
     array([0.5])
     """
 
     name = "smooth-absolute"
-    also_called = "l1 mae lad absolute absolute-error median laplace"
+    also_called = "l1 mae lad absolute absolute-error laplace"
     code = 6
     lowest_slope = 0.0
     coupling = "one-minus-square"

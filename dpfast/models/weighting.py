@@ -105,7 +105,9 @@ class Mallows(Weighting):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, weights=dpfast.Mallows(1.5)).names
+    >>> dpfast.fit(
+    ...     X, y, dpfast.Objective("huber", weights=dpfast.Mallows(1.5), scale=1.0), privacy=1.0
+    ... ).names
     ('intercept', 'x1')
     """
 
@@ -127,7 +129,7 @@ class Clip(Weighting):
 
     Examples
     --------
-    >>> dpfast.Clip(2.0).radius
+    >>> dpfast.models.Clip(2.0).radius
     2.0
     """
 
@@ -156,7 +158,7 @@ class Schweppe(Weighting):
 
     Examples
     --------
-    >>> dpfast.Schweppe(2.0).radius
+    >>> dpfast.models.Schweppe(2.0).radius
     2.0
     """
 
@@ -181,7 +183,7 @@ class MallowsLinear(Weighting):
 
     Examples
     --------
-    >>> dpfast.MallowsLinear(2.0).radius
+    >>> dpfast.models.MallowsLinear(2.0).radius
     2.0
     """
 
@@ -204,9 +206,10 @@ def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
         refuse_own_class(weights, "Pass one of dpfast's own weightings.")
         return weights
     raise InvalidInput(
-        "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), dpfast.Schweppe(radius), "
-        "dpfast.MallowsLinear(radius), dpfast.Clip(radius) or "
-        f"None (Mallows with radius sqrt(p)); received {described(weights, text=True)}."
+        "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), "
+        "dpfast.models.Schweppe(radius), dpfast.models.MallowsLinear(radius), "
+        "dpfast.models.Clip(radius) or None (Mallows with radius sqrt(p)); received "
+        f"{described(weights, text=True)}."
     )
 
 

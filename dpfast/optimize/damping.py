@@ -151,7 +151,8 @@ def _self_concordance(objective: Objective) -> float:
         raise InvalidInput(
             f"{described(objective)} has no public self-concordance constant: Mallows weights "
             "bound ||x||^2 w, not ||x||, and Huber's losses have none. Use "
-            "weights=dpfast.Schweppe(radius) or dpfast.Bounded(radius) and a self-concordant loss."
+            "weights=dpfast.models.Schweppe(radius) or dpfast.Bounded(radius) and a "
+            "self-concordant loss."
         )
     return gamma
 
@@ -289,7 +290,7 @@ def _curvature_change(objective: Objective) -> float:
     if not (isinstance(weighting, (Bounded, Schweppe)) and loss.psi_second_bound < math.inf):
         raise InvalidInput(
             f"{described(objective)} has no public bound on how fast its curvature changes: rows "
-            "must have a bound themselves, and psi' may not jump. Use weights=dpfast.Schweppe("
+            "must have a bound themselves, and psi' may not jump. Use weights=dpfast.models.Schweppe("
             "radius) or dpfast.Bounded(radius), and a loss such as SmoothedHuber or log-cosh."
         )
     radius = weighting.radius

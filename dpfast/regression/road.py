@@ -113,7 +113,7 @@ SIZELESS = (
 UNLOCATED = (
     "n mu = {strength:.3g} is too little for the {loss} loss with {q} columns whose units nobody "
     "declared. Use more records, a larger budget or fewer columns, or declare their ranges in a "
-    "schema and pass scale=<public residual scale>."
+    "schema and pass dpfast.Objective(loss, scale=<public residual scale>)."
 )
 
 FEW = (
@@ -151,6 +151,7 @@ class OnRoad:
     losses : sequence of Loss or str
         Of which each gets an equal part of what they do not share.
     scale : float or None
+        None that is free: :func:`on_road` says so.
     standardize : bool, Standardized or None
     inference : bool
 
@@ -173,7 +174,7 @@ class OnRoad:
         total: GDP,
         losses: Sequence[str | Loss],
         *,
-        scale: float | None,
+        scale: float | FreeScale | None,
         standardize: bool | Standardized | None,
         inference: bool,
     ) -> None:
@@ -181,7 +182,7 @@ class OnRoad:
         if p >= n:
             raise InvalidInput(
                 f"p = {p} coefficients need more than n = {n} records. Use fewer covariates, or a "
-                "robust loss with ridge=... (a public penalty)."
+                "robust loss with a public penalty, dpfast.Objective(loss, ridge=...)."
             )
         mu = request.per_record(total).mu
         refuse_boundless(mu)
@@ -189,6 +190,7 @@ class OnRoad:
         self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
         self._declared = losses
         if scale is not None:  # in whatever units, which are not known yet
+            assert not isinstance(scale, FreeScale)
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
         self._request, self._total, self._scale, self._inference = request, total, scale, inference
         self.ledger, self._mu, self.only_mean = Ledger(GDP(mu)), mu, False

@@ -19,7 +19,7 @@ LOSSES = {
     "least-squares": (LeastSquares(), 1.0),
     "log-cosh": (dpfast.LogCosh(), 0.7),
     "huber": (dpfast.Huber(), 5.0),
-    "pseudo-huber": (dpfast.PseudoHuber(), 2.0),
+    "pseudo-huber": (dpfast.models.PseudoHuber(), 2.0),
     "quantile": (dpfast.Quantile(0.9, 0.1), 2.0),
     "logistic": (dpfast.Logistic(), 1.0),
     "poisson": (dpfast.Poisson(), 1.0),

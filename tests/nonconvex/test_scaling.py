@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Adaptive, PerRecordObjective
 from dpfast.errors import InvalidInput
+from dpfast.nonconvex import PerRecordObjective
+from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.adaptive import _scaled
 from tests.nonconvex.test_runaway import excess, indicators
 

@@ -115,7 +115,7 @@ def test_gradient_switch_compares_a_gradient_with_tau_squared_over_l():
     ("loss", "weights"),
     [
         (LogCosh(), Bounded(1.5)),
-        (dpfast.SmoothedHuber(), Schweppe(1.5)),
+        (dpfast.models.SmoothedHuber(), Schweppe(1.5)),
         (dpfast.Logistic(), Bounded(1.5)),
     ],
 )
@@ -150,11 +150,9 @@ def test_intervals_after_damped_steps_cover(rule):
         fit = dpfast.fit(
             X,
             y,
-            "log-cosh",
+            dpfast.Objective("log-cosh", weights=Schweppe(2.0), scale=1.0),
             privacy=1.0,
-            scale=1.0,
-            weights=Schweppe(2.0),
-            method=dpfast.Newton(step=rule, steps=12),
+            method=dpfast.optimize.Newton(step=rule, steps=12),
             noise=dpfast.SeededNoise(seed),
         )
         low, high = np.asarray(fit.conf_int()).T
@@ -178,18 +176,18 @@ def test_intervals_after_damped_steps_cover(rule):
 def test_every_rule_spends_at_most_the_total_and_fits(step):
     X, y = data()
     start = [0.7] * 4  # pure Newton diverges from zero
-    method = dpfast.Newton(newton_steps=25, step=step, steps=25, start=start)
+    method = dpfast.optimize.Newton(newton_steps=25, step=step, steps=25, start=start)
     fit = dpfast.fit(
         X,
         y,
-        "log-cosh",
+        dpfast.Objective("log-cosh", weights=dpfast.Bounded(6.0), scale=1.0),
         privacy=1e4,
-        scale=1.0,
-        weights=dpfast.Bounded(6.0),
         method=method,
         noise=dpfast.SeededNoise(0),
     )
-    plain = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0, weights=dpfast.Bounded(6.0))
+    plain = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective("log-cosh", weights=dpfast.Bounded(6.0), scale=1.0)
+    )
     np.testing.assert_allclose(fit.params, plain.params, atol=1e-2)
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
     assert spent <= 1e8
@@ -206,11 +204,9 @@ def test_backtracking_rescues_a_start_from_which_pure_newton_diverges():
         fit = dpfast.fit(
             X,
             y,
-            "log-cosh",
+            dpfast.Objective("log-cosh", weights=dpfast.Mallows(2**0.5), scale=1.0),
             privacy=50.0,
-            scale=1.0,
-            weights=dpfast.Mallows(2**0.5),
-            method=dpfast.Newton(newton_steps=10, step=step, steps=10, start=start),
+            method=dpfast.optimize.Newton(newton_steps=10, step=step, steps=10, start=start),
             noise=dpfast.SeededNoise(3),
         )
         ends[name] = float(np.linalg.norm(fit.params - 1.0))
@@ -222,11 +218,9 @@ def test_majorising_steps_need_no_search_at_all():
     fit = dpfast.fit(
         X,
         y,
-        "log-cosh",
+        dpfast.Objective("log-cosh", weights=dpfast.Mallows(2**0.5), scale=1.0),
         privacy=2.0,
-        scale=1.0,
-        weights=dpfast.Mallows(2**0.5),
-        method=dpfast.AdaptiveNewton(start=[4.0, -2.0, 0.0, 4.0]),
+        method=dpfast.optimize.AdaptiveNewton(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(3),
     )
     assert np.linalg.norm(fit.params - 1.0) < 0.5
@@ -237,14 +231,22 @@ def test_majorising_steps_need_no_search_at_all():
 )
 def test_bad_settings(options):
     with pytest.raises(dpfast.InvalidInput):
-        dpfast.Newton(**options)
+        dpfast.optimize.Newton(**options)
 
 
 def test_two_phases_and_gradient_start():
     X, y = data()
-    for method in (dpfast.Newton(early_ridge=0.05), dpfast.Newton(gradient_steps=3)):
+    for method in (
+        dpfast.optimize.Newton(early_ridge=0.05),
+        dpfast.optimize.Newton(gradient_steps=3),
+    ):
         fit = dpfast.fit(
-            X, y, "log-cosh", privacy=1e3, scale=1.0, method=method, noise=dpfast.SeededNoise(0)
+            X,
+            y,
+            dpfast.Objective("log-cosh", scale=1.0),
+            privacy=1e3,
+            method=method,
+            noise=dpfast.SeededNoise(0),
         )
-        plain = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+        plain = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
         np.testing.assert_allclose(fit.params, plain.params, atol=1e-2)

@@ -28,7 +28,9 @@ def test_intervals_of_few_columns_are_those_of_their_curvature(loss, columns):
         fit = dpfast.fit(X, y, loss, privacy=2.0, noise=dpfast.SeededNoise(seed))
         kind = dpfast.Poisson(1e9, 1e9) if loss == "poisson" else loss
         scale = fit.scale if loss in ("log-cosh", "huber") else None
-        exact = dpfast.nonprivate_fit(X, y, kind, scale=scale, weights=dpfast.Mallows(1e9))
+        exact = dpfast.nonprivate_fit(
+            X, y, dpfast.Objective(kind, weights=dpfast.Mallows(1e9), scale=scale)
+        )
         ratios.append(np.median(fit.bse / exact.bse))
     assert 0.95 < np.median(ratios) < 1.12
 
@@ -44,7 +46,9 @@ def test_counts_of_a_column_with_a_long_right_tail_begin_near_enough():
         X = np.column_stack([rng.poisson(1.0, 6000) ** 2.0, rng.normal(size=6000)])
         y = rng.poisson(np.exp(-1.8 + X @ [0.15, 0.1])) * 1.0
         fit = dpfast.fit(X, y, "poisson", privacy=1.0, noise=dpfast.SeededNoise(seed))
-        exact = dpfast.nonprivate_fit(X, y, dpfast.Poisson(1e9, 1e9), weights=dpfast.Mallows(1e9))
+        exact = dpfast.nonprivate_fit(
+            X, y, dpfast.Objective(dpfast.Poisson(1e9, 1e9), weights=dpfast.Mallows(1e9))
+        )
         off.append(np.abs((fit.params - exact.params) / exact.bse)[1:].max())
     assert np.median(off) < 2.2
 
@@ -90,7 +94,9 @@ def test_steps_do_not_go_to_and_fro_where_a_loss_is_flat_at_both_ends():
     fit = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(2))
     spreads = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / spreads
-    exact = dpfast.nonprivate_fit(Z, y, loss, scale=fit.scale, weights=dpfast.Mallows(1e9))
+    exact = dpfast.nonprivate_fit(
+        Z, y, dpfast.Objective(loss, weights=dpfast.Mallows(1e9), scale=fit.scale)
+    )
     off = (fit.params[1:] * spreads - exact.params[1:]) / exact.bse[1:]
     assert np.abs(off).max() < 12.0
 

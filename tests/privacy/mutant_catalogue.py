@@ -4561,8 +4561,8 @@ WEIGHTS_AND_OFFSETS = (
         "a fit without a public bound takes the largest weight for it",
         "dpfast/regression/fit.py",
         WEIGHTED_FITS,
-        "    with rows_unseen(each):\n",
-        "    if sample_weight is not None and largest_weight is None:\n        largest_weight = float(np.nanmax(sample_weight))\n    with rows_unseen(each):\n",
+        "    with rows_unseen(source.each):\n",
+        "    if source.sample_weight is not None and source.largest_weight is None:\n        source = source.but(largest_weight=float(max(source.sample_weight)))\n    with rows_unseen(source.each):\n",
     ),
     plant(
         "offsets-relative-to-their-mean",

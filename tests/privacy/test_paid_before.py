@@ -18,6 +18,7 @@ import pytest
 
 import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP, baselines
+from dpfast.audit.calls.flat import flat
 from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.baselines.minimiser import ridge_minimiser
@@ -281,11 +282,12 @@ def squares(theta: Any) -> Any:
 
 def fit(**options: Any) -> Callable[..., Any]:
     options = {"method": Newton(steps=4)} | options
-    return partial(dpfast.fit, X, Y, "log-cosh", scale=0.8, **options)
+    return partial(flat(dpfast.fit), X, Y, "log-cosh", scale=0.8, **options)
 
 
 def released(function: Any, *arguments: Any, **options: Any) -> Callable[..., Any]:
-    return partial(function, X, Y, "log-cosh", *arguments, scale=0.8, domain=Ball(1.5), **options)
+    call = flat(function)
+    return partial(call, X, Y, "log-cosh", *arguments, scale=0.8, domain=Ball(1.5), **options)
 
 
 GAUSSIAN: dict[str, Callable[..., Any]] = {
@@ -295,15 +297,14 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "fit, double noise": fit(method=DoubleNoise(steps=4)),
     "fit, no inference": fit(inference=False),
     "fit, Newton": fit(method=Newton(newton_steps=4, steps=4)),
-    "fit, free scale": partial(
-        dpfast.fit, X, Y, "huber", scale=dpfast.FreeScale(0.1, 10.0), method=JointNewton(steps=4)
-    ),
+    "fit, free scale": partial(dpfast.fit, X, Y, dpfast.Objective("huber",
+    scale=dpfast.FreeScale(0.1, 10.0)), method=JointNewton(steps=4)),
     "statistics": partial(baselines.sufficient_statistics, X, Y, x_bound=1.5, y_bound=2.0),
     "adassp": partial(baselines.adassp, X, Y, x_bound=1.5, y_bound=2.0),
-    "clipping": partial(
-        baselines.clipped_gradient_descent, X, Y, "huber", clip=1.0, scale=0.8, steps=4
-    ),
-    "output": partial(baselines.output_perturbation, X, Y, "log-cosh", ridge=0.5, scale=0.8),
+    "clipping": partial(baselines.clipped_gradient_descent, X, Y, dpfast.Objective("huber",
+    scale=0.8), clip=1.0, method=dpfast.optimize.GradientDescent(steps=4)),
+    "output": partial(baselines.output_perturbation, X, Y, dpfast.Objective("log-cosh", scale=0.8,
+    ridge=0.5)),
     "noisy descent": partial(
         baselines.noisy_descent, lambda theta: rowwise(theta, X, Y), BOX, n_records=N, clip=1.0,
         steps=4,
@@ -318,12 +319,14 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     ),
     "quantiles": partial(dpfast.private_quantiles, Y, (0.3, 0.6), low=-2.0, high=2.0, steps=5),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
-    "scaling": partial(dpfast.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
+    "scaling": partial(dpfast.quantiles.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
     "minimize": partial(
-        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Adaptive(last_share=0.2)
+        dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=0.8),
+        method=dpfast.optimize.Adaptive(last_share=0.2),
     ),
     "minimize, proximal": partial(
-        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Proximal(rounds=2)
+        dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=0.8),
+        method=dpfast.optimize.Proximal(rounds=2),
     ),
 }  # fmt: skip
 
@@ -331,7 +334,12 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
 FRUGAL: dict[str, Callable[..., Any]] = {
     "fit, line search": fit(method=Newton(step=Backtracking(3))),
     "minimize, spider": partial(
-        dpfast.minimize, X, Y, "cauchy", scale=0.8, method=dpfast.Spider(max_steps=6), kl=(1.0, 2.0)
+        dpfast.minimize,
+        X,
+        Y,
+        dpfast.Objective("cauchy", scale=0.8),
+        method=dpfast.optimize.Spider(max_steps=6),
+        kl=(1.0, 2.0),
     ),
     "random search": partial(
         baselines.random_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), mean_trials=3.0
@@ -362,12 +370,22 @@ APPROXIMATE: dict[str, Callable[..., Any]] = {
     "fallback": released(dpfast.release_parameter, fallback="objective-perturbation"),
     "both eigenvalues": released(dpfast.certify, which="both", ridge=5.0),
     "objective perturbation": partial(
-        baselines.objective_perturbation, X, Y, "log-cosh", ridge=0.5, radius=1.5, scale=0.8
+        baselines.objective_perturbation,
+        X,
+        Y,
+        dpfast.Objective("log-cosh", scale=0.8, ridge=0.5),
+        radius=1.5,
     ),
 }
 if find_spec("dp_accounting") is not None:
     APPROXIMATE["dp-sgd"] = partial(
-        baselines.dp_sgd, X, Y, "huber", clip=1.0, scale=0.8, steps=3, sampling_rate=0.4
+        baselines.dp_sgd,
+        X,
+        Y,
+        dpfast.Objective("huber", scale=0.8),
+        clip=1.0,
+        sampling_rate=0.4,
+        method=dpfast.optimize.GradientDescent(steps=3, average=0.5),
     )
 
 PURE = {

@@ -178,7 +178,7 @@ def test_fits_of_a_sample_spend_their_total_and_find_rare_columns(loss, soon):
     """.4% ones, of which the sample has some 12: looked for in all records, and kept."""
     X, y = table(60_000, np.random.default_rng(7), loss)
     noise = dpfast.SeededNoise(1)
-    fit = dpfast.fit(X, y, loss, privacy=1.0, noise=noise, threads=1)
+    fit = dpfast.fit(dpfast.records(X, y, threads=1), None, loss, privacy=1.0, noise=noise)
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
     assert spent <= 1.0 and spent > 0.999
     assert not fit.units.unseen
@@ -199,7 +199,9 @@ def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(monkeypatch)
         return total(self, *arguments, **options)
 
     monkeypatch.setattr("dpfast.data.records.Records.total", counted)
-    fit = dpfast.fit(X, y, "log-cosh", privacy=4.0, noise=dpfast.SeededNoise(1), threads=1)
+    fit = dpfast.fit(
+        dpfast.records(X, y, threads=1), None, "log-cosh", privacy=4.0, noise=dpfast.SeededNoise(1)
+    )
     assert reads.count("Records") == 1 + steps_of(fit) <= 4  # the scores' lengths, and steps
     assert reads.count("Sample") >= 8
 
@@ -218,7 +220,9 @@ def test_long_rows_are_looked_for_in_all_records(monkeypatch):
     monkeypatch.setattr("dpfast.regression.road.ENOUGH", 2_000.0)
     monkeypatch.setattr("dpfast.optimize.road.run.CLEAR", 0.0)
     monkeypatch.setattr(Whitened, "lengths", counted)
-    fit = dpfast.fit(X, y, "huber", privacy=1.0, noise=dpfast.SeededNoise(1), threads=1)
+    fit = dpfast.fit(
+        dpfast.records(X, y, threads=1), None, "huber", privacy=1.0, noise=dpfast.SeededNoise(1)
+    )
     assert [n < 60_000 for what, n in asked if what == "curvature"] == [True, False]
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
     assert 0.999 < spent <= 1.0
@@ -227,7 +231,13 @@ def test_long_rows_are_looked_for_in_all_records(monkeypatch):
 def test_two_fits_of_a_seed_are_the_same_on_any_number_of_threads(soon):
     X, y = table(60_000, np.random.default_rng(7))
     fits = [
-        dpfast.fit(X, y, "huber", privacy=1.0, noise=dpfast.SeededNoise(4), threads=threads)
+        dpfast.fit(
+            dpfast.records(X, y, threads=threads),
+            None,
+            "huber",
+            privacy=1.0,
+            noise=dpfast.SeededNoise(4),
+        )
         for threads in (1, 2)
     ]
     assert np.array_equal(fits[0].params, fits[1].params)

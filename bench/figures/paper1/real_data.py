@@ -17,6 +17,7 @@ import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, curves
 from bench.figures.runner import Figure, Outcome, Run, data_folder
+from dpfast.audit.calls.flat import flat
 
 HOUSES, BANK = "kc_house_data.csv.gz", "bank-full.csv.gz"
 #: Last zip code of each group of King County but the first, which is the baseline.
@@ -100,14 +101,11 @@ def paper_descent(
 
 def default_fit(X: np.ndarray, y: np.ndarray, seed: int) -> Any:
     return dpfast.fit(
-        X,
-        y,
-        "huber",
+        dpfast.records(X, y, threads=1),
+        None,
+        dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=FREE),
         privacy=MU,
-        scale=FREE,
-        weights=dpfast.Mallows(RADIUS),
         noise=dpfast.SeededNoise(seed),
-        threads=1,
     )
 
 
@@ -130,7 +128,9 @@ def table_1(run: Run) -> Outcome:
         return absent
     X, y = houses()
     q = X.shape[1] + 1
-    plain = dpfast.nonprivate_fit(X, y, "huber", scale=FREE, weights=dpfast.Mallows(RADIUS))
+    plain = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=FREE)
+    )
     found = paper_descent(X, y, run.rng(), 100)
     fit = default_fit(X, y, run.seed())
     names = ("intercept", *HOUSE_NAMES)
@@ -312,11 +312,11 @@ def _house_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[st
     def estimates(
         A: np.ndarray, b: np.ndarray, rng: np.random.Generator, seed: int
     ) -> tuple[np.ndarray, ...]:
-        plain = dpfast.nonprivate_fit(A, b, "huber", **options)
+        plain = flat(dpfast.nonprivate_fit)(A, b, "huber", **options)
         descent = paper_descent(A, b, rng, _steps(len(b)))
         return descent.theta, default_fit(A, b, seed).params, plain.params
 
-    full = dpfast.nonprivate_fit(X, y, "huber", **options).params[: X.shape[1] + 1]
+    full = flat(dpfast.nonprivate_fit)(X, y, "huber", **options).params[: X.shape[1] + 1]
     return _mean_distances(run, "houses", (X, y), sizes, repetitions, full, estimates)
 
 
@@ -334,10 +334,10 @@ def _bank_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str
         descent = printed.gradient_descent(problem, 1.0, steps, step_size, rng, start, False)
         noise = dpfast.SeededNoise(seed)
         private: dict[str, Any] = {"privacy": 1.0, "inference": False, "threads": 1} | options
-        fit = dpfast.fit(A, b, "logistic", noise=noise, **private)
+        fit = flat(dpfast.fit)(A, b, "logistic", noise=noise, **private)
         # a public ridge of 1e-4 keeps small subsamples with empty levels identified
-        plain = dpfast.nonprivate_fit(A, b, "logistic", ridge=1e-4, **options)
+        plain = flat(dpfast.nonprivate_fit)(A, b, "logistic", ridge=1e-4, **options)
         return descent.theta, fit.params, plain.params
 
-    full = dpfast.nonprivate_fit(X, y, "logistic", **options).params
+    full = flat(dpfast.nonprivate_fit)(X, y, "logistic", **options).params
     return _mean_distances(run, "bank", (X, y), sizes, repetitions, full, estimates)

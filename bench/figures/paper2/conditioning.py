@@ -12,7 +12,7 @@ from bench.figures.paper2.contest import methods
 from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import GRIDS, tuned
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast import KL, PerRecordObjective
+from dpfast.nonconvex import KL, PerRecordObjective
 
 Array = NDArray[np.float64]
 

@@ -54,7 +54,7 @@ def fresh_problems(run: Run) -> Outcome:
                     problem.y,
                     problem.objective,
                     privacy=dpfast.ZCDP(rho),
-                    method=dpfast.Adaptive(scaling=scaling),
+                    method=dpfast.optimize.Adaptive(scaling=scaling),
                     start=list(problem.start),
                     noise=dpfast.SeededNoise(run.seed(key, name, rep)),
                 )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.figures.paper2.problems import Problem
-from dpfast import PerRecordObjective
+from dpfast.nonconvex import PerRecordObjective
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from bench.figures.paper3.design import LOSS, sample
 from bench.figures.runner import Figure, Outcome, Run
 
 RATIOS = (40, 80, 160, 320, 640, 1280, 2560, 5120, 10240)
-BOX = dpfast.Box(1.0)
+BOX = dpfast.models.Box(1.0)
 
 
 def sizes(run: Run) -> tuple[tuple[int, ...], tuple[int, ...], int]:
@@ -59,8 +59,9 @@ def figure_1(run: Run) -> Outcome:
             for repetition in range(repetitions):
                 X, y = sample(run.rng(d, ratio, repetition), ratio * d, d)
                 bound = dpfast.certify(
-                    X, y, LOSS, scale=1.0, privacy=dpfast.PureDP(1.0), domain=BOX,
-                    certificate=which, noise=dpfast.SeededNoise(run.seed(d, ratio, repetition)),
+                    X, y, dpfast.Objective(LOSS, scale=1.0), privacy=dpfast.PureDP(1.0),
+                    domain=BOX, certificate=which,
+                    noise=dpfast.SeededNoise(run.seed(d, ratio, repetition)),
                 )  # fmt: skip
                 there = bound.lower_bound > bound.floor
                 exact = smallest_eigenvalue(X, y)

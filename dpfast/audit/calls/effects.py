@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.audit.calls.example import Example
+from dpfast.audit.calls.flat import flat
 from dpfast.effects.treatment import METHODS, treatment_effect
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
@@ -25,7 +26,7 @@ def _effect(label: str, **options: Any) -> Example:
         X, y = data
         with np.errstate(all="ignore"):
             treated = np.where(np.abs(X[:, 1]) < 1e300, X[:, 1] > 0.0, X[:, 1])
-        found = treatment_effect(X, treated, y, **own)
+        found = flat(treatment_effect)(X, treated, y, **own)
         return found, found.summary(), found.to_dict(), repr(found)
 
     return Example("dpfast.effects.treatment.treatment_effect", label, call, False, budget)

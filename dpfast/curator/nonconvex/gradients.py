@@ -195,7 +195,7 @@ class GradientCurator:
         if not self.can_clip:
             raise InvalidInput(
                 f"gradients of {described(self.objective)} are held to their weights' bound and "
-                "to no other. Leave clip out, or pass dpfast.PerRecordObjective."
+                "to no other. Leave clip out, or pass dpfast.nonconvex.PerRecordObjective."
             )
         if not 0.0 < clip < math.inf:
             raise InvalidInput(f"clip must be a positive number; received {described(clip)}.")

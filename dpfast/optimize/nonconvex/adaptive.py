@@ -105,7 +105,11 @@ class Adaptive:
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> found = dpfast.minimize(
-    ...     X, y, "tukey", privacy=1.0, scale=1.0, method=dpfast.Adaptive(max_steps=10)
+    ...     X,
+    ...     y,
+    ...     dpfast.Objective("tukey", scale=1.0),
+    ...     privacy=1.0,
+    ...     method=dpfast.optimize.Adaptive(max_steps=10),
     ... )
     >>> found.params.shape
     (2,)
@@ -161,7 +165,7 @@ class Adaptive:
         if self.step_size is None and not objective.smoothness < math.inf:
             raise InvalidInput(
                 f"{described(objective)} has no smoothness constant to take a step size from. Pass "
-                "dpfast.Adaptive(step_size=...), a public number."
+                "dpfast.optimize.Adaptive(step_size=...), a public number."
             )
 
     def run(

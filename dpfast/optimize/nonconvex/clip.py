@@ -356,7 +356,7 @@ class Clip:
                 f"the private clip fell from {longest:.2g} to {self.value:.2g}, and for all that "
                 f"their noise tells up to {min(share, 1.0):.1%} of the gradients are longer: the "
                 "answer may be no minimum of the mean loss. A larger budget, more records, a "
-                "public clip or clip=None in dpfast.Adaptive tells."
+                "public clip or clip=None in dpfast.optimize.Adaptive tells."
             )
         if not longest * FAR_TOO_LARGE <= self._curator.lipschitz:
             return found

@@ -115,11 +115,10 @@ class Spider:
     >>> dpfast.minimize(
     ...     X,
     ...     y,
-    ...     "cauchy",
+    ...     dpfast.Objective("cauchy", scale=1.0),
     ...     privacy=1.0,
-    ...     scale=1.0,
-    ...     method=dpfast.Spider(max_steps=5),
-    ...     kl=dpfast.KL(2.0),
+    ...     method=dpfast.optimize.Spider(max_steps=5),
+    ...     kl=dpfast.nonconvex.KL(2.0),
     ... ).params.shape
     (2,)
     """

@@ -31,8 +31,8 @@ CANCELS = 0.4
 #: mean.
 LEAST_FALL = 0.5
 
-#: What scores that nobody sees may vary by in a direction, over what others do in the mean: about 1,
-#: and more where a start is too steep, so that too few of them are foreseen.
+#: What scores that nobody sees may vary by in a direction, over what others do in the mean: about
+#: 1, and more where a start is too steep, so that too few of them are foreseen.
 STEEP = 3.0
 
 #: Octaves of an unseen tail, and points in each.
