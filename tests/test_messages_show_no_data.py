@@ -387,7 +387,7 @@ def test_what_an_argument_is_called(kind, make, text):
         (dict, False, "the class dict"),
         (dpfast.GDP(1.0), False, "GDP(mu=1.0)"),
         (dpfast.Huber(), True, "Huber(c=1.345)"),
-        (dpfast.models.Box([1.0, 2.0]), False, "a dpfast.models.Box"),
+        (dpfast.models.Box([1.0, 2.0]), False, f"a dpfast.{dpfast.models.Box.__name__}"),
     ],
 )
 def test_what_is_shown(value, text, said):
