@@ -95,7 +95,10 @@ _HOMES = {
 }
 
 #: Modules that are reached as attributes, loaded on first use.
-_ROOMS = {"audit", "baselines", "bayesopt", "datasets", "effects", "errors", "estimators", "plots"}
+_ROOMS = {
+    "audit", "baselines", "bayesopt", "datasets", "effects", "errors", "estimators", "plots",
+    "tables",
+}  # fmt: skip
 
 __all__ = [
     "Adaptive",
@@ -192,6 +195,7 @@ if TYPE_CHECKING:
         errors as errors,
         estimators as estimators,
         plots as plots,
+        tables as tables,
     )
     from dpfast.bayesopt.tuning import tune
     from dpfast.data.files.parquet import open_parquet

@@ -10,7 +10,7 @@ from typing import Any
 import dpfast
 
 #: Rooms of public functions.  `errors` holds exceptions only.
-ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots")
+ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots", "tables")
 
 #: What users are handed, or derive from, without calling it by name.
 HANDED = (
@@ -30,6 +30,7 @@ HANDED = (
     "release.results.Certificate", "release.results.FunctionalRelease",
     "release.results.NotCertified", "release.results.ParameterRelease",
     "release.results.ReleaseGuarantee",
+    "tables.planning.CellPlan", "tables.results.CellTable", "tables.results.QuantileTable",
 )  # fmt: skip
 
 

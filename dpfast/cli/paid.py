@@ -20,7 +20,7 @@ from dpfast.errors import InvalidInput
 from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
 
-__all__ = ["effect", "fit", "minimize", "quantiles", "release", "typed_delimiter"]
+__all__ = ["effect", "fit", "minimize", "quantiles", "release", "table", "typed_delimiter"]
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -144,12 +144,7 @@ def quantiles(arguments: argparse.Namespace) -> int:
     declared = schema[arguments.column]
     if not isinstance(declared, dpfast.Numeric):
         raise InvalidInput(f"--column is declared {declared.kind}; quantiles are of numbers.")
-    try:
-        wanted = [float(text) for text in arguments.probabilities.split(",")]
-    except ValueError:
-        raise InvalidInput(
-            "--probabilities must be numbers between 0 and 1, separated by commas."
-        ) from None
+    wanted = _probabilities(arguments)
     values = column(_table(arguments, schema), arguments.column)
     guarantee = type(privacy).__name__ if arguments.seed is None else "none (simulation)"
     told = {
@@ -170,6 +165,49 @@ def quantiles(arguments: argparse.Namespace) -> int:
             + [f"  {p:g}: {value:.6g}" for p, value in zip(wanted, result.tolist(), strict=True)]
         ),
     )
+
+
+def table(arguments: argparse.Namespace) -> int:
+    half_width(arguments.level)
+    privacy, options = _common(arguments)
+    schema = _schema(arguments)
+    options |= {"schema": schema, "privacy": privacy, "least": arguments.least}
+    by = _listed(arguments.by) if arguments.by else []
+    if arguments.means is not None and arguments.quantiles is not None:
+        raise InvalidInput("give --means or --quantiles, not both: each is a table of its own.")
+    wanted = _probabilities(arguments)
+    data = _table(arguments, schema)
+
+    def run() -> Any:
+        if arguments.quantiles is not None:
+            column, level = arguments.quantiles, arguments.level
+            return dpfast.tables.quantiles(data, column, by, wanted, level=level, **options)
+        if arguments.means is not None:
+            return dpfast.tables.means(data, _listed(arguments.means), by, **options)
+        return dpfast.tables.counts(data, by, **options)
+
+    def report(result: Any) -> dict[str, Any]:
+        found = result.to_dict() | _source(schema) | {"level": arguments.level}
+        if arguments.quantiles is None:
+            found["conf_int"] = [
+                result.conf_int(name, arguments.level) for name in (None, *result.columns)
+            ]
+        return dict(found)
+
+    def show(result: Any) -> str:
+        own = arguments.quantiles is not None
+        return str(result.summary() if own else result.summary(arguments.level))
+
+    return _deliver(arguments, run, report, show)
+
+
+def _probabilities(arguments: argparse.Namespace) -> list[float]:
+    try:
+        return [float(text) for text in arguments.probabilities.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            "--probabilities must be numbers between 0 and 1, separated by commas."
+        ) from None
 
 
 # ---- what they share -----------------------------------------------------------------------------

@@ -34,6 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
     _release(commands)
     _effect(commands)
     _quantiles(commands)
+    _table(commands)
     _plan(commands)
     _explain(commands)
     _ledger(commands)
@@ -236,6 +237,25 @@ def _quantiles(commands: Commands) -> None:
     quantiles.add_argument("--column", required=True, help="a numeric column of the schema")
     quantiles.add_argument("--probabilities", default="0.25,0.5,0.75", help="separated by commas")
     _spending(quantiles)
+
+
+def _table(commands: Commands) -> None:
+    table = _add(
+        commands,
+        "table",
+        "private counts, means or quantiles by declared groupings",
+        "Groupings are categorical or binary columns of the schema; every declared level is a row.",
+    )
+    _source(table)
+    table.add_argument("--by", default="", help="one or two groupings (default: all records)")
+    table.add_argument("--means", help="comma-separated columns (default: counts)")
+    table.add_argument("--quantiles", help="a numeric column")
+    table.add_argument("--probabilities", default="0.5", help="of --quantiles (default: 0.5)")
+    table.add_argument(
+        "--least", type=float, default=0.0, help="cells with fewer records are not told"
+    )
+    table.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
+    _spending(table)
 
 
 def _completion(commands: Commands) -> None:

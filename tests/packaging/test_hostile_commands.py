@@ -33,6 +33,8 @@ SPENDING = {
     "release of one": ["release", *DESIGN, "--ridge", "0.5", "--directions", " a , b ", *PAIR],
     "effect": ["effect", *DATA, "--treatment", "b", "--response", "y", "--mu", "1"],
     "quantiles": ["quantiles", *DATA, "--column", "a", "--mu", "1"],
+    "table": ["table", *DATA, "--means", "a, b", "--mu", "1"],
+    "table of quantiles": ["table", *DATA, "--quantiles", "a", "--mu", "1"],
 }
 #: What each may be given that is wrong.
 WRONG = {
@@ -47,6 +49,10 @@ WRONG = {
     "release": [["--level", "2"], ["--certificate", "zz"], ["--fallback", "zz"], ["--mu", "1"],
                 ["--loss", "tukey"], ["--certificate", "leverage"]],
     "release of one": [["--directions", "zz"], ["--directions", ""]],
+    "table": [["--by", "zz"], ["--by", "a"], ["--means", "zz"], ["--means", ""], ["--level", "2"],
+              ["--least", "-1"], ["--quantiles", "a"]],
+    "table of quantiles": [["--quantiles", "zz"], ["--probabilities", "2"], ["--level", "2"],
+                           ["--probabilities", "zz"]],
     "quantiles": [["--column", "zz"], ["--probabilities", "zz"], ["--probabilities", ""],
                   ["--probabilities", "2"], ["--probabilities", "nan"]],
 }  # fmt: skip

@@ -90,6 +90,7 @@ NAMES: list[object] = [
     dpfast.release_functional,
     dpfast.release_parameter,
     dpfast.standardize,
+    dpfast.tables,
     dpfast.tune,
     dpfast.verify_report,
     dpfast.with_private_scaling,
