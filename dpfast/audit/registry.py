@@ -40,6 +40,7 @@ EXEMPT: dict[str, str] = {
     ),
     "dpfast.curator.tables": "audited within dpfast.tables and attacked by tests/tables",
     "dpfast.tables.estimates.Asked": "what a table is made of; audited within each",
+    "dpfast.tables.fitted": "holds released numbers only",
     "dpfast.tables.grouping": "codes columns by public facts; audited within each table",
     "dpfast.effects.results.TreatmentEffect": "holds released numbers only",
     "dpfast.effects.nuisances": "sees a curator's answers only; audited within treatment_effect",

@@ -173,12 +173,19 @@ def table(arguments: argparse.Namespace) -> int:
     schema = _schema(arguments)
     options |= {"schema": schema, "privacy": privacy, "least": arguments.least}
     by = _listed(arguments.by) if arguments.by else []
-    if arguments.means is not None and arguments.quantiles is not None:
-        raise InvalidInput("give --means or --quantiles, not both: each is a table of its own.")
+    asked = [arguments.means, arguments.quantiles, arguments.formula]
+    if sum(one is not None for one in asked) > 1:
+        raise InvalidInput(
+            "give one of --means, --quantiles and --formula: each is a table of its own."
+        )
     wanted = _probabilities(arguments)
     data = _table(arguments, schema)
+    if arguments.formula is not None:
+        data = data | _undeclared(arguments, schema)
 
     def run() -> Any:
+        if arguments.formula is not None:
+            return dpfast.tables.fits(arguments.formula, data, by, arguments.loss, **options)
         if arguments.quantiles is not None:
             column, level = arguments.quantiles, arguments.level
             return dpfast.tables.quantiles(data, column, by, wanted, level=level, **options)
@@ -187,11 +194,12 @@ def table(arguments: argparse.Namespace) -> int:
         return dpfast.tables.counts(data, by, **options)
 
     def report(result: Any) -> dict[str, Any]:
-        found = result.to_dict() | _source(schema) | {"level": arguments.level}
-        if arguments.quantiles is None:
-            found["conf_int"] = [
-                result.conf_int(name, arguments.level) for name in (None, *result.columns)
-            ]
+        level = arguments.level
+        found = result.to_dict() | _source(schema, formula=arguments.formula) | {"level": level}
+        if arguments.formula is not None:
+            found["conf_int"] = {name: result.conf_int(name, level) for name in result.names}
+        elif arguments.quantiles is None:
+            found["conf_int"] = [result.conf_int(name, level) for name in (None, *result.columns)]
         return dict(found)
 
     def show(result: Any) -> str:
@@ -199,6 +207,16 @@ def table(arguments: argparse.Namespace) -> int:
         return str(result.summary() if own else result.summary(arguments.level))
 
     return _deliver(arguments, run, report, show)
+
+
+def _undeclared(arguments: argparse.Namespace, schema: dpfast.Schema) -> dict[str, Any]:
+    """Numeric columns of a formula that the schema declares nothing of."""
+    if arguments.formula.partition("~")[0].strip() in schema.columns:
+        return {}
+    from dpfast.data.formula import columns_of_formula
+
+    response, covariates, _ = columns_of_formula(arguments.formula)
+    return _numbers(arguments, [response, *covariates])
 
 
 def _probabilities(arguments: argparse.Namespace) -> list[float]:

@@ -243,7 +243,7 @@ def _table(commands: Commands) -> None:
     table = _add(
         commands,
         "table",
-        "private counts, means or quantiles by declared groupings",
+        "private counts, means, quantiles or fits by declared groupings",
         "Groupings are categorical or binary columns of the schema; every declared level is a row.",
     )
     _source(table)
@@ -251,6 +251,8 @@ def _table(commands: Commands) -> None:
     table.add_argument("--means", help="comma-separated columns (default: counts)")
     table.add_argument("--quantiles", help="a numeric column")
     table.add_argument("--probabilities", default="0.5", help="of --quantiles (default: 0.5)")
+    table.add_argument("--formula", help="fit this regression in each level, and test equality")
+    table.add_argument("--loss", default="least-squares", help="of --formula (default: OLS)")
     table.add_argument(
         "--least", type=float, default=0.0, help="cells with fewer records are not told"
     )

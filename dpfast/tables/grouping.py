@@ -13,7 +13,7 @@ from dpfast.data.columns import column, numbers
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Grouping", "grouping_of"]
+__all__ = ["Grouping", "declared_levels", "grouping_of"]
 
 Array = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ class Grouping(NamedTuple):
 
     def records(self, table: Any) -> Records:
         """The coded columns and the cell of each record; no value of the table is refused."""
-        codes = [_levels(self.schema, name)[1].codes(column(table, name), name) for name in self.by]
+        codes = [declared_levels(self.schema, name, table) for name in self.by]
         values = [
             _values(self.schema[name], column(table, name), name, middle, half)
             for name, middle, half in zip(self.columns, self.middles, self.halves, strict=True)
@@ -129,6 +129,11 @@ def _levels(schema: Schema, name: str) -> tuple[tuple[Any, ...], Categorical]:
         f"column {described(name, text=True)} is declared {declared.kind}; records are grouped by "
         "Categorical or Binary columns. Cut numbers into bands by public bounds before."
     )
+
+
+def declared_levels(schema: Schema, name: str, table: Any) -> NDArray[np.int64]:
+    """Of each record the position of its level, -1 for one that is not declared."""
+    return _levels(schema, name)[1].codes(column(table, name), name)
 
 
 def _range(schema: Schema, name: str) -> tuple[float, float]:

@@ -50,7 +50,7 @@ WRONG = {
                 ["--loss", "tukey"], ["--certificate", "leverage"]],
     "release of one": [["--directions", "zz"], ["--directions", ""]],
     "table": [["--by", "zz"], ["--by", "a"], ["--means", "zz"], ["--means", ""], ["--level", "2"],
-              ["--least", "-1"], ["--quantiles", "a"]],
+              ["--least", "-1"], ["--quantiles", "a"], ["--formula", "y ~ a"]],
     "table of quantiles": [["--quantiles", "zz"], ["--probabilities", "2"], ["--level", "2"],
                            ["--probabilities", "zz"]],
     "quantiles": [["--column", "zz"], ["--probabilities", "zz"], ["--probabilities", ""],

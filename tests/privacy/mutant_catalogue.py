@@ -5238,6 +5238,60 @@ TABLES_BY_CELL = (
     ),
 )
 
+SUBGROUPS = "dpfast/tables/subgroups.py"
+SUBGROUP_TESTS = ("tests/tables/test_subgroups.py",)
+
+FITS_BY_LEVEL = (
+    plant(
+        "levels-of-their-own-records",
+        "a level's fit is about the records of the level, whose number it then shows",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "                    self._X,\n                    masked(self._y, self._codes, level),",
+        "                    self._X[self._codes == level],\n                    self._y[self._codes == level],",
+    ),
+    plant(
+        "units-of-every-level",
+        "each level buys units of its own",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "                    standardize=units,",
+        "                    standardize=None,",
+    ),
+    plant(
+        "levels-not-masked",
+        "the records of other levels count in every fit",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "    return np.where(codes == level, y, np.nan)",
+        "    return np.where(codes >= 0, y, np.nan)",
+    ),
+    plant(
+        "levels-free",
+        "fits by level are not charged to the analysis",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        '        self.ledger.charge(spend, "levels side by side")\n',
+        "",
+    ),
+    plant(
+        "levels-twice-the-budget",
+        "each level is fitted with twice the budget",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "        spend = GDP(self._mu)\n",
+        "        spend = GDP(2.0 * self._mu)\n",
+    ),
+    plant(
+        "losses-that-ask-for-more",
+        "any loss is fitted by level",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "        if kind.name not in LOSSES:",
+        "        if kind.name is None:",
+    ),
+)
+
 BOUGHT = "dpfast/privacy/bought/sensitivity.py"
 BOUGHT_COLUMNS = "dpfast/curator/bought/columns.py"
 LOCATIONS = "dpfast/regression/locations.py"
@@ -5537,6 +5591,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *LEAST_SQUARES,
     *TREATMENT_EFFECTS,
     *TABLES_BY_CELL,
+    *FITS_BY_LEVEL,
     *BOUGHT_LOCATIONS,
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,

@@ -358,6 +358,11 @@ FRUGAL: dict[str, Callable[..., Any]] = {
 
 #: Those that pay once for answers about disjoint records: test_effects adds them up.
 SIDE_BY_SIDE: dict[str, Callable[..., Any]] = {
+    "fits by level": partial(
+        dpfast.tables.fits, "y ~ x", {"x": np.tile(X[:, 0], 20), "y": np.tile(Y, 20),
+                                      "half": np.arange(20 * N) % 2}, "half",
+        schema=dpfast.Schema({"half": dpfast.Binary(1, 0)}),
+    ),
     "effect": partial(
         dpfast.effects.treatment_effect, np.tile(X, (20, 1)), np.tile(Y > 0.0, 20),
         np.tile(Y, 20),

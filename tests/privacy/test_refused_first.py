@@ -110,6 +110,11 @@ CALLS = {
     "counts": (dpfast.tables.counts, CELLS),
     "means": (dpfast.tables.means, CELLS | {"columns": ["a", "y"]}),
     "cell quantiles": (dpfast.tables.quantiles, CELLS | {"column": "a", "steps": 3}),
+    "fits": (
+        dpfast.tables.fits,
+        CELLS | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}),
+                 "privacy": 9.0},
+    ),
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
     "adassp": (baselines.adassp, SUMS),
     "sufficient_statistics": (baselines.sufficient_statistics, SUMS),

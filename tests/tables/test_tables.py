@@ -268,3 +268,17 @@ def test_the_command_says_what_python_does(tmp_path, monkeypatch, capsys):
         np.testing.assert_array_equal(numbers, getattr(found, name))
         assert main([*command, *typed]) == 0
         assert "dpfast: private" in capsys.readouterr().out
+    own = dpfast.Schema({"sex": SCHEMA["sex"]})
+    (tmp_path / "schema.toml").write_text(own.to_toml())
+    numbers = np.arange(500) % 7
+    rows = zip(numbers, table["sex"], table["pay"], strict=True)
+    lines = "\n".join(f"{k},{b},{c}" for k, b, c in rows)
+    (tmp_path / "more.csv").write_text(f"x,sex,pay\n{lines}\n")
+    command = ["table", "more.csv", "--schema", "schema.toml", "--mu", "9", "--seed", "2"]
+    found = tables.fits(
+        "pay ~ x", table | {"x": numbers}, "sex", schema=own, privacy=9.0, noise=seeded(2)
+    )
+    assert main([*command, "--by", "sex", "--formula", "pay ~ x", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["fits"][1]["params"] == found.fits[1].params.tolist()
+    assert told["conf_int"]["x"] == found.conf_int("x").tolist()

@@ -13,6 +13,7 @@ from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.tables.estimates import counts, means
 from dpfast.tables.quantiles import quantiles
+from dpfast.tables.subgroups import fits
 
 __all__ = ["tables"]
 
@@ -24,6 +25,8 @@ SCHEMA = Schema(
         "third": Categorical([0, 1, 2], other=2),
     }
 )
+
+SIGNS = Schema({"sign": SCHEMA["sign"]})
 
 
 def _table(data: Any) -> dict[str, Any]:
@@ -58,3 +61,11 @@ def tables() -> Iterator[Example]:
 
         budget = options.get("privacy", GDP(1.0))
         yield Example(f"{function.__module__}.{function.__name__}", label, call, False, budget)
+    for loss in ("least-squares", "log-cosh"):
+
+        def by_level(data: Any, loss: str = loss) -> Any:
+            budget = GDP(60.0)
+            found = fits("y ~ a", _table(data), "sign", loss, schema=SIGNS, privacy=budget)
+            return found, found.summary(), found.to_dict(), repr(found)
+
+        yield Example("dpfast.tables.subgroups.fits", loss, by_level, False, GDP(60.0))
