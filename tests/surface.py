@@ -17,7 +17,7 @@ HANDED = (
     "curator.answers.Released", "front.partial.Unfinished",
     "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
-    "effects.results.TreatmentEffect",
+    "effects.iv.TwoStage", "effects.results.TreatmentEffect",
     "inference.after.methods.MarginalEffects", "inference.after.methods.Ratios",
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.shown.compare.Comparison", "inference.shown.table.Summary",

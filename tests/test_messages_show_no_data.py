@@ -165,6 +165,8 @@ CALLS = {
     "tables.fits": {**CELLS, "formula": "b ~ x", "by": "a", "privacy": 9.0,
                     "table": {"a": LABELS, "b": Y, "x": X[:, 0]},
                     "schema": dpfast.Schema({"a": dpfast.Binary(1, 0)})},
+    "effects.two_stage": {"formula": "b ~ a | x", "privacy": 9.0, **SEEDED,
+                          "table": {"a": LABELS, "b": Y, "x": X[:, 0]}},
     "tables.plan": {"schema": CELLS["schema"], "by": "a", "n": 60, "privacy": 1.0},
     "certify": {**RELEASE, "privacy": dpfast.PureDP(1.0)},
     "release_functional": {**RELEASE, "direction": [0.0, 1.0],

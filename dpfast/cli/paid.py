@@ -20,7 +20,16 @@ from dpfast.errors import InvalidInput
 from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
 
-__all__ = ["effect", "fit", "minimize", "quantiles", "release", "table", "typed_delimiter"]
+__all__ = [
+    "effect",
+    "fit",
+    "instruments",
+    "minimize",
+    "quantiles",
+    "release",
+    "table",
+    "typed_delimiter",
+]
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -128,6 +137,31 @@ def effect(arguments: argparse.Namespace) -> int:
             | {"level": arguments.level, "conf_int": result.conf_int(arguments.level)}
         ),
         lambda result: str(result.summary(arguments.level)),
+    )
+
+
+def instruments(arguments: argparse.Namespace) -> int:
+    from dpfast.effects.instrumental import columns_of
+
+    half_width(arguments.level)
+    privacy, options = _common(arguments)
+    arguments.schema = None
+    table = _numbers(arguments, columns_of(arguments.formula))
+    level = arguments.level
+    return _deliver(
+        arguments,
+        lambda: dpfast.effects.two_stage(arguments.formula, table, privacy=privacy, **options),
+        lambda result: (
+            result.to_dict()
+            | {"source": {"formula": arguments.formula}, "level": level}
+            | {"conf_int": result.conf_int(level)}
+            | (
+                {"anderson_rubin": result.anderson_rubin(level)}
+                if len(result.endogenous) == 1
+                else {}
+            )
+        ),
+        lambda result: str(result.summary(level)),
     )
 
 

@@ -33,6 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
     _minimize(commands)
     _release(commands)
     _effect(commands)
+    _instruments(commands)
     _quantiles(commands)
     _table(commands)
     _plan(commands)
@@ -227,6 +228,22 @@ def _effect(commands: Commands) -> None:
     effect.add_argument("--clip", type=float, help="bound on deviations (default: bought)")
     effect.add_argument("--level", type=float, default=0.95, help="of the interval (default .95)")
     _spending(effect)
+
+
+def _instruments(commands: Commands) -> None:
+    instruments = _add(
+        commands,
+        "instruments",
+        "two-stage least squares with instruments",
+        "The formula's columns are read as numbers, and their units are bought inside the total.",
+    )
+    instruments.add_argument("data", help=".csv, .csv.gz, .parquet, .feather or .npz")
+    instruments.add_argument(
+        "--delimiter", help="of a CSV file, 'tab' for a tab (default: found in its first row)"
+    )
+    instruments.add_argument("--formula", required=True, help="'y ~ x + w | z + w'")
+    instruments.add_argument("--level", type=float, default=0.95, help="of the intervals")
+    _spending(instruments)
 
 
 def _quantiles(commands: Commands) -> None:

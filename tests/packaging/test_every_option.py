@@ -38,6 +38,7 @@ RIGHT = {
     "release": REGRESSION | {"--epsilon": "1", "--delta": "1e-6"},
     "effect": {"--treatment": "t", "--response": "y", "--mu": "1"},
     "quantiles": {"--column": "x", "--mu": "1"},
+    "instruments": {"--formula": "y ~ x | t", "--mu": "9"},
     "table": {"--means": "x", "--mu": "1"},
 }
 

@@ -33,6 +33,7 @@ SPENDING = {
     "release of one": ["release", *DESIGN, "--ridge", "0.5", "--directions", " a , b ", *PAIR],
     "effect": ["effect", *DATA, "--treatment", "b", "--response", "y", "--mu", "1"],
     "quantiles": ["quantiles", *DATA, "--column", "a", "--mu", "1"],
+    "instruments": ["instruments", "data.csv", "--formula", "y ~ a | b", "--mu", "9"],
     "table": ["table", *DATA, "--means", "a, b", "--mu", "1"],
     "table of quantiles": ["table", *DATA, "--quantiles", "a", "--mu", "1"],
 }
@@ -49,6 +50,7 @@ WRONG = {
     "release": [["--level", "2"], ["--certificate", "zz"], ["--fallback", "zz"], ["--mu", "1"],
                 ["--loss", "tukey"], ["--certificate", "leverage"]],
     "release of one": [["--directions", "zz"], ["--directions", ""]],
+    "instruments": [["--formula", "y ~ a"], ["--formula", "y ~ a | zz"], ["--level", "2"]],
     "table": [["--by", "zz"], ["--by", "a"], ["--means", "zz"], ["--means", ""], ["--level", "2"],
               ["--least", "-1"], ["--quantiles", "a"], ["--formula", "y ~ a"]],
     "table of quantiles": [["--quantiles", "zz"], ["--probabilities", "2"], ["--level", "2"],

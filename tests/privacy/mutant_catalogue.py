@@ -5292,6 +5292,45 @@ FITS_BY_LEVEL = (
     ),
 )
 
+STAGES = "dpfast/curator/instruments/stages.py"
+TWO_STAGE = "dpfast/effects/instrumental.py"
+TWO_STAGE_TESTS = ("tests/tables/test_two_stage.py",)
+
+INSTRUMENTS = (
+    plant(
+        "residuals-from-their-mean",
+        "residuals are centred at the mean response, which every record moves",
+        STAGES,
+        TWO_STAGE_TESTS,
+        "        left = y - params[0]\n",
+        "        left = y - np.mean(y) - params[0]\n",
+    ),
+    plant(
+        "units-of-two-stages-free",
+        "units are bought with a ledger that nobody adds up",
+        TWO_STAGE,
+        TWO_STAGE_TESTS,
+        "mu * math.sqrt(share), self.ledger, whole=mu",
+        "mu * math.sqrt(share), Ledger(total), whole=mu",
+    ),
+    plant(
+        "products-of-scores-too-dear",
+        "outer products of scores are asked for with the budget of the scores",
+        TWO_STAGE,
+        TWO_STAGE_TESTS,
+        "0.5 * part if last else 0.0",
+        "1.0 * part if last else 0.0",
+    ),
+    plant(
+        "two-stages-not-charged",
+        "two stages are charged to a ledger of their own alone",
+        TWO_STAGE,
+        TWO_STAGE_TESTS,
+        "        charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))\n",
+        "",
+    ),
+)
+
 BOUGHT = "dpfast/privacy/bought/sensitivity.py"
 BOUGHT_COLUMNS = "dpfast/curator/bought/columns.py"
 LOCATIONS = "dpfast/regression/locations.py"
@@ -5592,6 +5631,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *TREATMENT_EFFECTS,
     *TABLES_BY_CELL,
     *FITS_BY_LEVEL,
+    *INSTRUMENTS,
     *BOUGHT_LOCATIONS,
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,

@@ -335,6 +335,10 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "quantiles by cell": partial(
         dpfast.tables.quantiles, SORTED, "a", "half", (0.3, 0.6), schema=HALVES, steps=5
     ),
+    "two stages": partial(
+        dpfast.effects.two_stage, "y ~ x | z",
+        {"x": np.tile(X[:, 0], 30), "z": np.tile(X[:, 1], 30), "y": np.tile(Y, 30)},
+    ),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
     "scaling": partial(dpfast.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
     "minimize": partial(

@@ -115,6 +115,9 @@ CALLS = {
         CELLS | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}),
                  "privacy": 9.0},
     ),
+    "two_stage": (
+        dpfast.effects.two_stage, {"formula": "y ~ a | b", "table": TABLE, "privacy": 9.0},
+    ),
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
     "adassp": (baselines.adassp, SUMS),
     "sufficient_statistics": (baselines.sufficient_statistics, SUMS),
