@@ -153,7 +153,8 @@ def instruments(arguments: argparse.Namespace) -> int:
         lambda: dpfast.effects.two_stage(arguments.formula, table, privacy=privacy, **options),
         lambda result: (
             result.to_dict()
-            | {"source": {"formula": arguments.formula}, "level": level}
+            | _source(None, formula=arguments.formula)
+            | {"level": level}
             | {"conf_int": result.conf_int(level)}
             | (
                 {"anderson_rubin": result.anderson_rubin(level)}

@@ -84,7 +84,8 @@ def run(name, options, book):
 
 
 def right_of(name, book):
-    return {"--schema": "schema.toml", "--seed": "0", "--ledger": book} | RIGHT[name]
+    schema = {} if name == "instruments" else {"--schema": "schema.toml"}  # it takes none
+    return schema | {"--seed": "0", "--ledger": book} | RIGHT[name]
 
 
 def ledger(folder, name):
