@@ -87,7 +87,7 @@ def counts(
     >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
     >>> table = {"sex": ["F"] * 300 + ["M"] * 700}
     >>> found = dpfast.tables.counts(table, "sex", schema=schema, privacy=1.0)
-    >>> bool(abs(found.count[1] - 700) < 20)
+    >>> bool(abs(found.counts[1] - 700) < 20)
     True
     """
     asked = Asked("counts", table, grouping_of(schema, by, ()), privacy, least, noise)
@@ -169,7 +169,7 @@ def means(
 
     def made() -> CellTable:
         moments = moments_of(asked.cells.moments(asked.mu), grouping, asked.cells.count_weight)
-        return asked.table(moments.count, moments.count_noise, moments)
+        return asked.table(moments.counts, moments.count_noise, moments)
 
     return asked.paid(ledger, made)
 
@@ -177,7 +177,7 @@ def means(
 class Moments(NamedTuple):
     """Means of coded columns, their errors, and counts, by cell."""
 
-    count: Array
+    counts: Array
     count_noise: float
     mean: Array
     bse: Array
@@ -277,7 +277,7 @@ class Asked:
             by=grouping.by,
             levels=grouping.levels,
             columns=grouping.columns,
-            count=count.reshape(shape),
+            counts=count.reshape(shape),
             count_noise=count_noise,
             least=least,
             mean=found[0],

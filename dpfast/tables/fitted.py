@@ -38,7 +38,7 @@ class SubgroupFits(NamedTuple):
     loss : str
     fits : tuple of Fit or None
         None for a level that was too small to fit.
-    count : ndarray of shape (levels,)
+    counts : ndarray of shape (levels,)
         Records in each level, as released.
     count_noise : float
         Standard deviation of the noise in it.
@@ -70,7 +70,7 @@ class SubgroupFits(NamedTuple):
     names: tuple[str, ...]
     loss: str
     fits: tuple[Fit | None, ...]
-    count: Array
+    counts: Array
     count_noise: float
     least: float
     n_records: int
@@ -194,7 +194,7 @@ class SubgroupFits(NamedTuple):
         return DataFrame(
             {
                 self.by: [one for one in self.levels for _ in range(p)],
-                "count": np.repeat(self.count, p),
+                "count": np.repeat(self.counts, p),
                 "name": list(self.names) * len(self.levels),
                 "coef": self.params.ravel(),
                 "std_err": self.bse.ravel(),
@@ -244,7 +244,7 @@ class SubgroupFits(NamedTuple):
                 cells.append(row_of(*[float(some[j]) for some in numbers]))
         counts = ", ".join(
             f"{own} {count:.0f}" if count >= self.least else f"{own} {TOO_SMALL}"
-            for own, count in zip(self.levels, self.count, strict=True)
+            for own, count in zip(self.levels, self.counts, strict=True)
         )
         tests = "; ".join(f"{name} p = {p:.3g}" for name, (_, p) in self.equality().items())
         facts = (
@@ -288,7 +288,7 @@ class SubgroupFits(NamedTuple):
             "levels": list(self.levels),
             "names": list(self.names),
             "loss": self.loss,
-            "count": self.count.tolist(),
+            "counts": self.counts.tolist(),
             "count_noise": self.count_noise,
             "least": self.least,
             "n_records": self.n_records,

@@ -155,7 +155,7 @@ def quantiles(
             levels=grouping.levels,
             column=grouping.columns[0],
             probabilities=tuple(wanted.tolist()),
-            count=counted.value.reshape(grouping.shape),
+            counts=counted.value.reshape(grouping.shape),
             count_noise=counted.noise_scale,
             least=least,
             quantile=natural[0],

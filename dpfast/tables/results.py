@@ -38,7 +38,7 @@ class CellTable(NamedTuple):
         Their declared levels.
     columns : tuple of str
         What the means are of.
-    count : ndarray of shape (levels...)
+    counts : ndarray of shape (levels...)
         Records in each cell, as released: with noise, so that one may be negative.
     count_noise : float
         Standard deviation of that noise.
@@ -69,7 +69,7 @@ class CellTable(NamedTuple):
     by: tuple[str, ...]
     levels: tuple[tuple[Any, ...], ...]
     columns: tuple[str, ...]
-    count: Array
+    counts: Array
     count_noise: float
     least: float
     mean: Array
@@ -81,8 +81,8 @@ class CellTable(NamedTuple):
 
     @property
     def told(self) -> NDArray[np.bool_]:
-        """Which cells are large enough to say more of than that, of the shape of ``count``."""
-        return np.asarray(self.count >= self.least)
+        """Which cells are large enough to say more of than that, of the shape of ``counts``."""
+        return np.asarray(self.counts >= self.least)
 
     def conf_int(
         self, column: str | None = None, level: float = 0.95, *, alpha: float | None = None
@@ -124,7 +124,7 @@ class CellTable(NamedTuple):
         level = coverage(level, alpha)
         if column is None:
             half = float(t_half_widths(level, np.array([np.inf]))[0]) * self.count_noise
-            ends = np.stack([self.count - half, self.count + half], axis=-1)
+            ends = np.stack([self.counts - half, self.counts + half], axis=-1)
             return np.clip(ends, 0.0, float(self.n_records))
         j = self._place(column)
         half = t_half_widths(level, self.degrees_of_freedom[j]) * self.bse[j]
@@ -168,12 +168,12 @@ class CellTable(NamedTuple):
                     f"{described(within)}."
                 )
             axes.remove(self.by.index(within))
-        whole = self.count.sum(axis=tuple(axes), keepdims=True)
-        others = self.count.size // whole.size - 1
+        whole = self.counts.sum(axis=tuple(axes), keepdims=True)
+        others = self.counts.size // whole.size - 1
         seen = whole >= max(self.least, SEEN * math.sqrt(others + 1.0) * self.count_noise)
         with np.errstate(all="ignore"):
             whole = np.where(seen, whole, np.nan)
-            share = self.count / whole
+            share = self.counts / whole
             held = np.clip(share, 0.0, 1.0)
             noise = self.count_noise**2 * ((1.0 - held) ** 2 + others * held**2)
             error = np.sqrt(held * (1.0 - held) / whole + noise / whole**2)
@@ -220,7 +220,11 @@ class CellTable(NamedTuple):
             name: [cell[k] for cell in cells] for k, name in enumerate(self.by)
         }
         low, high = np.moveaxis(self.conf_int(level=level), -1, 0)
-        found |= {"count": self.count.ravel(), "count_low": low.ravel(), "count_high": high.ravel()}
+        found |= {
+            "count": self.counts.ravel(),
+            "count_low": low.ravel(),
+            "count_high": high.ravel(),
+        }
         share, error = self.shares()
         found |= {"share": share.ravel(), "share_std_err": error.ravel()}
         for j, name in enumerate(self.columns):
@@ -322,7 +326,7 @@ class QuantileTable(NamedTuple):
     column : str
         What the quantiles are of.
     probabilities : tuple of float
-    count : ndarray of shape (levels...)
+    counts : ndarray of shape (levels...)
         Records in each cell, as released.
     count_noise : float
         Standard deviation of the noise in it.
@@ -352,7 +356,7 @@ class QuantileTable(NamedTuple):
     levels: tuple[tuple[Any, ...], ...]
     column: str
     probabilities: tuple[float, ...]
-    count: Array
+    counts: Array
     count_noise: float
     least: float
     quantile: Array
@@ -364,8 +368,8 @@ class QuantileTable(NamedTuple):
 
     @property
     def told(self) -> NDArray[np.bool_]:
-        """Which cells are large enough to say more of than that, of the shape of ``count``."""
-        return np.asarray(self.count >= self.least)
+        """Which cells are large enough to say more of than that, of the shape of ``counts``."""
+        return np.asarray(self.counts >= self.least)
 
     def to_frame(self) -> Any:
         """One row for each cell and probability.
@@ -394,7 +398,7 @@ class QuantileTable(NamedTuple):
         named = (*self.by, "probability")
         found: dict[str, Any] = {name: [cell[k] for cell in cells] for k, name in enumerate(named)}
         many = len(self.probabilities)
-        counts = {"count": np.repeat(self.count.ravel(), many)}
+        counts = {"count": np.repeat(self.counts.ravel(), many)}
         ends = {
             name: np.moveaxis(getattr(self, name), 0, -1).ravel()
             for name in ("quantile", "low", "high")
@@ -498,11 +502,11 @@ def _ends(level: float) -> tuple[str, str]:
 def _count(table: CellTable, k: tuple[int, ...], low: float, high: float) -> tuple[str, ...]:
     if not table.told[k]:
         return TOO_SMALL, "0", f"{max(high, table.least):.0f}"
-    return f"{table.count[k]:.0f}", f"{low:.0f}", f"{high:.0f}"
+    return f"{table.counts[k]:.0f}", f"{low:.0f}", f"{high:.0f}"
 
 
 def _number_of_records(table: CellTable | QuantileTable, k: tuple[int, ...]) -> str:
-    return f"{table.count[k]:.0f}" if table.told[k] else TOO_SMALL
+    return f"{table.counts[k]:.0f}" if table.told[k] else TOO_SMALL
 
 
 def _share(share: float, error: float) -> tuple[str, str]:
@@ -518,7 +522,7 @@ def _estimate(value: float, error: float, low: float, high: float) -> tuple[str,
 
 
 def _called(table: CellTable | QuantileTable) -> str:
-    cells = f"{table.count.size} cells" if table.by else "one cell"
+    cells = f"{table.counts.size} cells" if table.by else "one cell"
     return f"of {cells}, {table.n_records} records"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ LEAST_MU = 0.01
 def fits(
     formula: str,
     table: Any,
-    by: str,
+    by: str | Sequence[str],
     loss: str | Loss = "least-squares",
     *,
     schema: Schema,
@@ -72,8 +73,8 @@ def fits(
         As for :func:`dpfast.fit_formula`: of columns that the schema declares, or of numeric
         columns of which it declares none.
     table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
-    by : str
-        A column that the schema declares categorical or binary.
+    by : str or sequence of str
+        One column that the schema declares categorical or binary.
     loss : {"least-squares", "log-cosh", "huber", "pseudo-huber", "logistic"}
     schema : Schema
         Every declared level is a row of the result.
@@ -125,7 +126,9 @@ def fits(
         label = plan.request.label("tables.fits", plan.loss, f"levels={len(plan.levels)}")
         charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES + 1, whole=True))
         plan.run()
-        return plan.result(None)
+        found = plan.result(None)
+        assert found is not None
+        return found
 
 
 class _Plan:
@@ -241,7 +244,7 @@ class _Plan:
             names=tuple(names),
             loss=self.loss,
             fits=(*self._fits, *none),
-            count=self._counted[0],
+            counts=self._counted[0],
             count_noise=self._counted[1],
             least=self.least,
             n_records=self.request.n,

@@ -119,6 +119,8 @@ def test_wrong_options_cost_nothing(folder, capsys):
     before = set(os.listdir())
     for name, right in SPENDING.items():
         for wrong in [*WRONG[name], *WRONG_FOR_ALL]:
+            if wrong[0] == "--schema" and name == "instruments":
+                continue  # it has none
             if wrong[0] == "--mu" and name.startswith("release"):
                 wrong = ["--rho", "1"]
             if wrong[0] == "--epsilon" and name.startswith("release"):

@@ -156,7 +156,7 @@ def test_every_row_is_the_fit_of_its_own_records():
         np.testing.assert_allclose(one.params, own, atol=0.25 * one.bse.max())
         errors = np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)) * rest / inside.sum())
         np.testing.assert_allclose(one.bse, errors, rtol=0.25)
-    np.testing.assert_allclose(found.count, [(table["g"] == k).sum() for k in "abc"], atol=2.0)
+    np.testing.assert_allclose(found.counts, [(table["g"] == k).sum() for k in "abc"], atol=2.0)
 
 
 def test_intervals_cover_and_the_test_of_equality_has_its_level():
@@ -236,11 +236,11 @@ def test_fits_that_ended_arrive_with_an_interrupt():
     whole = Tape()
     call = ["y ~ x", population(4000), "g"], {"schema": SCHEMA, "privacy": 2.0}
     with observed(whole):
-        fits(*call[0], **call[1])
+        fits(*call[0], **call[1], noise=seeded())
     stop = Stop()
     stop.most = len(whole.given) - 1
     with observed(stop), pytest.raises(KeyboardInterrupt) as raised:
-        fits(*call[0], **call[1])
+        fits(*call[0], **call[1], noise=seeded())
     found = raised.value.partial_result
     assert [one is None for one in found.fits] == [False, False, True]
     assert found.unfinished is not None and found.privacy.total == GDP(2.0)

@@ -51,7 +51,7 @@ def test_counts_and_means_of_a_large_budget_are_those_of_the_table():
         for j, sex in enumerate(found.levels[1]):
             inside = (table["region"] == region) & (table["sex"] == sex)
             for one in (found, counted):
-                assert one.count[i, j] == pytest.approx(inside.sum(), abs=0.1)
+                assert one.counts[i, j] == pytest.approx(inside.sum(), abs=0.1)
             for k, name in enumerate(("pay", "poor")):
                 own = table[name][inside]
                 assert found.mean[k, i, j] == pytest.approx(own.mean(), abs=0.01)
@@ -68,7 +68,7 @@ def test_counts_and_means_of_a_large_budget_are_those_of_the_table():
 def test_the_table_of_one_cell_is_of_all_records():
     table = population(4000)
     found = tables.means(table, "pay", schema=SCHEMA, privacy=1000.0, noise=seeded())
-    assert found.mean.shape == (1,) and found.count.shape == ()
+    assert found.mean.shape == (1,) and found.counts.shape == ()
     assert found.mean[0] == pytest.approx(table["pay"].mean(), abs=0.02)
     assert found.summary().table.labels == ("all records",)
     middle = tables.quantiles(table, "pay", schema=SCHEMA, privacy=1000.0, noise=seeded())
@@ -134,7 +134,7 @@ def test_a_plan_has_the_noise_that_the_table_has():
             else tables.counts(table, ["region", "sex"], **options)
         )
         assert planned.count_noise == found.count_noise and planned.least == found.least
-        assert planned.n_cells == found.count.size
+        assert planned.n_cells == found.counts.size
     # the noise of a mean is beside sampling: of one value there is no other
     same = table | {"pay": np.full(3000, 25.0)}
     found = tables.means(same, "pay", "sex", schema=SCHEMA, privacy=0.5, noise=seeded())
@@ -235,9 +235,9 @@ def test_no_value_is_refused():
     odd = np.array(["north", "n/a", "", "WEST ", None, "north"], dtype=object)
     table = {"region": odd, "pay": np.array([1.0, 2.0, 3.0, np.inf, np.nan, -1e308])}
     found = tables.means(table, "pay", "region", schema=SCHEMA, privacy=1000.0, noise=seeded())
-    assert np.rint(found.count).tolist() == [2, 0, 0, 0]
+    assert np.rint(found.counts).tolist() == [2, 0, 0, 0]
     found = tables.counts(table, "region", schema=SCHEMA, privacy=1000.0, noise=seeded())
-    assert np.rint(found.count).tolist() == [2, 0, 1, 0]
+    assert np.rint(found.counts).tolist() == [2, 0, 1, 0]
 
 
 def test_the_command_says_what_python_does(tmp_path, monkeypatch, capsys):
@@ -262,7 +262,7 @@ def test_the_command_says_what_python_does(tmp_path, monkeypatch, capsys):
         found = expected()
         assert main([*command, *typed, "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
-        assert told["count"] == found.count.tolist()
+        assert told["counts"] == found.counts.tolist()
         name = "quantile" if "--quantiles" in typed else "mean"
         numbers = np.array(told[name], dtype=float).reshape(getattr(found, name).shape)
         np.testing.assert_array_equal(numbers, getattr(found, name))

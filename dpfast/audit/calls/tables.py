@@ -22,7 +22,7 @@ SCHEMA = Schema(
         "a": Numeric(-1.0, 1.0),
         "y": Numeric(-3.0, 3.0),
         "sign": Binary(1, 0),
-        "third": Categorical([0, 1, 2], other=2),
+        "third": Categorical((0, 1, 2), other=2),
     }
 )
 
