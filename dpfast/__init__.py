@@ -73,6 +73,7 @@ _ROOMS = {
     "quantiles",
     "regression",
     "release",
+    "tables",
 }
 
 __all__ = [
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
         quantiles as quantiles,
         regression as regression,
         release as release,
+        tables as tables,
     )
     from dpfast.bayesopt.tuning import tune
     from dpfast.data.files.parquet import open_parquet

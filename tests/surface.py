@@ -11,7 +11,7 @@ import dpfast
 from dpfast.audit.calls.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
-ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots")
+ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots", "tables")
 
 #: Rooms of which no name is another's: these are called by their last name here.
 PLAIN = (
@@ -28,7 +28,7 @@ HANDED = (
     "curator.answers.Released", "front.partial.Unfinished",
     "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
-    "effects.results.TreatmentEffect",
+    "effects.iv.TwoStage", "effects.results.TreatmentEffect",
     "inference.after.methods.MarginalEffects", "inference.after.methods.Ratios",
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.shown.compare.Comparison", "inference.shown.table.Summary",
@@ -41,6 +41,7 @@ HANDED = (
     "release.results.Certificate", "release.results.FunctionalRelease",
     "release.results.NotCertified", "release.results.ParameterRelease",
     "release.results.ReleaseGuarantee",
+    "tables.fitted.SubgroupFits", "tables.planning.CellPlan", "tables.results.CellTable", "tables.results.QuantileTable",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ ADAPTERS = {"estimators", "plots", "cli", "__main__"}
 #: Behind the door of answers: they see no record.
 BEHIND_THE_DOOR = {"optimize", "inference"}
 #: Whole analyses, each from its arguments to its result.
-ANALYSES = {"regression", "nonconvex", "release", "effects", "bayesopt", "baselines"}
+ANALYSES = {"regression", "nonconvex", "release", "effects", "bayesopt", "baselines", "tables"}
 BASE = {"errors", "arguments", "kernels", "models", "data", "privacy", "curator"}
 
 # What each room may import from dpfast besides itself.  A room or top-level module that is not

@@ -79,6 +79,8 @@ RELEASE = {"X": X, "y": Y, "loss": "log-cosh", "scale": 1.0, "domain": dpfast.mo
            "ridge": 0.5, **SEEDED}  # fmt: skip
 SCHEMA = dpfast.Schema({"a": dpfast.Numeric(0, 1), "b": dpfast.Numeric(-3, 3)})
 TABLE = {"a": X[:, 0], "b": Y}
+CELLS = {"table": {"a": LABELS, "b": Y}, "privacy": 1.0, **SEEDED,
+         "schema": dpfast.Schema({"a": dpfast.Binary(1, 0), "b": dpfast.Numeric(-3, 3)})}
 SEARCH = {"losses": losses, "bounds": [[0.0, 1.0]], "privacy": 1.0, "n_records": 60, **SEEDED}
 PERTURBED = {"X": X, "y": LABELS, "loss": "logistic", "ridge": 0.5,
              "privacy": dpfast.ApproxDP(1.0, 1e-6), **SEEDED}  # fmt: skip
@@ -160,6 +162,14 @@ CALLS = {
     "with_private_scaling": {"schema": SCHEMA, "table": TABLE, "columns": ["a"], "privacy": 1.0,
                              **SEEDED},
     "effects.treatment_effect": {"X": X, "treatment": LABELS, "y": Y, "privacy": 9.0, **SEEDED},
+    "tables.counts": {"by": "a", **CELLS}, "tables.means": {"columns": "b", **CELLS},
+    "tables.quantiles": {"column": "b", "by": "a", **CELLS},
+    "tables.fits": {**CELLS, "formula": "b ~ x", "by": "a", "privacy": 9.0,
+                    "table": {"a": LABELS, "b": Y, "x": X[:, 0]},
+                    "schema": dpfast.Schema({"a": dpfast.Binary(1, 0)})},
+    "effects.two_stage": {"formula": "b ~ a | x", "privacy": 9.0, **SEEDED,
+                          "table": {"a": LABELS, "b": Y, "x": X[:, 0]}},
+    "tables.plan": {"schema": CELLS["schema"], "by": "a", "n": 60, "privacy": 1.0},
     "certify": {**RELEASE, "privacy": dpfast.PureDP(1.0)},
     "release_functional": {**RELEASE, "direction": [0.0, 1.0],
                            "privacy": dpfast.ApproxDP(1.0, 1e-6)},

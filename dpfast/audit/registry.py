@@ -38,6 +38,12 @@ EXEMPT: dict[str, str] = {
         "folds, and means of pseudo-outcomes, audited within treatment_effect and attacked by "
         "test_effects"
     ),
+    "dpfast.curator.tables": "audited within dpfast.tables and attacked by tests/tables",
+    "dpfast.tables.estimates.Asked": "what a table is made of; audited within each",
+    "dpfast.tables.fitted": "holds released numbers only",
+    "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",
+    "dpfast.tables.grouping": "codes columns by public facts; audited within each table",
+    "dpfast.curator.instruments": "audited within two_stage and attacked by test_two_stage",
     "dpfast.effects.results.TreatmentEffect": "holds released numbers only",
     "dpfast.effects.nuisances": "sees a curator's answers only; audited within treatment_effect",
     "dpfast.curator.whitened": (

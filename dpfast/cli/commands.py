@@ -9,7 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dpfast
-from dpfast.cli.paid import effect, fit, minimize, quantiles, release, typed_delimiter
+from dpfast.cli.paid import (
+    effect,
+    fit,
+    instruments,
+    minimize,
+    quantiles,
+    release,
+    table,
+    typed_delimiter,
+)
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of, plain
 from dpfast.errors import InvalidInput
@@ -155,11 +164,13 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "effect": effect,
     "explain": explain,
     "fit": fit,
+    "instruments": instruments,
     "ledger": ledger,
     "minimize": minimize,
     "plan": plan,
     "quantiles": quantiles,
     "release": release,
     "schema": schema,
+    "table": table,
     "verify": verify,
 }

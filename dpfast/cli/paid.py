@@ -20,7 +20,16 @@ from dpfast.errors import InvalidInput
 from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
 
-__all__ = ["effect", "fit", "minimize", "quantiles", "release", "typed_delimiter"]
+__all__ = [
+    "effect",
+    "fit",
+    "instruments",
+    "minimize",
+    "quantiles",
+    "release",
+    "table",
+    "typed_delimiter",
+]
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -140,6 +149,32 @@ def effect(arguments: argparse.Namespace) -> int:
     )
 
 
+def instruments(arguments: argparse.Namespace) -> int:
+    from dpfast.effects.instrumental import columns_of
+
+    half_width(arguments.level)
+    privacy, options = _common(arguments)
+    arguments.schema = None
+    table = _numbers(arguments, columns_of(arguments.formula))
+    level = arguments.level
+    return _deliver(
+        arguments,
+        lambda: dpfast.effects.two_stage(arguments.formula, table, privacy=privacy, **options),
+        lambda result: (
+            result.to_dict()
+            | _source(None, formula=arguments.formula)
+            | {"level": level}
+            | {"conf_int": result.conf_int(level)}
+            | (
+                {"anderson_rubin": result.anderson_rubin(level)}
+                if len(result.endogenous) == 1
+                else {}
+            )
+        ),
+        lambda result: str(result.summary(level)),
+    )
+
+
 def _is(labels: Any, label: str) -> Any:
     """1 where a label is this one, 0 where it is another, missing where there is none."""
     cells = labels.to_pylist() if hasattr(labels, "to_pylist") else labels.tolist()
@@ -153,12 +188,7 @@ def quantiles(arguments: argparse.Namespace) -> int:
     declared = schema[arguments.column]
     if not isinstance(declared, dpfast.Numeric):
         raise InvalidInput(f"--column is declared {declared.kind}; quantiles are of numbers.")
-    try:
-        wanted = [float(text) for text in arguments.probabilities.split(",")]
-    except ValueError:
-        raise InvalidInput(
-            "--probabilities must be numbers between 0 and 1, separated by commas."
-        ) from None
+    wanted = _probabilities(arguments)
     values = column(_table(arguments, schema), arguments.column)
     guarantee = type(privacy).__name__ if arguments.seed is None else "none (simulation)"
     told = {
@@ -179,6 +209,67 @@ def quantiles(arguments: argparse.Namespace) -> int:
             + [f"  {p:g}: {value:.6g}" for p, value in zip(wanted, result.tolist(), strict=True)]
         ),
     )
+
+
+def table(arguments: argparse.Namespace) -> int:
+    half_width(arguments.level)
+    privacy, options = _common(arguments)
+    schema = _schema(arguments)
+    options |= {"schema": schema, "privacy": privacy, "least": arguments.least}
+    by = _listed(arguments.by) if arguments.by else []
+    asked = [arguments.means, arguments.quantiles, arguments.formula]
+    if sum(one is not None for one in asked) > 1:
+        raise InvalidInput(
+            "give one of --means, --quantiles and --formula: each is a table of its own."
+        )
+    wanted = _probabilities(arguments)
+    data = _table(arguments, schema)
+    if arguments.formula is not None:
+        data = data | _undeclared(arguments, schema)
+
+    def run() -> Any:
+        if arguments.formula is not None:
+            return dpfast.tables.fits(arguments.formula, data, by, arguments.loss, **options)
+        if arguments.quantiles is not None:
+            column, level = arguments.quantiles, arguments.level
+            return dpfast.tables.quantiles(data, column, by, wanted, level=level, **options)
+        if arguments.means is not None:
+            return dpfast.tables.means(data, _listed(arguments.means), by, **options)
+        return dpfast.tables.counts(data, by, **options)
+
+    def report(result: Any) -> dict[str, Any]:
+        level = arguments.level
+        found = result.to_dict() | _source(schema, formula=arguments.formula) | {"level": level}
+        if arguments.formula is not None:
+            found["conf_int"] = {name: result.conf_int(name, level) for name in result.names}
+        elif arguments.quantiles is None:
+            found["conf_int"] = [result.conf_int(name, level) for name in (None, *result.columns)]
+        return dict(found)
+
+    def show(result: Any) -> str:
+        own = arguments.quantiles is not None
+        return str(result.summary() if own else result.summary(arguments.level))
+
+    return _deliver(arguments, run, report, show)
+
+
+def _undeclared(arguments: argparse.Namespace, schema: dpfast.Schema) -> dict[str, Any]:
+    """Numeric columns of a formula that the schema declares nothing of."""
+    if arguments.formula.partition("~")[0].strip() in schema.columns:
+        return {}
+    from dpfast.data.formula import columns_of_formula
+
+    response, covariates, _ = columns_of_formula(arguments.formula)
+    return _numbers(arguments, [response, *covariates])
+
+
+def _probabilities(arguments: argparse.Namespace) -> list[float]:
+    try:
+        return [float(text) for text in arguments.probabilities.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            "--probabilities must be numbers between 0 and 1, separated by commas."
+        ) from None
 
 
 # ---- what they share -----------------------------------------------------------------------------

@@ -290,8 +290,9 @@ def _curvature_change(objective: Objective) -> float:
     if not (isinstance(weighting, (Bounded, Schweppe)) and loss.psi_second_bound < math.inf):
         raise InvalidInput(
             f"{described(objective)} has no public bound on how fast its curvature changes: rows "
-            "must have a bound themselves, and psi' may not jump. Use weights=dpfast.models.Schweppe("
-            "radius) or dpfast.Bounded(radius), and a loss such as SmoothedHuber or log-cosh."
+            "must have a bound themselves, and psi' may not jump. Use "
+            "weights=dpfast.models.Schweppe(radius) or dpfast.Bounded(radius), and a loss such as "
+            "SmoothedHuber or log-cosh."
         )
     radius = weighting.radius
     return float(loss.psi_second_bound / loss.psi_prime_bound * radius / objective.scale)

@@ -90,6 +90,7 @@ NAMES: list[object] = [
     dpfast.release_functional,
     dpfast.release_parameter,
     dpfast.standardize,
+    dpfast.tables,
     dpfast.tune,
     dpfast.inference.verify_report,
     dpfast.quantiles.with_private_scaling,

@@ -35,6 +35,7 @@ from dpfast.curator.release.perturbation import perturbation_terms, perturbed_mi
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.curator.shares import Shares
+from dpfast.curator.tables.cells import Cells
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
@@ -159,6 +160,10 @@ class Desk(NamedTuple):
         values.events = self.events
         return Shares(values, self.ledger, self.noise)
 
+    def cells(self) -> Cells:
+        held = Records(X, np.arange(N) % 3.0, None)
+        return Cells(held, 3, (True, False), self.ledger, self.noise)
+
     def rows(self) -> Whitened:
         return Whitened(self.curator())
 
@@ -224,6 +229,12 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "below": (GDP, lambda desk: desk.columns().below([(0, 0), (1, 1 << 40)], 1.0)),
     "moments": (GDP, lambda desk: desk.columns().moments([1], np.zeros(1), np.ones(1), 1.0)),
     "share": (GDP, lambda desk: desk.shares().excess(0.0, 0.5, 1.0)),
+    "counts by cell": (GDP, lambda desk: desk.cells().counts(1.0)),
+    "moments by cell": (GDP, lambda desk: desk.cells().moments(1.0)),
+    "below by cell": (
+        GDP,
+        lambda desk: desk.cells().below(np.zeros((2, 3)), np.full((2, 3), 0.3), 1.0),
+    ),
     "gram of rows": (GDP, lambda desk: desk.rows().gram(1.0, 1.0)),
     "moment of rows": (GDP, lambda desk: desk.rows().moment(1.0, 2.0, 1.0)),
     "clipped scores": (
@@ -273,6 +284,8 @@ def rowwise(theta: Any, X: Any, y: Any) -> Any:
 
 SCHEMA = dpfast.Schema({"a": dpfast.Numeric(-1.0, 1.0), "b": dpfast.Numeric(-1.0, 1.0)})
 TABLE = {"a": X[:, 0], "b": X[:, 1]}
+HALVES = dpfast.Schema(SCHEMA.columns | {"half": dpfast.Binary(1, 0)})
+SORTED = TABLE | {"half": np.arange(N) % 2}
 BOX = [(-1.0, 1.0)] * 2
 
 
@@ -318,6 +331,15 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
         private_choice, squares, [np.zeros(2), np.ones(2)], n_records=N, loss_range=(0.0, 4.0)
     ),
     "quantiles": partial(dpfast.private_quantiles, Y, (0.3, 0.6), low=-2.0, high=2.0, steps=5),
+    "cells": partial(dpfast.tables.counts, SORTED, "half", schema=HALVES),
+    "means by cell": partial(dpfast.tables.means, SORTED, ["a", "b"], "half", schema=HALVES),
+    "quantiles by cell": partial(
+        dpfast.tables.quantiles, SORTED, "a", "half", (0.3, 0.6), schema=HALVES, steps=5
+    ),
+    "two stages": partial(
+        dpfast.effects.two_stage, "y ~ x | z",
+        {"x": np.tile(X[:, 0], 30), "z": np.tile(X[:, 1], 30), "y": np.tile(Y, 30)},
+    ),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
     "scaling": partial(dpfast.quantiles.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
     "minimize": partial(
@@ -348,6 +370,11 @@ FRUGAL: dict[str, Callable[..., Any]] = {
 
 #: Those that pay once for answers about disjoint records: test_effects adds them up.
 SIDE_BY_SIDE: dict[str, Callable[..., Any]] = {
+    "fits by level": partial(
+        dpfast.tables.fits, "y ~ x", {"x": np.tile(X[:, 0], 20), "y": np.tile(Y, 20),
+                                      "half": np.arange(20 * N) % 2}, "half",
+        schema=dpfast.Schema({"half": dpfast.Binary(1, 0)}),
+    ),
     "effect": partial(
         dpfast.effects.treatment_effect, np.tile(X, (20, 1)), np.tile(Y > 0.0, 20),
         np.tile(Y, 20),

@@ -30,6 +30,8 @@ MANY = RNG.uniform(-1.0, 1.0, (4000, 1))
 TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "text": np.array(["u", "v"] * (N // 2))}
 NUMBER = dpfast.Numeric(-2.0, 2.0)
 SCHEMA = dpfast.Schema(dict.fromkeys(("a", "b", "y", "text", "absent"), NUMBER))
+HALVES = dpfast.Schema(SCHEMA.columns | {"text": dpfast.Categorical(["u", "v"])})
+CELLS = {"table": TABLE, "by": "text", "schema": HALVES, "privacy": 1.0}
 PAIR = dpfast.ApproxDP(1.0, 1e-5)
 BOX = [(0.0, 1.0), (0.0, 1.0)]
 
@@ -111,6 +113,17 @@ CALLS = {
     "treatment_effect": (
         dpfast.effects.treatment_effect,
         {"X": X, "treatment": (Y > 0.0).astype(float), "y": Y, "privacy": 9.0},
+    ),
+    "counts": (dpfast.tables.counts, CELLS),
+    "means": (dpfast.tables.means, CELLS | {"columns": ["a", "y"]}),
+    "cell quantiles": (dpfast.tables.quantiles, CELLS | {"column": "a", "steps": 3}),
+    "fits": (
+        dpfast.tables.fits,
+        CELLS | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}),
+                 "privacy": 9.0},
+    ),
+    "two_stage": (
+        dpfast.effects.two_stage, {"formula": "y ~ a | b", "table": TABLE, "privacy": 9.0},
     ),
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
     "adassp": (baselines.adassp, SUMS),

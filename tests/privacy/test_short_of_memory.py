@@ -93,6 +93,12 @@ def large(X):
     yield "standardize", lambda: dpfast.standardize(X, y, **paid(1.0))
     yield "an effect", lambda: dpfast.effects.treatment_effect(
         X, labels, y, standardize=False, **paid(1.0))
+    cells = {"a": labels, "b": y}, dpfast.Schema(
+        {"a": dpfast.Binary(1, 0), "b": dpfast.Numeric(-3.0, 3.0)})
+    yield "means", lambda: dpfast.tables.means(
+        cells[0], "b", "a", schema=cells[1], **paid(1.0))
+    yield "cell quantiles", lambda: dpfast.tables.quantiles(
+        cells[0], "b", "a", schema=cells[1], **paid(1.0))
     yield "minimize", lambda: flat(dpfast.minimize)(X, y, "tukey", scale=1.0, **paid(1.0))
     yield "a release", lambda: flat(dpfast.release_parameter)(
         X, y, "log-cosh", domain=dpfast.models.Box(1.0), scale=1.0, ridge=0.5, **paid(pair))

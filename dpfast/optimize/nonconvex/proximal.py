@@ -61,8 +61,8 @@ class NoisyDescent:
     Algorithm 4 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
 
     Alone, as ``dpfast.minimize(..., method=dpfast.optimize.NoisyDescent())``, it is given that
-    problem with the start for its centre and the smoothness for L; ``Proximal(rounds=1, convexity=L)`` has
-    another one.
+    problem with the start for its centre and the smoothness for L;
+    ``Proximal(rounds=1, convexity=L)`` has another one.
 
     Parameters
     ----------
