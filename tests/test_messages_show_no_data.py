@@ -186,6 +186,7 @@ CALLS = {
     "bayesopt.RBF": KERNEL,
     "bayesopt.TrainingCost": {"ledger": dpfast.Ledger(1.0), "cost": dpfast.GDP(0.1)},
     "bayesopt.private_clip": SEARCH,
+    "bayesopt.spread_points": {"bounds": [(0.0, 1.0)], "count": 4},
     "bayesopt.private_choice": {k: v for k, v in SEARCH.items() if k != "bounds"} | {
         "candidates": [[0.1], [0.7]], "loss_range": (0.0, 9.0)
     },
