@@ -232,31 +232,16 @@ class _Analysis:
             )
         }  # fmt: skip
         self._steps = [rest * math.sqrt((1.0 - used) * part) for part in STEPS]
-        self._refuse()
+        of_lengths, of_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
+        Stages.planned(request.n, columns.size, request.noise, request.threads).refuse(
+            (self._mu["gram"], self._mu["second"]), self._mu["pilot"], of_lengths, of_steps,
+            cells=len(tops_of_cells(PER_OCTAVE)),
+        )  # fmt: skip
 
     @property
     def units(self) -> Any:
         """Units of the columns, once they were bought."""
         return self._purchase.released
-
-    def _refuse(self) -> None:
-        """Refuse budgets at which an answer would be; nothing is spent."""
-        from dpfast.curator.curator import Curator
-        from dpfast.curator.whitened import Whitened
-        from dpfast.data import Records
-        from dpfast.models import LeastSquares, Mallows, Objective
-
-        n, size, mu = self._request.n, self._columns.size, self._mu
-        nothing: Any = np.broadcast_to(np.nan, (n, size))
-        records = Records(nothing[:, 1:], nothing[:, 0], None)
-        objective = Objective(LeastSquares(), Mallows(1.0), size - 1)
-        noise, threads = self._request.noise, self._request.threads
-        curator = Curator(records, objective, Ledger(GDP(1.0)), noise, threads)
-        cells = len(tops_of_cells(PER_OCTAVE))
-        Whitened(curator).refuse(
-            (mu["gram"], mu["second"]), mu["pilot"], (mu["lengths"], mu["scores"]),
-            tuple(self._steps), cells=cells,
-        )  # fmt: skip
 
     def run(self, spent: Any, response: str) -> TwoStage:
         """Pay and estimate."""

@@ -16,6 +16,7 @@ from dpfast.curator.curator import Curator
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import LeastSquares, Mallows, Objective
+from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
@@ -43,6 +44,14 @@ class Stages:
         self._y = np.concatenate([some for _, some in blocks])
         self._ledger, self._noise, self._threads = ledger, noise, threads
         self.n, self.dimension = len(self._y), self._X.shape[1] + 1
+
+    @staticmethod
+    def planned(n: int, dimension: int, noise: NoiseSource, threads: int) -> Whitened:
+        """As many rows as long, without a record: what refuses budgets, free of charge."""
+        nothing: Any = np.broadcast_to(np.nan, (n, dimension))
+        records = Records(nothing[:, 1:], nothing[:, 0], None)
+        objective = Objective(LeastSquares(), Mallows(1.0), dimension - 1)
+        return Whitened(Curator(records, objective, Ledger(GDP(1.0)), noise, threads))
 
     def gram(self, matrix: Array, radius: float, mu: float) -> Answer:
         """Mean of outer products of rows under a map, weighted (claim C14); costs ``mu``."""
