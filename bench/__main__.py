@@ -9,6 +9,7 @@ python -m bench rivals --store     published figures and packages (bench/rivals/
 python -m bench.rivals.packages    installed packages, private and not (bench/rivals/packages.py)
 python -m bench passes --store     default fits against reading once, and peers (bench/passes.py)
 python -m bench figures --paper N  the papers' experiments (bench/figures/runner.py)
+python -m bench stale              stored results that are older than their code
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ def main(argv: list[str] | None = None) -> int:
         from bench.figures.runner import main as draw_figures
 
         return draw_figures(argv[1:])
+    if argv[:1] == ["stale"]:
+        from bench.provenance import main as name_stale
+
+        return name_stale(argv[1:])
     if argv[:1] == ["limits"]:
         from bench.kernel_limits import main as measure_limits
 

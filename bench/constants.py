@@ -222,7 +222,9 @@ def measured(cell: Cell, runs: int, known: Exact) -> Measured:
         X, y = known.drawn(cell, seed)
         try:
             noise = dpfast.SeededNoise(seed)
-            fit = dpfast.fit(X, y, cell.loss, privacy=cell.mu, noise=noise, threads=1)
+            fit = dpfast.fit(
+                dpfast.records(X, y, threads=1), None, cell.loss, privacy=cell.mu, noise=noise
+            )
             linked = cell.loss in ("least-squares", "logistic", "poisson")
             params, bse, half = known.of(cell, seed, None if linked else fit._scale)
         except (dpfast.DpfastError, ValueError):  # refused, shares above 1, or no exact fit

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
 from dpfast.kernels import records
 from tests.twins import records as reference
 
@@ -77,14 +78,16 @@ def study(design: Design, runs: int, clip: float | None = None) -> Found:
     for seed in range(runs):
         X, y = design.draw(seed)
         noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(X, y, loss, privacy=1.0, weights=weights, noise=noise)
-        exact = dpfast.nonprivate_fit(X, y, UNCLIPPED, weights=dpfast.Mallows(1e3))
+        fit = dpfast.fit(X, y, dpfast.Objective(loss, weights=weights), privacy=1.0, noise=noise)
+        exact = dpfast.nonprivate_fit(
+            X, y, dpfast.Objective(UNCLIPPED, weights=dpfast.Mallows(1e3))
+        )
         low, high = np.asarray(fit.conf_int(0.95)).T
         widths.append(high - low)
         plain.append(2.0 * NORMAL * exact.bse)
         covered.append((low <= truth) & (truth <= high))
         plain_covered.append(np.abs(exact.params - truth) <= NORMAL * exact.bse)
-        clipped = dpfast.nonprivate_fit(X, y, loss, weights=dpfast.Mallows(1e3))
+        clipped = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=dpfast.Mallows(1e3)))
         bias.append((clipped.params - exact.params) / exact.bse)
         errors.append((fit.params - truth)[1:])
         plain_errors.append((exact.params - truth)[1:])
@@ -190,7 +193,9 @@ def timings() -> list[dict[str, object]]:
         loss = dpfast.Poisson(largest_mean=4.0)
         noise = dpfast.SeededNoise(0)
         cases["fit with intervals; statsmodels GLM, HC0"] = (
-            partial(dpfast.fit, X, y, loss, privacy=1.0, noise=noise, threads=1),
+            partial(
+                dpfast.fit, dpfast.records(X, y, threads=1), None, loss, privacy=1.0, noise=noise
+            ),
             partial(linear_model, X, y),
         )
         for case, (ours, theirs) in cases.items():
@@ -232,7 +237,7 @@ def main() -> None:
     ])  # fmt: skip
     print(report)
     if not arguments.quick:
-        (RESULTS / "counts.md").write_text(report, encoding="utf-8")
+        keep(RESULTS / "counts.md", report, __file__)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
+from dpfast.audit.calls.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 LEVEL = 0.95
@@ -78,11 +80,11 @@ def run(design: str, n: int, mu: float, seeds: range) -> dict[str, np.ndarray]:
         options = {"scale": scale, "weights": weights}
         noise = dpfast.SeededNoise(seed)
         started = time.perf_counter()
-        private = dpfast.fit(
+        private = flat(dpfast.fit)(
             X, y, loss, privacy=mu, noise=noise, threads=1, standardize=False, **options
         )
         rows["seconds"].append(time.perf_counter() - started)
-        plain = dpfast.nonprivate_fit(X, y, loss, **options)
+        plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
         for key, fit in (("private", private), ("plain", plain)):
             interval = fit.conf_int(LEVEL)
             covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])
@@ -170,7 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.quick:
         rows = stored_with(rows)
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "coverage.md").write_text(markdown(rows))
+        keep(RESULTS / "coverage.md", markdown(rows), __file__)
         (RESULTS / "coverage.json").write_text(json.dumps(rows, indent=1) + "\n")
     return 0
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals.tables import store
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import DpfastError
 
 RESULTS = Path(__file__).parent / "results" / "declarations.md"
@@ -166,7 +167,7 @@ def fitted(
         columns = {name: dpfast.Numeric(low, high) for name, (low, high) in design.ranges.items()}
         schema = dpfast.Schema({**columns, "y": dpfast.Numeric(centre - reach, centre + reach)})
         X, response = schema.encode({**table, "y": y}, response="y"), None
-    fit = dpfast.fit(
+    fit = flat(dpfast.fit)(
         X, response, "log-cosh", privacy=mu, noise=dpfast.SeededNoise(seed), threads=1, **options
     ).natural
     slopes = slice(1, 1 + len(design.slopes))
@@ -181,8 +182,8 @@ def measured(design: Design, mu: float, runs: int) -> dict[str, tuple[float, flo
         table, y = design.draw(seed)
         X = np.column_stack(list(table.values()))
         alone = dpfast.nonprivate_fit(
-            (X - X.mean(0)) / X.std(0), y, "log-cosh", scale=design.scale,
-            weights=dpfast.Mallows(1e6),
+            (X - X.mean(0)) / X.std(0), y,
+            dpfast.Objective("log-cosh", weights=dpfast.Mallows(1e6), scale=design.scale),
         )  # fmt: skip
         error = np.asarray(alone.bse)[1:] / X.std(0)
         for name, options in told(design, X, q + 1).items():

@@ -25,6 +25,7 @@ from bench.figures.paper2.contest import constants, methods, rivals
 from bench.figures.paper2.more_problems import twelve
 from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import GRIDS
+from bench.provenance import keep
 
 RESULTS = Path(__file__).parent / "results" / "descent.md"
 
@@ -148,8 +149,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         '"one setting" is the rival and setting that is best',
         "over the twelve problems at that budget. "
         "The library's methods have the declared constants,",
-        "KL-Spider and the proximal point method those of `dpfast.estimate_kl` on the data "
-        "themselves as well.",
+        "KL-Spider and the proximal point method those of `dpfast.nonconvex.estimate_kl` on the "
+        "data themselves as well.",
         "",
         *verdict(rows),
         "",
@@ -157,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "",
     ]
     if asked.store:
-        RESULTS.write_text("\n".join(lines))
+        keep(RESULTS, "\n".join(lines), __file__)
     print("\n".join(lines[2:10]))
     return 0
 

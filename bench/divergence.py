@@ -34,7 +34,11 @@ def run(cell: tuple[str, int, float], fits: int) -> tuple[int, int, float, float
         X, y, truth = simulate(np.random.default_rng([seed, n]), design, n)
         noise = dpfast.SeededNoise(seed)
         fit = dpfast.fit(
-            X, y, loss, privacy=mu, scale=scale, weights=weights, noise=noise, threads=1
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective(loss, weights=weights, scale=scale),
+            privacy=mu,
+            noise=noise,
         )
         ratios.append(float(np.linalg.norm(fit.params[:4] - truth) / np.linalg.norm(truth)))
         low, high = fit.conf_int()[:4].T

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
 from dpfast.models import Mallows, Objective, resolve_loss
 
 RESULTS = Path(__file__).parent / "results"
@@ -32,7 +33,7 @@ DAMPINGS = (0.5, 1.0, 2.0, 4.0, 8.0)  # times Bbar/p
 
 METHODS = {
     "Newton": "newton",
-    "gradient descent, estimated step": dpfast.GradientDescent(step_size="estimated"),
+    "gradient descent, estimated step": dpfast.optimize.GradientDescent(step_size="estimated"),
     "gradient descent, public step": "gradient-descent",
     "double noise": "double-noise",
 }
@@ -55,11 +56,11 @@ def run(cell: tuple[int, float, float], fits: int) -> dict[str, float]:
     methods = dict(METHODS)
     for factor in DAMPINGS:
         damping = factor * objective.curvature_bound / p
-        methods[f"damping {factor:g} Bbar/p"] = dpfast.DoubleNoise(damping=damping)
+        methods[f"damping {factor:g} Bbar/p"] = dpfast.optimize.DoubleNoise(damping=damping)
     squares: dict[str, list[float]] = {name: [] for name in [*methods, "start"]}
     for seed in range(max(2, round(fits * min(1.0, 20.0 / p)))):
         X, y = simulate(p, n, correlation, seed)
-        plain = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+        plain = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
         A = np.column_stack([np.ones(n), X])
         weight = np.minimum(1.0, p / (A**2).sum(axis=1))
         curvature = weight * objective.loss.psi_prime(y - A @ plain.params)
@@ -68,15 +69,13 @@ def run(cell: tuple[int, float, float], fits: int) -> dict[str, float]:
         squares["start"].append(float((plain.params**2).sum()) / reference**2)
         for name, method in methods.items():
             fit = dpfast.fit(
-                X,
-                y,
-                "log-cosh",
+                dpfast.records(X, y, threads=1),
+                None,
+                dpfast.Objective("log-cosh", scale=1.0),
                 privacy=1.0,
-                scale=1.0,
                 method=method,
                 inference=False,
                 noise=dpfast.SeededNoise(seed),
-                threads=1,
             )
             squares[name].append(float(((fit.params - plain.params) ** 2).sum()) / reference**2)
     return {name: float(np.mean(values)) ** 0.5 for name, values in squares.items()}
@@ -114,7 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.quick:
-        (RESULTS / "double_noise.md").write_text(text)
+        keep(RESULTS / "double_noise.md", text, __file__)
     return 0
 
 

@@ -21,6 +21,8 @@ from scipy.special import expit
 
 import dpfast
 from bench import printed
+from bench.provenance import keep
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.inference.sandwich import sandwich_covariance
@@ -106,9 +108,9 @@ def run(name: str, n: int, seeds: range) -> np.ndarray:
     for seed in seeds:
         X, y = design.draw(seed, n)
         options = {"scale": design.scale, "weights": Mallows(RADIUS)}
-        plain = dpfast.nonprivate_fit(X, y, design.loss, **options)
+        plain = flat(dpfast.nonprivate_fit)(X, y, design.loss, **options)
         fits = [
-            dpfast.fit(
+            flat(dpfast.fit)(
                 X, y, design.loss, privacy=MU, method=method, noise=dpfast.SeededNoise(seed),
                 threads=1, **options,
             )
@@ -176,8 +178,8 @@ def reference_ratio(name: str, n: int, seeds: range) -> np.ndarray:
     for seed in seeds:
         X, y = design.draw(seed, n)
         options = {"scale": design.scale, "weights": Mallows(RADIUS)}
-        plain = dpfast.nonprivate_fit(X, y, design.loss, **options)
-        fit = dpfast.fit(
+        plain = flat(dpfast.nonprivate_fit)(X, y, design.loss, **options)
+        fit = flat(dpfast.fit)(
             X, y, design.loss, privacy=MU, noise=dpfast.SeededNoise(seed), threads=1, **options
         )
         problem = design.problem(X, y)
@@ -278,7 +280,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.quick:
-        (RESULTS / "efficiency.md").write_text(text)
+        keep(RESULTS / "efficiency.md", text, __file__)
     return 0
 
 

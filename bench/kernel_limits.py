@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from bench import limits
 from bench.harness import processor
 from bench.kernels import references
+from bench.provenance import keep
 from bench.table import seconds_text
 from dpfast.kernels import records
 
@@ -259,7 +260,7 @@ def main(argv: list[str] | None = None) -> int:
     text = page(rows, (before, os.getloadavg()[0]))
     print(text)
     if arguments.store:
-        STORED.write_text(text)
+        keep(STORED, text, __file__)
     return 0
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 import dpfast
 from bench import limits
 from bench.harness import Call, interleaved, processor
+from bench.provenance import keep
 
 Array = NDArray[np.float64]
 STORED = Path(__file__).with_name("results") / "passes.md"
@@ -73,7 +74,12 @@ def calls_of(X: Array, y: Array, loss: str) -> dict[str, Call]:
 
     def ours(method: str) -> Call:
         return lambda: dpfast.fit(
-            X, y, loss, scale=scale, standardize=False, privacy=1.0, method=method, threads=1
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective(loss, scale=scale),
+            standardize=False,
+            privacy=1.0,
+            method=method,
         ).conf_int()
 
     calls = {"default": ours("auto"), "newton": ours("newton")}
@@ -169,5 +175,5 @@ def main(arguments: list[str]) -> int:
             print(lines[-1], flush=True)
     if options.store and not options.quick:
         text = page(lines, options.rounds, (before, os.getloadavg()[0]))
-        STORED.write_text(text, encoding="utf-8")
+        keep(STORED, text, __file__)
     return 0

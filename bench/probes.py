@@ -58,7 +58,9 @@ def probes() -> list[Probe]:
     found.append(
         (
             "fit with intervals, 1e3 x 5",
-            lambda: dpfast.fit(X, y, "log-cosh", privacy=1.0, scale=1.0, noise=noise),
+            lambda: dpfast.fit(
+                X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, noise=noise
+            ),
         )
     )
     return found

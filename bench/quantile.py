@@ -23,6 +23,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 import dpfast
+from bench.provenance import keep
+from dpfast.audit.calls.flat import flat
 from dpfast.models import Loss
 
 RESULTS = Path(__file__).parent / "results"
@@ -93,12 +95,12 @@ def outcomes(cell: Cell, seeds: range, peer: int) -> list[Outcome]:
         X = rng.uniform(-1.0, 1.0, (cell.n, 1))
         y = 1.0 + 2.0 * X[:, 0] + errors.rvs(cell.n, random_state=rng)
         began = time.perf_counter()
-        fit = dpfast.fit(
+        fit = flat(dpfast.fit)(
             X, y, dpfast.Quantile(cell.tau), privacy=MU, noise=dpfast.SeededNoise(seed),
             threads=1, **options,
         )  # fmt: skip
         own = time.perf_counter() - began
-        plain = dpfast.nonprivate_fit(X, y, loss, **options)
+        plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
         interval = np.asarray(fit.conf_int(LEVEL))
         intervals = [interval, np.asarray(plain.conf_int(LEVEL)), np.full((2, 2), np.nan)]
         seconds = np.array([own, np.nan])
@@ -204,7 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.quick:
-        (RESULTS / "quantile.md").write_text(text)
+        keep(RESULTS / "quantile.md", text, __file__)
     return 0
 
 

@@ -16,6 +16,8 @@ import numpy as np
 from scipy import stats
 
 import dpfast
+from bench.provenance import keep
+from dpfast.audit.calls.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 MU = 1.0
@@ -60,7 +62,7 @@ def measured(design: Design, n: int, tau: float, fits: int) -> tuple[str, float]
             X = rng.normal(size=(n, 2))
         errors = design.errors.rvs(n, random_state=rng)
         y = 1.0 + X @ slopes + (1.0 + design.fan * X[:, 0]) * errors
-        fit = dpfast.fit(
+        fit = flat(dpfast.fit)(
             X, y, dpfast.Quantile(tau), privacy=MU, noise=dpfast.SeededNoise(seed), threads=1,
             **design.options,
         )  # fmt: skip
@@ -115,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     print(text)
     if not options.quick:
-        (RESULTS / "quantile-coverage.md").write_text(text + "\n")
+        keep(RESULTS / "quantile-coverage.md", text + "\n", __file__)
     return 0
 
 

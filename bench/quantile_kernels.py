@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench import limits
+from bench.provenance import keep
 from bench.table import seconds_text
 from dpfast.kernels import records
 from dpfast.models.losses import Logistic
@@ -92,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
                 lines.append(row(name, n, p, what, 3 if options.quick else 40))
                 print(lines[-1], file=sys.stderr, flush=True)
     if not options.quick:
-        (RESULTS / "quantile-kernels.md").write_text("\n".join(lines) + "\n")
+        keep(RESULTS / "quantile-kernels.md", "\n".join(lines) + "\n", __file__)
     return 0
 
 

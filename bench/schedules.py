@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
+from dpfast.audit.calls.flat import flat
 from dpfast.models import Mallows, Objective, resolve_loss
 
 RESULTS = Path(__file__).parent / "results"
@@ -60,7 +62,7 @@ def run(design: str, seeds: range) -> np.ndarray:
     rows = []
     for seed in seeds:
         X, y = simulate(design, seed)
-        plain = dpfast.nonprivate_fit(X, y, loss, **options)
+        plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
         A = np.column_stack([np.ones(n), X])
         t = A @ plain.params
         weight = np.minimum(1.0, p / (A**2).sum(axis=1))
@@ -69,11 +71,13 @@ def run(design: str, seeds: range) -> np.ndarray:
         reference = 2.0 * objective.score_bound / n * np.linalg.norm(inverse)
         row = []
         for setting in SETTINGS:
-            method = dpfast.Newton()
+            method = dpfast.optimize.Newton()
             if setting is not None:
                 steps, ratio, share = setting
-                method = dpfast.Newton(steps=steps, schedule=dpfast.Geometric(ratio, share))
-            fit = dpfast.fit(
+                method = dpfast.optimize.Newton(
+                    steps=steps, schedule=dpfast.optimize.Geometric(ratio, share)
+                )
+            fit = flat(dpfast.fit)(
                 X,
                 y,
                 loss,
@@ -123,7 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(text)
     if not options.quick:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "schedules.md").write_text(text)
+        keep(RESULTS / "schedules.md", text, __file__)
     return 0
 
 

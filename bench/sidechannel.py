@@ -18,6 +18,8 @@ import numpy as np
 
 import dpfast
 from bench.harness import interleaved, processor
+from bench.provenance import keep
+from dpfast.audit.calls.flat import flat
 
 STORED = Path(__file__).with_name("results") / "sidechannel.md"
 
@@ -47,7 +49,7 @@ def fitted(loss: str, method: str, **options: object) -> Call:
     def run(table: Table) -> object:
         X, y = table
         y = (y > 0.0).astype(float) if loss == "logistic" else y
-        return dpfast.fit(
+        return flat(dpfast.fit)(
             X, y, loss, privacy=TOTAL, method=method, noise=noise(), threads=1,
             weights=dpfast.Mallows(3.0), standardize=False, **options,
         )  # fmt: skip
@@ -57,25 +59,27 @@ def fitted(loss: str, method: str, **options: object) -> Call:
 
 def with_defaults(loss: str) -> Call:
     """Units, and what else is not declared, are bought."""
-    return lambda table: dpfast.fit(*table, loss, privacy=TOTAL, noise=noise(), threads=1)
+    return lambda table: flat(dpfast.fit)(*table, loss, privacy=TOTAL, noise=noise(), threads=1)
 
 
 def released(table: Table) -> object:
-    return dpfast.release_functional(
+    return flat(dpfast.release_functional)(
         *table, "log-cosh", [1.0, *[0.0] * (P - 1)], privacy=TOTAL, scale=1.0, noise=noise(),
-        domain=dpfast.Ball(3.0), threads=1, method="certified",
+        domain=dpfast.models.Ball(3.0), threads=1, method="certified",
     )  # fmt: skip
 
 
 def parameter(table: Table) -> object:
-    return dpfast.release_parameter(
-        *table, "log-cosh", privacy=TOTAL, scale=1.0, noise=noise(), domain=dpfast.Ball(3.0),
+    return flat(dpfast.release_parameter)(
+        *table, "log-cosh", privacy=TOTAL, scale=1.0, noise=noise(), domain=dpfast.models.Ball(3.0),
         threads=1,
     )  # fmt: skip
 
 
 def minimised(table: Table) -> object:
-    return dpfast.minimize(*table, "tukey", privacy=TOTAL, scale=1.0, noise=noise(), threads=1)
+    return flat(dpfast.minimize)(
+        *table, "tukey", privacy=TOTAL, scale=1.0, noise=noise(), threads=1
+    )
 
 
 def quantiles(table: Table) -> object:
@@ -85,7 +89,7 @@ def quantiles(table: Table) -> object:
 
 
 def perturbed(table: Table) -> object:
-    return dpfast.baselines.output_perturbation(
+    return flat(dpfast.baselines.output_perturbation)(
         *table, "log-cosh", privacy=TOTAL, scale=1.0, ridge=0.1, weights=dpfast.Bounded(3.0),
         noise=noise(), threads=1,
     )  # fmt: skip
@@ -160,7 +164,7 @@ def main(argv: list[str] | None = None) -> int:
     text = page(measure(n, rounds), n, rounds)
     print(text)
     if asked.store:
-        STORED.write_text(text, encoding="utf-8")
+        keep(STORED, text, __file__)
     return 0
 
 

@@ -30,7 +30,13 @@ def study(first: int, last: int) -> tuple[float, float]:
         y = truth[0] + X @ truth[1:] + 2.0 * rng.normal(size=1000)
         start = time.perf_counter()
         noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(X, y, "log-cosh", privacy=1.0, scale=2.0, noise=noise, threads=1)
+        fit = dpfast.fit(
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective("log-cosh", scale=2.0),
+            privacy=1.0,
+            noise=noise,
+        )
         low, high = fit.conf_int().T
         seconds += time.perf_counter() - start
         covered += int(((low <= truth) & (truth <= high))[1:].sum())

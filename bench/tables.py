@@ -187,7 +187,9 @@ def exact(X: Array, y: Array, loss: Any, scale: float | None) -> Any:
         return dpfast.nonprivate_fit(X, y, loss)
     if loss == "poisson":
         loss = dpfast.Poisson(largest_mean=1e9, largest_residual=1e9)
-    return dpfast.nonprivate_fit(X, y, loss, scale=scale, weights=dpfast.Mallows(1e9))
+    return dpfast.nonprivate_fit(
+        X, y, dpfast.Objective(loss, weights=dpfast.Mallows(1e9), scale=scale)
+    )
 
 
 def target(X: Array, y: Array, loss: Any, mu: float, runs: int) -> tuple[str, bool]:
@@ -200,7 +202,7 @@ def target(X: Array, y: Array, loss: Any, mu: float, runs: int) -> tuple[str, bo
     far, told, scale = [], [], None
     for seed in range(runs):
         noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(X, y, loss, privacy=mu, noise=noise, threads=1)
+        fit = dpfast.fit(dpfast.records(X, y, threads=1), None, loss, privacy=mu, noise=noise)
         told.append(" ".join(fit.warnings))
         if not linked and loss != "least-squares":
             scale = fit._scale / unit
@@ -229,7 +231,9 @@ def cell(X: Array, y: Array, loss: Any, mu: float, runs: int) -> Cell:
     for seed in range(runs):
         rows = np.random.default_rng(seed).integers(0, len(y), n)
         noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(X[rows], y[rows], loss, privacy=mu, noise=noise, threads=1)
+        fit = dpfast.fit(
+            dpfast.records(X[rows], y[rows], threads=1), None, loss, privacy=mu, noise=noise
+        )
         warned += bool(fit.warnings)
         scale = None if linked or loss == "least-squares" else fit._scale / unit
         sample = exact(Z[rows], y[rows] / unit, loss, scale)

@@ -29,7 +29,14 @@ def fits(count: int) -> float:
     """Private Newton fits with intervals; noise of their own."""
     last = 0.0
     for _ in range(count):
-        last = float(dpfast.fit(X, Y, "log-cosh", privacy=1.0, scale=1.0, threads=1).params[0])
+        last = float(
+            dpfast.fit(
+                dpfast.records(X, Y, threads=1),
+                None,
+                dpfast.Objective("log-cosh", scale=1.0),
+                privacy=1.0,
+            ).params[0]
+        )
     return last
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.paper4.problems import PRINTED, GaussianProcessRegression, settled
+from bench.provenance import keep
 from dpfast.bayesopt import RBF, Smoothed
 from dpfast.cli import ProgressBar
 
@@ -117,7 +118,7 @@ def main() -> int:
     text = table(np.array(rows))
     print(text)
     if not arguments.quick:
-        (RESULTS / "tuning.md").write_text(text)
+        keep(RESULTS / "tuning.md", text, __file__)
     return 0
 
 

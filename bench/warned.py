@@ -129,7 +129,7 @@ def cell(columns: Drawn, name: str, n: int, mu: float, runs: int) -> Cell:
     for seed in range(runs):
         X, y, truth = drawn(columns, name, n, seed)
         noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(X, y, loss, privacy=mu, noise=noise, threads=1)
+        fit = dpfast.fit(dpfast.records(X, y, threads=1), None, loss, privacy=mu, noise=noise)
         low, high = fit.conf_int()[1:].T
         held.append(np.where(np.isnan(low), np.nan, (low <= truth) & (truth <= high)))
         told.append(bool(fit.warnings))

@@ -327,3 +327,15 @@ def _rebuild(tuple arguments, points):
     kernel = AcquisitionKernel(*arguments)
     kernel.condition(points)
     return kernel
+
+
+# ---- for other compiled modules; documented in dpfast/kernels/acquisition.pxd ------------------
+
+cdef double value_and_gradient_at(object kernel, const double *Z, Py_ssize_t b, Py_ssize_t d,
+                                  const double *theta, double *gradient) except? -1.0:
+    cdef cnp.ndarray points = _new(b, d), at = _new(1, d), found
+    memcpy(_data(points), Z, b * d * sizeof(double))
+    memcpy(_data(at), theta, d * sizeof(double))
+    value, found = (<AcquisitionKernel?>kernel).value_and_gradient(points, at.reshape(d))
+    memcpy(gradient, _data(found), b * d * sizeof(double))
+    return value

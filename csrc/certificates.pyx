@@ -5,6 +5,8 @@ Functions of public constants and of one number; no records, no budgets.  Claims
 ``dpfast/privacy/release/PROOFS-release.md``; ``tests/twins/certificates.py`` is the NumPy twin.
 """
 
+from libc.float cimport DBL_MAX
+from libc.math cimport ldexp
 from libc.stdint cimport int64_t
 
 cimport numpy as cnp
@@ -41,6 +43,8 @@ SMOOTH_LOSS = 1
 
 #: Most nodes of a table.
 MOST_NODES = 1 << 22
+cdef enum:
+    MOST_TABLE = 1 << 22
 
 
 cdef class RecursionTable:
@@ -141,3 +145,43 @@ cdef class RecursionTable:
     def integral_error(self):
         """Bound on the rounding of :meth:`integral` (claim R13)."""
         return (self.size + 64) * 2.0**-50 * self.p[self.size - 1]
+
+
+# ---- for other compiled modules; documented in dpfast/kernels/certificates.pxd -----------------
+
+cdef bint take(dpf_recursion *r, int kind, double a, double k, double g, double ridge,
+               double threshold, double largest, double eta, double growth) noexcept nogil:
+    """Fill the constants; whether they are some that RecursionTable takes."""
+    r.kind, r.a, r.k, r.g, r.ridge, r.threshold = kind, a, k, g, ridge, threshold
+    if not (0 <= kind <= 1 and 0.0 <= a <= DBL_MAX and 0.0 <= k <= DBL_MAX and 0.0 < g <= DBL_MAX):
+        return False
+    if not (0.0 <= ridge <= DBL_MAX and 0.0 <= threshold <= DBL_MAX and 0.0 <= eta <= DBL_MAX):
+        return False
+    return 0.0 < largest <= DBL_MAX and 1.0 + ldexp(1.0, -20) <= growth <= DBL_MAX
+
+
+cdef Py_ssize_t table_size(int kind, double a, double k, double g, double ridge, double threshold,
+                           double largest, double eta, double growth) noexcept nogil:
+    cdef dpf_recursion r
+    cdef size_t size = 0
+    if take(&r, kind, a, k, g, ridge, threshold, largest, eta, growth):
+        size = dpf_table_size(&r, largest, eta, growth)
+    return 0 if size > MOST_TABLE else size
+
+
+cdef int fill_table(int kind, double a, double k, double g, double ridge, double threshold,
+                    double largest, double eta, double growth, Py_ssize_t size,
+                    double *table) noexcept nogil:
+    cdef dpf_recursion r
+    if not take(&r, kind, a, k, g, ridge, threshold, largest, eta, growth):
+        return 1
+    return dpf_table_fill(&r, largest, eta, growth, size, table, table + size, table + 2 * size,
+                          table + 3 * size, table + 4 * size)
+
+
+cdef int64_t table_count(const double *table, Py_ssize_t size, double x) noexcept nogil:
+    return dpf_table_count(size, table, table + 2 * size, table + 3 * size, x)
+
+
+cdef double table_inverse(const double *table, Py_ssize_t size, int64_t count) noexcept nogil:
+    return dpf_table_inverse(size, table, table + 2 * size, table + 3 * size, count)

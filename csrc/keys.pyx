@@ -75,6 +75,24 @@ cdef inline int64_t key_of(double x) noexcept nogil:
     return ((bits & INT64_MAX) ^ negative) - negative
 
 
+cdef int64_t key(double x) noexcept nogil:
+    return key_of(x)
+
+
+cdef void count_keys(const double *x, Py_ssize_t n, Py_ssize_t step_bytes, int64_t first, int shift,
+                     int64_t *counts, Py_ssize_t cells) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int64_t own
+    cdef uint64_t cell
+    cdef double entry
+    for i in range(n):
+        memcpy(&entry, <const char *>x + i * step_bytes, sizeof(double))
+        own = key_of(entry)
+        cell = (<uint64_t>own - <uint64_t>first) >> shift
+        if fabs(entry) <= DBL_MAX and own >= first and cell < <uint64_t>cells:
+            counts[cell] += 1
+
+
 cdef void load(const floating[:, :] X, const double[:] y, Py_ssize_t start, Py_ssize_t m,
                double *block) noexcept nogil:
     """m records, the entries of each column side by side, so that several are done at a time.

@@ -172,6 +172,9 @@ int records_set_isa(const char *name);
 
 /* ---- Internal: shared by the driver and the variants compiled for each instruction set. ---- */
 
+/* Widest rows that are ever transposed. */
+enum { RECORDS_COLUMNAR = 24 };
+
 /* How a problem is cut up; a function of (n, p, want) alone. */
 typedef struct {
     size_t block_rows, n_blocks, blocks_per_chunk, n_chunks;

@@ -191,6 +191,33 @@ cdef int weighted_sums(int loss, int weighting, bint intercept, double c, double
     return records_sums(&model, &data, theta, want, divisor, threads, gradient, hessian, meat)
 
 
+cdef double NO_OFFSET = 0.0
+cdef double FULL_WEIGHT = 1.0
+
+
+cdef int sums_beside(int loss, int weighting, bint intercept, double c, double h, double scale,
+                     double radius, const void *x, Py_ssize_t n, Py_ssize_t q,
+                     Py_ssize_t row_bytes, int item_bytes, const double *y, const double *weight,
+                     const double *offset, double largest_weight, const double *theta, int want,
+                     double divisor, int threads, double *gradient, double *hessian,
+                     double *meat) noexcept nogil:
+    cdef records_model model
+    cdef records_data data
+    if take(&model, &data, loss, weighting, intercept, c, h, scale, radius, x, n, q, row_bytes,
+            item_bytes, y, divisor, threads) != 0 or judge_want(&model, want) != FINE:
+        return REFUSED
+    if not in_range(largest_weight):
+        return REFUSED
+    model.largest_weight = largest_weight
+    data.weight, data.weight_step = <const char *> &FULL_WEIGHT, 0
+    data.offset, data.offset_step = <const char *> &NO_OFFSET, 0
+    if weight != NULL:
+        data.weight, data.weight_step = <const char *> weight, sizeof(double)
+    if offset != NULL:
+        data.offset, data.offset_step = <const char *> offset, sizeof(double)
+    return records_sums(&model, &data, theta, want, divisor, threads, gradient, hessian, meat)
+
+
 cdef int weighted_loss(int loss, int weighting, bint intercept, double c, double h, double scale,
                        double radius, const void *x, Py_ssize_t n, Py_ssize_t q,
                        Py_ssize_t row_bytes, int item_bytes, const double *y,

@@ -99,7 +99,7 @@ int records_default_threads(void)
 
 enum {
     COLUMNAR_GRADIENT = 16, /* widest p that is transposed: no matrix wanted */
-    COLUMNAR_MATRIX = 24,   /* and with matrices */
+    COLUMNAR_MATRIX = RECORDS_COLUMNAR, /* and with matrices */
     MOST_CHUNKS = 64,
     WORTH_WAKING = 150000, /* cycles: a thread that sleeps takes tens of microseconds to join */
     /* Doubles held by all chunks together, unless fewer than 4 chunks: from 32 MB on malloc returns

@@ -247,6 +247,26 @@ cdef class ExactSampler:
         raise EntropyFailure(NOT_RANDOM)
 
 
+# ---- for other compiled modules; documented in dpfast/kernels/sampler.pxd ----------------------
+
+cdef int exact_normals(object sampler, int64_t *out, Py_ssize_t size, int bits) except -1:
+    cdef cnp.ndarray found = (<ExactSampler?>sampler).normals(size, bits)
+    memcpy(out, cnp.PyArray_DATA(found), size * sizeof(int64_t))
+    return 0
+
+
+cdef int exact_laplace(object sampler, int64_t *out, Py_ssize_t size, int64_t numerator,
+                       int64_t denominator) except -1:
+    cdef cnp.ndarray found = (<ExactSampler?>sampler).discrete_laplace(size, numerator, denominator)
+    memcpy(out, cnp.PyArray_DATA(found), size * sizeof(int64_t))
+    return 0
+
+
+cdef void add_noise(const double *value, const int64_t *noise, double *out, Py_ssize_t size,
+                    double grid) noexcept nogil:
+    dpf_release(value, noise, out, size, grid)
+
+
 cdef cnp.ndarray as_doubles(object value, int n_dim):
     cdef cnp.ndarray array
     if cnp.PyArray_Check(value):

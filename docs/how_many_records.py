@@ -42,7 +42,7 @@ def budget(epsilon: float) -> float:
     return dpfast.GDP.within(dpfast.ApproxDP(epsilon, DELTA)).mu
 
 
-def planned(loss: str, p: int, mu: float) -> dpfast.Plan:
+def planned(loss: str, p: int, mu: float) -> dpfast.regression.Plan:
     return dpfast.plan(1_000_000, p, loss, mu=mu)
 
 

@@ -161,7 +161,7 @@ def coefficient_plot(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
+    >>> fit = dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
     >>> figure = dpfast.plots.coefficient_plot({"huber": fit}, names=["x1"])
     """
     _matplotlib()
@@ -241,7 +241,7 @@ def ellipse_plot(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
+    >>> fit = dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
     >>> figure = dpfast.plots.ellipse_plot(fit, "intercept", "x1")
     """
     _matplotlib()
@@ -349,7 +349,9 @@ def plan_plot(plan: Any, *, title: str | None = None, ax: Any = None) -> Figure:
 
     Examples
     --------
-    >>> figure = dpfast.plots.plan_plot(dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0))
+    >>> figure = dpfast.plots.plan_plot(
+    ...     dpfast.plan(n=10_000, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    ... )
     """
     _matplotlib()
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -411,7 +413,9 @@ def trajectory_plot(fit: Any, *, title: str | None = None, ax: Any = None) -> Fi
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> figure = dpfast.plots.trajectory_plot(dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0))
+    >>> figure = dpfast.plots.trajectory_plot(
+    ...     dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
+    ... )
     """
     _matplotlib()
     from matplotlib.ticker import MaxNLocator

@@ -213,7 +213,7 @@ def with_private_scaling(
     Examples
     --------
     >>> schema = dpfast.Schema({"x": dpfast.Numeric(0.0, 100.0)})
-    >>> scaled = dpfast.with_private_scaling(
+    >>> scaled = dpfast.quantiles.with_private_scaling(
     ...     schema, {"x": np.linspace(40.0, 60.0, 2000)}, ["x"], privacy=1.0
     ... )
     >>> bool(0.0 <= scaled["x"].centre <= 100.0)

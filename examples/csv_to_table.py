@@ -42,9 +42,9 @@ middle = dpfast.private_quantiles(
     ledger=budget,
 )  # fmt: skip
 design = schema.encode(table, response="wage")
-mean = dpfast.fit(design, None, "log-cosh", privacy=0.6, scale=8.0, ledger=budget)
+mean = dpfast.fit(design, None, dpfast.Objective("log-cosh", scale=8.0), privacy=0.6, ledger=budget)
 short = schema.encode({k: table[k] for k in ("education", "wage")}, response="wage")
-alone = dpfast.fit(short, None, "log-cosh", privacy=0.6, scale=8.0, ledger=budget)
+alone = dpfast.fit(short, None, dpfast.Objective("log-cosh", scale=8.0), privacy=0.6, ledger=budget)
 
 # In dollars an hour for a year, side by side, with what each paid and what is left.
 both = dpfast.compare(mean.natural, alone.natural, names=["both", "education alone"], ledger=budget)

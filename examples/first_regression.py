@@ -10,10 +10,15 @@ X = rng.normal(size=(20_000, 2))
 y = 1.0 + X @ [0.5, -0.3] + rng.standard_t(df=3, size=20_000)
 
 # Before any record is touched: how wide will intervals be?
-print(dpfast.plan(n=20_000, p=3, mu=1.0, scale=1.0))
+print(dpfast.plan(n=20_000, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0)))
 
 # `privacy` is the total that is spent, intervals included; `scale` is a public number.
-fit = dpfast.fit(X, y, "log-cosh", privacy=dpfast.GDP(1.0), scale=1.0, names=["dose", "age"])
+fit = dpfast.fit(
+    dpfast.records(X, y, names=["dose", "age"]),
+    None,
+    dpfast.Objective("log-cosh", scale=1.0),
+    privacy=dpfast.GDP(1.0),
+)
 print(fit.summary())
 
 low, high = fit.conf_int(level=0.95)[1]
@@ -26,4 +31,4 @@ print(f"epsilon = {fit.privacy.epsilon(1e-6):.2f} at delta = 1e-6")
 
 # One page for readers, which a reviewer can check: dpfast verify fit.html
 fit.report("fit.html")
-print(dpfast.verify_report("fit.html"))
+print(dpfast.inference.verify_report("fit.html"))

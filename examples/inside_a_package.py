@@ -14,7 +14,9 @@ def dose_effect(X, y, *, budget: dpfast.Ledger, privacy: float = 0.5, noise=None
 
     Wrong arguments are refused before the ledger is charged; nothing that is raised shows data.
     """
-    fit = dpfast.fit(X, y, "log-cosh", privacy=privacy, scale=1.0, ledger=budget, noise=noise)
+    fit = dpfast.fit(
+        X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=privacy, ledger=budget, noise=noise
+    )
     return float(fit.params[1]), tuple(map(float, fit.conf_int()[1])), fit.privacy.to_dict()
 
 

@@ -13,7 +13,10 @@ X = np.column_stack([age, treated])
 
 # (epsilon, delta) is understood everywhere; it is spent as Gaussian DP, whose sums are exact.
 fit = dpfast.fit(
-    X, recovered, "logistic", privacy=dpfast.ApproxDP(1.0, 1e-6), names=["age", "treated"]
+    dpfast.records(X, recovered, names=["age", "treated"]),
+    None,
+    "logistic",
+    privacy=dpfast.ApproxDP(1.0, 1e-6),
 )
 print(fit.summary())
 

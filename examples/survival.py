@@ -90,9 +90,10 @@ def fit(
     for mu in shares[1:]:
         known = np.interp(time, grid, baseline(hazard, spread))
         found = dpfast.fit(
-            X, event.astype(float), loss, privacy=mu, offset=np.log(np.maximum(known, 1e-3)),
-            weights=dpfast.Bounded((1.0 + len(names)) ** 0.5), names=names, ledger=ledger,
-            noise=noise,
+            dpfast.records(X, event.astype(float), offset=np.log(np.maximum(known, 1e-3)),
+            names=names),
+            None, dpfast.Objective(loss, weights=dpfast.Bounded((1.0 + len(names)) ** 0.5)),
+            privacy=mu, ledger=ledger, noise=noise,
         )  # fmt: skip
         spread = float(np.sqrt(np.square(found.params[1:]).sum() / 3.0))
     assert found is not None

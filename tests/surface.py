@@ -8,16 +8,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
-ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots")
+ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots", "tables")
+
+#: Rooms of which no name is another's: these are called by their last name here.
+PLAIN = (
+    "inference", "models", "nonconvex", "optimize", "privacy", "quantiles", "regression", "release",
+)  # fmt: skip
+
+#: What users derive from, or are handed, and do not call.
+BASES = {
+    "Budget", "Domain", "Loss", "NoiseSource", "ReleasePlan", "TestAndRelease",
+}  # fmt: skip
 
 #: What users are handed, or derive from, without calling it by name.
 HANDED = (
     "curator.answers.Released", "front.partial.Unfinished",
     "bayesopt.sklearn_losses.SklearnLosses", "bayesopt.updates.Update", "data.coding.Coding",
     "data.coding.Design", "data.streams.StreamedRecords", "inference.guarantees.Guarantee",
-    "effects.results.TreatmentEffect",
+    "effects.iv.TwoStage", "effects.results.TreatmentEffect",
     "inference.after.methods.MarginalEffects", "inference.after.methods.Ratios",
     "inference.hypotheses.Contrast", "inference.hypotheses.WaldTest", "inference.named.Named",
     "inference.shown.compare.Comparison", "inference.shown.table.Summary",
@@ -30,6 +41,7 @@ HANDED = (
     "release.results.Certificate", "release.results.FunctionalRelease",
     "release.results.NotCertified", "release.results.ParameterRelease",
     "release.results.ReleaseGuarantee",
+    "tables.fitted.SubgroupFits", "tables.planning.CellPlan", "tables.results.CellTable", "tables.results.QuantileTable",
 )  # fmt: skip
 
 
@@ -64,14 +76,25 @@ def exported(name: str) -> list[str]:
 
 
 def public() -> dict[str, Any]:
-    """Every public callable, by the name users write after `dpfast.`; each once."""
+    """Every public callable that users call, by what they write after `dpfast.`; each once."""
     found: dict[str, Any] = {}
-    for name in ("", *ROOMS):
+    handed_out = [name.rpartition(".")[2] for name in HANDED]
+    for name in ("", *PLAIN, *ROOMS):
         for key in exported(name):
             thing = getattr(room(name), key)
+            if name in PLAIN and (key in BASES or key in handed_out):
+                continue
             if callable(thing) and thing not in found.values():
-                found[f"{name}.{key}".lstrip(".")] = thing
+                found[key if name in PLAIN else f"{name}.{key}".lstrip(".")] = thing
     return found
+
+
+def flat_public() -> dict[str, Any]:
+    """The same, whose functions also take what belongs to records and objective by keyword."""
+    return {
+        name: flat(thing) if inspect.isfunction(thing) else thing
+        for name, thing in public().items()
+    }
 
 
 def classes() -> dict[str, type]:

@@ -10,10 +10,11 @@ import pytest
 
 import dpfast
 from dpfast import baselines, bayesopt
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import described, dtype_name
 from dpfast.models import Objective
 from tests.loops import each
-from tests.surface import parameters_of, public, without_paths
+from tests.surface import flat_public, parameters_of, without_paths
 
 NUMBER, WORD = 4711.0815, "patient 4711"
 MARK = "4711"
@@ -74,14 +75,16 @@ def half(r):
 
 SEEDED = {"noise": dpfast.SeededNoise(0)}
 FIT = {"X": X, "y": Y, "loss": "log-cosh", "privacy": 2.0, "scale": 1.0, **SEEDED}
-RELEASE = {"X": X, "y": Y, "loss": "log-cosh", "scale": 1.0, "domain": dpfast.Box(1.0),
+RELEASE = {"X": X, "y": Y, "loss": "log-cosh", "scale": 1.0, "domain": dpfast.models.Box(1.0),
            "ridge": 0.5, **SEEDED}  # fmt: skip
 SCHEMA = dpfast.Schema({"a": dpfast.Numeric(0, 1), "b": dpfast.Numeric(-3, 3)})
 TABLE = {"a": X[:, 0], "b": Y}
+CELLS = {"table": {"a": LABELS, "b": Y}, "privacy": 1.0, **SEEDED,
+         "schema": dpfast.Schema({"a": dpfast.Binary(1, 0), "b": dpfast.Numeric(-3, 3)})}
 SEARCH = {"losses": losses, "bounds": [[0.0, 1.0]], "privacy": 1.0, "n_records": 60, **SEEDED}
 PERTURBED = {"X": X, "y": LABELS, "loss": "logistic", "ridge": 0.5,
              "privacy": dpfast.ApproxDP(1.0, 1e-6), **SEEDED}  # fmt: skip
-OBJECTIVE = dpfast.PerRecordObjective(rows, dimension=2, lipschitz=1.0, smoothness=1.0)
+OBJECTIVE = dpfast.nonconvex.PerRecordObjective(rows, dimension=2, lipschitz=1.0, smoothness=1.0)
 KERNEL = {"length_scales": 1.0, "output_scale": 1.0}
 OTHER = X.copy()
 OTHER[0] = 9.0
@@ -99,8 +102,8 @@ def replayed(data):
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # seeded noise says so
-    FITTED = dpfast.fit(**FIT)
-PLANNED = dpfast.plan(p=2, n=1000, mu=1.0, scale=1.0)
+    FITTED = flat(dpfast.fit)(**FIT)
+PLANNED = dpfast.plan(p=2, n=1000, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
 PLANNED._forecast.width = cache(PLANNED._forecast.width)  # the same for every picture of it
 try:
     from dpfast.estimators import DPHuberRegressor
@@ -109,10 +112,11 @@ except ImportError:
 else:
     ESTIMATOR = DPHuberRegressor(privacy=1.0, scale=1.0, score_privacy=1.0, **SEEDED)
 
-PUBLIC = public()
+PUBLIC = flat_public()
 
 #: Arguments with which each public function returns.
 CALLS = {
+    "records": {"X": X, "y": Y}, "Certified": {},
     "Adaptive": {}, "AdaptiveNewton": {}, "DoubleNoise": {},
     "Geometric": {"ratio": 2.0, "uniform_share": 0.1}, "GradientDescent": {}, "JointNewton": {},
     "Newton": {}, "NoisyDescent": {}, "Proximal": {}, "Spider": {}, "Uniform": {},
@@ -121,7 +125,7 @@ CALLS = {
     "Ball": {"radius": 1.0}, "Box": {"bound": 1.0}, "LpBall": {"p": 3.0, "radius": 1.0},
     "Interval": {"low": 0.0, "high": 1.0}, "OneHot": {"levels": 3},
     "Objective": {"loss": "huber", "scale": 1.0, "n_covariates": 2},
-    "Product": {"parts": [dpfast.Interval(0.0, 1.0)]},
+    "Product": {"parts": [dpfast.models.Interval(0.0, 1.0)]},
     "Bounded": {"radius": 1.0}, "Clip": {"radius": 1.0}, "Mallows": {"radius": 1.0},
     "MallowsLinear": {"radius": 1.0}, "Schweppe": {"radius": 1.0},
     "Binary": {"positive": 1, "negative": 0}, "Categorical": {"levels": ["a", "b"]},
@@ -150,7 +154,7 @@ CALLS = {
     "open_parquet": {"path": "absent.parquet", "response": "b"},
     "plan": {"p": 2, "n": 1000, "mu": 1.0, "scale": 1.0},
     "plan_release": {"n": 50, "p": 2, "loss": "log-cosh", "scale": 1.0, "runs": 1,
-                     "domain": dpfast.Box(1.0), "privacy": dpfast.ApproxDP(1.0, 1e-6)},
+                     "domain": dpfast.models.Box(1.0), "privacy": dpfast.ApproxDP(1.0, 1e-6)},
     "compare": {"names": None}, "verify_report": {"path": "absent.html"},
     "private_quantiles": {"x": Y, "probabilities": [0.5], "low": -3.0, "high": 3.0,
                           "privacy": 1.0, **SEEDED},
@@ -158,6 +162,14 @@ CALLS = {
     "with_private_scaling": {"schema": SCHEMA, "table": TABLE, "columns": ["a"], "privacy": 1.0,
                              **SEEDED},
     "effects.treatment_effect": {"X": X, "treatment": LABELS, "y": Y, "privacy": 9.0, **SEEDED},
+    "tables.counts": {"by": "a", **CELLS}, "tables.means": {"columns": "b", **CELLS},
+    "tables.quantiles": {"column": "b", "by": "a", **CELLS},
+    "tables.fits": {**CELLS, "formula": "b ~ x", "by": "a", "privacy": 9.0,
+                    "table": {"a": LABELS, "b": Y, "x": X[:, 0]},
+                    "schema": dpfast.Schema({"a": dpfast.Binary(1, 0)})},
+    "effects.two_stage": {"formula": "b ~ a | x", "privacy": 9.0, **SEEDED,
+                          "table": {"a": LABELS, "b": Y, "x": X[:, 0]}},
+    "tables.plan": {"schema": CELLS["schema"], "by": "a", "n": 60, "privacy": 1.0},
     "certify": {**RELEASE, "privacy": dpfast.PureDP(1.0)},
     "release_functional": {**RELEASE, "direction": [0.0, 1.0],
                            "privacy": dpfast.ApproxDP(1.0, 1e-6)},
@@ -174,6 +186,7 @@ CALLS = {
     "bayesopt.RBF": KERNEL,
     "bayesopt.TrainingCost": {"ledger": dpfast.Ledger(1.0), "cost": dpfast.GDP(0.1)},
     "bayesopt.private_clip": SEARCH,
+    "bayesopt.spread_points": {"bounds": [(0.0, 1.0)], "count": 4},
     "bayesopt.private_choice": {k: v for k, v in SEARCH.items() if k != "bounds"} | {
         "candidates": [[0.1], [0.7]], "loss_range": (0.0, 9.0)
     },
@@ -209,7 +222,7 @@ CALLS = {
         **SEEDED,
     },
     "estimators.DPPoissonRegressor": {
-        "privacy": 1.0, "largest_mean": 4.0, "score_privacy": 1.0, **SEEDED,
+        "privacy": 1.0, "loss": dpfast.Poisson(4.0), "score_privacy": 1.0, **SEEDED,
     },
     "estimators.DPLinearRegression": {"privacy": 1.0, "x_bound": 3.0, "y_bound": 3.0, **SEEDED},
     "estimators.DPLogisticRegression": {"privacy": 1.0, "classes": (0.0, 1.0),
@@ -224,7 +237,7 @@ CALLS = {
 
 #: Results, exceptions and an abstract class: nobody passes them arguments.
 NOT_CALLED = {
-    "BudgetExceeded", "DpfastError", "Fit", "InvalidBudget", "InvalidInput", "Minimum", "Plan",
+    "BudgetExceeded", "DpfastError", "Fit", "InvalidInput", "Minimum", "Plan",
     "QuantileFits",
     "audit.Finding", "audit.LeakFound", "audit.LossReport", "audit.LowerBound", "audit.Pair",
     "audit.ReplayReport", "audit.SearchReport", "bayesopt.Covariance", "bayesopt.Tuning",
@@ -312,9 +325,9 @@ METHODS = {
     "Schema.with_scaling": lambda v: SCHEMA.with_scaling(a=v),
     "Schema.from_toml": dpfast.Schema.from_toml,
     "Schema.draft": dpfast.Schema.draft,
-    "Box.project": dpfast.Box(1.0).project,
-    "Box.support": dpfast.Box([1.0, 1.0]).support,
-    "Box.bind": dpfast.Box([1.0, 1.0]).bind,
+    "Box.project": dpfast.models.Box(1.0).project,
+    "Box.support": dpfast.models.Box([1.0, 1.0]).support,
+    "Box.bind": dpfast.models.Box([1.0, 1.0]).bind,
     "GradientInformation.condition": lambda v: INFORMATION.condition(v),
     "GradientInformation.trace": lambda v: INFORMATION.trace(v, v),
     "GradientInformation.acquire": lambda v: INFORMATION.acquire(v, 1),
@@ -385,7 +398,7 @@ def test_what_an_argument_is_called(kind, make, text):
         (dict, False, "the class dict"),
         (dpfast.GDP(1.0), False, "GDP(mu=1.0)"),
         (dpfast.Huber(), True, "Huber(c=1.345)"),
-        (dpfast.Box([1.0, 2.0]), False, "a dpfast.Box"),
+        (dpfast.models.Box([1.0, 2.0]), False, f"a dpfast.{dpfast.models.Box.__name__}"),
     ],
 )
 def test_what_is_shown(value, text, said):

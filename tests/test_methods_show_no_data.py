@@ -15,6 +15,7 @@ import pytest
 import dpfast
 from dpfast import bayesopt
 from dpfast.audit import LowerBound
+from dpfast.audit.calls.flat import flat
 from dpfast.bayesopt.updates import History
 from dpfast.models import Objective
 from tests.surface import classes, methods, parameters_of
@@ -41,11 +42,11 @@ def fitted(name):
 
 
 MAKERS = {
-    "Fit": lambda: dpfast.fit(**CALLS["fit"]),
-    "Minimum": lambda: dpfast.minimize(**CALLS["minimize"]),
+    "Fit": lambda: flat(dpfast.fit)(**CALLS["fit"]),
+    "Minimum": lambda: flat(dpfast.minimize)(**CALLS["minimize"]),
     "Plan": lambda: PLANNED,
     "Quantile": dpfast.Quantile,
-    "QuantileFits": lambda: dpfast.fit_quantiles(**CALLS["fit_quantiles"]),
+    "QuantileFits": lambda: flat(dpfast.fit_quantiles)(**CALLS["fit_quantiles"]),
     "bayesopt.Tuning": lambda: dpfast.tune(**CALLS["tune"]),
     "datasets.Table": lambda: dpfast.datasets.load_census2000(),
     "audit.LowerBound": lambda: LowerBound(1.0, 0.95, 100, (0.0,), (0.1,), (0.5,)),
@@ -70,7 +71,8 @@ RIGHT: dict[str, Any] = {
     "norm": 0.1,
     "objective": OBJECTIVE, "others": POINTS, "path": "absent",
     "count": Y, "points": POINTS, "public_sample": TABLE, "r": Y, "response": None,
-    "restriction": np.eye(3)[1:], "sample_weight": None, "schedule": dpfast.Uniform(), "second": 2,
+    "restriction": np.eye(3)[1:], "sample_weight": None, "schedule": dpfast.optimize.Uniform(),
+    "second": 2,
     "simultaneous": "max-t",
     "source": SCHEMA.to_toml(), "spend": 0.1,
     "starts": 2,

@@ -24,6 +24,7 @@ from pathlib import Path
 from bench.arrival.designs import Cell, cells, free_cells
 from bench.arrival.fits import METHODS, Outcome, run
 from bench.arrival.report import REPEATED, run_grid
+from bench.provenance import keep
 
 RESULTS = Path(__file__).parents[1] / "results" / "arrival.md"
 
@@ -106,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"{FEWER * options.free}\n\n"
         )
         results = RESULTS.with_name("arrival_scale.md") if options.free else RESULTS
-        results.write_text(said + "\n".join(lines) + "\n", encoding="utf-8")
+        keep(results, said + "\n".join(lines) + "\n", __file__)
     return 0
 
 

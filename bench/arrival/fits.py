@@ -54,7 +54,7 @@ def run(cell: Cell, fits: int, methods: tuple[str, str] = METHODS) -> dict[str, 
             np.random.default_rng([seed, cell.n, cell.p, *own]), cell, **dict(cell.options)
         )
         try:
-            exact = dpfast.nonprivate_fit(X, y, cell.loss, scale=scale)
+            exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(cell.loss, scale=scale))
         except NotConverged:
             continue
         if not (exact.bse < 1e3).all():
@@ -65,8 +65,8 @@ def run(cell: Cell, fits: int, methods: tuple[str, str] = METHODS) -> dict[str, 
             noise = dpfast.SeededNoise(noise_seed)
             start = time.process_time()
             fit = dpfast.fit(
-                X, y, cell.loss, privacy=cell.mu, scale=scale, standardize=False, noise=noise,
-                threads=1, method=method,
+                dpfast.records(X, y, threads=1), None, dpfast.Objective(cell.loss, scale=scale),
+                privacy=cell.mu, standardize=False, noise=noise, method=method,
             )  # fmt: skip
             spent = time.process_time() - start
             interval = fit.conf_int()

@@ -26,6 +26,8 @@ from bench.arrival.rules import (
     judge,
     least_fits,
 )
+from bench.provenance import keep
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import NotConverged
 
 __all__ = ["kept", "measure", "run_grid"]
@@ -51,7 +53,7 @@ def measure(cell: Cell, seeds: Sequence[int], beside: int = 0) -> Fits:
     for seed in seeds:
         X, y, truth = simulate(np.random.default_rng([own, seed]), cell, **dict(cell.options))
         try:
-            exact = dpfast.nonprivate_fit(X, y, cell.loss, scale=scale)
+            exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(cell.loss, scale=scale))
         except NotConverged:
             continue
         if not (exact.bse < 1e3).all():
@@ -60,7 +62,7 @@ def measure(cell: Cell, seeds: Sequence[int], beside: int = 0) -> Fits:
         options["standardize"] = False  # the units of the designs are public
         noise_seed = own % 2**31 + 10_000 * seed
         before = time.process_time()
-        fit = dpfast.fit(X, y, cell.loss, noise=dpfast.SeededNoise(noise_seed), **options)
+        fit = flat(dpfast.fit)(X, y, cell.loss, noise=dpfast.SeededNoise(noise_seed), **options)
         interval = fit.conf_int()
         spent = time.process_time() - before
         around, errors = exact.conf_int(), exact.bse[:p]
@@ -71,7 +73,7 @@ def measure(cell: Cell, seeds: Sequence[int], beside: int = 0) -> Fits:
         newton, newton_covered = math.nan, math.nan
         if len(rows) < beside:
             noise = dpfast.SeededNoise(noise_seed)
-            old = dpfast.fit(X, y, cell.loss, noise=noise, method="newton", **options)
+            old = flat(dpfast.fit)(X, y, cell.loss, noise=noise, method="newton", **options)
             newton, limits = squared(old.params - truth), old.conf_int()[:p]
             inside = (limits[:, 0] <= truth[:p]) & (truth[:p] <= limits[:, 1])
             newton_covered = float(inside.mean())
@@ -200,7 +202,7 @@ def run_grid(fits: int, again: int, cache: Path, only: str, results: Path | None
         if len(quiet) and not judged and min(coverage_of(quiet, cell.p)) < COVERAGE:
             few.append(f"- {name}: {two(quiet, cell.p)} of {len(quiet)}")
     if results is not None:
-        results.write_text(text(fits, again, lines, broken, below, few), encoding="utf-8")
+        keep(results, text(fits, again, lines, broken, below, few), __file__)
 
 
 def text(

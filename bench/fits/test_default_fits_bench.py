@@ -91,7 +91,7 @@ def test_nothing_declared(benchmark, n, p, loss, units):
     target = (OF_QUANTILES if loss == "quantile" else TARGETS)[n]
 
     def fit() -> dpfast.Fit:
-        return dpfast.fit(X, y, LOSSES[loss], privacy=1.0, threads=1)
+        return dpfast.fit(dpfast.records(X, y, threads=1), None, LOSSES[loss], privacy=1.0)
 
     measured(benchmark, fit, f"{loss}, {units} | {PEERS[loss]}", n, p, target, peer)
 
@@ -103,7 +103,12 @@ def test_persons(benchmark, n, p):
     group = np.repeat(np.arange(n // 2), 2)
 
     def fit() -> dpfast.Fit:
-        return dpfast.fit(X, y, "logistic", privacy=1.0, threads=1, group=group, each="person")
+        return dpfast.fit(
+            dpfast.records(X, y, threads=1, group=group, each="person"),
+            None,
+            "logistic",
+            privacy=1.0,
+        )
 
     measured(benchmark, fit, "logistic, persons", n, p, TARGETS[n], None)
 
@@ -114,6 +119,8 @@ def test_effect(benchmark, n, p):
     y = treated + table(n, p, "least-squares")[1]
 
     def fit() -> Any:
-        return dpfast.effects.treatment_effect(X, treated, y, privacy=1.0, threads=1)
+        return dpfast.effects.treatment_effect(
+            dpfast.records(X, y, threads=1), treated, None, privacy=1.0
+        )
 
     measured(benchmark, fit, "effect", n, p, OF_EFFECTS.get(n, TARGETS[n]), None)

@@ -33,12 +33,22 @@ def linear_data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def private_logistic(X: np.ndarray, y: np.ndarray) -> dpfast.Fit:
-    return dpfast.fit(X, y, "logistic", privacy=1.0, method="newton", weights=dpfast.Mallows(6.0))
+    return dpfast.fit(
+        X,
+        y,
+        dpfast.Objective("logistic", weights=dpfast.Mallows(6.0)),
+        privacy=1.0,
+        method="newton",
+    )
 
 
 def private_robust(X: np.ndarray, y: np.ndarray) -> dpfast.Fit:
     return dpfast.fit(
-        X, y, "log-cosh", scale=1.2, privacy=1.0, method="newton", weights=dpfast.Mallows(6.0)
+        X,
+        y,
+        dpfast.Objective("log-cosh", weights=dpfast.Mallows(6.0), scale=1.2),
+        privacy=1.0,
+        method="newton",
     )
 
 
@@ -102,10 +112,9 @@ def test_latency_of_a_small_fit(benchmark):
         return dpfast.fit(
             X,
             y,
-            "log-cosh",
-            scale=1.0,
+            dpfast.Objective("log-cosh", scale=1.0),
             privacy=1.0,
-            method=dpfast.Newton(steps=10),
+            method=dpfast.optimize.Newton(steps=10),
             noise=dpfast.SeededNoise(next(seeds)),
         )
 

@@ -22,7 +22,7 @@ import dpfast
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1000, 4))
 y = X.sum(axis=1) + rng.normal(size=1000)
-dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0)
+dpfast.fit(X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0)
 """
 OWN_LOSS = """
 import math

@@ -35,7 +35,12 @@ def test_fit_against_its_arithmetic(benchmark, method, kind, n, p):
 
     def fit(noise: NoiseSource, method: str = method) -> tuple[np.ndarray, np.ndarray]:
         found = dpfast.fit(
-            X, y, "log-cosh", scale=1.0, privacy=1.0, method=method, noise=noise, threads=1
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective("log-cosh", scale=1.0),
+            privacy=1.0,
+            method=method,
+            noise=noise,
         )
         found.conf_int()  # part of what is timed
         return found.params, found.bse
@@ -45,7 +50,7 @@ def test_fit_against_its_arithmetic(benchmark, method, kind, n, p):
     np.testing.assert_allclose(same[0], theta, rtol=1e-9)
     np.testing.assert_allclose(same[1], np.diff(interval)[:, 0] / (2.0 * NORMAL), rtol=1e-9)
 
-    noise = dpfast.EntropyNoise() if kind == "exact" else dpfast.SeededNoise(7)
+    noise = dpfast.privacy.EntropyNoise() if kind == "exact" else dpfast.SeededNoise(7)
     generator = None if kind == "exact" else np.random.PCG64(7)
     medians = compare(
         benchmark,

@@ -41,13 +41,11 @@ def measured(client: Any, data: Any, blocks: bool) -> dict[str, float]:
     client.run(lambda dask_worker: dask_worker.transfer_outgoing_log.clear())
     before, start = transitions(), time.perf_counter()
     dpfast.fit(
-        data[:, :COVARIATES],
-        data[:, COVARIATES],
-        "log-cosh",
+        dpfast.records(data[:, :COVARIATES], data[:, COVARIATES], threads=1),
+        None,
+        dpfast.Objective("log-cosh", scale=1.0),
         privacy=1.0,
-        scale=1.0,
-        method=dpfast.AdaptiveNewton(blocks=blocks),
-        threads=1,
+        method=dpfast.optimize.AdaptiveNewton(blocks=blocks),
     )
     seconds = time.perf_counter() - start
     logs = client.run(

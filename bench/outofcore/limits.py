@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.harness import processor
 from bench.outofcore.parquet_fit import measured
+from bench.provenance import keep
 
 STORED = Path(__file__).resolve().parents[1] / "results" / "outofcore.md"
 GIGABYTES = (0.5, 1.5)
@@ -74,5 +75,5 @@ def main(argv: list[str]) -> int:
     text = page(rows, (before, os.getloadavg()[0]))
     print(text)
     if not arguments.quick:
-        STORED.write_text(text)
+        keep(STORED, text, __file__)
     return 0

@@ -73,8 +73,10 @@ def measure(folder: str, cache: str | None, method: str) -> dict[str, float]:
     for _ in range(3):
         asked.clear()
         start = time.perf_counter()
-        chosen = dpfast.Newton(steps=3) if method == "newton" else method
-        dpfast.fit(records, None, "log-cosh", privacy=1.0, scale=1.2, method=chosen)
+        chosen = dpfast.optimize.Newton(steps=3) if method == "newton" else method
+        dpfast.fit(
+            records, None, dpfast.Objective("log-cosh", scale=1.2), privacy=1.0, method=chosen
+        )
         seconds.append(time.perf_counter() - start)
         passes.append(decoding())
         queries = len(asked) / len(blocks)

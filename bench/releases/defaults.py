@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
+from bench.provenance import keep
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, available, read
+from dpfast.audit.calls.flat import flat
 
 DELTA = 1e-6
 METHODS = ("one-shot", "fit", "objective-perturbation", "certified")
@@ -36,7 +38,7 @@ class Design(NamedTuple):
     y: np.ndarray
     loss: str
     scale: float | None
-    domain: dpfast.Box
+    domain: dpfast.models.Box
     real: bool = False
 
 
@@ -63,7 +65,7 @@ def simulated() -> Iterator[Design]:
                 y = (rng.random(n) < 1 / (1 + np.exp(-t))) * 1.0
             else:
                 y = t + scale * rng.laplace(size=n)
-            box = dpfast.Box(1.0, intercept=True)
+            box = dpfast.models.Box(1.0, intercept=True)
             yield Design(f"{kind}, p={p}, n={n:,}, {loss}", X, y, loss, scale, box)
 
 
@@ -81,7 +83,7 @@ def real(folder: Path | None) -> Iterator[Design]:
             for n in sorted({min(len(y), size) for size in (5_000, 50_000)}):
                 rows = keep[:n]
                 scale = None if loss == "logistic" else 0.7
-                box = dpfast.Box(1.0, intercept=True)
+                box = dpfast.models.Box(1.0, intercept=True)
                 name = f"{table.name}, p={X.shape[1]}, n={n:,}"
                 yield Design(name, X[rows], y[rows], loss, scale, box, True)
 
@@ -104,19 +106,21 @@ def cell(design: Design, epsilon: float, runs: int) -> Cell:
     bound = design.domain.bind(design.X.shape[1])
     X = bound.project(design.X)
     weights = dpfast.Bounded(bound.radius * (1 + 1e-9))
-    exact = dpfast.nonprivate_fit(X, design.y, design.loss, scale=design.scale, weights=weights)
+    exact = dpfast.nonprivate_fit(
+        X, design.y, dpfast.Objective(design.loss, weights=weights, scale=design.scale)
+    )
     target, direction = exact.params[1], np.eye(len(exact.params))[1]
     common: dict[str, Any] = {
         "privacy": dpfast.ApproxDP(epsilon, DELTA), "domain": design.domain, "scale": design.scale,
     }  # fmt: skip
     rate = {"rate": float(np.clip(design.y.mean(), 0.01, 0.99))} if design.scale is None else {}
-    plan = dpfast.plan_release(
+    plan = flat(dpfast.release.plan_release)(
         len(design.y), X.shape[1], design.loss, runs=4, **common, **rate
     )  # fmt: skip
     errors = {}
     for method in ("auto", *(name for name in METHODS if name != plan.method)):
         found = [
-            dpfast.release_functional(
+            flat(dpfast.release_functional)(
                 X, design.y, design.loss, direction, noise=dpfast.SeededNoise(seed), threads=1,
                 method=method, **common,
             )
@@ -148,7 +152,9 @@ def raw_tables(folder: Path | None, epsilons: list[float], runs: int) -> Iterato
             if loss == "least-squares":
                 whole = np.linalg.lstsq(np.column_stack([np.ones(len(y)), Z]), y, rcond=None)[0]
             else:
-                whole = dpfast.nonprivate_fit(Z, y, loss, weights=dpfast.Bounded(1e4)).params
+                whole = dpfast.nonprivate_fit(
+                    Z, y, dpfast.Objective(loss, weights=dpfast.Bounded(1e4))
+                ).params
             target = whole[1] / spread[0]
             for epsilon in epsilons:
                 off: dict[str, list[float]] = {"one-shot": [], "fit": []}
@@ -157,14 +163,15 @@ def raw_tables(folder: Path | None, epsilons: list[float], runs: int) -> Iterato
                     for seed in range(runs):
                         for method, errors in off.items():
                             found = dpfast.release_functional(
-                                X, y, loss, "x1", privacy=dpfast.ApproxDP(epsilon, DELTA),
-                                method=method, noise=dpfast.SeededNoise(seed), threads=1,
+                                dpfast.records(X, y, threads=1), None, loss, "x1",
+                                privacy=dpfast.ApproxDP(epsilon, DELTA), method=method,
+                                noise=dpfast.SeededNoise(seed),
                             )  # fmt: skip
                             errors.append(found.value - target)
                             if method == "one-shot":
                                 low, high = found.noise_interval(LEVEL)[0]
                                 inside.append(low <= target <= high)
-                except dpfast.InvalidBudget:  # too few records for units
+                except dpfast.errors.InvalidBudget:  # too few records for units
                     continue
                 one, fit = (float(np.sqrt(np.mean(np.square(e)))) for e in off.values())
                 ratios.append(one / fit)
@@ -257,14 +264,15 @@ def main(arguments: list[str]) -> None:
         print(line, flush=True)
     if asked.store:
         settings = f"--runs {asked.runs} --epsilon {' '.join(f'{e:g}' for e in asked.epsilon)}"
-        RESULT.write_text(
+        keep(
+            RESULT,
             "# Methods of `release_functional`, measured\n\n"
             f"`python -m bench.releases.defaults --data FOLDER {settings} --store` (seeded "
             "noise).  Root mean\nsquare error of the first covariate's coefficient beside the "
             f"exact one in the same data; delta = {DELTA:g}; `-`: more than a third of the\nruns "
             "have no answer.  `sampling`: standard error without privacy.\n\n"
             f"{told}\n\n" + "\n".join([*lines, "", *raw]) + "\n",
-            encoding="utf-8",
+            __file__,
         )
 
 

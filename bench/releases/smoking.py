@@ -32,7 +32,9 @@ def main() -> None:
     )
     print(result)
     exact = dpfast.nonprivate_fit(
-        survey.X, survey.y, "logistic", weights=dpfast.Bounded(survey.domain.radius)
+        survey.X,
+        survey.y,
+        dpfast.Objective("logistic", weights=dpfast.Bounded(survey.domain.radius)),
     )
     value, se = direction @ exact.params, 2.0 * exact.bse[survey.coefficient]
     print(f"\nWithout privacy: {value:.5f}, standard error {se:.5f}")

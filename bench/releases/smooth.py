@@ -33,7 +33,7 @@ CASES: tuple[tuple[Loss, str], ...] = (
     (dpfast.LogCosh(2.0), "global"),
     (dpfast.LogCosh(2.0), "recursive"),
     (dpfast.LogCosh(2.0), "smooth"),
-    (dpfast.SmoothedHuber(1.345, 2.0), "smooth"),
+    (dpfast.models.SmoothedHuber(1.345, 2.0), "smooth"),
 )
 
 
@@ -41,7 +41,11 @@ def eigenvalue(loss: Loss, d: int) -> float:
     """Smallest eigenvalue of the Hessian at the minimiser of a large sample."""
     X, y = sample(np.random.default_rng(d), LARGE, d)
     fit = dpfast.nonprivate_fit(
-        X, y, loss, scale=1.0, fit_intercept=False, weights=dpfast.Bounded(math.sqrt(d))
+        X,
+        y,
+        dpfast.Objective(
+            loss, weights=dpfast.Bounded(math.sqrt(d)), scale=1.0, fit_intercept=False
+        ),
     )
     bend = loss.psi_prime(y - X @ fit.params)
     return float(np.linalg.eigvalsh((X * bend[:, None]).T @ X / LARGE)[0])
@@ -50,10 +54,10 @@ def eigenvalue(loss: Loss, d: int) -> float:
 def allows(loss: Loss, certificate: str, n: int, d: int, lam: float, less: int) -> bool:
     """Whether a release of n records follows from a count that noise has lowered by ``less``."""
     terms: Terms = make_terms("parameter", TOTAL, 0.25, None, noise="gaussian", count=1)
-    domain = dpfast.Ball(math.sqrt(d))
+    domain = dpfast.models.Ball(math.sqrt(d))
     request = ReleaseRequest(
-        np.broadcast_to(0.0, (n, d)), np.broadcast_to(0.0, n), loss, domain=domain, scale=1.0,
-        ridge=0.0, noise=None, threads=None, names=None,
+        np.broadcast_to(0.0, (n, d)), np.broadcast_to(0.0, n),
+        dpfast.Objective(loss, scale=1.0), domain=domain, noise=None,
     )  # fmt: skip
     kind = kind_of(certificate)(request.curator(Ledger(terms.budget)), request.domain)
     count = kind.count(Minimiser(np.zeros(d), np.eye(d), lam, lam, 0))
@@ -78,8 +82,8 @@ def share(loss: Loss, certificate: str, n: int, d: int, repetitions: int) -> flo
     for repetition in range(repetitions):
         X, y = sample(np.random.default_rng([d, repetition]), n, d)
         found = dpfast.release_parameter(
-            X, y, loss, scale=1.0, privacy=TOTAL, domain=dpfast.Ball(math.sqrt(d)),
-            certificate=certificate,
+            X, y, dpfast.Objective(loss, scale=1.0), privacy=TOTAL,
+            domain=dpfast.models.Ball(math.sqrt(d)), certificate=certificate,
         )  # fmt: skip
         hits += found.certified
     return hits / repetitions

@@ -7,6 +7,7 @@ import pytest
 
 import dpfast
 from bench.harness import compare, is_quick
+from dpfast.audit.calls.flat import flat
 
 N, D = (100_000, 17) if is_quick() else (1_000_000, 17)
 
@@ -26,10 +27,10 @@ def test_release_against_a_fit(benchmark, data, loss, domain):
     X, real, binary = data
     y = binary if loss == "logistic" else real
     options = {} if loss == "logistic" else {"scale": 1.0}
-    chosen = dpfast.Ball(D**0.5) if domain == "ball" else dpfast.Box(1.0)
+    chosen = dpfast.models.Ball(D**0.5) if domain == "ball" else dpfast.models.Box(1.0)
 
     def release() -> object:
-        result = dpfast.release_functional(
+        result = flat(dpfast.release_functional)(
             X, y, loss, "x1", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=chosen,
             method="certified", **options,
         )  # fmt: skip
@@ -38,7 +39,9 @@ def test_release_against_a_fit(benchmark, data, loss, domain):
 
     def fit() -> object:
         weights = dpfast.Bounded(D**0.5)
-        return dpfast.nonprivate_fit(X, y, loss, fit_intercept=False, weights=weights, **options)
+        return flat(dpfast.nonprivate_fit)(
+            X, y, loss, fit_intercept=False, weights=weights, **options
+        )
 
     medians = compare(
         benchmark,

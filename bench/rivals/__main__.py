@@ -89,12 +89,12 @@ def measured(table: Table, mu: float, runs: int, folder: Path | None) -> Cell:
             return float(np.sqrt(np.mean(((params - beta) / errors) ** 2)))
 
         if settings is None:
-            settings = best_settings(Z, v, "squared", mu, 1.0, distance)
+            settings = best_settings(Z, v, "least-squares", mu, 1.0, distance)
         raw = nothing_declared(X[sample], y[sample], mu, run)
         found[JUDGED].append(distance(_coded(raw.params, X[sample], y[sample])))
         for name, peer in PEERS.items():
             found[name].append(distance(peer(Z, v, mu, run).params))
-        found[TUNED].append(distance(descent(Z, v, "squared", mu, run, settings)))
+        found[TUNED].append(distance(descent(Z, v, "least-squares", mu, run, settings)))
         assert raw.bse is not None and raw.intervals is not None
         low, high = raw.intervals.T
         hits.append(np.where(np.isnan(low), np.nan, (low <= whole) & (whole <= high)))

@@ -35,10 +35,8 @@ def descent(Z: Array, v: Array, loss: str, mu: float, seed: int, settings: Setti
         loss,
         clip=clip * (Z.shape[1] + 1) ** 0.5,
         privacy=mu,
-        steps=steps,
-        step_size=size,
-        average=0.3,
         noise=dpfast.SeededNoise(seed),
+        method=dpfast.optimize.GradientDescent(steps=steps, step_size=size, average=0.3),
     )
     return np.asarray(fit.params)
 

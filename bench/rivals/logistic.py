@@ -35,6 +35,7 @@ from bench.rivals.tables import (
     store,
 )
 from dpfast import baselines
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
 
 Array = NDArray[np.float64]
@@ -70,7 +71,7 @@ def dp_sgd(Z: Array, y: Array, mu: float, seed: int) -> Array:
     settings = sgd_settings(Z)
     settings["step_size"] *= LONGER
     noise = dpfast.SeededNoise(seed)
-    fit = baselines.dp_sgd(Z, y, "logistic", privacy=pair_of(mu), noise=noise, **settings)
+    fit = flat(baselines.dp_sgd)(Z, y, "logistic", privacy=pair_of(mu), noise=noise, **settings)
     return fit.params
 
 

@@ -8,9 +8,9 @@ standard deviations of columns, and the true largest row.  Budgets are (epsilon,
 that protects a record that is added or removed gets the noise of that weaker promise.  Distances
 are from the fit without privacy, root mean squares over slopes, in its standard errors.
 
-OpenDP has no regression: its rows, of linear regressions only, are Gaussian noise of its own on the
-second moments of the records, solved as a linear system, with the noise that the exact trade-off of
-Gaussian mechanisms allows.
+OpenDP's own regression (Theil-Sen) is of another estimand: its rows, of linear regressions only,
+are its Gaussian noise on the second moments of the records, solved as a linear system, with the
+noise that the exact trade-off of Gaussian mechanisms allows.
 Opacus is DP-SGD: 10 epochs, batches of 2,048, clip 1, the best of three step sizes for nothing.
 """
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import dpfast
 from bench.rivals.ensemble import ensemble
 from dpfast import baselines
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
 
 __all__ = [
@@ -68,7 +69,7 @@ def nothing_declared(X: Array, y: Array, mu: float, seed: int) -> Answer:
     unknown = np.column_stack([missing, missing])
     try:
         fit = dpfast.fit(X, y, "least-squares", privacy=mu, noise=noise)
-    except dpfast.InvalidBudget:  # too few records to find where the columns lie
+    except dpfast.errors.InvalidBudget:  # too few records to find where the columns lie
         return Answer(missing, missing, unknown, True)
     try:
         return _answer(fit)
@@ -88,7 +89,9 @@ def log_cosh(Z: Array, v: Array, mu: float, seed: int) -> Answer:
     rows = np.column_stack([np.ones(len(Z)), Z])
     scale = float(np.std(v - rows @ np.linalg.lstsq(rows, v, rcond=None)[0]))
     noise = dpfast.SeededNoise(seed)
-    return _answer(dpfast.fit(Z, v, "log-cosh", privacy=mu, scale=scale, noise=noise))
+    return _answer(
+        dpfast.fit(Z, v, dpfast.Objective("log-cosh", scale=scale), privacy=mu, noise=noise)
+    )
 
 
 def adassp(Z: Array, v: Array, mu: float, seed: int) -> Answer:
@@ -115,7 +118,13 @@ def clipped_descent(Z: Array, v: Array, mu: float, seed: int) -> Answer:
     noise = dpfast.SeededNoise(seed)
     clip = 1.5 * (Z.shape[1] + 1) ** 0.5
     fit = baselines.clipped_gradient_descent(
-        Z, v, "squared", clip=clip, privacy=mu, steps=15, step_size=0.5, average=0.3, noise=noise
+        Z,
+        v,
+        "least-squares",
+        clip=clip,
+        privacy=mu,
+        noise=noise,
+        method=dpfast.optimize.GradientDescent(steps=15, step_size=0.5, average=0.3),
     )
     return Answer(fit.params)
 
@@ -123,7 +132,9 @@ def clipped_descent(Z: Array, v: Array, mu: float, seed: int) -> Answer:
 def dp_sgd(Z: Array, v: Array, mu: float, seed: int) -> Answer:
     """DP-SGD on samples of a tenth of the records; settings from n, p and the budget alone."""
     noise = dpfast.SeededNoise(seed)
-    fit = baselines.dp_sgd(Z, v, "squared", privacy=pair_of(mu), noise=noise, **sgd_settings(Z))
+    fit = flat(baselines.dp_sgd)(
+        Z, v, "least-squares", privacy=pair_of(mu), noise=noise, **sgd_settings(Z)
+    )
     return Answer(fit.params)
 
 
@@ -154,11 +165,9 @@ def tilted(
     fit = baselines.objective_perturbation(
         Z,
         v,
-        loss,
-        ridge=ridge,
+        dpfast.Objective(loss, scale=scale, ridge=ridge),
         privacy=pair,
         radius=radius,
-        scale=scale,
         noise=dpfast.SeededNoise(seed),
     )
     return Answer(fit.params)

@@ -117,7 +117,11 @@ def bootstrap(runs: int) -> Iterator[Row]:
             noise = dpfast.SeededNoise(run)
             weights = dpfast.Bounded(math.sqrt(2.0))  # rows are no longer: nothing is moved
             fit = dpfast.fit(
-                x[:, None], y, "logistic", weights=weights, ridge=1.0 / n, privacy=1.0, noise=noise
+                x[:, None],
+                y,
+                dpfast.Objective("logistic", weights=weights, ridge=1.0 / n),
+                privacy=1.0,
+                noise=noise,
             )
             low, high = fit.conf_int(level=0.9)[1]
             error = likeliest(np.column_stack([np.ones(n), x]), y)[1][1]
@@ -144,13 +148,12 @@ def second_order(folder: Path | None, runs: int) -> Iterator[Row]:
     weights = dpfast.Mallows(2.0 * math.sqrt(rows.shape[1]))
     for epsilon in (0.1, 1.0, 10.0):
 
-        def excess(method: str | dpfast.DoubleNoise, epsilon: float = epsilon) -> float:
+        def excess(method: str | dpfast.optimize.DoubleNoise, epsilon: float = epsilon) -> float:
             fits = [
                 dpfast.fit(
                     Z,
                     y,
-                    "logistic",
-                    weights=weights,
+                    dpfast.Objective("logistic", weights=weights),
                     method=method,
                     privacy=pair(epsilon),
                     inference=False,
@@ -163,7 +166,7 @@ def second_order(folder: Path | None, runs: int) -> Iterator[Row]:
         start = time.perf_counter()
         ours = excess("auto")
         taken = (time.perf_counter() - start) / runs
-        theirs, steps = min((excess(dpfast.DoubleNoise(steps=k)), k) for k in STEPS)
+        theirs, steps = min((excess(dpfast.optimize.DoubleNoise(steps=k)), k) for k in STEPS)
         task = f"adult income, logistic, epsilon {epsilon:g}: excess loss"
         rival = f"double noise of Ganesh et al. 2023, the best of {STEPS} steps: {steps}"
         yield Row(task, rival, f"{theirs:.2e}", "run here", f"{ours:.2e}", taken)

@@ -99,10 +99,9 @@ def measured(X: Array, y: Array, mu: float, runs: int) -> tuple[float, ...]:
             fit = dpfast.fit(
                 X,
                 y,
-                "logistic",
+                dpfast.Objective("logistic", weights=dpfast.Mallows(multiple * p**0.5)),
                 privacy=mu,
                 standardize=True,
-                weights=dpfast.Mallows(multiple * p**0.5),
                 noise=dpfast.SeededNoise(run),
             )
             slopes = fit.params[1:] * X.std(axis=0)

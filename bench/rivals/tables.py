@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.provenance import keep
+
 __all__ = [
     "LOGISTIC_TABLES",
     "OTHER_LOGISTIC_TABLES",
@@ -302,7 +304,7 @@ def store(
         if "budgets" in asked:
             command += f" --budgets {' '.join(f'{mu:g}' for mu in asked.budgets)}"
         command += "`"
-        results.write_text(f"{command}{left_out}\n\n{text}\n")
+        keep(results, f"{command}{left_out}\n\n{text}\n", __file__)
 
 
 def available(some: Iterable[Table], folder: Path | None, only: str = "") -> Iterator[Table]:

@@ -39,16 +39,28 @@ static INLINE vd group_in_units(const records_view *view, const double *x, ptrdi
     return told[0] + told[1];
 }
 
-/* `count` columns of (1, z) W for some groups of z, their products with theta and with themselves. */
-static INLINE void map_columns(const double *z, size_t q, const double *first, const double *map,
-                               size_t width, int groups, int count, const double *theta,
-                               double *out, size_t group, vd *dot, vd *norm2)
+/* How many rows of a map begin with zeros in these columns: of a triangular one half of them. */
+static size_t zero_rows(const double *map, size_t q, size_t width, size_t columns)
+{
+    for (size_t j = 0; j < q; j++, map += width)
+        for (size_t i = 0; i < columns; i++)
+            if (map[i] != 0.0)
+                return j;
+    return q;
+}
+
+/* `count` columns of (1, z) W for some groups of z, their products with theta and with themselves;
+ * rows of W before `begin` are zero. */
+static INLINE void map_columns(const double *z, size_t q, size_t begin, const double *first,
+                               const double *map, size_t width, int groups, int count,
+                               const double *theta, double *out, size_t group, vd *dot, vd *norm2)
 {
     vd acc[2][MAP_COLUMNS];
     UNROLL for (int g = 0; g < groups; g++)
         UNROLL for (int i = 0; i < count; i++)
             acc[g][i] = first ? vset(first[i]) : vset(0.0);
-    for (size_t j = 0; j < q; j++, map += width) {
+    map += begin * width;
+    for (size_t j = begin; j < q; j++, map += width) {
         vd entry[2];
         UNROLL for (int g = 0; g < groups; g++)
             entry[g] = vload(z + ((size_t)g * q + j) * L);
@@ -70,21 +82,22 @@ static INLINE void map_columns(const double *z, size_t q, const double *first, c
 
 /* Groups of z, one after the other, times a map: stored in `out`, unless that is NULL, whose groups
  * are `group` doubles apart. */
-static INLINE void map_groups_of(const double *z, size_t q, const double *first,
-                                 const double *map, size_t p, size_t width, int groups,
-                                 const double *theta, double *out, size_t group, double *dots,
-                                 double *norms)
+static INLINE void map_groups_of(const double *z, size_t q, const size_t *begins,
+                                 const double *first, const double *map, size_t p, size_t width,
+                                 int groups, const double *theta, double *out, size_t group,
+                                 double *dots, double *norms)
 {
     vd dot[2] = {{0}}, norm2[2] = {{0}};
     for (size_t i = 0, left; i < p; i += left) {
+        size_t begin = begins ? begins[i / MAP_COLUMNS] : 0;
         double *to = out ? out + i * L : NULL;
         const double *start = first ? first + i : NULL;
         left = p - i < MAP_COLUMNS ? p - i : MAP_COLUMNS;
         switch (left) {
 #define MAP(count)                                                                              \
     case count:                                                                                 \
-        map_columns(z, q, start, map + i, width, groups, count, theta + i, to, group, dot,      \
-                    norm2);                                                                     \
+        map_columns(z, q, begin, start, map + i, width, groups, count, theta + i, to, group,    \
+                    dot, norm2);                                                                \
         break
             MAP(1); MAP(2); MAP(3); MAP(4);
 #if LANES == 8
@@ -143,6 +156,10 @@ static void see_columns(block *b, const char *x)
     const double *own = own_rows(b, x, &step);
     size_t lines = (lines_left(b, groups) + 1) / 2;
     const char *ahead = take_ahead(b, lines, groups);
+    const double *map = task->map + task->width;
+    size_t begins[RECORDS_COLUMNAR / MAP_COLUMNS];
+    for (size_t i = 0, n = 0; i < p; i += MAP_COLUMNS)
+        begins[n++] = zero_rows(map + i, q, task->width, p - i < MAP_COLUMNS ? p - i : MAP_COLUMNS);
     for (size_t g = 0, some; g < groups; g += some) {
         some = groups - g < 2 ? 1 : 2;
         for (size_t k = 0; k < some; k++) {
@@ -153,13 +170,12 @@ static void see_columns(block *b, const char *x)
             vstore(b->g + row, group_in_units(view, from, apart, z + k * q * L));
         }
         double *out = b->columns + g * p * L, *dot = b->dot + g * L, *norm2 = b->norm2 + g * L;
-        const double *map = task->map + task->width;
         if (some == 2)
-            map_groups_of(z, q, task->map, map, p, task->width, 2, task->theta_new, out, p * L,
-                          dot, norm2);
+            map_groups_of(z, q, begins, task->map, map, p, task->width, 2, task->theta_new, out,
+                          p * L, dot, norm2);
         else
-            map_groups_of(z, q, task->map, map, p, task->width, 1, task->theta_new, out, p * L,
-                          dot, norm2);
+            map_groups_of(z, q, begins, task->map, map, p, task->width, 1, task->theta_new, out,
+                          p * L, dot, norm2);
     }
     /* A map may be of any numbers, infinite ones too: lanes beyond the last record hold none. */
     for (size_t i = b->rows; i < b->padded; i++)
@@ -189,14 +205,15 @@ static INLINE double row_in_units(const records_view *view, const double *x, dou
 }
 
 /* Four rows of (1, z) W, some vectors of columns. */
-static INLINE void map_rows_of(const double *const *z, size_t q, const double *first,
+static INLINE void map_rows_of(const double *const *z, size_t q, size_t begin, const double *first,
                                const double *map, size_t width, int vectors, double *const *out)
 {
     vd acc[4][2];
     UNROLL for (int i = 0; i < 4; i++)
         UNROLL for (int v = 0; v < vectors; v++)
             acc[i][v] = first ? vload(first + (size_t)v * L) : vset(0.0);
-    for (size_t j = 0; j < q; j++, map += width) {
+    map += begin * width;
+    for (size_t j = begin; j < q; j++, map += width) {
         vd m[2];
         UNROLL for (int v = 0; v < vectors; v++)
             m[v] = vload(map + (size_t)v * L);
@@ -215,20 +232,22 @@ static INLINE void map_rows_of(const double *const *z, size_t q, const double *f
 static void map_rows(const double *z, ptrdiff_t apart, size_t rows, size_t q, const double *first,
                      const double *map, size_t width, double *out)
 {
-    for (size_t i = 0; i < rows; i += 4) {
-        const double *from[4];
-        double *to[4];
-        for (size_t k = 0; k < 4; k++) { /* the last four repeat the last row */
-            size_t row = i + k < rows ? i + k : rows - 1;
-            from[k] = z + (ptrdiff_t)row * apart;
-            to[k] = out + row * width;
-        }
-        for (size_t j = 0; j < width; j += 2 * L) {
-            double *at[4] = {to[0] + j, to[1] + j, to[2] + j, to[3] + j};
-            if (width - j >= 2 * L)
-                map_rows_of(from, q, first ? first + j : NULL, map + j, width, 2, at);
+    for (size_t j = 0; j < width; j += 2 * L) {
+        size_t columns = width - j < 2 * L ? width - j : 2 * L;
+        size_t begin = zero_rows(map + j, q, width, columns);
+        const double *start = first ? first + j : NULL;
+        for (size_t i = 0; i < rows; i += 4) {
+            const double *from[4];
+            double *to[4];
+            for (size_t k = 0; k < 4; k++) { /* the last four repeat the last row */
+                size_t row = i + k < rows ? i + k : rows - 1;
+                from[k] = z + (ptrdiff_t)row * apart;
+                to[k] = out + row * width + j;
+            }
+            if (columns == 2 * L)
+                map_rows_of(from, q, begin, start, map + j, width, 2, to);
             else
-                map_rows_of(from, q, first ? first + j : NULL, map + j, width, 1, at);
+                map_rows_of(from, q, begin, start, map + j, width, 1, to);
         }
     }
 }
@@ -263,7 +282,7 @@ static void far_products(block *b, double *dots, double *norms)
     size_t p = task->p, width = task->width;
     if (task->plan.columnar) {
         for (size_t g = 0; g < b->padded / L; g++)
-            map_groups_of(b->columns + g * p * L, p, NULL, task->back, p, width, 1,
+            map_groups_of(b->columns + g * p * L, p, NULL, NULL, task->back, p, width, 1,
                           task->theta_step, NULL, 0, NULL, norms + g * L);
         column_products(b->columns, b->padded / L, p, p, view->far_theta, dots, NULL);
         return;

@@ -96,7 +96,7 @@ def check_loss(loss: Loss) -> LossReport:
     --------
     >>> import dpfast
     >>> from dpfast.audit import check_loss
-    >>> check_loss(dpfast.OstrovskiiBach(1.5)).passed
+    >>> check_loss(dpfast.models.OstrovskiiBach(1.5)).passed
     True
     """
     if not isinstance(loss, Loss) or loss.binary_response:

@@ -81,7 +81,7 @@ def replay(
     Examples
     --------
     >>> pair = dpfast.audit.neighbours(np.linspace(-1.0, 1.0, 50)[:, None], np.zeros(50), "flipped")
-    >>> fit = lambda data: dpfast.fit(*data, "huber", privacy=1.0, scale=1.0)
+    >>> fit = lambda data: dpfast.fit(*data, dpfast.Objective("huber", scale=1.0), privacy=1.0)
     >>> dpfast.audit.replay(fit, *pair).passed
     True
     """

@@ -38,6 +38,12 @@ EXEMPT: dict[str, str] = {
         "folds, and means of pseudo-outcomes, audited within treatment_effect and attacked by "
         "test_effects"
     ),
+    "dpfast.curator.tables": "audited within dpfast.tables and attacked by tests/tables",
+    "dpfast.tables.estimates.Asked": "what a table is made of; audited within each",
+    "dpfast.tables.fitted": "holds released numbers only",
+    "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",
+    "dpfast.tables.grouping": "codes columns by public facts; audited within each table",
+    "dpfast.curator.instruments": "audited within two_stage and attacked by test_two_stage",
     "dpfast.effects.results.TreatmentEffect": "holds released numbers only",
     "dpfast.effects.nuisances": "sees a curator's answers only; audited within treatment_effect",
     "dpfast.curator.whitened": (
@@ -121,13 +127,14 @@ EXEMPT: dict[str, str] = {
     "dpfast.bayesopt.tuner.Tuner.steps_paid": "audited within Tuner.tell",
     "dpfast.bayesopt.training": "charges a budget; takes no records",
     "dpfast.curator.baselines.subsample": "audited within dpfast.baselines.dp_sgd",
-    "dpfast.front.parts": "what an objective is made of; sees no records",
     "dpfast.front.request": "checks arguments; audited within each baseline",
     "dpfast.front.targets": "checks arguments; audited within what asks for gradients",
     "dpfast.regression.walk.Walks": "fits by a method, audited within fit and fit_quantiles",
     "dpfast.front.rows": "reads the new rows of a prediction, by public facts about the fit's",
     "dpfast.inference.after": "questions to released numbers; reads the rows of predictions",
     "dpfast.inference.shown": "released numbers as text, tables and pages",
+    "dpfast.inference.guarantees": "what was spent, from the entries of ledgers",
+    "dpfast.privacy.ledger.book.Entry": "a label and a budget",
     "dpfast.inference.natural": "linear algebra of released numbers; reads predictions' rows",
     "dpfast.inference.named": "names beside released numbers",
     "dpfast.inference.rows": "protocols of what reads new rows; they hold nothing",
@@ -221,17 +228,18 @@ RECORD_PARAMETERS = frozenset(
 def callables() -> dict[str, Any]:
     """Every public callable that might see records, by qualified name.
 
-    All of ``dpfast.__all__`` that is not a public setting by its base class; every public function
-    that takes a parameter from :data:`RECORD_PARAMETERS`; every public method and property of a
-    class with such a method (its constructor included).
+    All names of dpfast and its rooms that are not a public setting by its base class; every public
+    function that takes a parameter from :data:`RECORD_PARAMETERS`; every public method and property
+    of a class with such a method (its constructor included).
     """
     kinds = tuple(
         getattr(import_module(kind.rsplit(".", 1)[0]), kind.rsplit(".", 1)[1])
         for kind in _PUBLIC_KINDS
     )
     found: dict[str, Any] = {}
-    for name in dpfast.__all__:
-        exported = getattr(dpfast, name)
+    rooms = ("", "inference", "nonconvex", "privacy", "quantiles", "regression")
+    homes = [import_module(f"dpfast.{room}".rstrip(".")) for room in rooms]
+    for exported in [getattr(home, name) for home in homes for name in home.__all__]:
         if callable(exported) and not (inspect.isclass(exported) and issubclass(exported, kinds)):
             found[f"{exported.__module__}.{exported.__qualname__}"] = exported
     for module in _modules():

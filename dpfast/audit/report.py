@@ -65,7 +65,7 @@ class ReplayReport(NamedTuple):
     --------
     >>> pair = dpfast.audit.neighbours(np.linspace(-1.0, 1.0, 50)[:, None], np.zeros(50), "flipped")
     >>> report = dpfast.audit.replay(
-    ...     lambda data: dpfast.fit(*data, "huber", privacy=1.0, scale=1.0), *pair
+    ...     lambda data: dpfast.fit(*data, dpfast.Objective("huber", scale=1.0), privacy=1.0), *pair
     ... )
     >>> report.passed, report.leaks
     (True, ())

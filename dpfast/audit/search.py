@@ -197,7 +197,8 @@ def sensitivity_search(
     -------
     SearchReport
         Findings for "gradient", "hessian", "majorizer", "meat", and for what is released
-        together: "joint" and "joint majorizer" (gradient and meat only for :class:`dpfast.Clip`).
+        together: "joint" and "joint majorizer" (gradient and meat only for
+        :class:`dpfast.models.Clip`).
 
     Raises
     ------

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.baselines.squared import loss_and_scale
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import Request, charge_shared, checked_start
 from dpfast.inference.results import Fit
-from dpfast.models import Clip, Loss, Objective
-from dpfast.optimize import GradientDescent, Schedule
+from dpfast.models import Clip, Loss, Objective, resolve_loss
+from dpfast.models.objective import terms_of
+from dpfast.optimize import GradientDescent
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["clipped_gradient_descent", "clipped_objective", "default_step_size"]
+__all__ = ["clipped_gradient_descent", "clipped_request", "perhaps_unbounded", "with_step_size"]
 
 Array = NDArray[np.float64]
 
@@ -28,25 +28,18 @@ Array = NDArray[np.float64]
 def clipped_gradient_descent(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     *,
     clip: float,
     privacy: Budget | float,
-    scale: float | None = None,
-    fit_intercept: bool = True,
-    ridge: float = 0.0,
-    steps: int = 100,
-    step_size: float | None = None,
-    average: float = 0.0,
-    schedule: str | Schedule | None = None,
-    start: Sequence[float] | None = None,
+    method: GradientDescent | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Fit by noisy gradient descent on gradients clipped record by record.
+
+    Appendix H.1 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
 
     The comparison method of appendix H.2 and H.3 of Avella-Medina et al. (2023): each record's
     gradient of the usual loss is scaled down to a norm of at most ``clip``.  The result solves
@@ -54,36 +47,24 @@ def clipped_gradient_descent(
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
         Covariates, without a column of ones; any values.
-    y : array-like of shape (n,)
-    loss : {"squared", "logistic", "huber", ...} or Loss
-        "squared" is ``(y - x'theta)^2 / 2``.
+    y : array-like of shape (n,) or None
+    loss : {"least-squares", "logistic", "huber", ...}, Loss or Objective
+        "least-squares" is ``(y - x'theta)^2 / 2``; others but the logistic need the scale of an
+        objective, whose ridge is never clipped.
     clip : float
         Public bound on the norm of one record's gradient.
     privacy : GDP, ZCDP, ApproxDP or float
         The total to spend; a float is ``mu`` of Gaussian DP.
-    scale : float
-        Public residual scale, for the losses of the Huber family other than "squared".
-    fit_intercept : bool
-    ridge : float
-        Public ridge penalty, never clipped.
-    steps : int
-        Number of steps, fixed in advance.
-    step_size : float, optional
-        Public.  Default ``scale/p`` (logistic: ``4/p``), the inverse smoothness of the loss for
-        rows of squared norm p; clipped gradients have no smoothness constant of their own.
-    average : float in [0, 1)
-        Share of the iterates, from the end, that are averaged.
-    schedule : {"geometric", "uniform"} or Schedule, optional
-    start : sequence of float, optional
-        Public starting point, default zero.
+    method : GradientDescent, optional
+        Its settings; by default 100 steps of size ``scale/p`` (logistic: ``4/p``), the inverse
+        smoothness of the loss for rows of squared norm p; clipped gradients have no smoothness
+        constant of their own.
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
-    threads : int, optional
-    names : sequence of str, optional
     progress : callable, optional
         Called as ``progress(step, n_steps)``; see :func:`dpfast.fit`.
 
@@ -109,23 +90,13 @@ def clipped_gradient_descent(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> dpfast.baselines.clipped_gradient_descent(
-    ...     X, y, "squared", clip=1.0, privacy=1.0, steps=5
+    ...     X, y, "least-squares", clip=1.0, privacy=1.0
     ... ).names
     ('intercept', 'x1')
     """
     total = GDP.within(privacy)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
-    objective = clipped_objective(request, loss, clip, scale, ridge)
-    if step_size is None:
-        step_size = default_step_size(objective)
-    elif isinstance(step_size, str):  # of GradientDescent, which can buy an estimate
-        raise InvalidInput(
-            f"step_size must be a positive number or None; received {described(step_size)}."
-        )
-    optimiser = GradientDescent(
-        step_size=step_size, average=average, steps=steps, schedule=schedule, start=start
-    )
-    objective.check_step(step_size)
+    request, objective = clipped_request(X, y, loss, clip, noise)
+    optimiser = with_step_size(method, objective)
     budgets = optimiser.plan(objective, request.n, total.mu, False)
     theta = checked_start(optimiser.start, request.dimension)
     curator = request.curator(objective, Ledger(total))
@@ -154,19 +125,49 @@ def clipped_gradient_descent(
         return result(trajectory.theta, trajectory.iterates)
 
 
-def clipped_objective(
-    request: Request, loss: str | Loss, clip: float, scale: float | None, ridge: float
-) -> Objective:
-    """The objective whose records' gradients are clipped to norm ``clip``."""
-    resolved, scale = loss_and_scale(loss, request.coded_scale(scale))
-    return Objective(
-        request.loss(resolved),
+def clipped_request(
+    X: Any, y: Any, loss: str | Loss | Objective, clip: float, noise: NoiseSource | None
+) -> tuple[Request, Objective]:
+    """Checked arguments, and the objective whose records' gradients are clipped."""
+    given = terms_of(loss)
+    if given.weights is not None:
+        raise InvalidInput(
+            "gradients are clipped, so the objective has no weights of its own; received "
+            f"{described(given.weights)}. Leave them out."
+        )
+    request = Request(
+        X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
+    )
+    return request, Objective(
+        request.loss(perhaps_unbounded(given.loss)),
         Clip(clip),
         request.n_covariates,
         fit_intercept=request.fit_intercept,
-        scale=scale,
-        ridge=ridge,
+        scale=request.coded_scale(given.scale),
+        ridge=given.ridge,
     )
+
+
+def perhaps_unbounded(loss: str | Loss) -> Loss:
+    """A loss whose scores need no bound, where gradients are clipped: least squares."""
+    found = resolve_loss(loss, unbounded=True)
+    return resolve_loss(loss) if found.has_bound else found
+
+
+def with_step_size(method: GradientDescent | None, objective: Objective) -> GradientDescent:
+    """The method with a public step size, by default that of the unclipped loss."""
+    method = GradientDescent() if method is None else method
+    if not isinstance(method, GradientDescent) or isinstance(method.step_size, str):
+        raise InvalidInput(
+            "method must be a dpfast.optimize.GradientDescent whose step_size is a number or None; "
+            f"received {described(method)}."
+        )
+    size = default_step_size(objective) if method.step_size is None else method.step_size
+    objective.check_step(size)
+    return GradientDescent(
+        step_size=size, average=method.average, steps=method.steps, schedule=method.schedule,
+        start=method.start,
+    )  # fmt: skip
 
 
 def default_step_size(objective: Objective) -> float:

@@ -32,6 +32,8 @@ def nonprivate_gibo(
 ) -> Tuning:
     """The search of :func:`dpfast.tune` with exact, unclipped gradients: not private.
 
+    A rival of section 4 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
     Mueller, von Rohr and Trimpe (2021).
 
     Parameters

@@ -12,6 +12,7 @@ from dpfast.arguments import function, positive, real_array
 from dpfast.baselines.searched import Searched, guarantee_of
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.settings import checked_range
+from dpfast.bayesopt.space import spread_unit
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput
@@ -46,6 +47,8 @@ def global_search(
     noise: NoiseSource | None = None,
 ) -> Searched:
     """Release the mean loss at points chosen by a confidence bound of a Gaussian process (GP-UCB).
+
+    A rival of section 4 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
 
     Every mean loss is released with noise for its worst case over losses in a public range, and
     the next point minimises posterior mean minus `exploration` posterior standard deviations.  The
@@ -115,7 +118,7 @@ def global_search(
     places = box.inside(_first(start, box))[None, :]
     label = f"global_search(n={n_records}, {count} evaluations)"
     first = box.outside(places[0])
-    grid = _spread(CANDIDATES, d)
+    grid = spread_unit(CANDIDATES, d)
     scores: list[float] = []
     relative = (receipt.noise_scale / (high - low)) ** 2
     centre = places[0]
@@ -178,12 +181,3 @@ def _posterior(
     half = solve_triangular(factor[0], cross.T, lower=True, check_finite=False)
     prior = covariance.output_scale**2
     return mean, np.sqrt(np.maximum(prior - np.sum(half * half, axis=0), 0.0))
-
-
-def _spread(count: int, dimension: int) -> Array:
-    """A fixed low-discrepancy sequence in the unit box (multiples of generalised golden ratios)."""
-    root = 2.0
-    for _ in range(60):
-        root = (1.0 + root) ** (1.0 / (dimension + 1.0))
-    steps = root ** -np.arange(1.0, dimension + 1.0)
-    return np.asarray((0.5 + np.arange(1, count + 1)[:, None] * steps) % 1.0)

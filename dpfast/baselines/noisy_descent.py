@@ -43,6 +43,8 @@ def noisy_descent(
 ) -> Searched:
     """Gradient descent with clipped, noisy means of per-record gradients.
 
+    Appendix E.4 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
     What DP-GIBO is compared with where gradients exist (paper 4, appendix E.4).  The paper's
     ``B = 1`` there is not a bound on its gradients, whose norm reaches sqrt(2): here they are
     clipped.

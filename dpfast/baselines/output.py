@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from dpfast.baselines.squared import loss_and_scale
+from dpfast.baselines.clipping import perhaps_unbounded
 from dpfast.curator.baselines.minimiser import minimiser_receipt, ridge_minimiser
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.results import Fit
-from dpfast.models import (
-    Bounded,
-    Clip,
-    Loss,
-    Mallows,
-    Objective,
-    resolve_weighting,
-)
+from dpfast.models import Loss, Objective
+from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -29,17 +22,11 @@ __all__ = ["output_perturbation"]
 def output_perturbation(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     *,
-    ridge: float,
     privacy: Budget | float,
-    scale: float | None = None,
-    fit_intercept: bool = True,
-    weights: Mallows | Bounded | Clip | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
 ) -> Fit:
     """Minimise a ridge-penalised objective exactly and add noise to the minimiser.
 
@@ -49,25 +36,17 @@ def output_perturbation(
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
         Covariates, without a column of ones; any values.
-    y : array-like of shape (n,)
-    loss : {"huber", "log-cosh", "pseudo-huber", "logistic"} or Loss
-        Losses with a bounded score; the squared loss has none.
-    ridge : float
-        Public ridge penalty, of all coefficients.  The noise is inversely proportional to it.
+    y : array-like of shape (n,) or None
+    loss : Objective
+        Of a loss with a bounded score and a ridge penalty of all coefficients, to which the noise
+        is inversely proportional; weights by default ``Mallows(sqrt(p))``.
     privacy : GDP, ZCDP, ApproxDP or float
         The total to spend; a float is ``mu`` of Gaussian DP.
-    scale : float
-        Public residual scale; required by all losses but the logistic.
-    fit_intercept : bool
-    weights : Mallows or Bounded, optional
-        How a record's covariates are bounded; default ``Mallows(sqrt(p))``.
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
-    threads : int, optional
-    names : sequence of str, optional
 
     Returns
     -------
@@ -91,12 +70,16 @@ def output_perturbation(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.baselines.output_perturbation(X, y, "huber", ridge=0.5, privacy=1.0, scale=1.0).names
+    >>> objective = dpfast.Objective("huber", scale=1.0, ridge=0.5)
+    >>> dpfast.baselines.output_perturbation(X, y, objective, privacy=1.0).names
     ('intercept', 'x1')
     """
     total = GDP.within(privacy)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
-    resolved, scale = loss_and_scale(loss, request.coded_scale(scale))
+    given = terms_of(loss)
+    request = Request(
+        X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
+    )
+    resolved = perhaps_unbounded(given.loss)
     if not resolved.has_bound:
         raise InvalidInput(
             "the squared loss has no bound on one record's score, so its minimiser has no "
@@ -105,11 +88,11 @@ def output_perturbation(
         )
     objective = Objective(
         request.loss(resolved),
-        resolve_weighting(weights, request.dimension),
+        given.weights,
         request.n_covariates,
-        fit_intercept=fit_intercept,
-        scale=scale,
-        ridge=ridge,
+        fit_intercept=request.fit_intercept,
+        scale=request.coded_scale(given.scale),
+        ridge=given.ridge,
     )
     curator = request.curator(objective, Ledger(total))
     receipt = minimiser_receipt(curator, total.mu)  # refuses what is impossible

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
-from dpfast.errors import InvalidBudget, described
+from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.models import Bounded, Loss
+from dpfast.models import Bounded, Loss, Objective
+from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -23,19 +23,16 @@ __all__ = ["objective_perturbation"]
 def objective_perturbation(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     *,
-    ridge: float,
     privacy: Budget,
     radius: float,
-    scale: float | None = None,
-    fit_intercept: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
 ) -> Fit:
     """Minimise a ridge-penalised objective with a random linear term.
+
+    Equation (15) of paper 3 (Asi, Duchi and Talwar 2025).
 
     Chaudhuri, Monteleoni and Sarwate (2011) and Kifer, Smith and Thakurta (2012) with the noise
     that generalised linear models need under replacement of a record (formulas page, section
@@ -45,26 +42,19 @@ def objective_perturbation(
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
         Covariates, without a column of ones; any values.
-    y : array-like of shape (n,)
-    loss : {"log-cosh", "pseudo-huber", "logistic"} or Loss
-        Self-concordant losses.
-    ridge : float
-        Public ridge penalty, of all coefficients; it must exceed about
-        ``curvature_bound/(n epsilon)``.
+    y : array-like of shape (n,) or None
+    loss : Objective
+        Of a self-concordant loss ("log-cosh", "pseudo-huber", "logistic") and a ridge penalty of
+        all coefficients, which must exceed about ``curvature_bound/(n epsilon)``.
     privacy : ApproxDP
         The total to spend.
     radius : float
         Rows, intercept included, are projected onto the ball of this radius.
-    scale : float
-        Public residual scale; required by all losses but the logistic.
-    fit_intercept : bool
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
-    threads : int, optional
-    names : sequence of str, optional
 
     Returns
     -------
@@ -86,8 +76,9 @@ def objective_perturbation(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
+    >>> objective = dpfast.Objective("log-cosh", scale=1.0, ridge=0.5)
     >>> dpfast.baselines.objective_perturbation(
-    ...     X, y, "log-cosh", ridge=0.5, privacy=dpfast.ApproxDP(1.0, 1e-6), radius=2.0, scale=1.0
+    ...     X, y, objective, privacy=dpfast.ApproxDP(1.0, 1e-6), radius=2.0
     ... ).names
     ('intercept', 'x1')
     """
@@ -96,10 +87,14 @@ def objective_perturbation(
             "objective perturbation is (epsilon, delta)-DP and nothing else. Pass "
             f"privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
         )
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
-    objective = request.objective(
-        loss, scale=request.coded_scale(scale), weights=Bounded(radius), ridge=ridge
+    given = terms_of(loss)
+    if given.weights is not None:
+        raise InvalidInput("rows are projected onto a ball: pass radius, and no weights.")
+    request = Request(
+        X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
     )
+    scale, ball = request.coded_scale(given.scale), Bounded(radius)
+    objective = request.objective(given.loss, scale=scale, weights=ball, ridge=given.ridge)
     curator = request.curator(objective, Ledger(privacy))
     terms = perturbation_terms(curator, objective.weighting.radius, privacy)
     label = request.label("objective_perturbation", objective.loss.name)

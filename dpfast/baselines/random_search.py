@@ -45,6 +45,8 @@ def random_search(
 ) -> Searched:
     """Try a random number of random points and publish the one with the lowest noisy loss.
 
+    A rival of section 4 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
     Liu and Talwar (2019) with the accounting of Papernot and Steinke (2022): a geometric number of
     epsilon-DP trials costs ``3 epsilon`` however large its mean, because only the winner is
     published.

@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dpfast.arguments import number_in, positive, real_number
-from dpfast.baselines.clipping import clipped_objective, default_step_size
+from dpfast.arguments import positive, real_number
+from dpfast.baselines.clipping import clipped_request, with_step_size
 from dpfast.curator.baselines.subsample import SampledGradients, plan_sampling
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import watched
 from dpfast.front.request import (
-    Request,
     charge_shared,
     checked_start,
 )
 from dpfast.inference.composition import composition_of
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.models import Loss
-from dpfast.optimize.schedules import checked_steps
+from dpfast.models import Loss, Objective
+from dpfast.optimize import GradientDescent
 from dpfast.privacy.budget import ApproxDP, Budget, PureDP, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
 __all__ = ["dp_sgd"]
 
+#: By default: steps, and the share of their end that is averaged.
+STEPS, AVERAGE = 200, 0.5
+
 
 def dp_sgd(
     X: Any,
     y: Any,
-    loss: str | Loss,
+    loss: str | Loss | Objective,
     *,
     clip: float,
     privacy: Budget | float,
     delta: float | None = None,
-    scale: float | None = None,
-    fit_intercept: bool = True,
-    ridge: float = 0.0,
     sampling_rate: float = 0.1,
-    steps: int = 200,
-    step_size: float | None = None,
-    average: float = 0.5,
-    start: Sequence[float] | None = None,
+    method: GradientDescent | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Fit by DP-SGD: clipped gradients of Poisson samples (Abadi et al. 2016).
@@ -58,11 +52,11 @@ def dp_sgd(
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
         Covariates, without a column of ones; any values.
-    y : array-like of shape (n,)
-    loss : {"squared", "logistic", "huber", ...} or Loss
-        "squared" is ``(y - x'theta)^2 / 2``.
+    y : array-like of shape (n,) or None
+    loss : {"least-squares", "logistic", "huber", ...}, Loss or Objective
+        As for :func:`clipped_gradient_descent`.
     clip : float
         Public bound on the norm of one record's gradient.
     privacy : ApproxDP, GDP, ZCDP or float
@@ -70,26 +64,15 @@ def dp_sgd(
         ``ApproxDP`` is first turned into the pair it implies at ``delta``.
     delta : float, optional
         Required, and only allowed, if ``privacy`` is not an ``ApproxDP``.
-    scale : float
-        Public residual scale, for the losses of the Huber family other than "squared".
-    fit_intercept : bool
-    ridge : float
-        Public ridge penalty, never clipped.
     sampling_rate : float in (0, 1]
         Probability that a record is in a step's sample.
-    steps : int
-    step_size : float, optional
-        Public; default as in :func:`clipped_gradient_descent`.
-    average : float in [0, 1)
-        Share of the iterates, from the end, that are averaged.
-    start : sequence of float, optional
-        Public starting point, default zero.
+    method : GradientDescent, optional
+        Its settings; by default 200 steps, of which the last half is averaged.  Every step costs
+        the same, so there is no schedule.
     ledger : Ledger, optional
         A budget in ``ApproxDP`` shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
         Samples and noise both come from it.
-    threads : int, optional
-    names : sequence of str, optional
     progress : callable, optional
         Called as ``progress(step, n_steps)``; see :func:`dpfast.fit`.
 
@@ -116,20 +99,21 @@ def dp_sgd(
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> dpfast.baselines.dp_sgd(
-    ...     X, y, "squared", clip=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6), steps=5
+    ...     X, y, "least-squares", clip=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6)
     ... ).names
     ('intercept', 'x1')
     """
     budget = _as_pair(privacy, delta)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
-    objective = clipped_objective(request, loss, clip, scale, ridge)
-    n_steps = checked_steps(steps)
-    theta = checked_start(start, request.dimension)
-    average = number_in(average, "average", "[0, 1)")
-    if step_size is None:
-        step_size = default_step_size(objective)
-    step_size = positive(step_size, "step_size")
-    objective.check_step(step_size)
+    request, objective = clipped_request(X, y, loss, clip, noise)
+    method = GradientDescent(steps=STEPS, average=AVERAGE) if method is None else method
+    descent = with_step_size(method, objective)
+    if descent.schedule is not None:
+        raise InvalidInput(
+            "every step of DP-SGD costs the same: leave the schedule of the method out."
+        )
+    n_steps = STEPS if descent.steps is None else descent.steps
+    theta, average = checked_start(descent.start, request.dimension), descent.average
+    step_size = positive(descent.step_size, "step_size")
     curator = request.curator(objective, Ledger(budget))
     sampling_rate = real_number(sampling_rate, "sampling_rate")
     plan = plan_sampling(curator, budget, sampling_rate, n_steps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,10 +46,10 @@ def sufficient_statistics(
     moment_ratio: float = MOMENT_RATIO,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
 ) -> Fit:
     """Least squares from noisy ``X'X`` and ``X'y`` (sufficient-statistics perturbation).
+
+    Appendix H.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
 
     ``theta = (mean xx' + W + ridge I)^-1 (mean xy + Z)`` with symmetric normal ``W``, normal
     ``Z``, and the eigenvalues of the matrix floored at the noise level.  The calibration printed
@@ -59,9 +58,9 @@ def sufficient_statistics(
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
         Covariates, without a column of ones; any values.
-    y : array-like of shape (n,)
+    y : array-like of shape (n,) or None
     x_bound : float
         Public bound on the norm of a row, intercept included (above 1 with an intercept).  Rows
         outside are projected: only the covariates are scaled.
@@ -77,8 +76,6 @@ def sufficient_statistics(
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
-    threads : int, optional
-    names : sequence of str, optional
 
     Returns
     -------
@@ -105,7 +102,7 @@ def sufficient_statistics(
     ('intercept', 'x1')
     """
     total = GDP.within(privacy)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise)
     objective = _least_squares(request, x_bound, y_bound, ridge)
     moment_ratio = number_in(moment_ratio, "moment_ratio", RATIOS)
     mu_gram, mu_moment = _split(total.mu, moment_ratio)
@@ -144,8 +141,6 @@ def adassp(
     moment_ratio: float = MOMENT_RATIO,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
 ) -> Fit:
     """Least squares from noisy statistics with an adaptive ridge (AdaSSP, Wang 2018).
 
@@ -155,9 +150,9 @@ def adassp(
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
         Covariates, without a column of ones; any values.
-    y : array-like of shape (n,)
+    y : array-like of shape (n,) or None
     x_bound, y_bound : float
         Public bounds on the norm of a row (intercept included) and on ``|y|``; enforced by
         projection and clipping.
@@ -174,8 +169,6 @@ def adassp(
     ledger : Ledger, optional
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
-    threads : int, optional
-    names : sequence of str, optional
 
     Returns
     -------
@@ -204,7 +197,7 @@ def adassp(
     ('intercept', 'x1')
     """
     total = GDP.within(privacy)
-    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, threads=threads, names=names)
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise)
     objective = _least_squares(request, x_bound, y_bound, 0.0)
     share, failure = (
         number_in(eigenvalue_share, "eigenvalue_share", "(0, 1)"),

@@ -18,6 +18,7 @@ from dpfast.bayesopt.parameters import Categorical, Integer, Real
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.settings import SearchSettings
 from dpfast.bayesopt.sklearn_losses import sklearn_losses
+from dpfast.bayesopt.space import spread_points
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, Matern52, Matern72, Polynomial2
 from dpfast.bayesopt.surrogate.fitting import fit_covariance
 from dpfast.bayesopt.surrogate.gradient_information import GradientInformation
@@ -47,5 +48,6 @@ __all__ = [
     "private_choice",
     "private_clip",
     "sklearn_losses",
+    "spread_points",
     "tune",
 ]

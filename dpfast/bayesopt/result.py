@@ -13,6 +13,9 @@ __all__ = ["Tuning"]
 
 Array = NDArray[np.float64]
 
+#: Expected lengths of its noise that a gradient must have to be told from it.
+SEEN = 1.5
+
 
 class Tuning(NamedTuple):
     """What a search found, how it got there and what it cost.  Its size does not depend on n.
@@ -74,6 +77,57 @@ class Tuning(NamedTuple):
         """Number of points at which the losses were evaluated."""
         return len(self.points)
 
+    @property
+    def best_params(self) -> Any:
+        """The recommended parameters as the losses receive them; the same as ``parameters``."""
+        return self.theta if self.parameters is None else self.parameters
+
+    @property
+    def history(self) -> dict[str, Array]:
+        """One entry a step, for ``pandas.DataFrame(found.history)``.
+
+        The length of the released gradient and of its noise (both per unit of the coordinates of
+        the search), the part of the surrogate's uncertainty that was left, how many points were
+        evaluated, and the iterate after the step.
+
+        Examples
+        --------
+        >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
+        >>> found = dpfast.tune(losses, [(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
+        >>> sorted(found.history)
+        ['evaluations', 'gradient', 'noise', 'theta1', 'uncertainty']
+        """
+        count, d = len(self.gradients), len(self.theta)
+        columns: dict[str, Array] = {
+            "gradient": np.linalg.norm(self.gradients, axis=1),
+            "noise": np.array(self.noise_scales) * d**0.5,
+            "uncertainty": np.array(self.traces),
+            "evaluations": np.array(self.batch_sizes[:count], dtype=float),
+        }
+        after = self.iterates[1 : count + 1].T
+        return columns | {f"theta{j + 1}": column for j, column in enumerate(after)}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the result must know, from released and public numbers only."""
+        found = []
+        if self.lost_steps:
+            found.append(
+                f"{self.lost_steps} steps were paid for and their answers lost in a crash: the "
+                "search had less to go by than its cost says."
+            )
+        early = max(1, len(self.gradients) // 3)
+        history = self.history
+        seen = history["gradient"][:early] >= SEEN * history["noise"][:early]
+        if len(seen) and not seen.any():
+            found.append(
+                f"none of the first {early} released gradients can be told from its noise: the "
+                "search went where the noise led, unless it began at its end. More records or "
+                "budget, fewer parameters, or a smaller clip (dpfast.bayesopt.private_clip buys "
+                "one)."
+            )
+        return tuple(found)
+
     def summary(self) -> str:
         """Settings, cost and path in plain text.
 
@@ -98,6 +152,7 @@ class Tuning(NamedTuple):
         ]
         if isinstance(self.parameters, (list, dict)):
             lines[-1] = f"  parameters   {_shown(self.parameters)}"
+        lines += [f"  warning      {text}" for text in self.warnings]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

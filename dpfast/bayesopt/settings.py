@@ -65,6 +65,10 @@ class SearchSettings:
         Public start, as the losses receive parameters; default the middle of the box.
     units : {"box", "theta"}
         Coordinates of the search: sides of the box of length one, or the caller's own.
+    keep_values : bool
+        Also keep the told values, in ``path + ".values"``.  **They are sensitive**: one loss per
+        record and point, unprotected but for the file's mode; a file that others can read or
+        write, or a link, is refused.  Without them a resumed search asks for them again.
 
     Privacy
     -------
@@ -87,6 +91,7 @@ class SearchSettings:
     average: float = 0.3
     start: Any = None
     units: str = "box"
+    keep_values: bool = False
 
 
 class Settings(NamedTuple):

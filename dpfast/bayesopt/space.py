@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import real_array
+from dpfast.arguments import number_in, real_array, whole_number
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.parameters import Parameter, Real
 from dpfast.errors import InvalidInput, described
 
-__all__ = ["Space", "as_parameter"]
+__all__ = ["Space", "as_parameter", "spread_points", "spread_unit"]
 
 Array = NDArray[np.float64]
 
@@ -219,3 +219,65 @@ class Space:
         if self._names is None:
             return repr(self._parameters)
         return repr(dict(zip(self._names, self._parameters, strict=True)))
+
+
+def spread_unit(count: int, dimension: int) -> Array:
+    """A fixed low-discrepancy sequence in the unit box (multiples of generalised golden ratios)."""
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (dimension + 1.0))
+    steps = root ** -np.arange(1.0, dimension + 1.0)
+    return np.asarray((0.5 + np.arange(1, count + 1)[:, None] * steps) % 1.0)
+
+
+def spread_points(bounds: Any, count: int, *, around: Any = None, width: float = 1.0) -> list[Any]:
+    """Points that fill the bounds evenly, for :func:`dpfast.bayesopt.private_choice`.
+
+    For what has no gradient to speak of: trees, losses of 0 and 1, a few whole numbers.  Choose
+    among some, then zoom in: among as many around the chosen one, with another part of the budget.
+
+    Parameters
+    ----------
+    bounds : array-like of shape (d, 2), list or dict
+        As for :func:`dpfast.tune`.
+    count : int
+        How many points; fewer where rounding makes some equal.
+    around : array, list or dict, optional
+        A point of the middle, public or released; it is the first of the points then.
+    width : float in (0, 1]
+        Part of each side of the bounds that the points fill; a narrow one keeps the choices.
+
+    Returns
+    -------
+    list
+        Points as :func:`dpfast.tune` would hand them to its losses.
+
+    Privacy
+    -------
+    Of public numbers, and of a released point.
+
+    Examples
+    --------
+    >>> from dpfast.bayesopt import Integer, private_choice, spread_points
+    >>> bounds = {"depth": Integer(1, 12), "rate": (0.001, 1.0, "log")}
+    >>> wrong = np.random.default_rng(0).uniform(size=2000)
+    >>> losses = lambda p: wrong < 0.1 + 0.02 * abs(p["depth"] - 4) + 0.1 * abs(p["rate"] - 0.05)
+    >>> what = {"loss_range": (0.0, 1.0), "n_records": 2000, "noise": dpfast.SeededNoise(0)}
+    >>> first = spread_points(bounds, 16)
+    >>> best = first[private_choice(losses, first, privacy=1.5, **what)]
+    >>> near = spread_points(bounds, 8, around=best, width=0.3)
+    >>> best = near[private_choice(losses, near, privacy=1.5, **what)]
+    >>> 3 <= best["depth"] <= 5
+    True
+    """
+    space, count = Space(bounds), whole_number(count, "count", 1, 10_000)
+    width = number_in(width, "width", "(0, 1]")
+    points = spread_unit(count, space.box.dimension)
+    if around is not None:
+        centre = space.start(around)
+        points = np.vstack((centre, centre + width * (points[: count - 1] - 0.5)))
+    elif width < 1.0:
+        points = 0.5 + width * (points - 0.5)
+    settled = np.array([space.settled(space.box.project(point)) for point in points])
+    _, kept = np.unique(settled, axis=0, return_index=True)
+    return list(space.all_parameters(space.box.outside(settled[np.sort(kept)])))

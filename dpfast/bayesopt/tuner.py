@@ -45,6 +45,8 @@ def _paid(shared: Ledger | None, own: Ledger) -> bool:
 class Tuner:
     """Private search for good parameters of a black box, one batch of evaluations at a time.
 
+    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
     ``ask`` gives points at which to train and evaluate; ``tell`` takes one loss per validation
     record at each of them and spends the budget of one step.  With `path`, the search survives a
     crash at any moment without spending anything twice.
@@ -78,10 +80,6 @@ class Tuner:
         The two belong together: where only the state was deleted, the search starts anew on what is
         left of that budget, and a shared ledger that has paid for it is not charged again as long
         as the ledger beside it is the one it paid for.
-    keep_values : bool
-        Also keep the told values, in ``path + ".values"``.  **They are sensitive**: one loss per
-        record and point, unprotected but for the file's mode; a file that others can read or
-        write, or a link, is refused.  Without them a resumed search asks for them again.
 
     Privacy
     -------
@@ -114,7 +112,6 @@ class Tuner:
         noise: NoiseSource | None = None,
         training: TrainingCost | None = None,
         path: str | os.PathLike[str] | None = None,
-        keep_values: bool = False,
     ) -> None:
         self._settings = resolve_settings(bounds, clip, steps, search)
         self._noise = noise = checked_noise(noise)
@@ -123,7 +120,8 @@ class Tuner:
             raise InvalidInput(
                 f"training must be a dpfast.bayesopt.TrainingCost; received {described(training)}."
             )
-        if flag(keep_values, "keep_values") and path is None:
+        keep_values = search is not None and flag(search.keep_values, "keep_values")
+        if keep_values and path is None:
             raise InvalidInput("keep_values needs a path to keep them at.")
         self._total = GDP.within(privacy)
         self._path = None if path is None else file_path(path, "path")
@@ -139,6 +137,7 @@ class Tuner:
         self._pending: Array | None = None
         self._missing: list[Array] = []  # evaluated before a crash, values not at hand
         if keep_values:
+            assert self._path is not None
             refuse_open_to_others(values_path(self._path))
         if self._path is not None and os.path.exists(self._path):
             self._search = restore(load_state(self._path), self._settings, fingerprint)

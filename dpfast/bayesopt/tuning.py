@@ -50,15 +50,15 @@ def tune(
     noise: NoiseSource | None = None,
     training: TrainingCost | None = None,
     path: str | os.PathLike[str] | None = None,
-    keep_values: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tuning:
     """Tune the parameters of a black box on sensitive validation records (DP-GIBO).
 
-    Sopa, Marusic, Avella-Medina and Cunningham, "Scalable differentially private Bayesian
-    optimization", Algorithm 1 with the corrections listed in :mod:`dpfast.bayesopt`: a surrogate
-    Gaussian process turns each record's losses at a few points into a gradient; the gradients are
-    clipped, averaged and released with noise; the parameters move along them.
+    Algorithm 1 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
+    With the corrections listed in :mod:`dpfast.bayesopt`: a surrogate Gaussian process turns each
+    record's losses at a few points into a gradient; the gradients are clipped, averaged and
+    released with noise; the parameters move along them.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def tune(
         :class:`dpfast.bayesopt.Tuner`.
     clip : float
         As for :class:`dpfast.bayesopt.Tuner`; :func:`dpfast.bayesopt.private_clip` buys one.
-    privacy, n_records, steps, search, ledger, noise, training, path, keep_values
+    privacy, n_records, steps, search, ledger, noise, training, path
         See :class:`dpfast.bayesopt.Tuner`.
     progress : callable, optional
         Called with (steps paid for, steps); see :func:`dpfast.fit`.
@@ -144,7 +144,6 @@ def tune(
         noise=noise,
         training=training,
         path=path,
-        keep_values=keep_values,
     )
     with KeepingPaid(lambda _: tuner.result()):
         while not tuner.done:

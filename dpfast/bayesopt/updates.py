@@ -93,6 +93,8 @@ class Plain(Update):
 class AdaGrad(Update):
     """Coordinate-wise steps ``step_size g / sqrt(sum g^2)`` (paper 4, appendix E).
 
+    Appendix E of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
     Parameters
     ----------
     step_size : float

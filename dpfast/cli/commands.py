@@ -9,7 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dpfast
-from dpfast.cli.paid import effect, fit, minimize, quantiles, release, typed_delimiter
+from dpfast.cli.paid import (
+    effect,
+    fit,
+    instruments,
+    minimize,
+    quantiles,
+    release,
+    table,
+    typed_delimiter,
+)
 from dpfast.cli.progress import ProgressBar
 from dpfast.cli.values import budget_of, budget_values, loss_of, plain
 from dpfast.errors import InvalidInput
@@ -30,15 +39,14 @@ def demo(arguments: argparse.Namespace) -> int:
 
 def plan(arguments: argparse.Namespace) -> int:
     weights = None if arguments.radius is None else dpfast.Mallows(arguments.radius)
+    objective = dpfast.Objective(loss_of(arguments), weights, scale=arguments.scale)
     found = dpfast.plan(
         arguments.n,
         arguments.p,
-        loss_of(arguments),
+        objective,
         mu=arguments.mu,
         width=arguments.width,
         level=arguments.level,
-        scale=arguments.scale,
-        weights=weights,
         rate=arguments.rate,
     )
     if arguments.plot is not None:
@@ -88,7 +96,7 @@ def ledger(arguments: argparse.Namespace) -> int:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    found = dpfast.verify_report(arguments.page)
+    found = dpfast.inference.verify_report(arguments.page)
     if arguments.json:
         print(json.dumps(found._asdict() | {"checks": dict(found.checks)}, indent=1))
     else:
@@ -156,11 +164,13 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "effect": effect,
     "explain": explain,
     "fit": fit,
+    "instruments": instruments,
     "ledger": ledger,
     "minimize": minimize,
     "plan": plan,
     "quantiles": quantiles,
     "release": release,
     "schema": schema,
+    "table": table,
     "verify": verify,
 }

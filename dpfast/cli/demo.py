@@ -43,18 +43,17 @@ def run(
     noise = None if seed is None else dpfast.SeededNoise(seed)
     census = load_census2000()
     X, y = design(census)
+    records = dpfast.records(X, y, names=NAMES)
     print(_introduction(len(census)), end="\n\n")
 
     start = time.perf_counter()
     fit, nonprivate_fit = dpfast.fit, dpfast.nonprivate_fit  # lazy: this loads SciPy
     import_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    private = fit(
-        X, y, "least-squares", privacy=budget, names=NAMES, noise=noise, progress=progress
-    )
+    private = fit(records, None, "least-squares", privacy=budget, noise=noise, progress=progress)
     private_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    nonprivate = nonprivate_fit(X, y, "least-squares", names=NAMES)
+    nonprivate = nonprivate_fit(records, None, "least-squares")
     nonprivate_seconds = time.perf_counter() - start
 
     print(private.summary(), end="\n\n")

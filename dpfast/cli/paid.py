@@ -20,14 +20,23 @@ from dpfast.errors import InvalidInput
 from dpfast.front.request import rows_unseen
 from dpfast.inference.hypotheses import half_width
 
-__all__ = ["effect", "fit", "minimize", "quantiles", "release", "typed_delimiter"]
+__all__ = [
+    "effect",
+    "fit",
+    "instruments",
+    "minimize",
+    "quantiles",
+    "release",
+    "table",
+    "typed_delimiter",
+]
 
 
 def fit(arguments: argparse.Namespace) -> int:
 
     half_width(arguments.level)
     privacy, options = _common(arguments)
-    loss = loss_of(arguments)
+    loss = _objective(arguments)
     schema = None if arguments.schema is None else _schema(arguments)
     options |= _descent(arguments, "private fit")
     options["inference"] = not arguments.no_inference
@@ -37,7 +46,7 @@ def fit(arguments: argparse.Namespace) -> int:
         raise InvalidInput("give either --formula or --response (with --covariates).")
     raw = None if schema is not None else _raw(arguments)
     table = _table(arguments, schema) if raw is None else raw.table
-    options |= _beside(arguments, {} if raw is None else raw.table)
+    beside = _beside(arguments, {} if raw is None else raw.table)
 
     def report(result: Any) -> dict[str, Any]:
         found = result.to_dict() | _source(schema, formula=arguments.formula)
@@ -48,25 +57,27 @@ def fit(arguments: argparse.Namespace) -> int:
 
     def run() -> Any:
         if arguments.formula is not None:
+            records = dpfast.records(table, **beside)
             return dpfast.fit_formula(
-                arguments.formula, table, loss, schema=schema, privacy=privacy, **options
+                arguments.formula, records, loss, schema=schema, privacy=privacy, **options
             )
         if raw is not None:
             with rows_unseen(arguments.each):
                 X, y = raw.columns()
             if arguments.scale is None:
                 options["standardize"] = True
-            return dpfast.fit(X, y, loss, privacy=privacy, names=raw.covariates, **options)
+            records = dpfast.records(X, y, names=raw.covariates, **beside)
+            return dpfast.fit(records, None, loss, privacy=privacy, **options)
         with rows_unseen(arguments.each):
             design = _design(arguments, schema, table, arguments.group)
-        return dpfast.fit(design, None, loss, privacy=privacy, **options)
+        return dpfast.fit(dpfast.records(design, **beside), None, loss, privacy=privacy, **options)
 
     return _deliver(arguments, run, report, lambda result: str(result.summary(arguments.level)))
 
 
 def minimize(arguments: argparse.Namespace) -> int:
     privacy, options = _common(arguments)
-    loss = loss_of(arguments)
+    loss = _objective(arguments)
     schema = _schema(arguments)
     options |= _descent(arguments, "private search") | {"select": arguments.select}
     design = _design(arguments, schema, _table(arguments, schema))
@@ -81,19 +92,26 @@ def minimize(arguments: argparse.Namespace) -> int:
 def release(arguments: argparse.Namespace) -> int:
     half_width(arguments.level)
     privacy, options = _common(arguments)
-    loss = loss_of(arguments)
-    schema = _schema(arguments)
-    options |= {"scale": arguments.scale, "ridge": arguments.ridge, "fallback": arguments.fallback}
-    if arguments.certificate is not None:
-        options["certificate"] = arguments.certificate
+    loss, schema = _objective(arguments), _schema(arguments)
+    certified = {"certificate": arguments.certificate, "fallback": arguments.fallback}
+    certified = {name: value for name, value in certified.items() if value is not None}
     design = _design(arguments, schema, _table(arguments, schema))
-    options["domain"] = dpfast.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
+    options["domain"] = dpfast.models.Box(design.bounds[:, 0], design.bounds[:, 1], intercept=True)
 
     def run() -> Any:
         if arguments.directions is None:
+            options.update(certified)
             return dpfast.release_parameter(design, None, loss, privacy=privacy, **options)
         names = _listed(arguments.directions)
         options["method"] = arguments.method
+        if certified:
+            if arguments.method not in ("certified", "paper"):
+                raise InvalidInput(
+                    f"--{next(iter(certified))} is an option of --method certified and paper; "
+                    f"received --method {arguments.method}."
+                )
+            paper = arguments.method == "paper"
+            options["method"] = dpfast.release.Certified(**certified, paper=paper)
         return dpfast.release_functional(design, None, loss, names, privacy=privacy, **options)
 
     return _deliver(
@@ -131,6 +149,32 @@ def effect(arguments: argparse.Namespace) -> int:
     )
 
 
+def instruments(arguments: argparse.Namespace) -> int:
+    from dpfast.effects.instrumental import columns_of
+
+    half_width(arguments.level)
+    privacy, options = _common(arguments)
+    arguments.schema = None
+    table = _numbers(arguments, columns_of(arguments.formula))
+    level = arguments.level
+    return _deliver(
+        arguments,
+        lambda: dpfast.effects.two_stage(arguments.formula, table, privacy=privacy, **options),
+        lambda result: (
+            result.to_dict()
+            | _source(None, formula=arguments.formula)
+            | {"level": level}
+            | {"conf_int": result.conf_int(level)}
+            | (
+                {"anderson_rubin": result.anderson_rubin(level)}
+                if len(result.endogenous) == 1
+                else {}
+            )
+        ),
+        lambda result: str(result.summary(level)),
+    )
+
+
 def _is(labels: Any, label: str) -> Any:
     """1 where a label is this one, 0 where it is another, missing where there is none."""
     cells = labels.to_pylist() if hasattr(labels, "to_pylist") else labels.tolist()
@@ -144,12 +188,7 @@ def quantiles(arguments: argparse.Namespace) -> int:
     declared = schema[arguments.column]
     if not isinstance(declared, dpfast.Numeric):
         raise InvalidInput(f"--column is declared {declared.kind}; quantiles are of numbers.")
-    try:
-        wanted = [float(text) for text in arguments.probabilities.split(",")]
-    except ValueError:
-        raise InvalidInput(
-            "--probabilities must be numbers between 0 and 1, separated by commas."
-        ) from None
+    wanted = _probabilities(arguments)
     values = column(_table(arguments, schema), arguments.column)
     guarantee = type(privacy).__name__ if arguments.seed is None else "none (simulation)"
     told = {
@@ -170,6 +209,67 @@ def quantiles(arguments: argparse.Namespace) -> int:
             + [f"  {p:g}: {value:.6g}" for p, value in zip(wanted, result.tolist(), strict=True)]
         ),
     )
+
+
+def table(arguments: argparse.Namespace) -> int:
+    half_width(arguments.level)
+    privacy, options = _common(arguments)
+    schema = _schema(arguments)
+    options |= {"schema": schema, "privacy": privacy, "least": arguments.least}
+    by = _listed(arguments.by) if arguments.by else []
+    asked = [arguments.means, arguments.quantiles, arguments.formula]
+    if sum(one is not None for one in asked) > 1:
+        raise InvalidInput(
+            "give one of --means, --quantiles and --formula: each is a table of its own."
+        )
+    wanted = _probabilities(arguments)
+    data = _table(arguments, schema)
+    if arguments.formula is not None:
+        data = data | _undeclared(arguments, schema)
+
+    def run() -> Any:
+        if arguments.formula is not None:
+            return dpfast.tables.fits(arguments.formula, data, by, arguments.loss, **options)
+        if arguments.quantiles is not None:
+            column, level = arguments.quantiles, arguments.level
+            return dpfast.tables.quantiles(data, column, by, wanted, level=level, **options)
+        if arguments.means is not None:
+            return dpfast.tables.means(data, _listed(arguments.means), by, **options)
+        return dpfast.tables.counts(data, by, **options)
+
+    def report(result: Any) -> dict[str, Any]:
+        level = arguments.level
+        found = result.to_dict() | _source(schema, formula=arguments.formula) | {"level": level}
+        if arguments.formula is not None:
+            found["conf_int"] = {name: result.conf_int(name, level) for name in result.names}
+        elif arguments.quantiles is None:
+            found["conf_int"] = [result.conf_int(name, level) for name in (None, *result.columns)]
+        return dict(found)
+
+    def show(result: Any) -> str:
+        own = arguments.quantiles is not None
+        return str(result.summary() if own else result.summary(arguments.level))
+
+    return _deliver(arguments, run, report, show)
+
+
+def _undeclared(arguments: argparse.Namespace, schema: dpfast.Schema) -> dict[str, Any]:
+    """Numeric columns of a formula that the schema declares nothing of."""
+    if arguments.formula.partition("~")[0].strip() in schema.columns:
+        return {}
+    from dpfast.data.formula import columns_of_formula
+
+    response, covariates, _ = columns_of_formula(arguments.formula)
+    return _numbers(arguments, [response, *covariates])
+
+
+def _probabilities(arguments: argparse.Namespace) -> list[float]:
+    try:
+        return [float(text) for text in arguments.probabilities.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            "--probabilities must be numbers between 0 and 1, separated by commas."
+        ) from None
 
 
 # ---- what they share -----------------------------------------------------------------------------
@@ -260,16 +360,16 @@ def _common(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def _descent(arguments: argparse.Namespace, doing: str) -> dict[str, Any]:
-    """Options of what goes downhill: of the objective, the method, and a bar that shows it."""
-    options: dict[str, Any] = {
-        "scale": arguments.scale,
-        "ridge": arguments.ridge,
-        "method": arguments.method,
-        "progress": ProgressBar(doing),
-    }
-    if arguments.radius is not None:
-        options["weights"] = dpfast.Mallows(arguments.radius)
-    return options
+    """Options of what goes downhill: the method, and a bar that shows it."""
+    return {"method": arguments.method, "progress": ProgressBar(doing)}
+
+
+def _objective(arguments: argparse.Namespace) -> dpfast.Objective:
+    """The loss with what belongs to it."""
+    radius = getattr(arguments, "radius", None)
+    weights = None if radius is None else dpfast.Mallows(radius)
+    known = {"scale": arguments.scale, "ridge": arguments.ridge}
+    return dpfast.Objective(loss_of(arguments), weights, **known)
 
 
 #: Optimisers whose number of steps is a setting.
@@ -286,7 +386,7 @@ def _stepwise(method: str, steps: int) -> Any:
             f"--steps is a setting of --method {', '.join(STEPWISE)}; {method!r} decides the "
             "number of its steps itself."
         )
-    return getattr(dpfast, STEPWISE[method])(steps=steps)
+    return getattr(dpfast.optimize, STEPWISE[method])(steps=steps)
 
 
 def _table(arguments: argparse.Namespace, schema: Any) -> Any:

@@ -33,7 +33,9 @@ def make_parser() -> argparse.ArgumentParser:
     _minimize(commands)
     _release(commands)
     _effect(commands)
+    _instruments(commands)
     _quantiles(commands)
+    _table(commands)
     _plan(commands)
     _explain(commands)
     _ledger(commands)
@@ -228,6 +230,22 @@ def _effect(commands: Commands) -> None:
     _spending(effect)
 
 
+def _instruments(commands: Commands) -> None:
+    instruments = _add(
+        commands,
+        "instruments",
+        "two-stage least squares with instruments",
+        "The formula's columns are read as numbers, and their units are bought inside the total.",
+    )
+    instruments.add_argument("data", help=".csv, .csv.gz, .parquet, .feather or .npz")
+    instruments.add_argument(
+        "--delimiter", help="of a CSV file, 'tab' for a tab (default: found in its first row)"
+    )
+    instruments.add_argument("--formula", required=True, help="'y ~ x + w | z + w'")
+    instruments.add_argument("--level", type=float, default=0.95, help="of the intervals")
+    _spending(instruments)
+
+
 def _quantiles(commands: Commands) -> None:
     quantiles = _add(
         commands, "quantiles", "private quantiles of a column, within its declared range"
@@ -236,6 +254,27 @@ def _quantiles(commands: Commands) -> None:
     quantiles.add_argument("--column", required=True, help="a numeric column of the schema")
     quantiles.add_argument("--probabilities", default="0.25,0.5,0.75", help="separated by commas")
     _spending(quantiles)
+
+
+def _table(commands: Commands) -> None:
+    table = _add(
+        commands,
+        "table",
+        "private counts, means, quantiles or fits by declared groupings",
+        "Groupings are categorical or binary columns of the schema; every declared level is a row.",
+    )
+    _source(table)
+    table.add_argument("--by", default="", help="one or two groupings (default: all records)")
+    table.add_argument("--means", help="comma-separated columns (default: counts)")
+    table.add_argument("--quantiles", help="a numeric column")
+    table.add_argument("--probabilities", default="0.5", help="of --quantiles (default: 0.5)")
+    table.add_argument("--formula", help="fit this regression in each level, and test equality")
+    table.add_argument("--loss", default="least-squares", help="of --formula (default: OLS)")
+    table.add_argument(
+        "--least", type=float, default=0.0, help="cells with fewer records are not told"
+    )
+    table.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
+    _spending(table)
 
 
 def _completion(commands: Commands) -> None:

@@ -118,6 +118,8 @@ class Released(NamedTuple):
     mu: float
 
 
+released_of = partial(tuple.__new__, Released)
+
 #: Numbers that a tape keeps; beyond them its oldest answers are forgotten.
 MOST_KEPT = 1 << 21
 
@@ -139,22 +141,32 @@ class Tape:
 
     def keep(self, question: tuple[Any, ...], receipt: Receipt, value: Any) -> None:
         """Take down a copy of an answer that is handed out now."""
-        found = Released(
-            receipt.query, _copied(question[2:]), _copied(value), receipt.noise_scale, question[1]
-        )
+        at, size = _copied(question[2:])
+        value, own = _copied(value)
+        found = released_of((receipt.query, at, value, receipt.noise_scale, question[1]))
         self.answers.append(found)
-        self._size += _numbers(found)
+        self._size += size + own + 3
         while self._size > MOST_KEPT and len(self.answers) > 1:
             self._size -= _numbers(self.answers.popleft())
             self.forgotten += 1
 
 
-def _copied(thing: Any) -> Any:
+def _copied(thing: Any) -> tuple[Any, int]:
+    """A copy, and how many numbers it holds."""
     if isinstance(thing, np.ndarray):
-        return thing.copy()
-    if type(thing) is not tuple:
-        return thing
-    return tuple([_copied(part) if isinstance(part, PARTS) else part for part in thing])
+        return thing.copy(), thing.size
+    if not isinstance(thing, tuple):
+        return thing, 1
+    copies, size = [], 0
+    for part in thing:
+        if type(part) in PLAIN:
+            copies.append(part)
+            size += 1
+        else:
+            copy, own = _copied(part)
+            copies.append(copy)
+            size += own
+    return tuple(copies) if type(thing) is tuple else thing, size
 
 
 def _numbers(thing: Any) -> int:
@@ -165,6 +177,9 @@ def _numbers(thing: Any) -> int:
         return 1
     return sum([_numbers(part) if isinstance(part, PARTS) else 1 for part in thing])
 
+
+#: What is one number, or a name, of which there are many.
+PLAIN = frozenset({int, float, str, bool, type(None)})
 
 #: What holds several numbers.
 PARTS = (np.ndarray, tuple)

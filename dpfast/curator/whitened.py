@@ -42,6 +42,10 @@ Array = NDArray[np.float64]
 __all__ = ["FREE", "At", "Discount", "Held", "Whitened"]
 
 
+#: Entries of rows from which on turning what is released takes less time than half a matrix saves.
+TURNED = 500_000
+
+
 class Whitened:
     """Answers about rows ``a = z'W``, z a design row with its intercept and W released.
 
@@ -75,10 +79,15 @@ class Whitened:
         self._curator, self._few = curator, few
         self._means = curator._records.means
         self._intercept = curator.objective.fit_intercept
-        self._matrix = matrix
+        self._matrix, self._turn = matrix, None
         columns = curator._records.n_covariates + int(self._intercept)
         self.n = curator.n
         self.dimension = columns if matrix is None else matrix.shape[1]
+        if matrix is not None and not self._means and self.n * self.dimension >= TURNED:
+            # the kernels see rows that are turned, under half a matrix
+            turn, half = np.linalg.qr(matrix.T)
+            if np.isfinite(turn).all() and np.isfinite(half).all():
+                self._turn, self._half = turn, np.ascontiguousarray(half.T)
 
     def mapped(self, matrix: Array) -> Whitened:
         """The same records with rows ``a'W``."""
@@ -97,7 +106,7 @@ class Whitened:
         """
         view = self._view("response" if at is None else "curvature", at)
         budget = StepBudget(0.0, mu)
-        return self._about(view, Mallows, radius).joint(self._zero(), budget).hessian
+        return self._back(self._about(view, Mallows, radius).joint(self._zero(), budget).hessian)
 
     def moment(
         self,
@@ -113,7 +122,7 @@ class Whitened:
         ``r`` is the response less ``shift``, one that the loss may have, or the score there.
         """
         curator = self._about(self._view(what, at, shift), Mallows, radius, cap)
-        gradient = curator.joint(self._zero(), StepBudget(mu)).gradient
+        gradient = self._back(curator.joint(self._zero(), StepBudget(mu)).gradient)
         return Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
 
     def clipped(
@@ -132,8 +141,9 @@ class Whitened:
         view = self._view("score", at, held=held)
         budget = StepBudget(mu, 0.0, mu_meat)
         gradient, nothing, meat, cost = self._about(view, Clip, radius).joint(self._zero(), budget)
+        gradient = self._back(gradient)
         score = Answer(-gradient.value, gradient.noise_scale, gradient.receipt)
-        return JointAnswer(score, nothing, meat, cost)
+        return JointAnswer(score, nothing, self._back(meat) if mu_meat else meat, cost)
 
     def lengths(
         self,
@@ -171,7 +181,7 @@ class Whitened:
         receipt = self._lengths_receipt(len(edges) + 1, mu)
         curator = self._curator
         curator.ledger.charge(GDP(mu), receipt.query)
-        view, records = self._view(what, at, held=held), curator._records
+        view, records = self._view(what, at, held=held, turned=along is None), curator._records
         persons: Any = records
         of_rows = self._means and what != "score"
         if self._means and not of_rows:
@@ -214,7 +224,7 @@ class Whitened:
         noise_scale = math.sqrt(2.0) * rate[1] / rate[0]
         mu, sensitivity = 2.0 * HELD_CELLS / noise_scale, 2.0 * HELD_CELLS  # for audits
         receipt = Receipt("held Newton step", "R40", mu, sensitivity, noise_scale)
-        view = self._view("score", at, held=held)
+        view = self._view("score", at, held=held, turned=False)
         count = int(self._curator._records.total(_sum_held, direction, bound, view)[0])
         question = (receipt.query, mu, at.theta, direction, bound)
         found = hand_out_count(self._curator._noise, question, receipt, count, rate)
@@ -276,9 +286,28 @@ class Whitened:
         at: At | None,
         shift: float = 0.0,
         held: Held = FREE,
+        turned: bool = True,
     ) -> View:
         matrix = np.eye(self.dimension) if self._matrix is None else self._matrix
+        if turned and self._turn is not None:
+            matrix, back = self._half, self._turn.T
+            at = at and at._replace(theta=back @ at.theta)
+            if held.discount is not None:
+                far = held.discount.at
+                far = far._replace(theta=back @ far.theta)
+                held = Held(held.discount._replace(at=far, back=back @ held.discount.back))
         return View(matrix, self._intercept, what, at, shift, held)
+
+    def _back(self, answer: Answer) -> Answer:
+        """What was released of turned rows, as of rows that are not: noise has no direction."""
+        turn = self._turn
+        if turn is None:
+            return answer
+        value = turn @ answer.value
+        if value.ndim == 2:
+            value = value @ turn.T
+            value = 0.5 * (value + value.T)
+        return answer._replace(value=value)
 
     def _about(
         self, view: View, weights: Callable[[float], Weighting], radius: float, cap: float = 0.0

@@ -1,5 +1,6 @@
 """Effects of a treatment: what it changed on average, with doubly robust adjustment."""
 
+from dpfast.effects.instrumental import two_stage
 from dpfast.effects.treatment import treatment_effect
 
-__all__ = ["treatment_effect"]
+__all__ = ["treatment_effect", "two_stage"]

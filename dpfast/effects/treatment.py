@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import number_in, one_of, positive
 from dpfast.curator.effects import FOLDS, PseudoOutcomes, Trial
 from dpfast.data.columns import numbers, refuse_other_rows
+from dpfast.data.source import source_of
 from dpfast.effects.nuisances import Budgets, budgets, fold_nuisance, fold_recipe, refuse
 from dpfast.effects.results import TreatmentEffect
 from dpfast.errors import InvalidInput
@@ -84,7 +85,7 @@ LEAST_SHARE = 0.05
 def treatment_effect(
     X: Any,
     treatment: Any,
-    y: Any,
+    y: Any = None,
     *,
     privacy: Budget | float,
     method: str = "aipw",
@@ -93,7 +94,6 @@ def treatment_effect(
     standardize: bool | Standardized | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
 ) -> TreatmentEffect:
     """The average effect of a treatment of 0 or 1 on an outcome, with a confidence interval.
 
@@ -104,13 +104,13 @@ def treatment_effect(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame or Design
+    X : array-like of shape (n, q), data frame, Design or Source
         Covariates that were known before the treatment, without a column of ones, in memory; or a
         design (``schema.encode(table, response=...)``), which holds its outcome, with ``y=None``.
     treatment : array-like of shape (n,)
         0 or 1; a record with anything else contributes zero and counts in n, as does one with an
         entry of X or y that is not finite.
-    y : array-like of shape (n,)
+    y : array-like of shape (n,), optional
         Outcome, of any kind of number.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, interval included; a float is mu of Gaussian DP.
@@ -132,7 +132,6 @@ def treatment_effect(
         A budget shared by several analyses; the total is charged to it at once.
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
-    threads : int, optional
 
     Returns
     -------
@@ -177,8 +176,9 @@ def treatment_effect(
     if clip is not None:
         clip = positive(clip, "clip")
     standardize = checked_standardize(standardize)
-    request = Request(X, y, fit_intercept=True, noise=noise, threads=threads, names=None)
-    treated = _treated(X, treatment, request)
+    source = source_of(X, y)
+    request = Request(source, None, fit_intercept=True, noise=noise)
+    treated = _treated(source.covariates, treatment, request)
     if request.n < FOLDS:
         raise InvalidInput(
             f"records are dealt into {FOLDS} folds; received {request.n}. Pass at least {FOLDS}."

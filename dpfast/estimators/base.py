@@ -13,6 +13,7 @@ from dpfast.arguments import positive
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.data.columns import refuse_other_rows
 from dpfast.data.records import Covariates
+from dpfast.data.source import Source
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.estimators.arrays import column, matrix, records
 from dpfast.front.partial import KeepingPaid
@@ -130,13 +131,13 @@ class PrivateEstimator(BaseEstimator):
         refuse_other_rows(X, sample_weight, "sample_weight")
         return self._fit_records(*self._read(X, y, reset=True), sample_weight)
 
-    def _weighted(self, sample_weight: Any) -> dict[str, Any]:
-        """Options of a fit: the setting is for records that have weights, and idle otherwise."""
-        if sample_weight is None:
-            return {}
+    def _source(self, X: Covariates, y: Array, sample_weight: Any) -> Source:
+        """Records as a fit takes them: the bound is for those that have weights, idle otherwise."""
         if isinstance(sample_weight, str):
             raise InvalidInput("sample_weight must be an array of weights, not the name of one.")
-        return {"sample_weight": sample_weight, "largest_weight": self.largest_weight}
+        names = getattr(self, "feature_names_in_", np.array([])).tolist() or None
+        bound = None if sample_weight is None else self.largest_weight
+        return Source(X, y, names=names, sample_weight=sample_weight, largest_weight=bound)
 
     def _noise(self) -> NoiseSource:
         if self.noise is None:
@@ -151,10 +152,8 @@ class PrivateEstimator(BaseEstimator):
     def _shared_options(self) -> dict[str, Any]:
         return {
             "privacy": self.privacy,
-            "fit_intercept": self.fit_intercept,
             "ledger": self.ledger,
             "noise": self._noise(),
-            "names": getattr(self, "feature_names_in_", np.array([])).tolist() or None,
         }
 
     def _keep(self, result: Fit) -> Any:

@@ -13,6 +13,7 @@ from dpfast.data.classes import comparable, encoded, label_kind
 from dpfast.data.records import Covariates
 from dpfast.errors import InvalidInput
 from dpfast.estimators.base import Array, PrivateEstimator
+from dpfast.models import Objective
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -83,15 +84,13 @@ class DPLogisticRegression(ClassifierMixin, PrivateEstimator):
     def _fit_records(
         self, X: Covariates, y: Array, sample_weight: Any = None
     ) -> DPLogisticRegression:
+        known: dict[str, Any] = {"ridge": self.ridge, "fit_intercept": self.fit_intercept}
         result = fit(
-            X,
-            y,
-            "logistic",
+            self._source(X, y, sample_weight),
+            None,
+            Objective("logistic", self.weights, **known),
             standardize=self.standardize,
-            weights=self.weights,
-            ridge=self.ridge,
             inference=self.inference,
-            **self._weighted(sample_weight),
             **self._shared_options(),
         )
         self._keep(result)

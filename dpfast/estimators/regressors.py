@@ -10,9 +10,9 @@ from sklearn.base import RegressorMixin
 
 from dpfast.baselines import adassp
 from dpfast.data.records import Covariates
-from dpfast.errors import InvalidInput
+from dpfast.errors import InvalidInput, described
 from dpfast.estimators.base import Array, PrivateEstimator
-from dpfast.models import Loss
+from dpfast.models import Loss, Objective
 from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
 from dpfast.privacy.budget import Budget
@@ -255,16 +255,17 @@ class DPHuberRegressor(PrivateRegressor):
         self.noise = noise
 
     def _fit_records(self, X: Covariates, y: Array, sample_weight: Any = None) -> DPHuberRegressor:
+        known: dict[str, Any] = {
+            "scale": self.scale,
+            "ridge": self.ridge,
+            "fit_intercept": self.fit_intercept,
+        }
         result = fit(
-            X,
-            y,
-            self.loss,
-            scale=self.scale,
+            self._source(X, y, sample_weight),
+            None,
+            Objective(self.loss, self.weights, **known),
             standardize=self.standardize,
-            weights=self.weights,
-            ridge=self.ridge,
             inference=self.inference,
-            **self._weighted(sample_weight),
             **self._shared_options(),
         )
         self._keep(result)
@@ -341,15 +342,13 @@ class DPQuantileRegressor(PrivateRegressor):
     def _fit_records(
         self, X: Covariates, y: Array, sample_weight: Any = None
     ) -> DPQuantileRegressor:
+        known: dict[str, Any] = {"scale": self.scale, "fit_intercept": self.fit_intercept}
         result = fit(
-            X,
-            y,
-            Quantile(self.quantile, self.bandwidth),
-            scale=self.scale,
+            self._source(X, y, sample_weight),
+            None,
+            Objective(Quantile(self.quantile, self.bandwidth), self.weights, **known),
             standardize=self.standardize,
-            weights=self.weights,
             inference=self.inference,
-            **self._weighted(sample_weight),
             **self._shared_options(),
         )
         self._keep(result)
@@ -376,10 +375,8 @@ class DPPoissonRegressor(PrivateRegressor):
     ----------
     privacy : float or Budget
         Total of one ``fit``, intervals included; a float is mu of Gaussian DP.
-    largest_mean : float
-        Public: above it no mean is modelled.
-    largest_residual, largest_count : float, optional
-        Public: where the difference of count and mean is clipped, as for :class:`dpfast.Poisson`.
+    loss : Poisson
+        Its public bounds: above ``largest_mean`` no mean is modelled.
     standardize : bool, optional
         As in :class:`DPLogisticRegression`.
     weights, fit_intercept, ridge, inference, largest_weight, score_privacy, ledger, noise
@@ -394,7 +391,8 @@ class DPPoissonRegressor(PrivateRegressor):
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 400)[:, None]
-    >>> model = dpfast.estimators.DPPoissonRegressor(privacy=1.0, largest_mean=4.0)
+    >>> counts = dpfast.Poisson(largest_mean=4.0)
+    >>> model = dpfast.estimators.DPPoissonRegressor(privacy=1.0, loss=counts)
     >>> bool((model.fit(X, np.round(np.exp(X[:, 0]))).predict(X) > 0.0).all())
     True
     """
@@ -403,9 +401,7 @@ class DPPoissonRegressor(PrivateRegressor):
         self,
         privacy: Budget | float = 1.0,
         *,
-        largest_mean: float | None = None,
-        largest_residual: float | None = None,
-        largest_count: float | None = None,
+        loss: str | Poisson = "poisson",
         standardize: bool | None = None,
         weights: Any = None,
         fit_intercept: bool = True,
@@ -417,9 +413,7 @@ class DPPoissonRegressor(PrivateRegressor):
         noise: NoiseSource | None = None,
     ) -> None:
         self.privacy = privacy
-        self.largest_mean = largest_mean
-        self.largest_residual = largest_residual
-        self.largest_count = largest_count
+        self.loss = loss
         self.standardize = standardize
         self.weights = weights
         self.fit_intercept = fit_intercept
@@ -431,20 +425,23 @@ class DPPoissonRegressor(PrivateRegressor):
         self.noise = noise
 
     def _loss(self) -> Poisson:
-        return Poisson(self.largest_mean, self.largest_residual, self.largest_count)
+        loss = Poisson() if isinstance(self.loss, str) and self.loss == Poisson.name else self.loss
+        if not isinstance(loss, Poisson):
+            raise InvalidInput(
+                f"loss must be a dpfast.Poisson; received {described(loss, text=True)}."
+            )
+        return loss
 
     def _fit_records(
         self, X: Covariates, y: Array, sample_weight: Any = None
     ) -> DPPoissonRegressor:
+        known: dict[str, Any] = {"ridge": self.ridge, "fit_intercept": self.fit_intercept}
         result = fit(
-            X,
-            y,
-            self._loss(),
+            self._source(X, y, sample_weight),
+            None,
+            Objective(self._loss(), self.weights, **known),
             standardize=self.standardize,
-            weights=self.weights,
-            ridge=self.ridge,
             inference=self.inference,
-            **self._weighted(sample_weight),
             **self._shared_options(),
         )
         self._keep(result)
@@ -526,14 +523,18 @@ class DPLinearRegression(PrivateRegressor):
                 "locations and units bought."
             )
         if self.x_bound is None or self.y_bound is None:
-            self._keep(fit(X, y, "least-squares", **self._weighted(sample_weight), **options))
+            source = self._source(X, y, sample_weight)
+            objective = Objective("least-squares", fit_intercept=self.fit_intercept)
+            self._keep(fit(source, None, objective, **options))
         elif sample_weight is not None:
             raise InvalidInput(
                 "with x_bound and y_bound there are no weights. Leave the bounds out to have "
                 "locations and units bought, or leave sample_weight out."
             )
         else:
-            self._keep(adassp(X, y, x_bound=self.x_bound, y_bound=self.y_bound, **options))
+            options |= {"x_bound": self.x_bound, "y_bound": self.y_bound}
+            options["fit_intercept"] = self.fit_intercept
+            self._keep(adassp(self._source(X, y, None), None, **options))
         return self
 
     def _loss_bound(self) -> float:

@@ -110,7 +110,8 @@ class KeepingPaid:
         None where that is not possible yet.
     privacy : callable, optional
         The guarantee of the call, with ``total`` and ``unspent``: with it, the answers on the tape
-        are the result where ``so_far`` has none.  Without, as for a test and release, it is what ``so_far`` says or nothing.
+        are the result where ``so_far`` has none.  Without, as for a test and release, it is what
+        ``so_far`` says or nothing.
     units : callable, optional
         Bought units, once they are complete.
 

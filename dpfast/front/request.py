@@ -18,6 +18,7 @@ from dpfast.data.bought.units import Units, in_units
 from dpfast.data.coding import Coding, Design
 from dpfast.data.columns import column_kinds, column_names, is_table, refuse_other_rows
 from dpfast.data.parts import KEPT_BYTES, LEAST_OF_ALL, in_memory
+from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, described
 from dpfast.front.rows import NewRows
 from dpfast.inference.degrees import Covariance
@@ -31,7 +32,6 @@ from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.privacy.rounding import MARGIN_6
 
 if TYPE_CHECKING:
-    from dpfast.data.beside.given import Beside
     from dpfast.inference.composition import Composition
 
 __all__ = [
@@ -64,6 +64,21 @@ Told = TypeVar("Told")
 
 class Request:
     """Checked arguments that all methods of fitting share.
+
+    Parameters
+    ----------
+    X, y : object
+        Of which the first may be a :class:`dpfast.data.source.Source`.
+    fit_intercept : bool
+    noise : NoiseSource or None
+    takes : tuple of str
+        What may belong to the records, of :data:`dpfast.data.source.EVERYTHING`.
+    together : bool
+        Whether a person's rows are one contribution.
+    bound_to : int or None
+        Columns that the objective is for.
+    of_predictor : bool
+        Whether an offset joins the linear predictor.
 
     Attributes
     ----------
@@ -103,15 +118,16 @@ class Request:
         *,
         fit_intercept: bool,
         noise: NoiseSource | None,
-        threads: int | None,
-        names: Sequence[str] | None,
-        group: Any = None,
-        group_size: int | None = None,
-        each: str = "row",
+        takes: tuple[str, ...] = (),
         together: bool = False,
         bound_to: int | None = None,
-        beside: Beside | None = None,
+        of_predictor: bool = False,
     ) -> None:
+        source = source_of(X, y)
+        source.refuse_beyond(takes)
+        X, y, names = source.covariates, source.response, source.names
+        group, group_size, each = source.group, source.group_size, source.each
+        beside = source.beside(of_predictor)
         fit_intercept = asked = flag(fit_intercept, "fit_intercept")
         others: tuple[str, ...] = ()
         self.group_size, self.means, self.most_rows = 1, False, None
@@ -119,7 +135,7 @@ class Request:
         if not (group is None and group_size is None and alone):
             X, group, others = self._persons(X, y, group, group_size, each)
         self.noise = checked_noise(noise)
-        self.threads = _checked_threads(threads)
+        self.threads = _checked_threads(source.threads)
         self.coding: Coding | None = None
         self.beside, others = beside, (*others, *(() if beside is None else beside.names))
         if beside is not None:

@@ -135,7 +135,7 @@ class Guarantee(NamedTuple):
 
         Examples
         --------
-        >>> noise = dpfast.EntropyNoise()
+        >>> noise = dpfast.privacy.EntropyNoise()
         >>> from dpfast.inference.guarantees import Guarantee
         >>> print(Guarantee.of(dpfast.GDP(1.0), noise, 500, [("a mean", 1.0)]))
         Privacy: 1-GDP in total; neighbours differ in the replacement of one record; n is public
@@ -186,7 +186,7 @@ class Guarantee(NamedTuple):
         >>> ledger.charge(dpfast.GDP(0.6), "a mean")
         >>> from dpfast.inference.guarantees import Guarantee
         >>> found = Guarantee.of_filter(
-        ...     ledger.total, dpfast.EntropyNoise(), 500, ledger.entries
+        ...     ledger.total, dpfast.privacy.EntropyNoise(), 500, ledger.entries
         ... )
         >>> found.entries, round(found.mu, 6)
         ((('a mean', 0.6),), 1.0)
@@ -232,7 +232,9 @@ class Guarantee(NamedTuple):
         Examples
         --------
         >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 0.5)])
+        >>> found = Guarantee.of(
+        ...     dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, [("a mean", 0.5)]
+        ... )
         >>> found.spent_share()
         (Fraction(1, 4),)
         """
@@ -252,7 +254,9 @@ class Guarantee(NamedTuple):
         Examples
         --------
         >>> from dpfast.inference.guarantees import Guarantee
-        >>> Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 0.6)]).unspent
+        >>> Guarantee.of(
+        ...     dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, [("a mean", 0.6)]
+        ... ).unspent
         GDP(mu=0.79...)
         """
         from dpfast.inference.composition import unspent
@@ -279,7 +283,7 @@ class Guarantee(NamedTuple):
         Examples
         --------
         >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500)
+        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500)
         >>> round(found.epsilon(1e-6), 3)
         4.887
         """
@@ -302,7 +306,7 @@ class Guarantee(NamedTuple):
         Examples
         --------
         >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.ApproxDP(1.0, 1e-6), dpfast.EntropyNoise(), 500)
+        >>> found = Guarantee.of(dpfast.ApproxDP(1.0, 1e-6), dpfast.privacy.EntropyNoise(), 500)
         >>> found.equivalents()
         [(1.0, 1e-06)]
         """
@@ -335,7 +339,9 @@ class Guarantee(NamedTuple):
         Examples
         --------
         >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 1.0)])
+        >>> found = Guarantee.of(
+        ...     dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, [("a mean", 1.0)]
+        ... )
         >>> print(found.explain())
         GDP(mu=1.0) in plain words
         ...
@@ -355,7 +361,9 @@ class Guarantee(NamedTuple):
         Examples
         --------
         >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, [("a mean", 1.0)])
+        >>> found = Guarantee.of(
+        ...     dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, [("a mean", 1.0)]
+        ... )
         >>> found.to_dict()["total"]
         {'type': 'GDP', 'mu': 1.0}
         """
@@ -386,7 +394,7 @@ class Guarantee(NamedTuple):
         --------
         >>> spent = [("start", 0.6), ("steps", 0.8)]
         >>> from dpfast.inference.guarantees import Guarantee
-        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.EntropyNoise(), 500, spent)
+        >>> found = Guarantee.of(dpfast.GDP(1.0), dpfast.privacy.EntropyNoise(), 500, spent)
         >>> [(label, round(share, 2)) for label, share in found.shares()]
         [('start', 0.36), ('steps', 0.64)]
         """

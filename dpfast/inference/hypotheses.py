@@ -73,7 +73,7 @@ class Contrast(NamedTuple):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> tests = fit.t_test(["intercept", "x1"])
         >>> bool((tests.adjusted_pvalues() >= tests.pvalues).all())
         True

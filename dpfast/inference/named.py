@@ -26,7 +26,7 @@ class Named(np.ndarray[Any, np.dtype[np.float64]]):
     >>> X = {"age": np.linspace(20.0, 80.0, 2000)}
     >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 100)})
     >>> design = schema.encode(X | {"pay": 10.0 + X["age"]}, response="pay")
-    >>> fit = dpfast.fit(design, None, "log-cosh", privacy=3.0, scale=5.0)
+    >>> fit = dpfast.fit(design, None, dpfast.Objective("log-cosh", scale=5.0), privacy=3.0)
     >>> bool(fit.params["age"] == fit.params[1]), fit.conf_int()["age"].shape
     (True, (2,))
     >>> fit.bse[["age", "intercept"]].shape, "age" in fit.params

@@ -58,7 +58,7 @@ class Fit(Shown, AfterFit):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> fit = dpfast.fit(X, y, "log-cosh", privacy=2.0, scale=1.0)
+    >>> fit = dpfast.fit(X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
     >>> fit.names, fit.conf_int().shape, fit.predict([[0.5]]).shape
     (('intercept', 'x1'), (2, 2), (1,))
     """
@@ -147,7 +147,7 @@ class Fit(Shown, AfterFit):
         >>> schema = dpfast.Schema({"age": dpfast.Numeric(20, 80), "pay": dpfast.Numeric(0, 100)})
         >>> ages = np.linspace(20.0, 80.0, 2000)
         >>> design = schema.encode({"age": ages, "pay": 10.0 + ages}, response="pay")
-        >>> fit = dpfast.fit(design, None, "log-cosh", privacy=3.0, scale=5.0)
+        >>> fit = dpfast.fit(design, None, dpfast.Objective("log-cosh", scale=5.0), privacy=3.0)
         >>> bool(abs(fit.natural.params[1] - 1.0) < 0.2)  # per year, not per 30 years
         True
         """
@@ -221,7 +221,7 @@ class Fit(Shown, AfterFit):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> fit.cov_params().shape
         (2, 2)
         """
@@ -298,7 +298,7 @@ class Fit(Shown, AfterFit):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> narrow, wide = fit.conf_int(0.9), fit.conf_int(alpha=0.01)
         >>> bool((np.diff(narrow) < np.diff(wide)).all())
         True
@@ -372,7 +372,7 @@ class Fit(Shown, AfterFit):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> bool(np.allclose(fit.predict([[0.0], [1.0]]), [fit.params[0], fit.params.sum()]))
         True
         """
@@ -425,7 +425,7 @@ class Fit(Shown, AfterFit):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> fit.predict_interval([[0.0], [1.0]], level=0.9).shape
         (2, 2)
         """
@@ -450,7 +450,7 @@ class Fit(Shown, AfterFit):
         if not self._free_scale:
             raise InferenceUnavailable(
                 "the scale of this fit was not estimated. "
-                "dpfast.fit(..., scale=dpfast.FreeScale(low, high)) estimates it."
+                "dpfast.Objective(loss, scale=dpfast.FreeScale(low, high)) has it estimated."
             )
         return float(self.params[-1])
 
@@ -497,7 +497,7 @@ class Fit(Shown, AfterFit):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> sorted(fit.to_dict())[:4]
         ['bse', 'cov_params', 'method', 'model']
         """

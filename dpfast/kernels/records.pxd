@@ -10,7 +10,9 @@
 # or for the logistic loss a response other than 0 and 1, contributes exactly zero.
 #
 # Model: `loss` 0 Huber, 1 log-cosh, 2 pseudo-Huber, 3 logistic, 4 smoothed Huber, 5
-# Ostrovskii-Bach, 6 smooth absolute, 10 Tukey, 11 Geman-McClure, 12 Welsch, 13 Cauchy;
+# Ostrovskii-Bach, 6 smooth absolute, 8 quantile (c the bandwidth, h the level), 10 Tukey,
+# 11 Geman-McClure, 12 Welsch, 13 Cauchy, 14 Poisson (c the largest residual, h the largest mean),
+# 15 quantile with a narrow score; these are the values of dpfast.kernels.records.LOSS_CODES;
 # `weighting` 0 bounded, 1 Mallows, 2 per-record clipping, 3 Schweppe, 4 Mallows with the first
 # power of the norm; `c`, `h` (corner of the smoothed Huber), `scale` and `radius` as in
 # dpfast.kernels.records.RecordKernel.  What a loss does not have is ignored.  With an `intercept`
@@ -28,6 +30,16 @@ cdef int weighted_sums(int loss, int weighting, bint intercept, double c, double
                        Py_ssize_t row_bytes, int item_bytes, const double *y,
                        const double *theta, int want, double divisor, int threads,
                        double *gradient, double *hessian, double *meat) noexcept nogil
+
+# The same of records with weights and offsets, n doubles each; NULL for weights of 1 and offsets of
+# 0.  A weight below zero or missing is zero, one above `largest_weight` is held to it, and a record
+# counts with its weight over that.  Offsets are part of the linear predictor.
+cdef int sums_beside(int loss, int weighting, bint intercept, double c, double h, double scale,
+                     double radius, const void *x, Py_ssize_t n, Py_ssize_t q,
+                     Py_ssize_t row_bytes, int item_bytes, const double *y, const double *weight,
+                     const double *offset, double largest_weight, const double *theta, int want,
+                     double divisor, int threads, double *gradient, double *hessian,
+                     double *meat) noexcept nogil
 
 # Sum of weighted losses over `divisor`.
 cdef int weighted_loss(int loss, int weighting, bint intercept, double c, double h, double scale,

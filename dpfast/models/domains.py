@@ -69,7 +69,7 @@ class Domain:
 
         Examples
         --------
-        >>> dpfast.Box(1.0, intercept=True).bind(3).dimension
+        >>> dpfast.models.Box(1.0, intercept=True).bind(3).dimension
         4
         """
         if self.n_covariates is not None and self.n_covariates != n_covariates:
@@ -119,7 +119,7 @@ class Domain:
 
         Examples
         --------
-        >>> dpfast.Box([1.0, 2.0]).project([[3.0, -1.0]]).tolist()
+        >>> dpfast.models.Box([1.0, 2.0]).project([[3.0, -1.0]]).tolist()
         [[1.0, -1.0]]
         """
         rows = real_array(X, "X")
@@ -154,7 +154,7 @@ class Domain:
 
         Examples
         --------
-        >>> round(dpfast.Box([1.0, 2.0]).support([1.0, -1.0]), 12)
+        >>> round(dpfast.models.Box([1.0, 2.0]).support([1.0, -1.0]), 12)
         3.0
         """
         p = real_array(direction, "direction")
@@ -204,7 +204,7 @@ class Domain:
 
         Examples
         --------
-        >>> round(dpfast.Box([1.0, 2.0]).gauge([1.0, 1.0]), 9)
+        >>> round(dpfast.models.Box([1.0, 2.0]).gauge([1.0, 1.0]), 9)
         1.0
         """
         p = real_array(direction, "direction")
@@ -238,7 +238,7 @@ class Domain:
 
         Examples
         --------
-        >>> round(dpfast.Ball(2.0).gauge_bound(), 9)
+        >>> round(dpfast.models.Ball(2.0).gauge_bound(), 9)
         0.5
         """
         return math.inf
@@ -269,7 +269,7 @@ class Domain:
 
         Examples
         --------
-        >>> [round(x, 6) for x in dpfast.Box([1.0, 1.0]).even_leverage([1.0, 0.0])]
+        >>> [round(x, 6) for x in dpfast.models.Box([1.0, 1.0]).even_leverage([1.0, 0.0])]
         [0.707107, 0.707107]
         """
         p = real_array(direction, "direction")
@@ -310,7 +310,7 @@ class Domain:
 
         Examples
         --------
-        >>> round(dpfast.Box([1.0, 2.0]).quadratic_bound(np.eye(2)), 9)
+        >>> round(dpfast.models.Box([1.0, 2.0]).quadratic_bound(np.eye(2)), 9)
         5.0
         """
         M = symmetric(H_inverse, self.dimension)
@@ -335,7 +335,7 @@ class Domain:
 
         Examples
         --------
-        >>> dpfast.LpBall(3.0, 1.0).quadratic_maximum(np.eye(2)) is None
+        >>> dpfast.models.LpBall(3.0, 1.0).quadratic_maximum(np.eye(2)) is None
         True
         """
         return self._quadratic(symmetric(H_inverse, self.dimension))[0]
@@ -364,7 +364,7 @@ class Domain:
 
         Examples
         --------
-        >>> round(dpfast.Ball(2.0).monotone_bound(np.diag([1.0, 3.0])), 9)
+        >>> round(dpfast.models.Ball(2.0).monotone_bound(np.diag([1.0, 3.0])), 9)
         12.0
         """
         return self._monotone(symmetric(H_inverse, self.dimension))
@@ -437,7 +437,7 @@ class Ball(Domain):
 
     Examples
     --------
-    >>> dpfast.Ball(2.0).bind(2).radius
+    >>> dpfast.models.Ball(2.0).bind(2).radius
     2.0
     """
 
@@ -507,7 +507,7 @@ class LpBall(Domain):
 
     Examples
     --------
-    >>> dpfast.LpBall(3.0, 2.0).bind(2).dimension
+    >>> dpfast.models.LpBall(3.0, 2.0).bind(2).dimension
     2
     """
 

@@ -29,6 +29,8 @@ __all__ = ["FreeScale", "JointScale", "joint_scale"]
 class FreeScale:
     """The residual scale is estimated; only an interval that contains it is public.
 
+    Equation (6) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     low, high : float
@@ -41,7 +43,9 @@ class FreeScale:
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> fit = dpfast.fit(X, y, "huber", privacy=2.0, scale=dpfast.FreeScale(0.05, 2.0))
+    >>> fit = dpfast.fit(
+    ...     X, y, dpfast.Objective("huber", scale=dpfast.FreeScale(0.05, 2.0)), privacy=2.0
+    ... )
     >>> 0.05 <= fit.scale <= 2.0
     True
     """

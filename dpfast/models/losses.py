@@ -354,6 +354,8 @@ class Loss:
 class Huber(Loss):
     """Huber's loss: quadratic up to ``c``, linear beyond (Huber 1964).
 
+    Equation (6) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     c : float
@@ -455,6 +457,8 @@ def _log_cosh_profile(v: NDArray[np.float64]) -> ScaleProfile:
 class LogCosh(Loss):
     """``c^2 log cosh(r/c)``: smooth, and its Hessian comes free with the gradient.
 
+    Appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     c : float
@@ -512,6 +516,8 @@ def _pseudo_huber_profile(v: NDArray[np.float64]) -> ScaleProfile:
 class PseudoHuber(Loss):
     """``c^2 (sqrt(1 + (r/c)^2) - 1)`` (Charbonnier).
 
+    Appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     c : float
@@ -519,7 +525,7 @@ class PseudoHuber(Loss):
 
     Examples
     --------
-    >>> dpfast.PseudoHuber(c=1.0).psi_prime([0.0])
+    >>> dpfast.models.PseudoHuber(c=1.0).psi_prime([0.0])
     array([1.])
     """
 

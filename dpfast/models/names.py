@@ -9,7 +9,7 @@ from dpfast.arguments import refuse_own_class, suggested
 from dpfast.errors import InvalidInput, described
 from dpfast.models.losses import Loss
 
-__all__ = ["every_kind", "kind_of", "resolve_loss"]
+__all__ = ["every_kind", "kind_of", "offset_joins_predictor", "resolve_loss"]
 
 #: Where they are; ``KINDS`` of each has its classes.  Some are called like the loss they have.
 MODULES = ("losses", "quantile", "poisson", "smooth_losses", "special_losses")
@@ -53,6 +53,11 @@ def resolve_loss(loss: str | Loss, unbounded: bool = False) -> Loss:
     if not (bound or unbounded):
         raise InvalidInput(found.undeclared)
     return found
+
+
+def offset_joins_predictor(loss: str | Loss) -> bool:
+    """Whether an offset is added to the predictor, instead of being taken from the response."""
+    return resolve_loss(loss, unbounded=True).link != "identity"
 
 
 def _resolved(loss: str | Loss) -> Loss:

@@ -27,8 +27,10 @@ Gradients = Callable[[Array, Array, Array], ArrayLike]
 class KL(NamedTuple):
     """Kurdyka-Lojasiewicz condition ``F(w) - F* <= (gamma ||grad F(w)||)^kappa``.
 
+    Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
     Both numbers must be public: known from the model, or estimated on public or synthetic data
-    (:func:`dpfast.estimate_kl`).
+    (:func:`dpfast.nonconvex.estimate_kl`).
 
     Attributes
     ----------
@@ -39,7 +41,7 @@ class KL(NamedTuple):
 
     Examples
     --------
-    >>> dpfast.KL(gamma=2.0, kappa=1.0).excess(0.5)
+    >>> dpfast.nonconvex.KL(gamma=2.0, kappa=1.0).excess(0.5)
     1.0
     """
 
@@ -51,7 +53,7 @@ class KL(NamedTuple):
 
         Examples
         --------
-        >>> dpfast.KL(gamma=2).checked()
+        >>> dpfast.nonconvex.KL(gamma=2).checked()
         KL(gamma=2.0, kappa=2.0)
         """
         check_constant(self.gamma, "gamma", "the constant of the KL condition")
@@ -80,7 +82,7 @@ class KL(NamedTuple):
 
         Examples
         --------
-        >>> dpfast.KL(gamma=2.0).excess(0.25)
+        >>> dpfast.nonconvex.KL(gamma=2.0).excess(0.25)
         0.25
         """
         return math.pow(self.gamma * norm, self.kappa)
@@ -100,7 +102,7 @@ class KL(NamedTuple):
 
         Examples
         --------
-        >>> dpfast.KL(gamma=2.0).norm(0.25)
+        >>> dpfast.nonconvex.KL(gamma=2.0).norm(0.25)
         0.25
         """
         return math.exp(math.log(excess) / self.kappa) / self.gamma if excess > 0.0 else 0.0
@@ -120,7 +122,7 @@ class KL(NamedTuple):
 
         Examples
         --------
-        >>> dpfast.KL(gamma=0.5, kappa=2.0).growth()
+        >>> dpfast.nonconvex.KL(gamma=0.5, kappa=2.0).growth()
         (1.0, 2.0)
         """
         self.checked()
@@ -152,7 +154,7 @@ class KL(NamedTuple):
 
         Examples
         --------
-        >>> dpfast.KL.from_growth(rate=0.5, exponent=2.0)
+        >>> dpfast.nonconvex.KL.from_growth(rate=0.5, exponent=2.0)
         KL(gamma=2.0, kappa=2.0)
         """
         rate = check_constant(rate, "rate", "the constant of the growth condition")
@@ -215,7 +217,7 @@ class PerRecordObjective:
     >>> import numpy as np
     >>> def gradients(theta, X, y):
     ...     return (np.tanh(X @ theta) - y)[:, None] * X
-    >>> dpfast.PerRecordObjective(gradients, dimension=2, lipschitz=2.0, smoothness=1.0)
+    >>> dpfast.nonconvex.PerRecordObjective(gradients, dimension=2, lipschitz=2.0, smoothness=1.0)
     PerRecordObjective(gradients, dimension=2, lipschitz=2, smoothness=1)
     """
 
@@ -272,7 +274,7 @@ class PerRecordObjective:
 
         Examples
         --------
-        >>> dpfast.phase_retrieval(3, radius=2.0).ridge_gradient(np.ones(3))
+        >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).ridge_gradient(np.ones(3))
         0.0
         """
         return 0.0
@@ -312,7 +314,7 @@ class PerRecordObjective:
 
         Examples
         --------
-        >>> dpfast.phase_retrieval(3, radius=2.0).compiled(3) is None
+        >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).compiled(3) is None
         True
         """
         loop = compiled_gradients(self.gradients)
@@ -344,7 +346,7 @@ class PerRecordObjective:
 
         Examples
         --------
-        >>> dpfast.phase_retrieval(3, radius=2.0).rehearse(4)
+        >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).rehearse(4)
         Traceback (most recent call last):
         ...
         dpfast.errors.InvalidInput: phase_retrieval is for 3 covariates and X has 4.
@@ -420,7 +422,7 @@ def phase_retrieval(
 
     Examples
     --------
-    >>> dpfast.phase_retrieval(3, radius=2.0).dimension
+    >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).dimension
     3
     """
     bound = check_constant(radius, "radius", "the largest norm of a row")
@@ -491,7 +493,9 @@ def one_hidden_layer(
 
     Examples
     --------
-    >>> dpfast.one_hidden_layer(2, hidden=3, radius=1.0, lipschitz=1.0, smoothness=1.0).dimension
+    >>> dpfast.nonconvex.one_hidden_layer(
+    ...     2, hidden=3, radius=1.0, lipschitz=1.0, smoothness=1.0
+    ... ).dimension
     12
     """
     bound = check_constant(radius, "radius", "the largest norm of a row")

@@ -27,7 +27,7 @@ from dpfast.models.weighting import (
 if TYPE_CHECKING:
     from dpfast.kernels.user_loss import CompiledLoss
 
-__all__ = ["Constants", "Objective", "Terms"]
+__all__ = ["Constants", "Objective", "Terms", "terms_of"]
 
 
 class Constants(NamedTuple):
@@ -49,12 +49,19 @@ class Constants(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What an objective is made of, as :func:`dpfast.fit` takes it."""
+    """What an objective is made of; ``n_covariates`` is None unless it is bound to columns."""
 
-    loss: Loss
-    scale: float | FreeScale | None
-    weights: Weighting | None
-    ridge: float
+    loss: str | Loss
+    scale: float | FreeScale | None = None
+    weights: Weighting | None = None
+    ridge: float = 0.0
+    fit_intercept: bool = True
+    n_covariates: int | None = None
+
+
+def terms_of(loss: str | Loss | Objective) -> Terms:
+    """The terms of an objective, or of a loss alone."""
+    return loss.terms() if isinstance(loss, Objective) else Terms(loss)
 
 
 #: Between these a constant, its square and its quotient by another stay within float64.
@@ -74,24 +81,30 @@ def _refuse_extreme(value: float, what: str) -> None:
 class Objective:
     """A weighted M-estimation objective ``mean_i L_i(theta) + ridge/2 ||theta||^2``.
 
-    In place of loss, scale, weights and ridge, one objective serves several functions.  Its public
-    constants depend on the number of coefficients: :meth:`bind` says how many there are.
+    Passed in the place of a loss wherever one is taken.  Its public constants depend on the number
+    of coefficients: :meth:`bind` says how many there are.
 
     Parameters
     ----------
     loss : str or Loss
     weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
-        How a record's covariates are bounded; default ``Mallows(sqrt(p))``, p counting the
-        intercept.
+        How a record's covariates are bounded.  By default :func:`dpfast.fit` has none, or, with a
+        ridge, a method or ``standardize=False``, ``Mallows(sqrt(p))``, p counting the intercept;
+        other functions have the latter.
     n_covariates : int, optional
         Columns of X, without the intercept; by default those of whatever X it is used with.
     fit_intercept : bool
-        Of an objective for so many columns; otherwise the function it is given to says.
+        Add a constant term, the first coefficient.
     scale : float, FreeScale or None
-        Public residual scale ``sigma``, in the units of y; required by the Huber family, refused by
-        logistic and Poisson.  ``dpfast.FreeScale(low, high)``: estimate it with the coefficients.
+        Public residual scale ``sigma``, in the units of y (after a schema: in the response's own
+        units, not the coded ones; weights and ridge are of coded columns).  Logistic, Poisson and
+        least squares have none.  Without one :func:`dpfast.fit` estimates it in bought units for
+        "huber", "log-cosh", "pseudo-huber" and "quantile"; other functions need it.
+        ``dpfast.FreeScale(low, high)`` estimates it together with the coefficients, within a
+        public interval, as the last parameter "scale" (eq. (6)); losses "huber", "log-cosh" and
+        "pseudo-huber" with Mallows or Bounded weights only.
     ridge : float
-        Public penalty; it is added outside the private sums and costs nothing.
+        Public penalty ``ridge/2 ||theta||^2``, added outside the private sums; it costs nothing.
     free_scale : FreeScale, optional
         A free scale of an objective for ``n_covariates`` columns.
 
@@ -159,20 +172,16 @@ class Objective:
         ridge: float = 0.0,
         free_scale: FreeScale | None = None,
     ) -> None:
-        loss = resolve_loss(loss)
-        self.loss = loss
-        if n_covariates is None:
-            self._terms = _terms(loss, weights, scale if free_scale is None else free_scale, ridge)
-            self.ridge = self._terms.ridge
-            if fit_intercept is not True:
-                raise InvalidInput(
-                    "fit_intercept is a matter of the columns: pass it to the function that gets "
-                    "the objective, or n_covariates beside it; received "
-                    f"{described(fit_intercept)}."
-                )
-            return
-        n_covariates = whole_number(n_covariates, "n_covariates")
         fit_intercept = flag(fit_intercept, "fit_intercept")
+        if n_covariates is None:
+            self.loss = resolve_loss(loss, unbounded=True)
+            self._terms = _terms(self.loss, scale, weights, ridge)._replace(
+                loss=loss if isinstance(loss, str) else self.loss, fit_intercept=fit_intercept
+            )
+            self.ridge, self.fit_intercept = self._terms.ridge, fit_intercept
+            return
+        loss = resolve_loss(loss)
+        n_covariates = whole_number(n_covariates, "n_covariates")
         # copies: bounds and kernels are made of them at different times
         loss = detached(loss._for_records(None, n_covariates + int(fit_intercept)))
         weighting = detached(resolve_weighting(weights, n_covariates + int(fit_intercept)))
@@ -231,14 +240,13 @@ class Objective:
         """Whether the number of columns is known."""
         return self._terms is None
 
-    def bind(self, n_covariates: int, fit_intercept: bool = True) -> Objective:
+    def bind(self, n_covariates: int) -> Objective:
         """This objective for X with so many columns, with its public constants.
 
         Parameters
         ----------
         n_covariates : int
             Columns of X, without the intercept.
-        fit_intercept : bool
 
         Returns
         -------
@@ -255,14 +263,13 @@ class Objective:
         4
         """
         if self._terms is None:
-            if (n_covariates, fit_intercept) != (self.n_covariates, self.fit_intercept):
+            if n_covariates != self.n_covariates:
                 raise InvalidInput(
-                    f"{self!r} is for {self.n_covariates} covariates, fit_intercept="
-                    f"{self.fit_intercept}; received {described(n_covariates)} and "
-                    f"{described(fit_intercept)}."
+                    f"{self!r} is for {self.n_covariates} covariates; received "
+                    f"{described(n_covariates)}."
                 )
             return self
-        loss, scale, weights, ridge = self._terms
+        loss, scale, weights, ridge, fit_intercept, _ = self._terms
         free = scale if isinstance(scale, FreeScale) else None
         known = None if isinstance(scale, FreeScale) else scale
         return Objective(
@@ -276,7 +283,7 @@ class Objective:
         )
 
     def terms(self) -> Terms:
-        """What it is made of: loss, scale, weights and ridge.
+        """What it is made of: loss, scale, weights, ridge, intercept and number of columns.
 
         Returns
         -------
@@ -293,7 +300,8 @@ class Objective:
         scale: float | FreeScale | None = self.scale if self.loss.needs_scale else None
         if joint is not None:
             scale = FreeScale(joint.low, joint.high, joint.start)
-        return Terms(self.loss, scale, self._given_weights, self.ridge)
+        columns = self.fit_intercept, self.n_covariates
+        return Terms(self.loss, scale, self._given_weights, self.ridge, *columns)
 
     def constants(self) -> Constants | None:
         """The numbers that cost and noise depend on; None with a free scale: the parameter, too.
@@ -321,7 +329,7 @@ class Objective:
 
         Examples
         --------
-        >>> dpfast.Objective("huber", dpfast.Clip(1.0), 2, scale=1.0).curvature_refusal()
+        >>> dpfast.Objective("huber", dpfast.models.Clip(1.0), 2, scale=1.0).curvature_refusal()
         'Clip(radius=1) has no Hessian: ...'
         """
         if not self.loss.has_curvature:
@@ -543,10 +551,11 @@ class Objective:
 
     def __repr__(self) -> str:
         if self._terms is not None:
-            _, given, weights, ridge = self._terms
+            _, given, weights, ridge, intercept, _ = self._terms
             parts = [repr(self.loss), *([] if weights is None else [repr(weights)])]
             parts += [] if given is None else [f"scale={given!r}"]
             parts += [f"ridge={ridge:g}"] if ridge else []
+            parts += [] if intercept else ["fit_intercept=False"]
             return f"Objective({', '.join(parts)})"
         parts = [repr(self.loss), repr(self.weighting)]
         if self.free_scale is not None:
@@ -559,18 +568,13 @@ class Objective:
 
 
 def _terms(
-    loss: Loss, weights: Weighting | None, scale: float | FreeScale | None, ridge: float
+    loss: Loss, scale: float | FreeScale | None, weights: Weighting | None, ridge: float
 ) -> Terms:
     """Settings that were checked as far as they can be without the number of columns."""
     if weights is not None:
         weights = resolve_weighting(weights, 1)
-    if isinstance(scale, FreeScale):
-        if not loss.needs_scale:
-            _resolve_scale(loss, scale)  # refuses it
-    elif loss.needs_scale:
+    if scale is not None and not (loss.needs_scale and isinstance(scale, FreeScale)):
         scale = _resolve_scale(loss, scale)
-    else:
-        _resolve_scale(loss, scale)
     return Terms(loss, scale, weights, _resolve_ridge(ridge))
 
 
@@ -586,7 +590,8 @@ def _resolve_scale(loss: Loss, scale: float | FreeScale | None) -> float:
         raise InvalidInput(
             f"the {loss.name} loss needs scale=..., a public number: the typical size of a "
             "residual in the units of y. It was not given, and no bound is estimated unpaid. Pass "
-            "a value known from outside these data, or scale=dpfast.FreeScale(low, high); where "
+            f'dpfast.Objective("{loss.name}", scale=...) with a value known from outside these '
+            "data, or with scale=dpfast.FreeScale(low, high); where "
             'nothing is declared dpfast.fit buys one for "log-cosh", "huber" and "quantile".'
         )
     return check_constant(scale, "scale", "public residual scale, in the units of y")

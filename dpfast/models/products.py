@@ -39,7 +39,7 @@ class Box(Domain):
 
     Examples
     --------
-    >>> dpfast.Box(1.0).bind(3).radius
+    >>> dpfast.models.Box(1.0).bind(3).radius
     1.7320508075689756
     """
 
@@ -147,7 +147,7 @@ class Interval:
 
     Examples
     --------
-    >>> dpfast.Product([dpfast.Interval(0.0, 1.0)]).project(np.array([[2.0]]))
+    >>> dpfast.models.Product([dpfast.models.Interval(0.0, 1.0)]).project(np.array([[2.0]]))
     array([[1.]])
     """
 
@@ -185,7 +185,7 @@ class Interval:
 
         Examples
         --------
-        >>> dpfast.Interval(-2.0, 2.0).gauge_at(np.array([1.0]), 0.0)
+        >>> dpfast.models.Interval(-2.0, 2.0).gauge_at(np.array([1.0]), 0.0)
         0.5
         """
         half = 0.5 * (self.high - self.low)
@@ -205,7 +205,7 @@ class Interval:
 
         Examples
         --------
-        >>> dpfast.Interval(-2.0, 2.0).gauge_bound(1.0)
+        >>> dpfast.models.Interval(-2.0, 2.0).gauge_bound(1.0)
         0.5
         """
         half = 0.5 * (self.high - self.low)
@@ -224,7 +224,7 @@ class Interval:
 
         Examples
         --------
-        >>> dpfast.Interval(-2.0, 2.0).project(np.array([[3.0], [1.0]])).tolist()
+        >>> dpfast.models.Interval(-2.0, 2.0).project(np.array([[3.0], [1.0]])).tolist()
         [[2.0], [1.0]]
         """
         return np.asarray(np.clip(block, self.low, self.high))
@@ -249,7 +249,7 @@ class OneHot:
 
     Examples
     --------
-    >>> dpfast.Product([dpfast.OneHot(3)]).project(np.array([[0.9, 0.2, 0.0]]))
+    >>> dpfast.models.Product([dpfast.models.OneHot(3)]).project(np.array([[0.9, 0.2, 0.0]]))
     array([[1., 0., 0.]])
     """
 
@@ -282,7 +282,7 @@ class OneHot:
 
         Examples
         --------
-        >>> dpfast.OneHot(2).gauge_at(np.array([1.0, -1.0]), 0.0)
+        >>> dpfast.models.OneHot(2).gauge_at(np.array([1.0, -1.0]), 0.0)
         2.0
         """
         total = float(np.abs(p).sum())
@@ -302,7 +302,7 @@ class OneHot:
 
         Examples
         --------
-        >>> dpfast.OneHot(4, reference=True).gauge_bound(0.0)
+        >>> dpfast.models.OneHot(4, reference=True).gauge_bound(0.0)
         4.0
         """
         if not self.reference:
@@ -322,7 +322,9 @@ class OneHot:
 
         Examples
         --------
-        >>> dpfast.OneHot(2, reference=True).project(np.array([[0.9, 0.2], [0.1, 0.2]])).tolist()
+        >>> dpfast.models.OneHot(2, reference=True).project(
+        ...     np.array([[0.9, 0.2], [0.1, 0.2]])
+        ... ).tolist()
         [[1.0, 0.0], [0.0, 0.0]]
         """
         top = block.argmax(axis=1)
@@ -349,7 +351,7 @@ class Product(Domain):
 
     Examples
     --------
-    >>> domain = dpfast.Product([dpfast.Interval(-1.0, 1.0), dpfast.OneHot(3)])
+    >>> domain = dpfast.models.Product([dpfast.models.Interval(-1.0, 1.0), dpfast.models.OneHot(3)])
     >>> domain.project(np.array([[5.0, 0.0, 1.0, 0.0]]))
     array([[1., 0., 1., 0.]])
     """

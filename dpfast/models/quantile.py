@@ -120,13 +120,15 @@ class Quantile(Loss):
     >>> X = rng.uniform(-1, 1, (5000, 1))
     >>> y = 1 + 2 * X[:, 0] + rng.normal(size=5000)
     >>> loss = dpfast.Quantile(0.75)
-    >>> result = dpfast.fit(X, y, loss, privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
+    >>> result = dpfast.fit(
+    ...     X, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, noise=dpfast.SeededNoise(0)
+    ... )
     >>> bool(abs(result.params[1] - 2) < 0.3)
     True
     """
 
     name = "quantile"
-    also_called = "pinball check"
+    also_called = "pinball check median rq qreg"
     on_road = True
     code = 8
     lowest_slope = 0.0

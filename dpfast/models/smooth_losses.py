@@ -23,6 +23,8 @@ SATURATED = 1e120
 class SmoothedHuber(Loss):
     """Huber's loss with its corner rounded by the unique quartic of psi (paper 1, section 4).
 
+    Example 1 of appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     ``psi`` is ``r`` up to ``c``, bends on ``[c, c + h]`` and stays at ``c + h/2`` from there: the
     bound is **not** ``c`` (formulas page, section 9).  The second derivative exists everywhere,
     but the loss is not self-concordant, and a record can have the largest curvature together with
@@ -37,7 +39,7 @@ class SmoothedHuber(Loss):
 
     Examples
     --------
-    >>> dpfast.SmoothedHuber(c=1.0).psi_prime([0.0, 5.0])
+    >>> dpfast.models.SmoothedHuber(c=1.0).psi_prime([0.0, 5.0])
     array([1., 0.])
     """
 
@@ -90,6 +92,8 @@ class SmoothedHuber(Loss):
 class OstrovskiiBach(Loss):
     """The third Huber loss of paper 1, self-concordant (Ostrovskii and Bach 2021).
 
+    Example 2 of appendix C.3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     ``c^2/2 (s - 1 - log((1 + s)/2))`` with ``s = sqrt(1 + 4 (r/c)^2)``.  Both its Hessian and its
     majorising curvature come free with the gradient (claims C29 and C30).
 
@@ -100,7 +104,7 @@ class OstrovskiiBach(Loss):
 
     Examples
     --------
-    >>> dpfast.OstrovskiiBach(c=1.0).psi_prime([0.0])
+    >>> dpfast.models.OstrovskiiBach(c=1.0).psi_prime([0.0])
     array([1.])
     """
 
@@ -143,17 +147,19 @@ class OstrovskiiBach(Loss):
 class SmoothAbsolute(Loss):
     """``log(1 + e^r) + log(1 + e^-r)``, the smooth absolute loss of paper 3.
 
+    Example 3 of paper 3 (Asi, Duchi and Talwar 2025).
+
     Half of the log-cosh loss with ``c = 2``, up to a constant: score bound 1, curvature bound 1/2,
     self-concordance 1 (formulas page, section II.7).
 
     Examples
     --------
-    >>> dpfast.SmoothAbsolute().psi_prime([0.0])
+    >>> dpfast.models.SmoothAbsolute().psi_prime([0.0])
     array([0.5])
     """
 
     name = "smooth-absolute"
-    also_called = "l1 mae lad absolute absolute-error median laplace"
+    also_called = "l1 mae lad absolute absolute-error laplace"
     code = 6
     lowest_slope = 0.0
     coupling = "one-minus-square"

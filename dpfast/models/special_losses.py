@@ -63,7 +63,7 @@ class TukeyBiweight(Redescending):
 
     Examples
     --------
-    >>> dpfast.TukeyBiweight(c=4.0).psi([0.0, 2.0, 5.0])
+    >>> dpfast.models.TukeyBiweight(c=4.0).psi([0.0, 2.0, 5.0])
     array([0.   , 1.125, 0.   ])
     """
 
@@ -99,7 +99,7 @@ class GemanMcClure(Redescending):
 
     Examples
     --------
-    >>> dpfast.GemanMcClure(c=1.0).psi([0.0, 1.0])
+    >>> dpfast.models.GemanMcClure(c=1.0).psi([0.0, 1.0])
     array([0.  , 0.25])
     """
 
@@ -135,7 +135,7 @@ class Welsch(Redescending):
 
     Examples
     --------
-    >>> dpfast.Welsch(c=1.0).psi_prime([0.0])
+    >>> dpfast.models.Welsch(c=1.0).psi_prime([0.0])
     array([1.])
     """
 
@@ -169,7 +169,7 @@ class Cauchy(Redescending):
 
     Examples
     --------
-    >>> dpfast.Cauchy(c=1.0).psi([0.0, 1.0])
+    >>> dpfast.models.Cauchy(c=1.0).psi([0.0, 1.0])
     array([0. , 0.5])
     """
 

@@ -91,6 +91,8 @@ class Bounded(Weighting):
 class Mallows(Weighting):
     """Mallows weights ``w = min(1, R^2 / ||x||^2)``: no bound on the data is needed.
 
+    Equations (6), (7) and (10) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     The square makes both ``||x|| w <= R`` and ``||x||^2 w <= R^2`` hold; with the first power
     (as printed in Appendix G of Avella-Medina et al.) the Hessian has no bound at all.
 
@@ -103,7 +105,9 @@ class Mallows(Weighting):
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, weights=dpfast.Mallows(1.5)).names
+    >>> dpfast.fit(
+    ...     X, y, dpfast.Objective("huber", weights=dpfast.Mallows(1.5), scale=1.0), privacy=1.0
+    ... ).names
     ('intercept', 'x1')
     """
 
@@ -125,7 +129,7 @@ class Clip(Weighting):
 
     Examples
     --------
-    >>> dpfast.Clip(2.0).radius
+    >>> dpfast.models.Clip(2.0).radius
     2.0
     """
 
@@ -140,6 +144,8 @@ class Clip(Weighting):
 class Schweppe(Weighting):
     """Schweppe weights: ``v = min(1, C / ||x||)`` scales the whole row and the residual.
 
+    Section 4.3 and lemma 3 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     The loss of a record is ``sigma * rho((y - x'theta) v / sigma)``: a record far out is not
     discarded, it is rewritten at distance C, intercept included.  Unlike Mallows weights this
     bounds the row itself, so the loss has a public self-concordance constant ``g C / sigma``
@@ -152,7 +158,7 @@ class Schweppe(Weighting):
 
     Examples
     --------
-    >>> dpfast.Schweppe(2.0).radius
+    >>> dpfast.models.Schweppe(2.0).radius
     2.0
     """
 
@@ -163,6 +169,8 @@ class Schweppe(Weighting):
 
 class MallowsLinear(Weighting):
     """Mallows weights ``w = min(1, R / ||x||)``, for gradients only.
+
+    Equation (6) with the printed weights of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
 
     ``||x|| w <= R`` bounds the score and discounts far records less than :class:`Mallows` does,
     but ``||x||^2 w`` has no bound: no Hessian, no Newton step, no intervals (formulas page,
@@ -175,7 +183,7 @@ class MallowsLinear(Weighting):
 
     Examples
     --------
-    >>> dpfast.MallowsLinear(2.0).radius
+    >>> dpfast.models.MallowsLinear(2.0).radius
     2.0
     """
 
@@ -198,9 +206,10 @@ def resolve_weighting(weights: Weighting | None, dimension: int) -> Weighting:
         refuse_own_class(weights, "Pass one of dpfast's own weightings.")
         return weights
     raise InvalidInput(
-        "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), dpfast.Schweppe(radius), "
-        "dpfast.MallowsLinear(radius), dpfast.Clip(radius) or "
-        f"None (Mallows with radius sqrt(p)); received {described(weights, text=True)}."
+        "weights must be dpfast.Mallows(radius), dpfast.Bounded(radius), "
+        "dpfast.models.Schweppe(radius), dpfast.models.MallowsLinear(radius), "
+        "dpfast.models.Clip(radius) or None (Mallows with radius sqrt(p)); received "
+        f"{described(weights, text=True)}."
     )
 
 

@@ -1,1 +1,31 @@
 """Objectives that need not be convex, and what is promised when they are minimised."""
+
+from typing import TYPE_CHECKING
+
+from dpfast.rooms import opened
+
+if TYPE_CHECKING:
+    from dpfast.models.nonconvex import KL, PerRecordObjective, one_hidden_layer, phase_retrieval
+    from dpfast.nonconvex.kl import estimate_kl
+    from dpfast.nonconvex.minimize import Minimum
+    from dpfast.regression.nonprivate import nonprivate_minimize
+
+#: Where each name lives; a test holds it against the imports above.
+_HOMES = {
+    ".kl": "estimate_kl",
+    ".minimize": "Minimum",
+    "dpfast.models.nonconvex": "KL PerRecordObjective one_hidden_layer phase_retrieval",
+    "dpfast.regression.nonprivate": "nonprivate_minimize",
+}
+
+__all__ = [
+    "KL",
+    "Minimum",
+    "PerRecordObjective",
+    "estimate_kl",
+    "nonprivate_minimize",
+    "one_hidden_layer",
+    "phase_retrieval",
+]
+
+__getattr__ = opened(__name__, _HOMES)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import real_number, whole_number
 from dpfast.errors import InvalidInput
-from dpfast.models import Loss, Objective, Weighting
+from dpfast.models import Loss, Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.nonprivate import nonprivate_curator, nonprivate_descent
@@ -73,7 +73,8 @@ class KLEstimate(NamedTuple):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> kl = dpfast.estimate_kl(X, 0.5 * X[:, 0], "cauchy", scale=1.0, n_rays=3)
+        >>> objective = dpfast.Objective("cauchy", scale=1.0)
+        >>> kl = dpfast.nonconvex.estimate_kl(X, 0.5 * X[:, 0], objective, n_rays=3)
         >>> kl.plot().get_xlabel()
         'gradient norm $g$'
         """
@@ -99,14 +100,12 @@ def estimate_kl(
     objective: str | Loss | Objective | PerRecordObjective,
     *,
     start: Sequence[float] | None = None,
-    scale: float | None = None,
-    weights: Weighting | None = None,
-    fit_intercept: bool = True,
-    ridge: float = 0.0,
     n_rays: int = 32,
     kappa: float | None = None,
 ) -> KLEstimate:
     """Estimate plausible KL constants from **public or synthetic** data: not private.
+
+    Equation (1) of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
 
     The objective is minimised from ``start``; excess risk and gradient norm are recorded on the
     segment from the start to the minimiser and on rays around the minimiser of the same length and
@@ -117,7 +116,7 @@ def estimate_kl(
     ----------
     public_X, public_y
         Data that are not private.  To tune a private analysis, never pass the private data.
-    objective, start, scale, weights, fit_intercept, ridge
+    objective, start
         As for :func:`dpfast.minimize`.
     n_rays : int
         Directions around the minimiser, drawn reproducibly.
@@ -141,7 +140,8 @@ def estimate_kl(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> kl = dpfast.estimate_kl(X, y, "cauchy", scale=1.0, n_rays=3)
+    >>> objective = dpfast.Objective("cauchy", scale=1.0)
+    >>> kl = dpfast.nonconvex.estimate_kl(X, y, objective, n_rays=3)
     >>> low, high = kl.kappa_interval
     >>> low <= kl.kl.kappa <= high
     True
@@ -149,10 +149,7 @@ def estimate_kl(
     n_rays = whole_number(n_rays, "n_rays", 1, 10_000)
     if kappa is not None:
         kappa = real_number(kappa, "kappa")
-    curator, origin = nonprivate_curator(
-        public_X, public_y, objective, start=start, scale=scale, weights=weights,
-        fit_intercept=fit_intercept, ridge=ridge,
-    )  # fmt: skip
+    curator, origin = nonprivate_curator(public_X, public_y, objective, start)
     best = nonprivate_descent(curator, origin)[-1]
     reach = float(np.linalg.norm(best - origin))
     if not reach > 0.0:

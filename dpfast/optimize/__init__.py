@@ -3,8 +3,9 @@
 Each name is loaded on first use: a fit loads what it needs.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from dpfast.rooms import opened
 
 if TYPE_CHECKING:
     from dpfast.optimize.adaptive.method import AdaptiveNewton
@@ -14,28 +15,37 @@ if TYPE_CHECKING:
     from dpfast.optimize.joint_newton import JointNewton
     from dpfast.optimize.newton import Newton
     from dpfast.optimize.nonconvex.adaptive import Adaptive
-    from dpfast.optimize.nonconvex.proximal import InnerOptimiser, NoisyDescent, Proximal
+    from dpfast.optimize.nonconvex.proximal import (
+        InnerOptimiser as InnerOptimiser,
+        NoisyDescent,
+        Proximal,
+    )
     from dpfast.optimize.nonconvex.spider import Spider
     from dpfast.optimize.propagation import Curvature, PrivacyNoise
     from dpfast.optimize.protocol import Answers, Method
-    from dpfast.optimize.schedules import Geometric, Schedule, Uniform, resolve_schedule
+    from dpfast.optimize.schedules import (
+        Geometric,
+        Schedule,
+        Uniform,
+        resolve_schedule as resolve_schedule,
+    )
     from dpfast.optimize.trajectory import Trajectory
 
 #: Where each name lives; a test holds it against the imports above.
 _HOMES = {
-    "adaptive.method": "AdaptiveNewton",
-    "budgets": "Budgets",
-    "double_noise": "DoubleNoise",
-    "gradient_descent": "GradientDescent",
-    "joint_newton": "JointNewton",
-    "newton": "Newton",
-    "nonconvex.adaptive": "Adaptive",
-    "nonconvex.proximal": "InnerOptimiser NoisyDescent Proximal",
-    "nonconvex.spider": "Spider",
-    "propagation": "Curvature PrivacyNoise",
-    "protocol": "Answers Method",
-    "schedules": "Geometric Schedule Uniform resolve_schedule",
-    "trajectory": "Trajectory",
+    ".adaptive.method": "AdaptiveNewton",
+    ".budgets": "Budgets",
+    ".double_noise": "DoubleNoise",
+    ".gradient_descent": "GradientDescent",
+    ".joint_newton": "JointNewton",
+    ".newton": "Newton",
+    ".nonconvex.adaptive": "Adaptive",
+    ".nonconvex.proximal": "InnerOptimiser NoisyDescent Proximal",
+    ".nonconvex.spider": "Spider",
+    ".propagation": "Curvature PrivacyNoise",
+    ".protocol": "Answers Method",
+    ".schedules": "Geometric Schedule Uniform resolve_schedule",
+    ".trajectory": "Trajectory",
 }
 
 __all__ = [
@@ -47,7 +57,6 @@ __all__ = [
     "DoubleNoise",
     "Geometric",
     "GradientDescent",
-    "InnerOptimiser",
     "JointNewton",
     "Method",
     "Newton",
@@ -58,14 +67,6 @@ __all__ = [
     "Spider",
     "Trajectory",
     "Uniform",
-    "resolve_schedule",
 ]
 
-
-def __getattr__(name: str) -> object:
-    for home, names in _HOMES.items():
-        if name in names.split():
-            value = getattr(import_module(f"{__name__}.{home}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = opened(__name__, _HOMES)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, whole_number
-from dpfast.curator.steps import difference_receipt
+from dpfast.curator.steps import curvature_receipt, difference_receipt
 from dpfast.errors import InvalidInput, described
-from dpfast.models import Objective
+from dpfast.models import Bounded, Objective, Schweppe
 from dpfast.optimize.protocol import Answers
 from dpfast.privacy.rounding import MARGIN_8000
 
@@ -21,6 +21,7 @@ __all__ = [
     "Damped",
     "DecrementSwitch",
     "FullSteps",
+    "GradientSwitch",
     "SelfConcordant",
     "Situation",
     "StepRule",
@@ -86,7 +87,10 @@ class FullSteps(StepRule):
 
 
 class Damped(StepRule):
-    """A fixed step size."""
+    """A fixed step size.
+
+    Section 4.4.1 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+    """
 
     adaptive = False
 
@@ -147,13 +151,17 @@ def _self_concordance(objective: Objective) -> float:
         raise InvalidInput(
             f"{described(objective)} has no public self-concordance constant: Mallows weights "
             "bound ||x||^2 w, not ||x||, and Huber's losses have none. Use "
-            "weights=dpfast.Schweppe(radius) or dpfast.Bounded(radius) and a self-concordant loss."
+            "weights=dpfast.models.Schweppe(radius) or dpfast.Bounded(radius) and a "
+            "self-concordant loss."
         )
     return gamma
 
 
 class SelfConcordant(StepRule):
-    """Adaptive damping ``log(1 + b)/b`` with ``b = gamma ||H^-1 G||`` (paper 1, section 4.4.2)."""
+    """Adaptive damping ``log(1 + b)/b`` with ``b = gamma ||H^-1 G||``.
+
+    Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+    """
 
     def __init__(self) -> None:
         self._gamma = math.inf
@@ -171,38 +179,129 @@ class SelfConcordant(StepRule):
         return "SelfConcordant()"
 
 
-class DecrementSwitch(StepRule):
-    """Damped steps until the noisy Newton decrement says the pure phase is safe.
+class _Switch(StepRule):
+    """Damped steps until a released test says that the pure phase is safe.
 
-    The decrement of a noisy gradient is inflated by ``s^2 tr(H^-1)``; that public amount is taken
-    out before ``lambda_min^(-1/2) * decrement <= 1 / (16 gamma)`` is tested (formulas page,
-    section 8).
+    The last third of a run is pure in any case: an estimate that damped steps alone have led to
+    still has a part of the start's error, which no released number tells from noise.
     """
 
     def __init__(self, step_size: float = 0.5) -> None:
         self._damped = Damped(step_size)
-        self._gamma = math.inf
         self._pure = False
+
+    def step_size(self, situation: Situation) -> float:
+        n_steps = situation.n_steps
+        self._pure = self._pure or situation.step >= n_steps - n_steps // 3 or self._near(situation)
+        return 1.0 if self._pure else self._damped.step_size(situation)
+
+    def _near(self, situation: Situation) -> bool:
+        """Whether full steps will arrive, from released numbers."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._damped._step_size:g})"
+
+
+class DecrementSwitch(_Switch):
+    """Damped steps until the noisy Newton decrement is small.
+
+    Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023), its self-concordant case.
+
+    The decrement of a noisy gradient is inflated by ``s^2 tr(H^-1)``; that public amount is taken
+    out before ``lambda_min^(-1/2) * decrement <= 1 / (16 gamma)`` is tested (formulas page,
+    section 8).  The last third of the steps is full in any case: the paper's condition is far from
+    necessary, and a run that ends before it holds keeps a part of the start's error.
+
+    Parameters
+    ----------
+    step_size : float in (0, 1]
+        Of the damped steps.
+    """
+
+    _gamma = math.inf
 
     def start(self, objective: Objective, mu: float) -> StepRule:
         run = DecrementSwitch(self._damped._step_size)
         run._gamma = _self_concordance(objective)
         return run
 
-    def step_size(self, situation: Situation) -> float:
-        if not self._pure:
-            inflation = situation.gradient_scale**2 * float((1.0 / situation.eigenvalues).sum())
-            squared = float(situation.gradient @ situation.direction) - inflation
-            smallest = float(situation.eigenvalues[0])
-            self._pure = math.sqrt(max(squared, 0.0) / smallest) <= 1.0 / (16.0 * self._gamma)
-        return 1.0 if self._pure else self._damped.step_size(situation)
+    def _near(self, situation: Situation) -> bool:
+        inflation = situation.gradient_scale**2 * float((1.0 / situation.eigenvalues).sum())
+        squared = float(situation.gradient @ situation.direction) - inflation
+        smallest = float(situation.eigenvalues[0])
+        return math.sqrt(max(squared, 0.0) / smallest) <= 1.0 / (16.0 * self._gamma)
+
+
+class GradientSwitch(_Switch):
+    """Damped steps until the gradient is short.
+
+    Section 4.4.2 of paper 1 (Avella-Medina, Bradshaw and Loh 2023), its strongly convex case.
+
+    A noisy gradient, less what noise adds to its square, is compared with ``tau^2 / L``.  Half of
+    the smallest eigenvalue of the noisy Hessian is tau (Condition 1 of the paper has ``H >= 2
+    tau``), and L bounds how fast the Hessian changes.  ``L = sup |psi''| / psi'(0) * R / scale``
+    times the largest curvature at any parameter, of which a noisy upper bound is bought for
+    ``share`` of the total ``mu^2``: with rows of at most R, ``||H(s) - H(t)|| <= sup |psi''| / s^2
+    lambda_max(mean of ||x|| x x') ||s - t||``, and ``||x|| x x' <= R x x'``.  The paper weights its
+    rows by ``||x||^-3`` for this instead.  From such a point pure Newton converges (Kantorovich:
+    ``||H^-1 g|| L / lambda_min <= 1/4`` where 1/2 is enough), with a loss that is not
+    self-concordant, too.  The last third of the steps is full in any case.
+
+    Parameters
+    ----------
+    step_size : float in (0, 1]
+        Of the damped steps.
+    share : float in (0, 1)
+        Part of the total ``mu^2`` for the largest curvature.
+    """
+
+    needs = frozenset({"curvature", "known scale"})
+
+    def __init__(self, step_size: float = 0.5, *, share: float = 0.02) -> None:
+        super().__init__(step_size)
+        self.share = number_in(share, "share", "(0, 1)")
+        self._mu, self._change, self._threshold = 0.0, math.inf, math.nan
+
+    def start(self, objective: Objective, mu: float) -> StepRule:
+        run = GradientSwitch(self._damped._step_size, share=self.share)
+        run._mu, run._change = mu, _curvature_change(objective)
+        return run
+
+    def check(self, answers: Answers) -> None:
+        curvature_receipt(answers, self._mu)
+
+    def _near(self, situation: Situation) -> bool:
+        if math.isnan(self._threshold):  # asked once
+            found = situation.answers.largest_curvature(self._mu)
+            largest = max(float(found.value[0]), 0.0) + 2.0 * found.noise_scale
+            self._threshold = 0.25 / (self._change * largest)
+        square = float(situation.gradient @ situation.gradient)
+        square -= len(situation.gradient) * situation.gradient_scale**2
+        return math.sqrt(max(square, 0.0)) <= float(situation.eigenvalues[0]) ** 2 * self._threshold
 
     def __repr__(self) -> str:
-        return f"DecrementSwitch({self._damped._step_size:g})"
+        return f"GradientSwitch({self._damped._step_size:g}, share={self.share:g})"
+
+
+def _curvature_change(objective: Objective) -> float:
+    """How fast a Hessian can change, over the largest it can be."""
+    loss, weighting = objective.loss, objective.weighting
+    if not (isinstance(weighting, (Bounded, Schweppe)) and loss.psi_second_bound < math.inf):
+        raise InvalidInput(
+            f"{described(objective)} has no public bound on how fast its curvature changes: rows "
+            "must have a bound themselves, and psi' may not jump. Use "
+            "weights=dpfast.models.Schweppe(radius) or dpfast.Bounded(radius), and a loss such as "
+            "SmoothedHuber or log-cosh."
+        )
+    radius = weighting.radius
+    return float(loss.psi_second_bound / loss.psi_prime_bound * radius / objective.scale)
 
 
 class Backtracking(StepRule):
-    """Private line search (paper 1, Appendix G): ``evaluations`` tests over all iterations.
+    """Private line search: ``evaluations`` tests over all iterations.
+
+    Appendix G of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
 
     Each test asks for one difference of losses with fresh noise.  When the evaluations are used
     up, or once a full step has been accepted, the step size stays as it is.

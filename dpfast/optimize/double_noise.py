@@ -64,13 +64,19 @@ class DoubleNoise(Method):
         Public cap on the length of a step.  Default: ``1e3 * scale``.
     steps, schedule, start
         As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
-        schedule such as :class:`dpfast.Geometric`, and a public starting point.
+        schedule such as :class:`dpfast.optimize.Geometric`, and a public starting point.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(X, y, "log-cosh", privacy=2.0, scale=1.0, method=dpfast.DoubleNoise()).names
+    >>> dpfast.fit(
+    ...     X,
+    ...     y,
+    ...     dpfast.Objective("log-cosh", scale=1.0),
+    ...     privacy=2.0,
+    ...     method=dpfast.optimize.DoubleNoise(),
+    ... ).names
     ('intercept', 'x1')
     """
 

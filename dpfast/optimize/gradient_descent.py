@@ -42,6 +42,8 @@ class Descent(NamedTuple):
 class GradientDescent(Method):
     """Settings of noisy gradient descent; all public.
 
+    Equation (4) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     step_size : float or "estimated", optional
@@ -55,13 +57,19 @@ class GradientDescent(Method):
         Averaging is free post-processing.
     steps, schedule, start
         As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
-        schedule such as :class:`dpfast.Geometric`, and a public starting point.
+        schedule such as :class:`dpfast.optimize.Geometric`, and a public starting point.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(X, y, "huber", privacy=2.0, scale=1.0, method=dpfast.GradientDescent()).names
+    >>> dpfast.fit(
+    ...     X,
+    ...     y,
+    ...     dpfast.Objective("huber", scale=1.0),
+    ...     privacy=2.0,
+    ...     method=dpfast.optimize.GradientDescent(),
+    ... ).names
     ('intercept', 'x1')
     """
 

@@ -46,6 +46,8 @@ LEAST_WEIGHT = 0.05
 class JointNewton(Method):
     """Settings of the noisy Newton method with a free scale; all public.
 
+    Equations (6) and (9) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     newton_steps : int
@@ -56,7 +58,7 @@ class JointNewton(Method):
         ``2 * noise_scale * sqrt(p)``.
     steps, schedule, start
         As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
-        schedule such as :class:`dpfast.Geometric`, and a public starting point.
+        schedule such as :class:`dpfast.optimize.Geometric`, and a public starting point.
 
     Examples
     --------
@@ -65,10 +67,9 @@ class JointNewton(Method):
     >>> dpfast.fit(
     ...     X,
     ...     y,
-    ...     "log-cosh",
+    ...     dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.1, 2.0)),
     ...     privacy=2.0,
-    ...     scale=dpfast.FreeScale(0.1, 2.0),
-    ...     method=dpfast.JointNewton(),
+    ...     method=dpfast.optimize.JointNewton(),
     ... ).names
     ('intercept', 'x1', 'scale')
     """

@@ -89,6 +89,8 @@ def curvature_noise(objective: Objective, n: int, mu: float) -> float:
 class Newton(Method):
     """Settings of the noisy Newton method; all public.
 
+    Equation (9) of paper 1 (Avella-Medina, Bradshaw and Loh 2023).
+
     Parameters
     ----------
     newton_steps : int, optional
@@ -114,13 +116,19 @@ class Newton(Method):
         the tail and the full step before it.
     steps, schedule, start
         As for every :class:`dpfast.optimize.Method`: number of steps, "geometric", "uniform" or a
-        schedule such as :class:`dpfast.Geometric`, and a public starting point.
+        schedule such as :class:`dpfast.optimize.Geometric`, and a public starting point.
 
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.fit(X, y, "log-cosh", privacy=2.0, scale=1.0, method=dpfast.Newton()).names
+    >>> dpfast.fit(
+    ...     X,
+    ...     y,
+    ...     dpfast.Objective("log-cosh", scale=1.0),
+    ...     privacy=2.0,
+    ...     method=dpfast.optimize.Newton(),
+    ... ).names
     ('intercept', 'x1')
     """
 
@@ -296,10 +304,16 @@ class Newton(Method):
         return Trajectory(theta, iterates, received[-1], pooled, details)
 
     def noise_covariance(self, trajectory: Trajectory, curvature: Curvature) -> PrivacyNoise:
-        """Through the very matrices the steps used; what the last step says is remarked on."""
+        """Through the very matrices the steps used; what the last step says is remarked on.
+
+        What damped steps alone have left of the start's error is not noise, but as little can be
+        told from it: it counts as variance, along the one direction it has.
+        """
         run, ridge = trajectory.details, curvature.ridge
         noise = _replayed_noise(run, run.hessians, curvature.floored(), ridge)
-        return PrivacyNoise(noise, *_last_step(trajectory, noise, ridge))
+        said = _last_step(trajectory, noise, ridge)
+        left = _start_left(trajectory, curvature.floored(), ridge)
+        return PrivacyNoise(noise + np.outer(left, left), *said)
 
     def _description(self, curvatures: Sequence[str], schedule: Schedule) -> str:
         decided = copy(self)
@@ -376,6 +390,42 @@ def _settled(step_sizes: list[float]) -> int:
     return max(2, min(damped, len(step_sizes) // 3))
 
 
+def _used(run: Steps, hessians: list[Answer], hessian: Matrix, ridge: float) -> list[Matrix]:
+    """The curvature that each step met: of majorising ones, whose own is above it, the last."""
+    first = len(run.step_sizes) - len(run.inverses)  # after steps along the gradient
+    majorised = len(run.inverses) - len(hessians)
+    used = [hessian] * majorised + [with_ridge(own.value, ridge) for own in reversed(hessians)]
+    if any(run.early_ridges):
+        early = run.early_ridges[first:]
+        used = [with_ridge(matrix, more) for matrix, more in zip(used, early, strict=True)]
+    return used
+
+
+def _start_left(trajectory: Trajectory, hessian: Matrix, ridge: float) -> Array:
+    """What is left of the start's error e, if no step was full: ``M e`` of ``(I - M) e`` travelled.
+
+    M is the product of ``I - eta P H`` over the steps, and ``P H`` of all majorising ones is the
+    last one's: far out gradients are shorter than H would have them, and so are the majorisers.
+    """
+    run: Steps = trajectory.details
+    first = len(run.step_sizes) - len(run.inverses)
+    sizes = run.step_sizes[first:]
+    p = len(trajectory.theta)
+    if not sizes or max(sizes) >= 1.0:
+        return np.zeros(p)
+    majorised = len(sizes) - len(run.hessians)
+    inverses = run.inverses[majorised - 1 : majorised] * majorised + run.inverses[majorised:]
+    remaining = np.eye(p)
+    for size, inverse, used in zip(
+        sizes, inverses, _used(run, run.hessians, hessian, ridge), strict=True
+    ):
+        remaining -= size * inverse @ (used @ remaining)
+    with np.errstate(all="ignore"):
+        travelled = trajectory.iterates[first] - trajectory.theta
+        error = np.linalg.lstsq(np.eye(p) - remaining, travelled)[0]
+        return np.asarray(remaining @ error)
+
+
 def _replayed_noise(run: Steps, hessians: list[Answer], hessian: Matrix, ridge: float) -> Matrix:
     """Covariance of the privacy noise, through the very matrices the steps used.
 
@@ -384,14 +434,10 @@ def _replayed_noise(run: Steps, hessians: list[Answer], hessian: Matrix, ridge: 
     """
     first = len(run.step_sizes) - len(run.inverses)  # after steps along the gradient
     majorised = len(run.inverses) - len(hessians)
-    used = [hessian] * majorised + [with_ridge(own.value, ridge) for own in reversed(hessians)]
     scales = [0.0] * majorised + [own.noise_scale for own in reversed(hessians)]
-    if any(run.early_ridges):
-        early = run.early_ridges[first:]
-        used = [with_ridge(matrix, more) for matrix, more in zip(used, early, strict=True)]
     return noise_after_steps(
         run.inverses,
-        used,
+        _used(run, hessians, hessian, ridge),
         run.step_sizes[first:],
         run.gradient_scales[first:],
         scales,

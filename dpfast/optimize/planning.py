@@ -43,8 +43,9 @@ def choose_method(
         raise InvalidInput(
             'method must be "auto", "newton", "gradient-descent", "double-noise", '
             '"adaptive-newton", '
-            "dpfast.Newton(...), dpfast.GradientDescent(...), dpfast.DoubleNoise(...) or a "
-            f"dpfast.optimize.Method of your own; received {described(method, text=True)}."
+            "dpfast.optimize.Newton(...), dpfast.optimize.GradientDescent(...), "
+            "dpfast.optimize.DoubleNoise(...) or a dpfast.optimize.Method of your own; received "
+            f"{described(method, text=True)}."
         )
     refuse_unmet_needs(chosen, objective)
     return chosen, reason

@@ -193,8 +193,8 @@ class Method:
         n_steps = checked_steps(n_steps if self.steps is None else self.steps)
         if not isinstance(schedule, Schedule):
             raise InvalidInput(
-                "an optimiser's defaults are a number of steps and a dpfast.Geometric or another "
-                f"Schedule; received {described(schedule)}."
+                "an optimiser's defaults are a number of steps and a dpfast.optimize.Geometric or "
+                f"another Schedule; received {described(schedule)}."
             )
         schedule = resolve_schedule(self.schedule, schedule)
         curvatures = tuple(self.curvatures(objective, n, mu, n_steps))
@@ -346,8 +346,9 @@ def refuse_unmet_needs(method: Method, objective: Objective) -> None:
             )
         raise InvalidInput(
             f"{who} needs a {need}, which {described(objective)} does not have. Use "
-            'method="newton", which picks dpfast.Newton for a known scale and dpfast.JointNewton '
-            'for scale=dpfast.FreeScale(...), or method="gradient-descent".'
+            'method="newton", which picks dpfast.optimize.Newton for a known scale and '
+            "dpfast.optimize.JointNewton for scale=dpfast.FreeScale(...), or "
+            'method="gradient-descent".'
         )
 
 

@@ -37,7 +37,7 @@ class Schedule:
 
         Examples
         --------
-        >>> dpfast.Geometric(ratio=2.0, uniform_share=0.1).shares(2)
+        >>> dpfast.optimize.Geometric(ratio=2.0, uniform_share=0.1).shares(2)
         [0.35, 0.65]
         """
         raise NotImplementedError
@@ -59,7 +59,7 @@ class Schedule:
 
         Examples
         --------
-        >>> [round(mu, 6) for mu in dpfast.Uniform().step_mus(1.0, 4)]
+        >>> [round(mu, 6) for mu in dpfast.optimize.Uniform().step_mus(1.0, 4)]
         [0.5, 0.5, 0.5, 0.5]
         """
         shrunk = mu * (1.0 - MARGIN_SHARES)
@@ -71,7 +71,7 @@ class Uniform(Schedule):
 
     Examples
     --------
-    >>> dpfast.Uniform().shares(4)
+    >>> dpfast.optimize.Uniform().shares(4)
     [0.25, 0.25, 0.25, 0.25]
     """
 
@@ -98,7 +98,7 @@ class Geometric(Schedule):
 
     Examples
     --------
-    >>> dpfast.Geometric(2.0, 0.1).shares(2)
+    >>> dpfast.optimize.Geometric(2.0, 0.1).shares(2)
     [0.35, 0.65]
     """
 
@@ -136,6 +136,7 @@ def resolve_schedule(schedule: str | Schedule | None, default: Schedule) -> Sche
         if schedule == "uniform":
             return Uniform()
     raise InvalidInput(
-        'schedule must be "geometric", "uniform", a dpfast.Geometric(ratio, uniform_share) or '
+        'schedule must be "geometric", "uniform", a dpfast.optimize.Geometric(ratio, '
+        "uniform_share) or "
         f"None; received {described(schedule, text=True)}."
     )

@@ -142,7 +142,7 @@ class EntropyNoise(NoiseSource):
 
     Examples
     --------
-    >>> dpfast.EntropyNoise().guarantee
+    >>> dpfast.privacy.EntropyNoise().guarantee
     'GDP'
     """
 
@@ -232,6 +232,6 @@ def checked_noise(noise: NoiseSource | None) -> NoiseSource:
     if isinstance(noise, NoiseSource):
         return noise
     raise InvalidInput(
-        "noise must be a dpfast noise source: dpfast.EntropyNoise() (the default) or, for "
+        "noise must be a dpfast noise source: dpfast.privacy.EntropyNoise() (the default) or, for "
         f"simulations, dpfast.SeededNoise(0); received {described(noise)}."
     )

@@ -104,7 +104,7 @@ def recipe_of(
     if p > n and not ridge:
         raise InvalidInput(
             f"p = {p} coefficients cannot be identified from n = {n} records. Use fewer "
-            "covariates or pass ridge=... (a public penalty)."
+            "covariates or pass a public penalty, dpfast.Objective(loss, ridge=...)."
         )
     if inference and not objective.has_curvature:
         remedy = "" if not objective.loss.has_curvature else ", or weights=dpfast.Mallows(radius)"

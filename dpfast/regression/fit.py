@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dpfast.arguments import flag
-from dpfast.data.beside import beside
-from dpfast.front.parts import offset_joins_predictor, parts_of
+from dpfast.data.source import EVERYTHING, source_of
 from dpfast.front.request import Request, rows_unseen
 from dpfast.inference.results import Fit
+from dpfast.models.names import offset_joins_predictor
+from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -17,7 +18,7 @@ from dpfast.regression.road import fit_on_road, on_road
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 if TYPE_CHECKING:  # of methods that are asked for
-    from dpfast.models import FreeScale, Loss, Objective, Weighting
+    from dpfast.models import Loss, Objective
     from dpfast.optimize.protocol import Method
 
 __all__ = ["fit"]
@@ -25,27 +26,15 @@ __all__ = ["fit"]
 
 def fit(
     X: Any,
-    y: Any,
-    loss: str | Loss | Objective,
+    y: Any = None,
+    loss: str | Loss | Objective = "log-cosh",
     *,
     privacy: Budget | float,
-    scale: float | FreeScale | None = None,
-    fit_intercept: bool = True,
-    weights: Weighting | None = None,
-    ridge: float = 0.0,
     method: str | Method = "auto",
     standardize: bool | Standardized | None = None,
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
-    group: Any = None,
-    group_size: int | None = None,
-    each: str = "row",
-    sample_weight: Any = None,
-    largest_weight: float | None = None,
-    offset: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Fit a regression under differential privacy, with confidence intervals.
@@ -60,18 +49,19 @@ def fit(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame, Design or Records
-        Covariates, without a column of ones; or a design (``schema.encode(table, response=...)``)
-        or opened records, which hold their response, with ``y=None``.  Any values: a record with a
-        NaN or an infinity contributes exactly zero and still counts in n.
-    y : array-like of shape (n,)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
+        Covariates, without a column of ones; or a design (``schema.encode(table, response=...)``),
+        opened records, or :func:`dpfast.records` with names, persons, weights or offsets, which
+        hold their response, with ``y=None``.  Any values: a record with a NaN or an infinity
+        contributes exactly zero and still counts in n.
+    y : array-like of shape (n,), optional
         Response; in {0, 1} for the logistic loss, counts for :class:`dpfast.Poisson`.
     loss : {"huber", "log-cosh", "pseudo-huber", "logistic", ...}, Loss or Objective
         Also "quantile", "smoothed-huber", "ostrovskii-bach", "smooth-absolute", counts ("poisson",
         or ``dpfast.Poisson(largest_mean=20)`` where their bound is public), or a loss of your own
         (:class:`dpfast.CustomLoss`).  "log-cosh" is the recommended robust
-        loss: its Hessian costs nothing beside the gradient.  A :class:`dpfast.Objective` stands
-        for loss, scale, weights and ridge.
+        loss: its Hessian costs nothing beside the gradient.  A :class:`dpfast.Objective` has a
+        loss with a public scale, weights, a ridge, or no intercept.
         The redescending losses "tukey", "geman-mcclure", "welsch" and "cauchy" are not convex:
         they have neither Newton steps nor intervals, and :func:`dpfast.minimize` suits them better.
         "least-squares" estimates the coefficients of ordinary least squares, of columns in any
@@ -79,27 +69,13 @@ def fit(
         ridge nor method.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend, inference included; a float is ``mu`` of Gaussian DP.
-    scale : float or FreeScale
-        Public residual scale in the units of y (after a schema: in the response's own units, not
-        the coded ones; all other options are of coded columns).  The logistic loss and least
-        squares have none; without one the losses "huber", "log-cosh" and "pseudo-huber" estimate
-        it in bought units (``standardize``), and the others refuse.
-        ``dpfast.FreeScale(low, high)`` estimates it together with the coefficients, within a
-        public interval, as the last parameter "scale" (eq. (6)); losses "huber", "log-cosh" and
-        "pseudo-huber" with Mallows or Bounded weights only.
-    fit_intercept : bool
-        Add a constant term, the first coefficient.
-    weights : Mallows, Bounded, Schweppe, MallowsLinear or Clip, optional
-        How a record's covariates are bounded.  By default none; with a ridge, a method or
-        ``standardize=False`` ``Mallows(sqrt(p))``, p counting the intercept.
-    ridge : float
-        Public ridge penalty ``ridge/2 ||theta||^2``.
     method : {"auto", "adaptive-newton", "newton", "gradient-descent", "double-noise"}
-        Or with settings, such as ``dpfast.Newton(steps=8, schedule="uniform", start=[...])``:
-        :class:`dpfast.AdaptiveNewton`, :class:`dpfast.Newton`, :class:`dpfast.JointNewton`,
-        :class:`dpfast.GradientDescent`, :class:`dpfast.DoubleNoise`, or a
-        ``dpfast.optimize.Method`` of your own.  "auto" chooses from n, p, the loss and the
-        budget, all public: the adaptive method where there is a curvature to be seen.
+        Or with settings, such as ``dpfast.optimize.Newton(steps=8, schedule="uniform",
+        start=[...])``: :class:`dpfast.optimize.AdaptiveNewton`, :class:`dpfast.optimize.Newton`,
+        :class:`dpfast.optimize.JointNewton`, :class:`dpfast.optimize.GradientDescent`,
+        :class:`dpfast.optimize.DoubleNoise`, or a ``dpfast.optimize.Method`` of your own.  "auto"
+        chooses from n, p, the loss and the budget, all public: the adaptive method where there is a
+        curvature to be seen.
     standardize : bool or Standardized, optional
         Buy centres and spreads of the columns and of the response, within ``privacy``
         (:func:`dpfast.standardize`; of 0 and 1 and of counts the columns' alone); the result is
@@ -119,38 +95,6 @@ def fit(
     noise : NoiseSource, optional
         Default: operating-system entropy.  ``SeededNoise`` is for simulation and voids the
         guarantee.
-    threads : int, optional
-        Threads of the compiled kernels; results do not depend on it.
-    names : sequence of str, optional
-        Names of the q covariates; a table's column names by default.
-    group : array-like of shape (n,) or str, optional
-        The person each row belongs to, or the name of its column in a data frame or (with
-        ``each="person"``) a Parquet file: the budget then protects a person with all their rows.
-    group_size : int, optional
-        Public bound m on the rows of one person; further rows are left out.  The noise is that of
-        a budget of ``privacy / m`` for one row.  Standard errors are those of clusters; with
-        weights, a ridge, a method or ``standardize=False`` intervals allow for rows that go
-        together as far as rows can (m times the sampling variance of independent ones).
-    each : {"row", "person"}
-        What counts once.  With "person" a person counts with the mean of what their rows
-        contribute, however many these are: no ``group_size``, the noise of one row a person, and
-        the number of rows is private.  The target is that of rows with weight one over the number
-        of their person's; if that number depends on the response (as for rows until an event) it is
-        another one than that of the rows.  Rows come in any order, from memory or from files (not
-        from Dask).  What is bought is bought with one row of each person, chosen in secret.
-    sample_weight : array-like of shape (n,) or str, optional
-        Private weight of each record, as of a sampling design, or the name of its column in a data
-        frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
-        or missing is zero.  Standard errors are those of sampling weights, and do not change if all
-        weights are multiplied by a number; weights that stand for so many copies of a record
-        (``freq_weights``) are another model.
-    largest_weight : float, optional
-        Public bound A, required with ``sample_weight``; larger weights are held to it.  A record
-        counts with ``a_i / A``, and sums are divided by n, so the noise is ``A / mean(a_i)`` times
-        that of equal weights: a smaller A is quieter, and biased as far as weights are cut.
-    offset : array-like of shape (n,) or str, optional
-        Private part of the linear predictor whose coefficient is 1, or the name of its column; in
-        the units of y (logistic: of log odds).  Predictions are those for an offset of zero.
     progress : callable, optional
         Called as ``progress(0, n_steps)`` before anything is spent, where it is refused if it
         raises, and as ``progress(step, n_steps)`` after each step.  What it raises there is logged
@@ -179,8 +123,8 @@ def fit(
     -------
     The whole result is ``privacy``-DP under replacement of one record with n public (claims C9 to
     C19 of ``dpfast/privacy/PROOFS.md``; D1 to D6 where units are bought; C70 and C71 with weights
-    and offsets of records, which are private).  ``largest_weight``, ``scale``, ``weights``,
-    ``ridge``, ``names``, settings of the method and every other option must be public.
+    and offsets of records, which are private).  The objective, settings of the method and every
+    other option must be public.
 
     Examples
     --------
@@ -188,31 +132,25 @@ def fit(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(5000, 2))
     >>> y = 1 + X @ [2.0, -1.0] + rng.normal(size=5000)
-    >>> result = dpfast.fit(X, y, "log-cosh", privacy=dpfast.GDP(1.0), scale=1.0)
+    >>> result = dpfast.fit(X, y, "log-cosh", privacy=1.0)
     >>> result.params.shape
     (3,)
     """
     total = GDP.within(privacy)
-    given = parts_of(loss, scale, weights, ridge, fit_intercept)
-    loss, scale, weights, ridge, fit_intercept, columns = given
-    joins = offset is not None and offset_joins_predictor(loss)
+    source, given = source_of(X, y), terms_of(loss)
     standardize = checked_standardize(standardize)
-    options = {"scale": scale, "weights": weights, "ridge": ridge, "method": method}
-    taken = on_road(loss, standardize, options)
-    with rows_unseen(each):
+    options = given._asdict() | {"method": method}
+    taken = on_road(given.loss, standardize, options)
+    with rows_unseen(source.each):
         request = Request(
-            X,
-            y,
-            fit_intercept=fit_intercept,
+            source,
+            None,
+            fit_intercept=given.fit_intercept,
             noise=noise,
-            threads=threads,
-            names=names,
-            group=group,
-            group_size=group_size,
-            each=each,
+            takes=EVERYTHING,
             together=taken,
-            bound_to=columns,
-            beside=beside(sample_weight, largest_weight, offset, joins),
+            bound_to=given.n_covariates,
+            of_predictor=offset_joins_predictor(given.loss),
         )
     inference = flag(inference, "inference")
     if taken:
@@ -220,8 +158,8 @@ def fit(
             request,
             privacy,
             total,
-            loss,
-            scale=scale,
+            given.loss,
+            scale=given.scale,
             inference=inference,
             standardize=standardize,
             ledger=ledger,
@@ -229,6 +167,8 @@ def fit(
         )
     from dpfast.regression.walk import Walks
 
-    walks = Walks(request, total, [loss], options, standardize=standardize, inference=inference)
+    walks = Walks(
+        request, total, [given.loss], options, standardize=standardize, inference=inference
+    )
     label = request.label("fit", walks.loss.name)
     return walks.run(privacy, ledger, progress, label, lambda fits, _: fits[0])

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import (
     LARGEST_WHOLE,
-    flag,
     number_in,
     positive,
     real_array,
@@ -25,7 +24,6 @@ from dpfast.arguments import (
 from dpfast.curator.door import Release, observed
 from dpfast.data.records import Covariates, Records
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput, described
-from dpfast.front.parts import Parts, parts_of
 from dpfast.inference.degrees import coverage
 from dpfast.inference.results import Fit
 from dpfast.inference.shown.renderings import html
@@ -35,9 +33,9 @@ from dpfast.models import (
     Loss,
     Mallows,
     Objective,
-    Weighting,
     resolve_loss,
 )
+from dpfast.models.objective import Terms, terms_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.regression.fit import fit
 from dpfast.regression.nonprivate import nonprivate_fit
@@ -96,7 +94,7 @@ class Plan:
 
     Examples
     --------
-    >>> plan = dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0)
+    >>> plan = dpfast.plan(n=10_000, p=3, mu=1.0)
     >>> plan.curve(mu=[0.5, 1.0, 2.0]).shape
     (3,)
     """
@@ -132,7 +130,7 @@ class Plan:
 
         Examples
         --------
-        >>> widths = dpfast.plan(n=10_000, p=3, mu=1.0, scale=1.0).curve(n=[10_000, 40_000])
+        >>> widths = dpfast.plan(n=10_000, p=3, mu=1.0).curve(n=[10_000, 40_000])
         >>> bool(widths[1] < widths[0])
         True
         """
@@ -189,9 +187,6 @@ def plan(
     mu: Budget | float | None = None,
     width: float | None = None,
     level: float = 0.95,
-    scale: float | None = None,
-    weights: Weighting | None = None,
-    fit_intercept: bool = True,
     rate: float = 0.5,
     pilot: tuple[Any, Any] | None = None,
 ) -> Plan:
@@ -205,7 +200,7 @@ def plan(
         Number of records.
     p : int
         Number of coefficients, the intercept included; taken from the pilot if there is one.
-    loss, scale, weights, fit_intercept
+    loss : str, Loss or Objective
         As in :func:`dpfast.fit`, whose every purchase is forecast: "least-squares", quantiles and
         counts, too, with nothing declared; an objective without ridge.
     mu : float or Budget
@@ -220,7 +215,7 @@ def plan(
     pilot : (X, y), optional
         **Public** data like the private ones: of an earlier year, another country, or simulated.
         By default covariates are independent standard normal, residuals normal with standard
-        deviation ``scale`` (1, if it is not declared), and the coefficients zero.
+        deviation ``scale`` of the objective (1, if it is not declared), and the coefficients zero.
 
     Returns
     -------
@@ -237,7 +232,7 @@ def plan(
 
     Examples
     --------
-    >>> found = dpfast.plan(n=2000, p=4, mu=1.0, scale=1.0)
+    >>> found = dpfast.plan(n=2000, p=4, mu=1.0)
     >>> bool(0.05 < found.width < 0.2)
     True
     """
@@ -247,7 +242,7 @@ def plan(
             "give two of n, mu and width, and the third is computed; received "
             f"n={described(n)}, mu={described(mu)}, width={described(width)}."
         )
-    asked = parts_of(loss, scale, weights, 0.0, fit_intercept)
+    asked = terms_of(loss)
     if n is not None:
         n = whole_number(n, "n", 1)
     total = None if mu is None else GDP.within(mu).mu
@@ -312,16 +307,14 @@ class _Forecast:
         self,
         p: int | None,
         level: float,
-        asked: Parts,
+        asked: Terms,
         rate: float,
         pilot: tuple[Any, Any] | None,
     ) -> None:
-        loss, scale, weights, ridge, fit_intercept, columns = asked
-        fit_intercept = flag(fit_intercept, "fit_intercept")
+        loss, scale, _, ridge, fit_intercept, columns = asked
         if ridge:
             raise InvalidInput(
-                f"forecasts are of fits without a penalty; received ridge={described(ridge)} of an "
-                "objective."
+                "forecasts are of fits without a penalty. Leave the ridge of the objective out."
             )
         if isinstance(scale, FreeScale):
             raise InvalidInput(
@@ -345,7 +338,7 @@ class _Forecast:
                 f"the objective is for {columns} covariates and there are {X.shape[1]}."
             )
         self._rows, self._loss, self._kind = (X, y), loss, kind
-        self._options = {"scale": scale, "weights": weights, "fit_intercept": fit_intercept}
+        self._terms = asked._replace(n_covariates=None)
         self.fit_intercept = fit_intercept
         self.expected(EASY, 1.0)  # refuses whatever any fit would
 
@@ -368,15 +361,12 @@ class _Forecast:
     def sampling_widths(self, n: int, mu: float, scale: float | None) -> Array:
         """Of the same fit without privacy, at the scale that it has."""
         X, y = self._rows
-        loss, options = self._loss_at(n, mu), dict(self._options)
-        if not loss.has_bound:
-            options = {"fit_intercept": self.fit_intercept}
-        else:
+        loss, terms = self._loss_at(n, mu), self._terms
+        if loss.has_bound:
             loss = loss if loss.declared else loss._bounded
-            options["scale"] = options["scale"] or scale
-            if options["weights"] is None and loss.on_road:
-                options["weights"] = Mallows(FAR)
-        found = nonprivate_fit(X, y, loss, **options)
+            weights = Mallows(FAR) if terms.weights is None and loss.on_road else terms.weights
+            terms = terms._replace(scale=terms.scale or scale, weights=weights)
+        found = nonprivate_fit(X, y, Objective(**terms._replace(loss=loss)._asdict()))
         widths: Array = np.ptp(found.conf_int(self.level), axis=1)
         return widths * math.sqrt(len(y) / n)
 
@@ -384,7 +374,8 @@ class _Forecast:
         """Expected widths, the method, and what makes them optimistic."""
         mu, told = min(mu, MOST_TOLD / n), _Standing(*self._rows, n)
         with observed(_Noiseless()):
-            found = fit(told, None, self._loss_at(n, mu), privacy=mu, **self._options)
+            terms = self._terms._replace(loss=self._loss_at(n, mu))
+            found = fit(told, None, Objective(**terms._asdict()), privacy=mu)
         try:
             widths: Array = np.ptp(found.conf_int(self.level), axis=1)
         except InferenceUnavailable as error:

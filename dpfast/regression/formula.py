@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dpfast.data.columns import column, number_columns
 from dpfast.data.formula import coding_from_formula, columns_of_formula
 from dpfast.data.schema import Schema
+from dpfast.data.source import Source, source_of
 from dpfast.errors import InvalidInput, described
 from dpfast.front.request import rows_unseen
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective
+from dpfast.models.objective import terms_of
+from dpfast.optimize.protocol import Method
 from dpfast.privacy.budget import Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
 from dpfast.regression.fit import fit
+from dpfast.regression.standardise import Standardized
 
 __all__ = ["fit_formula"]
 
@@ -22,9 +29,14 @@ def fit_formula(
     data: Any,
     loss: str | Loss | Objective = "log-cosh",
     *,
-    schema: Schema | None = None,
     privacy: Budget | float,
-    **options: Any,
+    schema: Schema | None = None,
+    method: str | Method = "auto",
+    standardize: bool | Standardized | None = None,
+    inference: bool = True,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """Fit the regression a formula describes, with the public facts of a schema or with none.
 
@@ -34,20 +46,22 @@ def fit_formula(
         Such as ``"log_wage ~ education + I(experience**2) + C(state)"``.  Numeric names stand for
         the columns as scaled by the schema, the response too, and categorical ones for indicators
         of their declared levels by the full-rank rule of formulaic and patsy.
-    data : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+    data : pandas or polars DataFrame, Arrow table, mapping of names to arrays, or Source
+        :func:`dpfast.records` of a table has persons, weights and offsets, which may be names of
+        its columns, declared or not.
     loss : str, Loss or Objective
+        ``scale`` (and the bounds of a ``FreeScale``) is in the response's own units, as are
+        offsets, predictions and an estimated scale; ``ridge``, ``weights``, a method's ``start``
+        and coefficients are of the coded columns and response.  The formula says whether there is
+        an intercept: ``- 1`` drops it.
+    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+        The total to spend.
     schema : Schema, optional
         Ranges, scaling and levels.  Without one each term is a numeric column, and where it lies
         and how much it varies is bought inside the total (``standardize`` of :func:`dpfast.fit`,
         True by default here); coefficients are in the columns' own units.
-    privacy : GDP, ZCDP, PureDP, ApproxDP or float
-        The total to spend.
-    **options
-        Passed to :func:`dpfast.fit`; ``sample_weight``, ``offset``, ``group`` may name columns of
-        the table, declared or not.  ``scale`` (and the bounds of a ``FreeScale``) is in the
-        response's own units, as are ``offset``, predictions and an estimated scale; ``ridge``,
-        ``weights``, a method's ``start`` and coefficients are of the coded columns and response.
-        Without a schema everything is as in :func:`dpfast.fit` for a table's columns.
+    method, standardize, inference, ledger, noise, progress
+        As for :func:`dpfast.fit`; without a schema everything is as there for a table's columns.
 
     Returns
     -------
@@ -70,32 +84,48 @@ def fit_formula(
     --------
     >>> schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(-1, 1)})
     >>> data = {"x": np.linspace(-1.0, 1.0, 200), "y": np.linspace(-0.5, 0.5, 200)}
-    >>> dpfast.fit_formula("y ~ x", data, schema=schema, privacy=1.0, scale=0.5).names
+    >>> dpfast.fit_formula("y ~ x", data, schema=schema, privacy=2.0).names
     ('intercept', 'x')
     """
-    for what in ("sample_weight", "offset", "group"):
-        if isinstance(options.get(what), str):
-            options[what] = column(data, options[what])
+    source = source_of(data, None)
+    if source.response is not None or source.names is not None:
+        raise InvalidInput("the formula names response and covariates: pass neither y nor names.")
+    data = source.covariates
+    named = ("sample_weight", "offset", "group")
+    given = {what: getattr(source, what) for what in named}
+    source = source.but(
+        **{what: column(data, name) for what, name in given.items() if isinstance(name, str)}
+    )
+    options: dict[str, Any] = {
+        "privacy": privacy, "method": method, "standardize": standardize, "inference": inference,
+        "ledger": ledger, "noise": noise, "progress": progress,
+    }  # fmt: skip
     if schema is None:
-        return _raw(formula, data, loss, privacy=privacy, **options)
+        return _raw(formula, source, loss, options)
     coding = coding_from_formula(formula, schema)
     if coding.response is None:
         raise InvalidInput(
             f"formula {described(formula, text=True)} has no response: write 'response ~ terms'."
         )
-    with rows_unseen(options.get("each", "row")):
+    with rows_unseen(source.each):
         design = coding.design(data)
-    return fit(design, None, loss, privacy=privacy, **options)
+    return fit(source.but(covariates=design), None, loss, **options)
 
 
-def _raw(formula: str, data: Any, loss: Any, **options: Any) -> Fit:
+def _raw(
+    formula: str, source: Source, loss: str | Loss | Objective, options: dict[str, Any]
+) -> Fit:
     """A fit to columns as they come, whose units are bought."""
     response, names, intercept = columns_of_formula(formula)
-    if "fit_intercept" in options:
+    terms = terms_of(loss)
+    if intercept and not terms.fit_intercept:
         raise InvalidInput("the formula says whether there is an intercept: '- 1' drops it.")
-    with rows_unseen(options.get("each", "row")):
-        found = number_columns(data, [*names, response])
+    if not intercept and terms.fit_intercept:
+        loss = Objective(**terms._replace(fit_intercept=False)._asdict())
+    with rows_unseen(source.each):
+        found = number_columns(source.covariates, [*names, response])
     # robust losses buy what they lack by themselves; a declared scale says that columns are coded
-    if options.get("standardize") is None and options.get("scale") is None:
+    if options["standardize"] is None and terms.scale is None:
         options["standardize"] = True
-    return fit(found[:, :-1], found[:, -1], loss, fit_intercept=intercept, names=names, **options)
+    X, y = found[:, :-1], found[:, -1]
+    return fit(source.but(covariates=X, response=y, names=names), None, loss, **options)

@@ -47,21 +47,18 @@ _TIE_KEYS = 1 << 22
 #: The quantile that is looked for, above the median: half of the records are below zero in a column
 #: that is centred there, and of nothing does the gap between the halves tell the scale.
 _ABOVE = 0.1
-#: It is known well enough when its interval holds this part of the records, or no more than this
-#: many standard deviations of a count.
-_INSIDE, _TOLD = 0.2, 3.0
+#: It is known well enough when its interval holds this part of the records.
+_INSIDE = 0.2
 #: After so many answers that it is below, the lower end is tried for a tie, with intervals
 #: of these powers of two.
 _PATIENCE, _TRIED = 2, (40, 22)
 #: Around a tie at zero, of which nothing tells the scale, this is no distance.
 _AT_ZERO = 2.0**-50
-#: Standard deviations by which cells of a histogram stand out, alone or so many together, beside
-#: those that do, and as a part of what does.
-_ALONE, _TOGETHER, _BESIDE, _PART = 5.5, (1, 2, 4), 3.0, 2.0
+#: Standard deviations by which cells of a histogram stand out, alone, beside those that do, and as
+#: a part of what does.
+_ALONE, _BESIDE, _PART = 5.5, 3.0, 2.0
 #: Cells times powers of two are sums of distances that are too large by so much, in the middle.
 _FIRST = 1.06
-#: Octaves from what was the nearest distance before the centre moved to those that stayed.
-_MOVED = 3
 #: Keys of 0 and of 1, and the next ones that a count can be asked for.
 _OF_LABELS = (0, 1 << 16, 1023 * _BINADE, 1023 * _BINADE + (1 << 16))
 #: Above a centre, and below it.
@@ -169,19 +166,11 @@ class _Distances(NamedTuple):
         return math.frexp(self.place[1])[1] - 1
 
     def joined(self, other: _Distances | None) -> _Distances:
-        """With what an earlier one says of the same distances, each by its precision.
-
-        The centre may have moved by what was the nearest distance then.
-        """
-        if other is None:
+        """With what an earlier one of the same distances says, each by its precision."""
+        if other is None or other.place != self.place:
             return self
-        later = min(other.first - self.first, self.cells.shape[1])
-        skipped = 0 if other.place == self.place else _MOVED
-        own, theirs, sums = self.noise**-2, np.zeros(self.cells.shape), np.zeros(self.cells.shape)
-        kept = slice(skipped, max(skipped, self.cells.shape[1] - later))
-        theirs[:, later + skipped :] = other.noise[:, kept] ** -2
-        sums[:, later + skipped :] = other.cells[:, kept]
-        cells = (own * self.cells + theirs * sums) / (own + theirs)
+        own, theirs = self.noise**-2, other.noise**-2
+        cells = (own * self.cells + theirs * other.cells) / (own + theirs)
         return _Distances(self.place, cells, (own + theirs) ** -0.5)
 
 
@@ -228,19 +217,10 @@ def _farthest(cells: Array) -> NDArray[np.intp]:
     """The farthest cell on each side that stands out of its noise, or -1; in units of the noise.
 
     Of cells of shape (columns, 2, octaves).
-    Alone or with those next to it, or beside one that does, farther out or on the other side; and
-    the next one if there is some of it, because the mass of one value may be in two cells.
+    Alone, or beside one that does, farther out or on the other side; and the next one if there is
+    some of it, because the mass of one value may be in two cells.
     """
-    seen = np.zeros(cells.shape, dtype=bool)
-    for m in _TOGETHER:
-        starts = cells.shape[2] - m + 1
-        places = [slice(i, i + starts) for i in range(m)]
-        found = sum(cells[..., at] for at in places) > _ALONE * math.sqrt(m)
-        for at in places:
-            found &= ~seen[..., at]
-        for at in places:
-            seen[..., at] |= found & (cells[..., at] > _PART)
-        seen = _grown(seen, cells > _BESIDE)
+    seen = _grown(cells > _ALONE, cells > _BESIDE)
     seen[..., 1:] |= seen[..., :-1] & (cells[..., 1:] > _PART)
     last = cells.shape[-1] - 1 - np.argmax(seen[..., ::-1], axis=2)
     return np.where(seen.any(axis=2), last, -1)
@@ -337,8 +317,7 @@ class Search:
             again = Search(self._every, unseen, self._left(0.0))
             found |= dict(zip(unseen, again.run(), strict=True))
         elif unseen:
-            enough = self._enough(0.0)
-            vague = [column for column in unseen if self._quantiles[column].is_open(enough)]
+            vague = [column for column in unseen if self._quantiles[column].is_open(self._enough)]
             if vague:
                 self._bisect(vague, COUNT_SHARE * LOOK_SHARE)
             found |= self._measure(unseen, self._left(0.0))
@@ -365,8 +344,7 @@ class Search:
         """Narrow the intervals of these columns, for at most this part of mu^2."""
         planned, total = self._plan(len(columns), share)
         left = planned
-        noise = math.sqrt(planned) / total
-        while asked := self._next(columns, noise)[:left]:
+        while asked := self._next(columns)[:left]:
             left -= len(asked)
             mu = query_mu(total, planned, len(asked))
             self._spent += mu * mu
@@ -393,12 +371,13 @@ class Search:
         self._complete += precision / self._precision * (found - self._complete)
         return np.asarray(answer.value[:-1] - _ABOVE * self._complete)
 
-    def _enough(self, noise: float) -> float:
-        return max(_INSIDE * self._complete, _TOLD * noise)
+    @property
+    def _enough(self) -> float:
+        return _INSIDE * self._complete
 
-    def _next(self, columns: Iterable[int], noise: float) -> list[tuple[int, int]]:
+    def _next(self, columns: Iterable[int]) -> list[tuple[int, int]]:
         """The next thresholds: of the coarsest cells first, so that few passes serve all."""
-        enough = self._enough(noise)
+        enough = self._enough
         asked = [
             (column, self._quantiles[column].threshold())
             for column in columns

@@ -10,17 +10,19 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import positive, whole_number
 from dpfast.curator.nonconvex.gradients import GradientCurator
-from dpfast.data.beside.given import beside, own_largest
+from dpfast.data.beside.given import own_largest
+from dpfast.data.source import source_of
 from dpfast.errors import InvalidInput, NotConverged
-from dpfast.front.parts import offset_joins_predictor, parts_of
 from dpfast.front.request import Request, checked_free_scale, checked_start, response_of
 from dpfast.front.rows import NewRows
 from dpfast.front.targets import target_of
 from dpfast.inference.degrees import Covariance
 from dpfast.inference.guarantees import NOT_PRIVATE
 from dpfast.inference.results import Fit
-from dpfast.models import FreeScale, Loss, Mallows, Objective, Weighting, resolve_loss
+from dpfast.models import Loss, Mallows, Objective, resolve_loss
+from dpfast.models.names import offset_joins_predictor
 from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.models.objective import terms_of
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.exact import nonprivate_minimum, split_singular
@@ -40,26 +42,18 @@ FARTHEST = 1e30
 
 NOT_DETERMINED = (
     "{} coefficients are not determined by these data, and their standard errors are missing. "
-    "Leave out collinear or constant covariates, pass ridge=..., or choose a loss whose curvature "
-    "does not vanish."
+    "Leave out collinear or constant covariates, pass an objective with ridge=..., or choose a "
+    "loss whose curvature does not vanish."
 )
 
 
 def nonprivate_fit(
     X: Any,
-    y: Any,
-    loss: str | Loss | Objective,
+    y: Any = None,
+    loss: str | Loss | Objective = "log-cosh",
     *,
-    scale: float | FreeScale | None = None,
-    fit_intercept: bool = True,
-    weights: Weighting | None = None,
-    ridge: float = 0.0,
-    names: Sequence[str] | None = None,
     tolerance: float = 1e-10,
     max_steps: int = 1000,
-    sample_weight: Any = None,
-    largest_weight: float | None = None,
-    offset: Any = None,
 ) -> Fit:
     """Fit the objective of :func:`dpfast.fit` exactly: **not private**, for comparison only.
 
@@ -67,14 +61,13 @@ def nonprivate_fit(
 
     Parameters
     ----------
-    X, y, loss, scale, fit_intercept, weights, ridge, names
-        As in :func:`dpfast.fit`; "least-squares" is ordinary least squares.
+    X, y, loss
+        As in :func:`dpfast.fit`; "least-squares" is ordinary least squares.  The bound on weights
+        of the records is their largest by default.
     tolerance : float
         The mean score is zero when no entry exceeds this times the root mean square of the
         records' own (1e-6 of it where rounding forbids more).
     max_steps : int
-    sample_weight, largest_weight, offset
-        As in :func:`dpfast.fit`; the largest of the weights by default.
 
     Returns
     -------
@@ -95,19 +88,20 @@ def nonprivate_fit(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.nonprivate_fit(X, y, "huber", scale=1.0).params.round(3) + 0.0
+    >>> objective = dpfast.Objective("huber", scale=1.0)
+    >>> dpfast.nonprivate_fit(X, y, objective).params.round(3) + 0.0
     array([0. , 0.5])
     """
     tolerance = positive(tolerance, "tolerance", or_zero=True)
     max_steps = whole_number(max_steps, "max_steps", 1)
-    given = parts_of(loss, scale, weights, ridge, fit_intercept)
+    source, given = source_of(X, y), terms_of(loss)
     loss, scale, weights, ridge, fit_intercept, columns = given
-    if sample_weight is not None and largest_weight is None:
-        largest_weight = own_largest(X, sample_weight)
-    joins = offset is not None and offset_joins_predictor(loss)
+    if source.sample_weight is not None and source.largest_weight is None:
+        largest = own_largest(source.covariates, source.sample_weight)
+        source = source.but(largest_weight=largest)
     request = Request(
-        X, y, fit_intercept=fit_intercept, noise=SeededNoise(0), threads=None, names=names,
-        bound_to=columns, beside=beside(sample_weight, largest_weight, offset, joins),
+        source, None, fit_intercept=fit_intercept, noise=SeededNoise(0), bound_to=columns,
+        takes=("sample_weight", "offset"), of_predictor=offset_joins_predictor(loss),
     )  # fmt: skip
     known, free = checked_free_scale(request.coded_scale(scale))
     loss = resolve_loss(loss, unbounded=True)
@@ -119,7 +113,7 @@ def nonprivate_fit(
     if not objective.has_curvature:
         raise InvalidInput(
             f"{objective.curvature_refusal()}, so there is no unique minimiser to find by Newton's "
-            "method. Use dpfast.nonprivate_minimize."
+            "method. Use dpfast.nonconvex.nonprivate_minimize."
         )
     curator = request.curator(objective, Ledger(1.0))
     start = objective.origin()
@@ -130,7 +124,7 @@ def nonprivate_fit(
         raise NotConverged(
             f"no minimum of {objective!r} was found in {max_steps} steps. It may not exist: of a "
             "logistic regression it does not where covariates separate the classes, or a class is "
-            "absent. Pass ridge=..., leave covariates out, or raise max_steps."
+            "absent. Pass an objective with ridge=..., leave covariates out, or raise max_steps."
         )
     inverse, lost = split_singular(found.hessian)
     covariance = inverse @ found.meat @ inverse / request.n
@@ -156,10 +150,6 @@ def nonprivate_minimize(
     objective: str | Loss | Objective | PerRecordObjective,
     *,
     start: Sequence[float] | None = None,
-    scale: float | None = None,
-    weights: Weighting | None = None,
-    fit_intercept: bool = True,
-    ridge: float = 0.0,
 ) -> Fit:
     """Find the minimum that :func:`dpfast.minimize` approximates: **not private**.
 
@@ -172,8 +162,6 @@ def nonprivate_minimize(
     objective : str, Loss, Objective or PerRecordObjective
     start : array-like, optional
         Where the search begins; zero by default.
-    scale, weights, fit_intercept, ridge
-        As for :func:`dpfast.minimize`.
 
     Returns
     -------
@@ -193,13 +181,11 @@ def nonprivate_minimize(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> dpfast.nonprivate_minimize(X, y, "cauchy", scale=1.0).params.shape
+    >>> objective = dpfast.Objective("cauchy", scale=1.0)
+    >>> dpfast.nonconvex.nonprivate_minimize(X, y, objective).params.shape
     (2,)
     """
-    curator, origin = nonprivate_curator(
-        X, y, objective, start=start, scale=scale, weights=weights,
-        fit_intercept=fit_intercept, ridge=ridge,
-    )  # fmt: skip
+    curator, origin = nonprivate_curator(X, y, objective, start)
     path = nonprivate_descent(curator, origin)
     target = curator.objective
     return Fit(
@@ -213,7 +199,7 @@ def nonprivate_minimize(
         iterates=path,
         **response_of(target),
         fit_intercept=target.fit_intercept if isinstance(target, Objective) else False,
-        rows=NewRows(getattr(X, "coding", None)),
+        rows=NewRows(getattr(source_of(X, y).covariates, "coding", None)),
     )
 
 
@@ -221,18 +207,10 @@ def nonprivate_curator(
     X: Any,
     y: Any,
     objective: str | Loss | Objective | PerRecordObjective,
-    *,
     start: Sequence[float] | None = None,
-    scale: float | None = None,
-    weights: Weighting | None = None,
-    fit_intercept: bool = True,
-    ridge: float = 0.0,
 ) -> tuple[GradientCurator, NDArray[np.float64]]:
     """A curator whose exact losses and gradients are to be read, and the start: **not private**."""
-    request, target = target_of(
-        X, y, objective, scale=scale, weights=weights, fit_intercept=fit_intercept, ridge=ridge,
-        noise=SeededNoise(0),
-    )  # fmt: skip
+    request, target = target_of(X, y, objective, SeededNoise(0))
     curator = GradientCurator(request.records, target, Ledger(1.0), request.noise)
     return curator, checked_start(start, target.dimension)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dpfast.front.request import Request
-from dpfast.optimize.road.run import few
+from dpfast.optimize.road.run import LEAST, few
 from dpfast.regression.locations import COUNT_SHARE, COUNTS
 from dpfast.regression.standardise import units_are_hidden
 
@@ -38,9 +38,6 @@ QUIET, LOUD = 0.05, 0.3
 
 #: Variance of a fit's mean response, in those units, from which on its bought centre is nearer.
 LEVEL = 0.01
-
-#: Instead of nothing below a division bar.
-LEAST = 1e-300
 
 
 def units_share(n: int, columns: int, mu: float) -> float:

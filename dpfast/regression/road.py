@@ -14,7 +14,7 @@ from dpfast.curator.whitened import Whitened
 from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import Progress, watched
-from dpfast.front.request import Request, charge_shared
+from dpfast.front.request import Request, charge_shared, room_for
 from dpfast.inference.degrees import Covariance, VarianceNoise
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.natural import natural_map
@@ -28,6 +28,8 @@ from dpfast.models import (
     resolve_loss,
 )
 from dpfast.optimize.road.run import (
+    EARLY,
+    LEAST,
     MOST_CELLS,
     ROUND,
     STEPS,
@@ -58,7 +60,7 @@ from dpfast.regression.standardise import (
     refuse_boundless,
 )
 
-__all__ = ["OnRoad", "fit_on_road", "on_road"]
+__all__ = ["OnRoad", "fit_on_road", "on_road", "room_of"]
 
 Array = NDArray[np.float64]
 
@@ -70,9 +72,6 @@ BIASED = 3.6
 #: direction that hardly anybody tells is told by records far from the others: of age beside its
 #: square nobody is.
 LEANS, SOME_FAR = 0.1, 0.005
-
-#: Instead of nothing below a division bar.
-LEAST = 1e-300
 
 MODEL = "LeastSquares(), target: the coefficients of ordinary least squares"
 
@@ -95,8 +94,8 @@ FEW_TELL = (
     "larger budget."
 )
 
-#: Copies of the covariates that there are at a time at most: in units, under the map of a round and
-#: that of the next; and a part of them.
+#: Copies of persons' rows that there are at a time at most: in units, under the map of a round and
+#: that of the next; and a part of them.  Of others there are none but those of a sample.
 COPIES = 4
 
 #: Records, and n mu, for eight coefficients that are enough for units, a start and rounds, growing
@@ -114,7 +113,7 @@ SIZELESS = (
 UNLOCATED = (
     "n mu = {strength:.3g} is too little for the {loss} loss with {q} columns whose units nobody "
     "declared. Use more records, a larger budget or fewer columns, or declare their ranges in a "
-    "schema and pass scale=<public residual scale>."
+    "schema and pass dpfast.Objective(loss, scale=<public residual scale>)."
 )
 
 FEW = (
@@ -152,6 +151,7 @@ class OnRoad:
     losses : sequence of Loss or str
         Of which each gets an equal part of what they do not share.
     scale : float or None
+        None that is free: :func:`on_road` says so.
     standardize : bool, Standardized or None
     inference : bool
 
@@ -174,7 +174,7 @@ class OnRoad:
         total: GDP,
         losses: Sequence[str | Loss],
         *,
-        scale: float | None,
+        scale: float | FreeScale | None,
         standardize: bool | Standardized | None,
         inference: bool,
     ) -> None:
@@ -182,13 +182,15 @@ class OnRoad:
         if p >= n:
             raise InvalidInput(
                 f"p = {p} coefficients need more than n = {n} records. Use fewer covariates, or a "
-                "robust loss with ridge=... (a public penalty)."
+                "robust loss with a public penalty, dpfast.Objective(loss, ridge=...)."
             )
         mu = request.per_record(total).mu
         refuse_boundless(mu)
         self._part = math.sqrt(1.0 / len(losses)) * (1.0 - MARGIN_8000 * (len(losses) > 1))
         self.losses = [_loss_of(loss, n, p, mu * self._part) for loss in losses]
+        self._declared = losses
         if scale is not None:  # in whatever units, which are not known yet
+            assert not isinstance(scale, FreeScale)
             scale = check_constant(scale, "scale", "public residual scale, in the units of y")
         self._request, self._total, self._scale, self._inference = request, total, scale, inference
         self.ledger, self._mu, self.only_mean = Ledger(GDP(mu)), mu, False
@@ -255,13 +257,14 @@ class OnRoad:
             setting = self._setting._replace(loss=loss)
             most = most_rounds(n, p, each, setting)
             for rounds in {min(1, most), most}:
-                asked = budgets(n, p, each, setting, rounds, begun)
+                asked = budgets(n, p, each, setting, rounds, begun, rows.few() is not rows)
+                last = math.hypot(*asked.steps[EARLY:])  # if the one before it has arrived
                 of_round = [asked.round * part**0.5 * bool(most) for part in ROUND]
                 rows.refuse(
                     (asked.rows, asked.curvature, of_round[0]),
                     asked.pilot,
                     (asked.lengths, asked.scores, of_round[1], asked.scale),
-                    (*asked.steps, *filter(None, of_round[2:])),
+                    (*asked.steps, last, *filter(None, of_round[2:])),
                     cells=MOST_CELLS,
                 )
 
@@ -274,10 +277,7 @@ class OnRoad:
     def rows_for(self, ledger: Ledger) -> Whitened:
         """The rows, in the units that were bought, asked at the cost of this ledger."""
         request, about = self._request, (self._records, ledger)
-        # of a curvature that few records have at all too little is seen in few
-        sharp = any(loss.peakedness > 1.0 for loss in self.losses)
-        few = None if sharp else request.curator_of_few(*about)
-        rows = Whitened(request.curator(*about), few=few)
+        rows = Whitened(request.curator(*about), few=request.curator_of_few(*about))
         return rows if self._kept is None else rows.mapped(self._kept)
 
     def _rows(self) -> Whitened:
@@ -348,9 +348,19 @@ class OnRoad:
 
     def run(self, k: int, iterates: list[Array], report: Progress | None) -> Found:
         """Spend what one loss has; points on the way are added to ``iterates``."""
-        setting = self._setting._replace(loss=self.losses[k])
+        setting = self._setting._replace(loss=self.losses[k], rough=self._rough(k))
         mu = self._each
         return road(self._rows(), setting, mu, self._inference, iterates, report, self._begun)
+
+    def _rough(self, k: int) -> Loss | None:
+        """The loss that rounds of a sample ask about; None where only all records will do."""
+        request, loss, declared = self._request, self.losses[k], self._declared[k]
+        n = request.n if request.few is None else request.few.n
+        if loss.peakedness <= 1.0:
+            return loss
+        found = _loss_of(declared, n, request.dimension, self._mu * self._part)
+        # of a curvature that few records have at all too little is seen in few
+        return found if found.peakedness < loss.peakedness or n == request.n else None
 
     def result(self, k: int, iterates: list[Array], found: Found | None, missing: str = "") -> Fit:
         """What a loss's run says, in the units of the columns as they came."""
@@ -438,9 +448,18 @@ def fit_on_road(
         np.errstate(all="ignore"),
     ):
         label = request.label("fit", planned.losses[0].name)
-        charge_shared(ledger, privacy, total, label, request.room(COPIES))
+        charge_shared(ledger, privacy, total, label, room_of(request))
         planned.begin()
         return planned.result(0, iterates, planned.run(0, iterates, report))
+
+
+def room_of(request: Request) -> int:
+    """Bytes that a fit needs after its charge: public."""
+    if request.means:
+        return request.room(COPIES)
+    few = request.few
+    # slots are dealt at random: twice as many records as are to be expected
+    return request.room() + (0 if few is None else room_for(2 * few.n, request.n_covariates, 1))
 
 
 def _loss_of(loss: str | Loss, n: int, p: int, mu: float) -> Loss:
@@ -512,7 +531,7 @@ def _described(found: Found, n: int, kept: float, inference: bool) -> str:
     return (
         f"whitened rows, discounted to the power {found.power:g}; scores held to a norm of "
         f"{found.bound:.4g} (seen beyond it: {found.beyond:.2%} of the records; not seen, "
-        f"however far: {unseen:.0f} or fewer{pull}); {STEPS} steps{leaning}"
+        f"however far: {unseen:.0f} or fewer{pull}); {found.steps} steps{leaning}"
     )
 
 

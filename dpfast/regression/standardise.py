@@ -244,17 +244,13 @@ def complete_remarks(
 
 def standardize(
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     privacy: Budget | float,
     response: bool = True,
     fit_intercept: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
-    group: Any = None,
-    group_size: int | None = None,
 ) -> Standardized:
     """Buy centres and spreads of columns whose units nobody declared.
 
@@ -266,10 +262,10 @@ def standardize(
 
     Parameters
     ----------
-    X : array-like of shape (n, q), data frame or Records
+    X : array-like of shape (n, q), data frame, Records or Source
         As for :func:`dpfast.fit`; text has to be declared in a schema.  A record with a non-finite
         entry, in whichever column, counts in nothing.
-    y : array-like of shape (n,)
+    y : array-like of shape (n,), optional
         Response; None with records that hold theirs.
     privacy : GDP, ZCDP, ApproxDP or float
         The **total** to spend; a float is mu of Gaussian DP.  A tenth to a quarter of mu of an
@@ -281,12 +277,6 @@ def standardize(
     ledger : Ledger, optional
         A budget shared by several analyses.
     noise : NoiseSource, optional
-    threads : int, optional
-    names : sequence of str, optional
-        Names of the columns of an array.
-    group : array-like of shape (n,), optional
-        The person each row belongs to, as for :func:`dpfast.fit`.
-    group_size : int, optional
 
     Returns
     -------
@@ -313,24 +303,14 @@ def standardize(
     >>> y = 1e4 + 300.0 * X[:, 0] + 2e3 * rng.normal(size=20_000)
     >>> ledger = dpfast.Ledger(1.0)
     >>> units = dpfast.standardize(X, y, privacy=0.3, ledger=ledger)
-    >>> fit = dpfast.fit(
-    ...     units.encode(X, y), None, "log-cosh", scale=2e3, privacy=0.9, ledger=ledger
-    ... )
+    >>> known = dpfast.Objective("log-cosh", scale=2e3)
+    >>> fit = dpfast.fit(units.encode(X, y), None, known, privacy=0.9, ledger=ledger)
     >>> bool(abs(fit.natural.params[1] - 300.0) < 30.0)
     True
     """
     total = GDP.within(privacy)
     response = flag(response, "response")
-    request = Request(
-        X,
-        y,
-        fit_intercept=fit_intercept,
-        noise=noise,
-        threads=threads,
-        names=names,
-        group=group,
-        group_size=group_size,
-    )
+    request = Request(X, y, fit_intercept=fit_intercept, noise=noise, takes=("group",))
     unit = request.per_record(total)
     refuse_no_columns(request)
     purchase = Purchase(request, unit.mu, Ledger(unit), response=response)
@@ -543,7 +523,7 @@ def _refuse_coded(records: Records) -> None:
     if records.coding is not None:
         raise InvalidInput(
             "these records are coded already, by the public facts of a schema or by released "
-            "ones. dpfast.with_private_scaling buys scales of declared columns."
+            "ones. dpfast.quantiles.with_private_scaling buys scales of declared columns."
         )
 
 

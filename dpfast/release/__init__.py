@@ -3,7 +3,7 @@
 from dpfast.release.certificate import certify
 from dpfast.release.combinator import TestAndRelease
 from dpfast.release.forecast import ReleasePlan, plan_release
-from dpfast.release.functional import release_functional
+from dpfast.release.functional import Certified, release_functional
 from dpfast.release.parameter import release_parameter
 from dpfast.release.results import (
     Certificate,
@@ -15,6 +15,7 @@ from dpfast.release.results import (
 
 __all__ = [
     "Certificate",
+    "Certified",
     "FunctionalRelease",
     "NotCertified",
     "ParameterRelease",

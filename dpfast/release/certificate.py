@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dpfast.arguments import number_in, one_of
@@ -30,17 +29,15 @@ def certify(
     *,
     privacy: Budget,
     domain: Domain,
-    scale: float | None = None,
-    ridge: float = 0.0,
     certificate: str = "global",
     which: str = "smallest",
     failure: float = 1e-6,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
 ) -> Certificate:
     """Release a lower bound of the curvature at the minimiser, by default its smallest eigenvalue.
+
+    Algorithms 2, 4 and 6 of paper 3 (Asi, Duchi and Talwar 2025).
 
     The eigenvalue moves by at most ``2 c B1 radius^2/n`` when one record is replaced, whatever the
     data (theorem A of the formulas page, which replaces algorithms 2 and 6 of paper 3), so one
@@ -51,33 +48,30 @@ def certify(
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
+    X : array-like of shape (n, q), data frame, Design, Records or Source
         Covariates, without a column of ones; rows outside of the domain are projected onto it.
-    y : array-like of shape (n,)
+    y : array-like of shape (n,) or None
     loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
         Self-concordant losses; with ``certificate="smooth"`` any convex one with a bounded third
-        derivative, such as ``dpfast.SmoothedHuber``.
+        derivative, such as ``dpfast.models.SmoothedHuber``.  All but the logistic need the scale of
+        a :class:`dpfast.Objective`, whose ridge is part of the Hessian.
     privacy : PureDP, or ApproxDP for both eigenvalues
         What the certificate costs.  The privacy of the second bound rests on the first, which may
         fail: that is what delta is for.
     domain : Domain
-        Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
-        there is an intercept.
-    scale : float
-        Public residual scale; required by all losses but the logistic.
-    ridge : float
-        Public penalty, part of the Hessian.
+        Where rows are: ``dpfast.models.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says
+        whether there is an intercept.
     certificate : {"global", "leverage", "recursive", "smooth"}
         One release whose step is the same everywhere (theorem A), or the paper's recursion with
         its corrected constants, which certifies later; "leverage" bounds ``1/sup x'H^-1 x`` over
-        the declared rows in place of the eigenvalue (see :func:`dpfast.release_functional`);
+        the declared rows in place of the eigenvalue (see :class:`dpfast.release.Certified`);
         "smooth" is the recursion of algorithm 7, which needs bounds of three derivatives only and
         certifies later still.
     which : {"smallest", "both"}
         Eigenvalues to be bounded; "both" with "global" or "recursive" only.
     failure : float
         Probability with which a bound may be wrong; less if twice delta is.
-    ledger, noise, threads, names
+    ledger, noise
         As for :func:`dpfast.fit`.
 
     Returns
@@ -100,9 +94,9 @@ def certify(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> answer = dpfast.certify(
-    ...     X, y, "log-cosh", privacy=dpfast.PureDP(1.0), domain=dpfast.Box(1.0), scale=1.0
-    ... )
+    >>> objective = dpfast.Objective("log-cosh", scale=1.0)
+    >>> budget, box = dpfast.PureDP(1.0), dpfast.models.Box(1.0)
+    >>> answer = dpfast.certify(X, y, objective, privacy=budget, domain=box)
     >>> type(answer).__name__
     'Certificate'
     """
@@ -120,10 +114,7 @@ def certify(
             f"fail. Pass privacy=dpfast.ApproxDP(epsilon, delta); received {described(privacy)}."
         )
     assert isinstance(privacy, PureDP | ApproxDP)
-    request = ReleaseRequest(
-        X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
-        names=names,
-    )  # fmt: skip
+    request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
     delta = 0.0
     if isinstance(privacy, ApproxDP):  # each bound fails with half, and the first with delta
         delta = privacy.delta

@@ -16,6 +16,8 @@ Refused = TypeVar("Refused")
 class TestAndRelease(Generic[Tested, Allowed, Released, Refused]):
     """Test, decide from the released test alone, then release or refuse.
 
+    Algorithm 1 of paper 3 (Asi, Duchi and Talwar 2025).
+
     Parameters
     ----------
     test : callable

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import number_in, real_number, whole_number
 from dpfast.errors import InvalidInput, NotConverged, described
-from dpfast.front.parts import Parts, parts_of
 from dpfast.inference.results import Fit
 from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
+from dpfast.models.objective import Terms, terms_of
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.noise import SeededNoise
 from dpfast.regression.forecast import LARGEST_P, evenly, public_pilot
@@ -75,9 +75,12 @@ class ReleasePlan(NamedTuple):
 
     Examples
     --------
-    >>> plan = dpfast.plan_release(
-    ...     20_000, 2, "log-cosh", scale=1.0, privacy=dpfast.ApproxDP(1.0, 1e-6),
-    ...     domain=dpfast.Box(1.0, intercept=True), runs=3,
+    >>> objective, box = (
+    ...     dpfast.Objective("log-cosh", scale=1.0),
+    ...     dpfast.models.Box(1.0, intercept=True),
+    ... )
+    >>> plan = dpfast.release.plan_release(
+    ...     20_000, 2, objective, privacy=dpfast.ApproxDP(1.0, 1e-6), domain=box, runs=3
     ... )
     >>> plan.method
     'one-shot'
@@ -110,7 +113,6 @@ def plan_release(
     *,
     privacy: Budget,
     domain: Domain,
-    scale: float | None = None,
     rate: float = 0.5,
     pilot: tuple[Any, Any] | None = None,
     runs: int = 25,
@@ -123,7 +125,7 @@ def plan_release(
         Number of records.
     p : int, optional
         Number of covariates; taken from the pilot if there is one.
-    loss, privacy, domain, scale
+    loss, privacy, domain
         As in :func:`dpfast.release_functional`.
     rate : float
         Share of ones in a synthetic binary response.
@@ -152,8 +154,13 @@ def plan_release(
 
     Examples
     --------
-    >>> plan = dpfast.plan_release(
-    ...     100, 2, "logistic", privacy=dpfast.ApproxDP(0.3, 1e-6), domain=dpfast.Ball(1.0), runs=2
+    >>> plan = dpfast.release.plan_release(
+    ...     100,
+    ...     2,
+    ...     "logistic",
+    ...     privacy=dpfast.ApproxDP(0.3, 1e-6),
+    ...     domain=dpfast.models.Ball(1.0),
+    ...     runs=2,
     ... )
     >>> plan.method
     'objective-perturbation'
@@ -162,9 +169,10 @@ def plan_release(
     n, runs = whole_number(n, "n", 1), whole_number(runs, "runs", 1, 10_000)
     if not isinstance(domain, Domain):
         raise InvalidInput(
-            f"domain must be dpfast.Ball, Box, LpBall or Product; received {described(domain)}."
+            "domain must be dpfast.models.Ball, Box, LpBall or Product; received "
+            f"{described(domain)}."
         )
-    asked = parts_of(loss, scale, None, 0.0, domain.intercept)
+    asked = terms_of(loss)
     rows = min(n, MOST_ROWS)
     if pilot is None:
         p = whole_number(domain.n_covariates if p is None else p, "p", 1, LARGEST_P)
@@ -191,10 +199,13 @@ def plan_release(
 
     def fitted(X: Array, ridge: float) -> Fit:
         try:
-            return nonprivate_fit(
-                X, y, asked.loss, scale=asked.scale, ridge=ridge, fit_intercept=bound.intercept,
-                weights=Bounded(bound.radius * (1.0 + 1e-9)),
-            )  # fmt: skip
+            weights = Bounded(bound.radius * (1.0 + 1e-9))
+            known: dict[str, Any] = {
+                "scale": asked.scale,
+                "fit_intercept": bound.intercept,
+                "ridge": ridge,
+            }
+            return nonprivate_fit(X, y, Objective(asked.loss, weights, **known))
         except NotConverged:
             if ridge >= 1.0:
                 raise
@@ -206,7 +217,7 @@ def plan_release(
         target, errors, announced = direction @ exact.params, [], []
         for seed in range(runs):
             found = release_functional(
-                X, y, loss, direction, privacy=total, domain=domain, scale=scale, method=method,
+                X, y, loss, direction, privacy=total, domain=domain, method=method,
                 noise=SeededNoise(seed),
             )  # fmt: skip
             errors.append(fewer * float(found.value - target))
@@ -216,7 +227,7 @@ def plan_release(
 
     request = ReleaseRequest(
         np.broadcast_to(0.0, (n, X.shape[1])), np.broadcast_to(0.0, n), loss, domain=domain,
-        scale=scale, ridge=0.0, noise=None, threads=None, names=None,
+        noise=None,
     )  # fmt: skip
     method = route("auto", request, total, 1).method
     middle = X if pilot is not None else narrowed(WIDTH)
@@ -257,7 +268,7 @@ def _relative_error(errors: Array) -> float:
 
 
 def _synthetic(
-    n: int, p: int, asked: Parts, domain: Domain, rate: float
+    n: int, p: int, asked: Terms, domain: Domain, rate: float
 ) -> tuple[Array, Array, Array]:
     """Corners, or points of the surface, with the moments of evenly spread rows; no slopes.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.arguments import number_in, one_of
+from dpfast.arguments import flag, number_in, one_of
 from dpfast.curator.release.kinds import kind_of
 from dpfast.curator.release.terms import functional_noises
 from dpfast.errors import InvalidInput
@@ -16,6 +15,7 @@ from dpfast.front.partial import KeepingPaid
 from dpfast.front.request import charge_shared
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import Domain, Loss, Objective
+from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
@@ -31,80 +31,16 @@ from dpfast.release.routes import CERTIFIED, METHODS, Answers, planned_route, ro
 from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
 
-__all__ = ["release_functional"]
+__all__ = ["Certified", "release_functional"]
 
 Array = NDArray[np.float64]
 
 
-def release_functional(
-    X: Any,
-    y: Any,
-    loss: str | Loss | Objective,
-    direction: Any,
-    *,
-    privacy: Budget,
-    domain: Domain | None = None,
-    scale: float | None = None,
-    ridge: float = 0.0,
-    method: str = "auto",
-    noise_law: str = "auto",
-    certificate: str = "auto",
-    certificate_share: float = 0.25,
-    fallback: str | None = None,
-    max_noise: float | None = None,
-    inference: float | None = None,
-    ledger: Ledger | None = None,
-    noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
-) -> FunctionalRelease | ParameterRelease | NotCertified:
-    """Release a linear functional of a regression's coefficients under differential privacy.
-
-    For one coefficient noise can be far less than for all of them.  By default a pilot fit, whose
-    Hessian H comes with it, is followed by a single Newton step along ``H^-1 w``: that moves with
-    one record by a public amount.  With few records, or many functionals, a fit or objective
-    perturbation has the smaller error and takes its place; public numbers decide.
+class Certified(NamedTuple):
+    """Settings of a release that certifies the curvature first, for ``method=``.
 
     Parameters
     ----------
-    X : array-like of shape (n, q)
-        Covariates, without a column of ones; rows outside of the domain are projected onto it.
-    y : array-like of shape (n,)
-        Response; in {0, 1} for the logistic loss.
-    loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
-        One whose slope is bounded and has a derivative; certificates and objective perturbation
-        need a self-concordant one.
-    direction : str, sequence of str, or array-like of shape (p,) or (k, p)
-        Names of coefficients, or weights (the intercept first, if the domain has one).  Several
-        directions share one pilot, or one certificate, and one budget.
-    privacy : ApproxDP
-        The **total** (epsilon, delta), inference included.
-    domain : Domain, optional
-        Where rows are: ``dpfast.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says whether
-        there is an intercept.  Without one the columns may come in any units: the pilot is a
-        default :func:`dpfast.fit` with an intercept, of any loss that :func:`dpfast.fit` takes
-        without weights (also "least-squares"), a quantile of the records' scores along the step is
-        bought with it, scores are held to that, and standard errors come along.
-    scale : float
-        Public residual scale; required by all losses but the logistic.
-    ridge : float
-        Public penalty ``ridge/2 ||theta||^2``.
-    method : {"auto", "one-shot", "fit", "objective-perturbation", "certified", "paper"}
-        "one-shot" is a pilot and one Newton step.  "fit" is what :func:`dpfast.fit` does with
-        ``weights=Bounded(radius)``.  "objective-perturbation" answers for a ridge-penalised
-        problem, whatever the curvature.  "auto" chooses among these three by n, p, the budget and
-        the number of functionals.  "certified" is algorithm 5* (formulas page, section II.4): a
-        private lower bound of the curvature, then noise in proportion to how far *these* data let
-        one record move the value.  "paper" is algorithm 5 of paper 3 with corrected constants: a
-        second certificate, of the largest eigenvalue, and noise in proportion to that distance
-        alone, if the condition number bounds its change tightly enough.  No table or design is
-        known where these two have the least error (``bench/results/release_defaults.md``).
-    noise_law : {"auto", "laplace", "student", "gaussian"}
-        Of a certified release, as are all options down to ``max_noise``: law of the noise.  "auto"
-        takes the one with the least standard deviation after the certificate is seen, which costs
-        nothing (claim R35): "laplace" far above the records that certify, "student" (three degrees
-        of freedom), which tolerates the most change of scale, near them, "gaussian" (the paper's)
-        for many numbers.
     certificate : {"auto", "leverage", "global", "recursive"}
         What is certified; "auto" is "leverage", and "global" for the paper's procedure.  The
         smallest eigenvalue of the Hessian, by one release whose step is the
@@ -114,7 +50,12 @@ def release_functional(
         about unit size).  It never certifies later than "global", from a third of the records for
         one-hot blocks, and its secret noise is smaller or about the same; but the announced bound
         of the noise can be larger, by 1.6 for centred and scaled columns, for which "global" is as
-        good.  Not with ``method="paper"``.
+        good, and the only one for the paper's procedure.
+    noise_law : {"auto", "laplace", "student", "gaussian"}
+        Law of the noise.  "auto" takes the one with the least standard deviation after the
+        certificate is seen, which costs nothing (claim R35): "laplace" far above the records that
+        certify, "student" (three degrees of freedom), which tolerates the most change of scale,
+        near them, "gaussian" (the paper's) for many numbers.
     certificate_share : float
         Part of epsilon for the certificate; for both, if there are two.
     fallback : {None, "objective-perturbation"}
@@ -126,6 +67,81 @@ def release_functional(
         above it is answered as one that is not certified.  By default what a fit would have with
         this budget by the same bound of the curvature, for each of the functionals.  ``math.inf``
         takes any.
+    paper : bool
+        Algorithm 5 of paper 3 with corrected constants, in place of 5*.
+
+    Privacy
+    -------
+    Settings only, all of them public: :func:`dpfast.release_functional` says what is spent.
+
+    Examples
+    --------
+    >>> dpfast.release.Certified(noise_law="student").certificate
+    'auto'
+    """
+
+    certificate: str = "auto"
+    noise_law: str = "auto"
+    certificate_share: float = 0.25
+    fallback: str | None = None
+    max_noise: float | None = None
+    paper: bool = False
+
+
+def release_functional(
+    X: Any,
+    y: Any,
+    loss: str | Loss | Objective,
+    direction: Any,
+    *,
+    privacy: Budget,
+    domain: Domain | None = None,
+    method: str | Certified = "auto",
+    inference: float | None = None,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+) -> FunctionalRelease | ParameterRelease | NotCertified:
+    """Release a linear functional of a regression's coefficients under differential privacy.
+
+    Algorithm 5 of paper 3 (Asi, Duchi and Talwar 2025).
+
+    For one coefficient noise can be far less than for all of them.  By default a pilot fit, whose
+    Hessian H comes with it, is followed by a single Newton step along ``H^-1 w``: that moves with
+    one record by a public amount.  With few records, or many functionals, a fit or objective
+    perturbation has the smaller error and takes its place; public numbers decide.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q), data frame, Design, Records or Source
+        Covariates, without a column of ones; rows outside of the domain are projected onto it.
+    y : array-like of shape (n,) or None
+        Response; in {0, 1} for the logistic loss.
+    loss : {"log-cosh", "pseudo-huber", "logistic"}, Loss or Objective
+        One whose slope is bounded and has a derivative; certificates and objective perturbation
+        need a self-concordant one.  With a domain all but the logistic need the scale of a
+        :class:`dpfast.Objective`, which may have a ridge.
+    direction : str, sequence of str, or array-like of shape (p,) or (k, p)
+        Names of coefficients, or weights (the intercept first, if the domain has one).  Several
+        directions share one pilot, or one certificate, and one budget.
+    privacy : ApproxDP
+        The **total** (epsilon, delta), inference included.
+    domain : Domain, optional
+        Where rows are: ``dpfast.models.Ball``, ``Box``, ``LpBall`` or ``Product``; it also says
+        whether there is an intercept.  Without one the columns may come in any units: the pilot is
+        a default :func:`dpfast.fit` with an intercept, of any loss that :func:`dpfast.fit` takes
+        without weights (also "least-squares"), a quantile of the records' scores along the step is
+        bought with it, scores are held to that, and standard errors come along.
+    method : {"auto", "one-shot", "fit", "objective-perturbation", "certified", "paper"}
+        "one-shot" is a pilot and one Newton step.  "fit" is what :func:`dpfast.fit` does with
+        ``weights=Bounded(radius)``.  "objective-perturbation" answers for a ridge-penalised
+        problem, whatever the curvature.  "auto" chooses among these three by n, p, the budget and
+        the number of functionals.  "certified" is algorithm 5* (formulas page, section II.4): a
+        private lower bound of the curvature, then noise in proportion to how far *these* data let
+        one record move the value.  "paper" is algorithm 5 of paper 3 with corrected constants: a
+        second certificate, of the largest eigenvalue, and noise in proportion to that distance
+        alone, if the condition number bounds its change tightly enough.  No table or design is
+        known where these two have the least error (``bench/results/release_defaults.md``).
+        Their settings are those of a :class:`dpfast.release.Certified` in place of the word.
     inference : float, optional
         Share of the budget for a private sandwich covariance, which :meth:`~dpfast.release.
         FunctionalRelease.conf_int` needs.
@@ -136,9 +152,6 @@ def release_functional(
         certified.
     noise : NoiseSource, optional
         Default: operating-system entropy.
-    threads : int, optional
-    names : sequence of str, optional
-        Names of the q covariates.
 
     Returns
     -------
@@ -170,35 +183,29 @@ def release_functional(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, size=(20000, 3))
     >>> y = X @ [1.0, 0.5, 0.0] + rng.laplace(size=20000)
-    >>> result = dpfast.release_functional(
-    ...     X, y, "log-cosh", "x1", scale=1.0,
-    ...     privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Box(1.0),
-    ... )
+    >>> objective = dpfast.Objective("log-cosh", scale=1.0)
+    >>> budget, box = dpfast.ApproxDP(1.0, 1e-6), dpfast.models.Box(1.0)
+    >>> result = dpfast.release_functional(X, y, objective, "x1", privacy=budget, domain=box)
     >>> abs(result.value - 1.0) < 0.1
     True
     """
     total = approximate(privacy)
-    method = one_of(method, METHODS, "method")
-    given = {
-        "noise_law": noise_law, "certificate": certificate, "certificate_share": certificate_share,
-        "fallback": fallback, "max_noise": max_noise,
-    }  # fmt: skip
-    if method not in CERTIFIED:
-        _refuse_options_of_certificates(method, given)
+    if isinstance(method, Certified):
+        way, certified = "certified", method
+    else:
+        way = one_of(method, METHODS, "method", otherwise=", or a dpfast.release.Certified")
+        certified = Certified(paper=way == "paper")
     if domain is None:
-        _refuse_without_domain(method, ridge, inference)
-        raw = RawRequest(X, y, loss, scale=scale, noise=noise, threads=threads, names=names)
+        _refuse_without_domain(way, loss, inference)
+        raw = RawRequest(X, y, loss, noise=noise)
         asked = Asked(raw, *raw.direction(direction), total, None, ledger)
-        return _without_certificate(asked, method)
-    request = ReleaseRequest(
-        X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
-        names=names,
-    )  # fmt: skip
+        return _without_certificate(asked, way)
+    request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
     rows, single, labels = request.direction(direction)
     asked = Asked(request, rows, single, labels, total, inference, ledger)
-    if method in CERTIFIED:
-        return _with_certificate(asked, method == "paper", **given)
-    return _without_certificate(asked, method)
+    if way in CERTIFIED:
+        return _with_certificate(asked, certified)
+    return _without_certificate(asked, way)
 
 
 class Asked:
@@ -261,27 +268,16 @@ class Asked:
         )
 
 
-def _refuse_options_of_certificates(method: str, given: dict[str, Any]) -> None:
-    defaults = release_functional.__kwdefaults__
-    for name, value in given.items():
-        default = defaults[name]
-        if not (value is default or (type(value) is type(default) and value == default)):
-            raise InvalidInput(
-                f"{name} is an option of a certified release. Pass method='certified' with it, or "
-                f"leave it out of method={method!r}."
-            )
-
-
-def _refuse_without_domain(method: str, ridge: Any, inference: Any) -> None:
+def _refuse_without_domain(method: str, loss: Any, inference: Any) -> None:
     if method not in ("auto", "one-shot", "fit"):
         raise InvalidInput(
-            f"method={method!r} needs to know where rows are. Pass domain=dpfast.Box(...), or "
-            "method='auto'."
+            f"method={method!r} needs to know where rows are. Pass domain=dpfast.models.Box(...), "
+            "or method='auto'."
         )
-    if not (isinstance(ridge, float | int) and ridge == 0.0):
+    if terms_of(loss).ridge:
         raise InvalidInput(
             "without a domain columns are put into units that are not known before, of which a "
-            "ridge would be. Leave ridge out, or pass domain=dpfast.Box(...)."
+            "ridge would be. Leave ridge out, or pass domain=dpfast.models.Box(...)."
         )
     if inference is not None:
         raise InvalidInput(
@@ -329,24 +325,18 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
 
 
 def _with_certificate(
-    asked: Asked,
-    twice: bool,
-    *,
-    noise_law: Any,
-    certificate: Any,
-    certificate_share: Any,
-    fallback: Any,
-    max_noise: Any,
+    asked: Asked, settings: Certified
 ) -> FunctionalRelease | ParameterRelease | NotCertified:
     """By test and release: with one certificate, or with those of both eigenvalues."""
     request, rows, total = asked.request, asked.rows, asked.total
-    noise_law = one_of(noise_law, ("auto", *LAWS), "noise_law")
+    certificate, noise_law, share, fallback, max_noise, twice = settings
+    twice, noise_law = flag(twice, "paper"), one_of(noise_law, ("auto", *LAWS), "noise_law")
     limit = None if max_noise is None else number_in(max_noise, "max_noise", "(0, inf]")
     if isinstance(certificate, str) and certificate == "auto":
         certificate = "global" if twice else "leverage"
     kind = kind_of(certificate, "functional", *["largest eigenvalue"] * twice)
     terms = make_terms(
-        "functional", asked.main, certificate_share, fallback, noise=noise_law, count=len(rows),
+        "functional", asked.main, share, fallback, noise=noise_law, count=len(rows),
         certificates=1 + twice, whole=total,
     )  # fmt: skip
     functional_noises(terms)  # refuses an impossible budget while nothing is spent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dpfast.curator.release.kinds import kind_of
@@ -26,17 +25,15 @@ def release_parameter(
     *,
     privacy: Budget,
     domain: Domain,
-    scale: float | None = None,
-    ridge: float = 0.0,
     certificate: str = "global",
     certificate_share: float = 0.25,
     fallback: str | None = None,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
 ) -> ParameterRelease | NotCertified:
     """Release all coefficients of a regression with noise that a certificate calibrates.
+
+    Algorithms 3 and 7 of paper 3 (Asi, Duchi and Talwar 2025).
 
     Algorithm 3 of paper 3, corrected (formulas page, section II.4): a private lower bound of the
     smallest eigenvalue of the Hessian bounds how far one record can move the minimiser, which is
@@ -44,14 +41,17 @@ def release_parameter(
 
     Parameters
     ----------
-    X, y, loss, domain, scale, ridge, certificate_share, ledger, noise, threads, names
+    X, y, loss, domain, ledger, noise
         As for :func:`dpfast.release_functional`.
     privacy : ApproxDP
         The **total** (epsilon, delta).
     certificate : {"global", "recursive", "smooth"}
-        As for :func:`dpfast.release_functional`; "smooth" is algorithm 7 of the paper, corrected:
-        for every convex loss with a bounded third derivative, such as ``dpfast.SmoothedHuber``.
-        It needs more records than theorem A, which self-concordant losses allow.
+        As for :class:`dpfast.release.Certified`; "smooth" is algorithm 7 of the paper, corrected:
+        for every convex loss with a bounded third derivative, such as
+        ``dpfast.models.SmoothedHuber``.  It needs more records than theorem A, which
+        self-concordant losses allow.
+    certificate_share : float
+        Part of epsilon for the certificate.
     fallback : {None, "objective-perturbation"}
         What to do if the curvature cannot be certified; needs a self-concordant loss.
 
@@ -76,18 +76,15 @@ def release_parameter(
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> answer = dpfast.release_parameter(
-    ...     X, y, "log-cosh", privacy=dpfast.ApproxDP(1.0, 1e-6), domain=dpfast.Box(1.0), scale=1.0
-    ... )
+    >>> objective = dpfast.Objective("log-cosh", scale=1.0)
+    >>> budget, box = dpfast.ApproxDP(1.0, 1e-6), dpfast.models.Box(1.0)
+    >>> answer = dpfast.release_parameter(X, y, objective, privacy=budget, domain=box)
     >>> type(answer).__name__
     'NotCertified'
     """
     total = approximate(privacy)
     kind = kind_of(certificate, "parameter")
-    request = ReleaseRequest(
-        X, y, loss, domain=domain, scale=scale, ridge=ridge, noise=noise, threads=threads,
-        names=names,
-    )  # fmt: skip
+    request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
     terms = make_terms("parameter", total, certificate_share, fallback, noise="gaussian", count=1)
     parameter_multiplier(terms, request.dimension)  # refuses an impossible budget, free of charge
     session = Session(request, terms, kind, "release_parameter", total, ledger)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from dpfast.curator.release.projection import ProjectedRecords
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.errors import InvalidBudget, InvalidInput, described
-from dpfast.front.parts import parts_of
 from dpfast.front.request import Request
 from dpfast.inference.composition import Composition
 from dpfast.inference.natural import NaturalMap, natural_map
@@ -26,10 +24,11 @@ from dpfast.models import (
     Objective,
     resolve_loss,
 )
+from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import SIMULATION, NoiseSource, is_genuine
-from dpfast.regression.road import COPIES as COPIES_ON_ROAD, OnRoad, on_road
+from dpfast.regression.road import OnRoad, on_road, room_of
 from dpfast.release.results import ReleaseGuarantee
 
 __all__ = ["Asking", "RawRequest", "ReleaseRequest", "approximate"]
@@ -144,27 +143,26 @@ class ReleaseRequest(Asking):
         loss: str | Loss | Objective,
         *,
         domain: Domain,
-        scale: float | None,
-        ridge: float,
         noise: NoiseSource | None,
-        threads: int | None,
-        names: Sequence[str] | None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise InvalidInput(
-                "domain must say where the rows of X are, such as dpfast.Ball(radius) or "
-                f"dpfast.Box(1.0); received {described(domain)}. Rows outside are projected onto "
-                "it."
+                "domain must say where the rows of X are, such as dpfast.models.Ball(radius) or "
+                f"dpfast.models.Box(1.0); received {described(domain)}. Rows outside are "
+                "projected onto it."
             )
-        given = parts_of(loss, scale, None, ridge, domain.intercept)
+        given = terms_of(loss)
+        if not given.fit_intercept and domain.intercept:
+            raise InvalidInput(
+                "the domain has an intercept and the objective none. Pass the domain without "
+                "intercept=True."
+            )
         if given.weights is not None:
             raise InvalidInput(
                 f"the domain bounds the rows, and {described(loss)} has weights. Pass an objective "
                 "without weights."
             )
-        self._request = Request(
-            X, y, fit_intercept=domain.intercept, noise=noise, threads=threads, names=names
-        )
+        self._request = Request(X, y, fit_intercept=domain.intercept, noise=noise)
         self.n, self.dimension = self._request.n, self._request.dimension
         self.domain = domain.bind(self._request.n_covariates)
         self.loss = self._request.loss(given.loss)
@@ -215,7 +213,7 @@ class RawRequest(Asking):
 
     Parameters
     ----------
-    X, y, loss, scale, noise, threads, names
+    X, y, loss, noise
         As of :func:`dpfast.release_functional`.
     """
 
@@ -224,31 +222,26 @@ class RawRequest(Asking):
         X: Any,
         y: Any,
         loss: str | Loss | Objective,
-        *,
-        scale: float | None,
         noise: NoiseSource | None,
-        threads: int | None,
-        names: Sequence[str] | None,
     ) -> None:
-        self._request = request = Request(
-            X, y, fit_intercept=True, noise=noise, threads=threads, names=names
-        )
-        plain = {"scale": scale, "weights": None, "ridge": 0.0, "method": "auto"}
-        if isinstance(loss, Objective) or not on_road(loss, None, plain):
+        given = terms_of(loss)
+        self._request = request = Request(X, y, fit_intercept=True, noise=noise)
+        plain = given.fit_intercept and given.n_covariates is None
+        if not plain or not on_road(given.loss, None, given._asdict() | {"method": "auto"}):
             raise InvalidInput(
                 "without a domain units are bought and scores held to a bound, which takes a loss "
                 "that fits so by default, such as 'log-cosh', 'huber', 'logistic' or "
-                "'least-squares'. Pass one of these, or domain=dpfast.Box(...)."
+                "'least-squares'. Pass one of these, or domain=dpfast.models.Box(...)."
             )
         self.n, self.dimension = request.n, request.dimension
         self.names = request._coefficient_names()
-        self.loss = resolve_loss(loss, unbounded=True)
-        self.asked, self.scale = loss, scale
+        self.loss = resolve_loss(given.loss, unbounded=True)
+        self.asked, self.scale = given.loss, given.scale
 
     @property
     def room(self) -> int:
         """Bytes that are needed once a release is paid for: public."""
-        return self._request.room(COPIES_ON_ROAD)
+        return room_of(self._request)
 
     def planned(self, total: GDP) -> OnRoad:
         """A fit with standard errors; refuses whatever can be refused, and costs nothing."""
@@ -261,7 +254,8 @@ class RawRequest(Asking):
         if found.only_mean:
             raise InvalidBudget(
                 "n, the budget and the number of columns are such that no units can be bought. "
-                "Declare domain=dpfast.Box(...), or use dpfast.fit, which answers with the mean."
+                "Declare domain=dpfast.models.Box(...), or use dpfast.fit, which answers with the "
+                "mean."
             )
         return found
 

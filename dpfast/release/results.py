@@ -211,8 +211,11 @@ class Certificate:
         >>> rng = np.random.default_rng(1)
         >>> X = rng.uniform(-1.0, 1.0, (5000, 1))
         >>> found = dpfast.certify(
-        ...     X, X[:, 0], "pseudo-huber", privacy=dpfast.PureDP(1.0), domain=dpfast.Box([1.0]),
-        ...     scale=1.0,
+        ...     X,
+        ...     X[:, 0],
+        ...     dpfast.Objective("pseudo-huber", scale=1.0),
+        ...     privacy=dpfast.PureDP(1.0),
+        ...     domain=dpfast.models.Box([1.0]),
         ... )
         >>> found.with_largest(2.0).condition_number == 2.0 / found.lower_bound
         True
@@ -452,8 +455,12 @@ class FunctionalRelease:
         >>> rng = np.random.default_rng(1)
         >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
         >>> released = dpfast.release_functional(
-        ...     X, X[:, 0], "pseudo-huber", [1.0], privacy=dpfast.ApproxDP(1.0, 1e-6),
-        ...     domain=dpfast.Box([1.0]), scale=1.0,
+        ...     X,
+        ...     X[:, 0],
+        ...     dpfast.Objective("pseudo-huber", scale=1.0),
+        ...     [1.0],
+        ...     privacy=dpfast.ApproxDP(1.0, 1e-6),
+        ...     domain=dpfast.models.Box([1.0]),
         ... )
         >>> low, high = released.noise_interval()[0]
         >>> bool(low < released.value < high)
@@ -493,8 +500,13 @@ class FunctionalRelease:
         >>> rng = np.random.default_rng(1)
         >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
         >>> released = dpfast.release_functional(
-        ...     X, X[:, 0], "pseudo-huber", [1.0], privacy=dpfast.ApproxDP(1.0, 1e-6),
-        ...     domain=dpfast.Box([1.0]), scale=1.0, inference=0.25,
+        ...     X,
+        ...     X[:, 0],
+        ...     dpfast.Objective("pseudo-huber", scale=1.0),
+        ...     [1.0],
+        ...     privacy=dpfast.ApproxDP(1.0, 1e-6),
+        ...     domain=dpfast.models.Box([1.0]),
+        ...     inference=0.25,
         ... )
         >>> released.conf_int(level=0.9).shape
         (1, 2)
@@ -595,8 +607,11 @@ class ParameterRelease:
         >>> rng = np.random.default_rng(1)
         >>> X = rng.uniform(-1.0, 1.0, (20_000, 1))
         >>> released = dpfast.release_parameter(
-        ...     X, X[:, 0], "pseudo-huber", privacy=dpfast.ApproxDP(1.0, 1e-6),
-        ...     domain=dpfast.Box([1.0]), scale=1.0,
+        ...     X,
+        ...     X[:, 0],
+        ...     dpfast.Objective("pseudo-huber", scale=1.0),
+        ...     privacy=dpfast.ApproxDP(1.0, 1e-6),
+        ...     domain=dpfast.models.Box([1.0]),
         ... )
         >>> released.noise_interval().shape
         (1, 2)

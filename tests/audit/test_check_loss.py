@@ -10,11 +10,11 @@ from dpfast.audit import check_loss
 BUILT_IN = [
     dpfast.Huber(),
     dpfast.LogCosh(),
-    dpfast.PseudoHuber(3.0),
-    dpfast.SmoothedHuber(1.3, 0.4),
-    dpfast.OstrovskiiBach(0.7),
-    dpfast.SmoothAbsolute(),
-    dpfast.TukeyBiweight(),
+    dpfast.models.PseudoHuber(3.0),
+    dpfast.models.SmoothedHuber(1.3, 0.4),
+    dpfast.models.OstrovskiiBach(0.7),
+    dpfast.models.SmoothAbsolute(),
+    dpfast.models.TukeyBiweight(),
 ]
 
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import GDP, EntropyNoise, Ledger, SeededNoise
+from dpfast import GDP, Ledger, SeededNoise
 from dpfast.audit import lower_bound, neighbours
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, Objective, PseudoHuber
+from dpfast.privacy import EntropyNoise
 from dpfast.privacy.mechanisms import laplace_rate, release_integer
 
 MU = 3.0  # where a 10% error needs the fewest runs
@@ -146,9 +147,11 @@ def fit_mechanism(noise, n_steps=3):
 
     def mechanism(data):
         return dpfast.fit(
-            *data, "huber", privacy=MU, scale=1.0, fit_intercept=False,
-            weights=dpfast.Mallows(1.0), inference=False, noise=noise,
-            method=dpfast.GradientDescent(step_size=1.0, steps=n_steps, schedule="uniform"),
+            *data,
+            dpfast.Objective("huber", weights=dpfast.Mallows(1.0), scale=1.0, fit_intercept=False),
+            privacy=MU, inference=False, noise=noise,
+            method=dpfast.optimize.GradientDescent(step_size=1.0, steps=n_steps,
+            schedule="uniform"),
         )  # fmt: skip
 
     return mechanism
@@ -184,8 +187,10 @@ def test_a_whole_newton_fit_with_inference_stays_below_its_claim():
 
     def mechanism(data):
         result = dpfast.fit(
-            *data, "log-cosh", privacy=MU, scale=1.0, fit_intercept=False,
-            weights=dpfast.Mallows(1.0), method=dpfast.Newton(steps=3), noise=noise,
+            *data,
+            dpfast.Objective("log-cosh", weights=dpfast.Mallows(1.0), scale=1.0,
+            fit_intercept=False),
+            privacy=MU, method=dpfast.optimize.Newton(steps=3), noise=noise,
         )  # fmt: skip
         return np.concatenate([result.iterates.ravel(), result.cov_params().ravel()])
 

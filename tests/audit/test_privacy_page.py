@@ -38,7 +38,7 @@ def test_what_the_page_names_exists(page, repository):
         assert option in dpfast.fit.__kwdefaults__
         assert option in page
     for setting in ("start", "steps", "schedule"):
-        assert setting in dpfast.Newton.__init__.__kwdefaults__
+        assert setting in dpfast.optimize.Newton.__init__.__kwdefaults__
         assert setting in page
     for claim in re.findall(r"\bC\d+\b", page):
         proofs = (repository / "dpfast" / "privacy" / "PROOFS.md").read_text(encoding="utf-8")

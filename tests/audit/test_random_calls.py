@@ -10,6 +10,7 @@ import pytest
 import dpfast
 from dpfast.audit import replay
 from dpfast.audit.calls import examples
+from dpfast.audit.calls.flat import flat
 
 HOSTILE = (
     np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 5e-324, -1e-310, 0.0, -0.0, 1e154, 1e-154, 2.0**53,
@@ -95,7 +96,7 @@ def test_fits_with_weights_offsets_and_persons_on_random_neighbours(seed, person
             own = {"group": group, "each": "person"} if persons else {
                 "sample_weight": weights, "largest_weight": 1.5
             }  # fmt: skip
-            found = dpfast.fit(X, y, kind, offset=offsets, **own, **options)
+            found = flat(dpfast.fit)(X, y, kind, offset=offsets, **own, **options)
             return found, found.summary(), found.to_dict(), found.warnings
 
         report = replay(call, (np.zeros(1),), (np.ones(1),), budget=options["privacy"])

@@ -10,6 +10,7 @@ import pytest
 import dpfast
 from dpfast import GDP, Ledger, SeededNoise
 from dpfast.audit import KINDS, LeakFound, neighbours, replay
+from dpfast.audit.calls.flat import flat
 from dpfast.audit.comparison import check_neighbours, first_difference
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
@@ -22,9 +23,9 @@ PAIRS = neighbours(X, Y)
 
 
 def fit(data, **options):
-    method = dpfast.Newton(newton_steps=2, steps=3)
+    method = dpfast.optimize.Newton(newton_steps=2, steps=3)
     options = {"privacy": 1.0, "scale": 1.0, "method": method} | options
-    return dpfast.fit(*data, "log-cosh", **options)
+    return flat(dpfast.fit)(*data, "log-cosh", **options)
 
 
 def curator(data, objective=None, **options):

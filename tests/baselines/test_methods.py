@@ -12,6 +12,7 @@ import pytest
 
 import dpfast
 from dpfast import baselines
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.door import observed
 from dpfast.privacy.baselines.sensitivity import statistics_mu, symmetric_noise_bound
 
@@ -38,12 +39,14 @@ def design(Z):
 
 
 METHODS = {
-    "clipping": lambda X, y, **k: baselines.clipped_gradient_descent(
-        X, y, "squared", clip=3.0, steps=20, **k
+    "clipping": lambda X, y, **k: flat(baselines.clipped_gradient_descent)(
+        X, y, "least-squares", clip=3.0, steps=20, **k
     ),
-    "ssp": lambda X, y, **k: baselines.sufficient_statistics(X, y, x_bound=2.0, y_bound=4.0, **k),
-    "adassp": lambda X, y, **k: baselines.adassp(X, y, x_bound=2.0, y_bound=4.0, **k),
-    "output": lambda X, y, **k: baselines.output_perturbation(
+    "ssp": lambda X, y, **k: flat(baselines.sufficient_statistics)(
+        X, y, x_bound=2.0, y_bound=4.0, **k
+    ),
+    "adassp": lambda X, y, **k: flat(baselines.adassp)(X, y, x_bound=2.0, y_bound=4.0, **k),
+    "output": lambda X, y, **k: flat(baselines.output_perturbation)(
         X, y, "huber", scale=0.5, ridge=0.1, **k
     ),
 }
@@ -66,8 +69,8 @@ def test_clipped_gradient_descent_with_a_wide_clip_is_least_squares():
     X, y = linear_data()
     exact = np.linalg.lstsq(design(X), y, rcond=None)[0]
     result = baselines.clipped_gradient_descent(
-        X, y, "squared", clip=100.0, privacy=HUGE, steps=300, step_size=0.5,
-        noise=dpfast.SeededNoise(0),
+        X, y, "least-squares", clip=100.0, privacy=HUGE, noise=dpfast.SeededNoise(0),
+        method=dpfast.optimize.GradientDescent(steps=300, step_size=0.5),
     )  # fmt: skip
     np.testing.assert_allclose(result.params, exact, atol=1e-3)
     assert result.iterates.shape == (301, 4)
@@ -78,8 +81,8 @@ def test_clipped_gradient_descent_solves_the_clipped_equation():
     """Logistic, a clip that bites: the mean of the clipped gradients is zero at the result."""
     X, y = logistic_data()
     result = baselines.clipped_gradient_descent(
-        X, y, "logistic", clip=0.5, privacy=HUGE, steps=400, step_size=4.0,
-        noise=dpfast.SeededNoise(0),
+        X, y, "logistic", clip=0.5, privacy=HUGE, noise=dpfast.SeededNoise(0),
+        method=dpfast.optimize.GradientDescent(steps=400, step_size=4.0),
     )  # fmt: skip
     A = design(X)
     scores = (1 / (1 + np.exp(-A @ result.params)) - y)[:, None] * A
@@ -123,10 +126,12 @@ def test_output_perturbation_minimises_the_objective(loss, weights):
     X, y = logistic_data() if loss == "logistic" else linear_data()
     scale = None if loss == "logistic" else 0.5
     result = baselines.output_perturbation(
-        X, y, loss, ridge=0.05, privacy=HUGE, scale=scale, weights=weights,
+        X, y, dpfast.Objective(loss, weights=weights, scale=scale, ridge=0.05), privacy=HUGE,
         noise=dpfast.SeededNoise(0),
     )  # fmt: skip
-    exact = dpfast.nonprivate_fit(X, y, loss, scale=scale, weights=weights, ridge=0.05)
+    exact = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective(loss, weights=weights, scale=scale, ridge=0.05)
+    )
     np.testing.assert_allclose(result.params, exact.params, atol=1e-4)
 
 
@@ -231,7 +236,7 @@ def test_impossible_budgets_are_refused_before_the_ledger_pays(method):
     X, y = linear_data(100)
     ledger = dpfast.Ledger(1e300)
     for mu in (1e-9, 1e12):
-        with pytest.raises(dpfast.InvalidBudget):
+        with pytest.raises(dpfast.errors.InvalidBudget):
             method(X, y, privacy=mu, ledger=ledger)
     with pytest.raises(dpfast.DpfastError):
         method(X, y, privacy=dpfast.PureDP(1.0), ledger=ledger)
@@ -306,11 +311,14 @@ def refused(match, call):
 def test_what_is_refused():
     X, y = linear_data(50)
     clip, ssp, ada, output = METHODS.values()
-    refused("scale is not a parameter of the squared loss", lambda: clip(X, y, privacy=1, scale=1))
+    refused(
+        "scale is not a parameter of the least-squares loss", lambda: clip(X, y, privacy=1, scale=1)
+    )
     refused("clip|radius", lambda: baselines.clipped_gradient_descent(
-        X, y, "squared", clip=-1.0, privacy=1.0))  # fmt: skip
-    refused('also takes "squared"', lambda: baselines.clipped_gradient_descent(
-        X, y, "absolute", clip=1.0, privacy=1.0))  # fmt: skip
+        X, y, "least-squares", clip=-1.0, privacy=1.0,
+    ))  # fmt: skip
+    refused("Did you mean 'least-squares'", lambda: baselines.clipped_gradient_descent(
+        X, y, loss="squared", clip=1.0, privacy=1.0))  # fmt: skip
     for name in ("x_bound", "y_bound"):
         for bad in (0.0, math.nan, "2", None):
             bounds = {"x_bound": 2.0, "y_bound": 4.0} | {name: bad}
@@ -321,14 +329,21 @@ def test_what_is_refused():
     refused("eigenvalue_share", lambda: ada(X, y, privacy=1.0, eigenvalue_share=1.0))
     refused("failure", lambda: ada(X, y, privacy=1.0, failure=0.0))
     refused("no bound on one record's score", lambda: baselines.output_perturbation(
-        X, y, "squared", ridge=1.0, privacy=1.0))  # fmt: skip
-    refused("the gradient of a loss", lambda: output(X, y, privacy=1.0, weights=dpfast.Clip(1.0)))
+        X, y, dpfast.Objective("least-squares", ridge=1.0), privacy=1.0,
+    ))  # fmt: skip
+    refused(
+        "the gradient of a loss", lambda: output(X, y, privacy=1.0, weights=dpfast.models.Clip(1.0))
+    )
     refused("ridge", lambda: baselines.output_perturbation(
-        X, y, "logistic", ridge=0.0, privacy=1.0))  # fmt: skip
+        X, y, dpfast.Objective("logistic", ridge=0.0), privacy=1.0,
+    ))  # fmt: skip
     refused("too small beside", lambda: baselines.output_perturbation(
-        X, y, "logistic", ridge=1e-9, privacy=1.0))  # fmt: skip
+        X, y, dpfast.Objective("logistic", ridge=1e-9), privacy=1.0,
+    ))  # fmt: skip
     refused("steps", lambda: baselines.clipped_gradient_descent(
-        X, y, "squared", clip=1.0, privacy=1.0, steps=0))  # fmt: skip
+        X, y, "least-squares", clip=1.0, privacy=1.0,
+        method=dpfast.optimize.GradientDescent(steps=0),
+    ))  # fmt: skip
     refused("start", lambda: clip(X, y, privacy=1.0, start=[0.0]))
     refused("threads", lambda: ssp(X, y, privacy=1.0, threads=0))
     refused("nothing to fit", lambda: ssp(np.empty((3, 0)), np.ones(3), privacy=1.0,

@@ -280,7 +280,7 @@ def test_b4_minimiser(loss, weighting):
 
 
 def test_b4_clipped_scores_have_no_minimiser():
-    objective = Objective(Huber(), dpfast.Clip(1.0), 2, scale=1.0, ridge=1.0)
+    objective = Objective(Huber(), dpfast.models.Clip(1.0), 2, scale=1.0, ridge=1.0)
     with pytest.raises(dpfast.InvalidInput, match="not the gradient of a loss"):
         minimiser(objective, np.zeros((3, 2)), np.zeros(3))
 

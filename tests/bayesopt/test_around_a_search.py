@@ -163,3 +163,23 @@ def test_a_choice_is_one_charge_and_refused_before_it():
     assert ledger.entries == ()
     private_choice(losses, places, **options)
     assert [entry.label for entry in ledger.entries] == ["private_choice(n=2000, of 2)"]
+
+
+def test_a_result_has_its_history_and_says_when_noise_led():
+    x = np.random.default_rng(0).normal(1.0, 0.3, size=(2000, 3))
+
+    def losses(theta):
+        return np.sum((x - theta) ** 2, axis=1)
+
+    told = {"privacy": 1.0, "n_records": 2000, "steps": 9, "noise": dpfast.SeededNoise(0)}
+    found = dpfast.tune(losses, [(-2.0, 2.0)] * 3, clip=20.0, **told)
+    assert found.warnings == () and found.best_params is found.parameters
+    history = found.history
+    assert {len(column) for column in history.values()} == {9}
+    np.testing.assert_array_equal(history["theta2"], found.iterates[1:, 1])
+    np.testing.assert_allclose(history["gradient"], np.linalg.norm(found.gradients, axis=1))
+    lost = dpfast.tune(losses, [(-2.0, 2.0)] * 3, clip=1e4, **told)
+    assert any("none of the first 3" in text for text in lost.warnings)
+    assert "none of the first 3" in lost.summary()
+    crashed = found._replace(lost_steps=2)
+    assert any("2 steps were paid for" in text for text in crashed.warnings)

@@ -140,7 +140,7 @@ CHILD = textwrap.dedent("""
         return lambda *a, **k: (function(*a, **k), die())
     X = np.random.default_rng(0).normal(0.3, 1.0, size=(40, 2))
     t = module.Tuner([(-2.0, 2.0)] * 2, privacy=1.0, n_records=40, clip=8.0, steps=4, path=path,
-                     keep_values={keep})
+                     search=module.SearchSettings(keep_values={keep}))
     points = t.ask()
     values = [np.sum((X - theta) ** 2, axis=1) for theta in points]
     if moment == "before charge": FileLedger._settle = before(FileLedger._settle)

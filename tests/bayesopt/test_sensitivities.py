@@ -223,7 +223,7 @@ def test_g2_rounded_points_are_functions_of_released_gradients():
 
 
 def test_g2_the_budget_is_kept_by_every_schedule():
-    for schedule in (None, "uniform", dpfast.Geometric(3.0, 0.01)):
+    for schedule in (None, "uniform", dpfast.optimize.Geometric(3.0, 0.01)):
         found = search(steep(1.0), schedule=schedule, steps=7)
         total = sum(mu**2 for _, mu in found.privacy.entries)
         assert 0.999 * 0.8**2 <= total <= 0.8**2

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.privacy.bought.sensitivity import complete_weight
@@ -23,7 +24,7 @@ COUNTED = np.floor(np.exp(np.clip(0.5 * X[:, 0], -2.0, 1.0)))
 
 
 def fit(X, y, loss, **options):
-    return dpfast.fit(X, y, loss, privacy=2.0, noise=dpfast.SeededNoise(0), **options)
+    return flat(dpfast.fit)(X, y, loss, privacy=2.0, noise=dpfast.SeededNoise(0), **options)
 
 
 #: Everything that buys where columns lie, and a response for it.

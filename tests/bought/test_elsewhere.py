@@ -7,6 +7,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidBudget
 
 N = 12_000
@@ -29,7 +30,7 @@ def private(loss, X, y, seed=3, privacy=1.0, **options):
     if loss == "logistic":
         y = (y > 2000.0) * 1.0
     noise = dpfast.SeededNoise(seed)
-    return dpfast.fit(X, y, loss, privacy=privacy, noise=noise, **CALLS[loss], **options)
+    return flat(dpfast.fit)(X, y, loss, privacy=privacy, noise=noise, **CALLS[loss], **options)
 
 
 @pytest.mark.parametrize("loss", CALLS)
@@ -88,7 +89,7 @@ def test_all_rows_of_one_person_move_what_their_total_pays_for(loss, row):
     def call(persons):  # a record of the audit is a person with three rows
         rows = persons.reshape(600, 3)
         y = rows[:, 2] if loss != "logistic" else (rows[:, 2] > 2000.0) * 1.0
-        return dpfast.fit(
+        return flat(dpfast.fit)(
             rows[:, :2], y, loss, privacy=4.0, group=np.arange(600) // 3, group_size=3,
             **CALLS[loss],
         ).params  # fmt: skip

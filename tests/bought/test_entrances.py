@@ -25,8 +25,8 @@ LOSSES = ["log-cosh", "least-squares", "logistic", "quantile"]
 def direct(loss, seed=3):
     y = OVER if loss == "logistic" else HOURS
     return dpfast.fit(
-        np.column_stack([AGE, YEARS]), y, loss, privacy=1.0, standardize=True,
-        names=["age", "years"], noise=dpfast.SeededNoise(seed),
+        dpfast.records(np.column_stack([AGE, YEARS]), y, names=["age", "years"]), None, loss,
+        privacy=1.0, standardize=True, noise=dpfast.SeededNoise(seed),
     )  # fmt: skip
 
 

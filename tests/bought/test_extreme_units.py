@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 
 SCALES = (1.0, 1e-90, 1e90, dpfast.FreeScale(1e-3, 1e3), dpfast.FreeScale(1e90, 1e92), None)
 
@@ -24,9 +25,8 @@ def test_no_released_unit_makes_a_fit_raise_or_warn(scale, power_x, power_y):
         fit = dpfast.fit(
             X * 10.0**power_x,
             y * 10.0**power_y,
-            "log-cosh",
+            dpfast.Objective("log-cosh", scale=scale),
             privacy=1.0,
-            scale=scale,
             standardize=True,
             ledger=ledger,
             noise=dpfast.SeededNoise(2),
@@ -39,7 +39,7 @@ def test_a_constant_response_of_zero_is_no_reason_to_refuse():
     X = np.random.default_rng(2).normal(size=(3000, 2))
     options = {"privacy": 1.0, "standardize": True, "noise": dpfast.SeededNoise(3)}
     for scale in (1e-100, 1e100):
-        fit = dpfast.fit(X, np.zeros(3000), "log-cosh", scale=scale, **options)
+        fit = flat(dpfast.fit)(X, np.zeros(3000), "log-cosh", scale=scale, **options)
         assert np.isfinite(fit.coded.params).all()
 
 
@@ -48,7 +48,12 @@ def test_a_scale_that_is_too_wide_is_refused_before_the_charge():
     scale = dpfast.FreeScale(1e-100, 1e100)
     with pytest.raises(dpfast.InvalidInput):
         dpfast.fit(
-            X, X[:, 0], "log-cosh", scale=scale, standardize=True, privacy=1.0, ledger=ledger
+            X,
+            X[:, 0],
+            dpfast.Objective("log-cosh", scale=scale),
+            standardize=True,
+            privacy=1.0,
+            ledger=ledger,
         )
     assert ledger.spent.mu == 0.0
 
@@ -60,6 +65,6 @@ def test_least_squares_refuses_a_budget_before_the_charge_or_not_at_all(standard
         ledger = dpfast.Ledger(1e9)
         options = {"standardize": standardize, "ledger": ledger, "noise": dpfast.SeededNoise(1)}
         try:
-            dpfast.fit(X, X[:, 0], "least-squares", privacy=mu, **options)
-        except dpfast.InvalidBudget:
+            flat(dpfast.fit)(X, X[:, 0], "least-squares", privacy=mu, **options)
+        except dpfast.errors.InvalidBudget:
             assert ledger.spent.mu == 0.0

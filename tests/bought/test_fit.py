@@ -10,6 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
 from dpfast.regression.purchase import units_share
@@ -26,7 +27,7 @@ DESIGN = dpfast.Schema(
 
 
 def private(loss="log-cosh", X=X, y=Y, seed=0, privacy=1.0, **options):
-    return dpfast.fit(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
+    return flat(dpfast.fit)(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
 
 
 COUNTS = {"loss": dpfast.Poisson(4.0), "y": np.round(Y / 1e4)}
@@ -82,7 +83,9 @@ def test_what_is_given_decides_what_is_bought(given):
     bought = [label for label, _ in fit.privacy.entries if label == "histogram of distances"]
     found = ["columns"] if bought else []
     found += ["response"] if bought and fit.coded.coding.response_units() != (0.0, 1.0) else []
-    told = isinstance(CALLS[given].get("scale"), float) or isinstance(CALLS[given].get("loss"), dpfast.Objective)
+    told = isinstance(CALLS[given].get("scale"), float) or isinstance(
+        CALLS[given].get("loss"), dpfast.Objective
+    )
     of_robust = not told and "residual scale" in fit.coded.model
     found += ["scale"] if fit.names[-1] == "scale" or of_robust else []
     assert (", ".join(found) or "nothing") == TABLE[given]
@@ -173,7 +176,7 @@ def test_not_declaring_costs_little():
 
     def exact(scale, **weights):
         scale /= Y.std()
-        return dpfast.nonprivate_fit(Z, v, "log-cosh", scale=scale, **weights).params[1:3]
+        return flat(dpfast.nonprivate_fit)(Z, v, "log-cosh", scale=scale, **weights).params[1:3]
 
     wide = dpfast.Mallows(1e9)
 
@@ -184,7 +187,11 @@ def test_not_declaring_costs_little():
         found = private(seed=seed)
         bought.append(np.abs(found.params[1:3] * s / Y.std() - exact(found.scale, weights=wide)))
     told, found = [np.sqrt(np.mean(np.square(errors))) for errors in (declared, bought)]
-    sampling = dpfast.nonprivate_fit(Z, v, "log-cosh", scale=scale / Y.std()).bse[1:3].mean()
+    sampling = (
+        dpfast.nonprivate_fit(Z, v, dpfast.Objective("log-cosh", scale=scale / Y.std()))
+        .bse[1:3]
+        .mean()
+    )
     assert found < 2.5 * told and found < 0.2 * sampling
 
 

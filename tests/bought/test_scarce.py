@@ -7,6 +7,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput
 from dpfast.regression.purchase import kept_part
 
@@ -21,7 +22,7 @@ def records(n, seed, slope=0.35, q=5):
 
 
 def private(X, y, loss="least-squares", privacy=1.0, seed=0, **options):
-    return dpfast.fit(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
+    return flat(dpfast.fit)(X, y, loss, privacy=privacy, noise=dpfast.SeededNoise(seed), **options)
 
 
 COUNTS = dpfast.Poisson(4.0)

@@ -7,6 +7,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.bought.columns import Columns
 from dpfast.data import as_records
@@ -243,4 +244,4 @@ def test_too_few_records_are_refused_before_anything_is_spent():
 def test_refusals(options, named):
     given = {"X": np.zeros((500, 2)), "y": np.zeros(500), "privacy": 3.0, **options}
     with pytest.raises(InvalidInput, match=named):
-        dpfast.standardize(**given)
+        flat(dpfast.standardize)(**given)

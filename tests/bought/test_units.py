@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.data import as_records
 from dpfast.data.bought.units import Units, in_units, released_coding
 from dpfast.errors import InferenceUnavailable, InvalidInput
@@ -26,7 +27,7 @@ CODING = released_coding(UNITS, RANGES, ("x1", "x2", "x3"), by_name=False, fit_i
 
 def fitted(records, y=None, scale=2e3, **options):
     options = {"privacy": 2.0, "noise": dpfast.SeededNoise(5)} | options
-    return dpfast.fit(records, y, "log-cosh", scale=scale, **options)
+    return flat(dpfast.fit)(records, y, "log-cosh", scale=scale, **options)
 
 
 def test_a_fit_in_released_units_is_that_of_the_columns_coded_before():
@@ -95,7 +96,7 @@ def test_natural_units_after_a_schema_clip_as_the_fit_did():
 def test_a_free_scale_is_one_of_the_response_in_all_units():
     records = in_units(as_records(X, Y), UNITS, CODING)
     coded = dpfast.fit(
-        records, None, "huber", scale=dpfast.FreeScale(200.0, 2e4), privacy=3.0,
+        records, None, dpfast.Objective("huber", scale=dpfast.FreeScale(200.0, 2e4)), privacy=3.0,
         noise=dpfast.SeededNoise(1), method="newton",
     )  # fmt: skip
     found = coded.natural
@@ -121,7 +122,9 @@ def test_coefficients_of_products_have_no_units_of_one_column():
     pytest.importorskip("formulaic")
     schema = dpfast.Schema({name: dpfast.Numeric(-1.0, 1.0) for name in "aby"})
     table = {name: RNG.uniform(-1, 1, 500) for name in "aby"}
-    found = dpfast.fit_formula("y ~ a*b", table, "log-cosh", schema=schema, scale=0.5, privacy=5.0)
+    found = dpfast.fit_formula(
+        "y ~ a*b", table, dpfast.Objective("log-cosh", scale=0.5), schema=schema, privacy=5.0
+    )
     with pytest.raises(InvalidInput, match="interactions"):
         found.natural  # noqa: B018
 
@@ -166,7 +169,7 @@ def test_every_source_is_standardised_and_fitted_alike(tmp_path):
         assert np.array_equal(bought.centres, expected.centres), name
         assert np.array_equal(bought.spreads, expected.spreads), name
         assert found.params == pytest.approx(fit.params, abs=1e-5), name
-        dealt = fitted(bought.encode(A, b), method=dpfast.AdaptiveNewton(blocks=True))
+        dealt = fitted(bought.encode(A, b), method=dpfast.optimize.AdaptiveNewton(blocks=True))
         assert dealt.params == pytest.approx(fit.params, abs=0.1), name
 
 
@@ -204,7 +207,7 @@ def test_tables_parquet_and_persons(tmp_path):
     pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     table = pandas.DataFrame({"age": AGE, "year": YEAR, "pay": Y})
     options = {"privacy": 1.0, "noise": dpfast.SeededNoise(1)}
-    bought = dpfast.standardize(table[["age", "year"]], table["pay"], **options)
+    bought = flat(dpfast.standardize)(table[["age", "year"]], table["pay"], **options)
     assert bought.names == ("age", "year")
     found = fitted(bought.encode(table[["age", "year"]], table["pay"]))
     assert found.natural.names == ("intercept", "age", "year")
@@ -216,7 +219,7 @@ def test_tables_parquet_and_persons(tmp_path):
         bought.encode(table[["year", "age"]], table["pay"])
     person = np.arange(N) // 2
     grouped = dpfast.standardize(
-        table[["age", "year"]], Y, privacy=1.0, group=person, group_size=2,
+        dpfast.records(table[["age", "year"]], Y, group=person, group_size=2), None, privacy=1.0,
         noise=dpfast.SeededNoise(1),
     )  # fmt: skip
     assert "person" in str(grouped.privacy.relation)
@@ -228,10 +231,18 @@ def test_tables_parquet_and_persons(tmp_path):
 
 def test_what_was_bought_is_charged_and_composes():
     ledger = dpfast.Ledger(1.0)
-    bought = dpfast.standardize(X, Y, privacy=0.25, ledger=ledger, names=["a", "b", "c"])
+    bought = dpfast.standardize(
+        dpfast.records(X, Y, names=["a", "b", "c"]), None, privacy=0.25, ledger=ledger
+    )
     assert [entry.spend.mu for entry in ledger.entries] == [0.25]
     assert ledger.entries[0].label == f"standardize(n={N}, p=4)"
-    dpfast.fit(bought.encode(X, Y), None, "log-cosh", scale=2e3, privacy=0.9, ledger=ledger)
+    dpfast.fit(
+        bought.encode(X, Y),
+        None,
+        dpfast.Objective("log-cosh", scale=2e3),
+        privacy=0.9,
+        ledger=ledger,
+    )
     assert ledger.spent.mu == pytest.approx(np.hypot(0.25, 0.9))
     spent = bought.privacy.to_dict()
     assert spent and "counts" in str(spent)
@@ -256,7 +267,9 @@ def test_a_response_of_zeros_and_ones_is_left_alone():
 
 def test_a_column_without_a_spread_is_named_and_no_unit_is_made_up():
     columns = np.column_stack([X, np.full(N, 3.5)])
-    bought = dpfast.standardize(columns, Y, privacy=0.5, names=["a", "b", "c", "d"])
+    bought = dpfast.standardize(
+        dpfast.records(columns, Y, names=["a", "b", "c", "d"]), None, privacy=0.5
+    )
     assert bought.unseen == ("d",) and bought.spreads[-1] == 1.0 and bought.centres[-1] == 3.5
     assert "d" in bought.warnings[0] and "unseen" in repr(bought)
     through_zero = dpfast.standardize(columns, Y, privacy=0.5, fit_intercept=False)

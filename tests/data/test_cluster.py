@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records
 from dpfast.errors import RecordsUnavailable
@@ -66,9 +67,9 @@ def assert_same(records, sizes=SIZES):
 
 
 def fit(x, y, **options):
-    own = {"method": dpfast.Newton(steps=3), "noise": dpfast.SeededNoise(1)}
+    own = {"method": dpfast.optimize.Newton(steps=3), "noise": dpfast.SeededNoise(1)}
     options = {"privacy": 1.0, "scale": 1.0} | own | options
-    return dpfast.fit(x, y, "log-cosh", **options)
+    return flat(dpfast.fit)(x, y, "log-cosh", **options)
 
 
 # ---- any scheduler -------------------------------------------------------------------------------
@@ -126,7 +127,8 @@ def test_sampled_gradients():
 
     options = {"clip": 0.8, "steps": 3, "sampling_rate": 0.3, "scale": 1.0}
     found, twin = (
-        dp_sgd(*data, "huber", privacy=dpfast.ApproxDP(1.0, 1e-6), noise=dpfast.SeededNoise(1),
+        flat(dp_sgd)(*data, "huber", privacy=dpfast.ApproxDP(1.0, 1e-6),
+        noise=dpfast.SeededNoise(1),
                **options)
         for data in (arrays(), (Parts(), None))
     )  # fmt: skip
@@ -271,7 +273,7 @@ def test_what_travels_is_sums(cluster):
 
 
 def in_blocks(x, y, **options):
-    method = dpfast.AdaptiveNewton(blocks=True)
+    method = dpfast.optimize.AdaptiveNewton(blocks=True)
     return fit(x, y, method=method, noise=dpfast.SeededNoise(1), **options)
 
 
@@ -365,7 +367,7 @@ def test_the_first_worker_is_waited_for():
 def test_gradients_of_ones_own_are_refused_before_the_charge():
     """They are functions of rows in this process; the records never leave their workers."""
     ledger = dpfast.Ledger(dpfast.ZCDP(5.0))
-    objective = dpfast.PerRecordObjective(
+    objective = dpfast.nonconvex.PerRecordObjective(
         lambda theta, x, y: (x @ theta - y) * x,
         dimension=3, lipschitz=1.0, smoothness=1.0,
     )  # fmt: skip

@@ -27,7 +27,9 @@ def table(*labels, of=X):
 
 
 def fitted(*labels):
-    return dpfast.fit(table(*labels), Y, "log-cosh", privacy=1e4, scale=1.0, standardize=False)
+    return dpfast.fit(
+        table(*labels), Y, dpfast.Objective("log-cosh", scale=1.0), privacy=1e4, standardize=False
+    )
 
 
 @pytest.mark.parametrize("twins", TWINS, ids=str)

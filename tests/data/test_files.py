@@ -110,7 +110,7 @@ def test_a_fit_hears_nothing_of_the_line_that_was_changed(tmp_path):
         table = read_table(csv_file(tmp_path / "x.csv", lines), SCHEMA)
         fit = dpfast.fit(
             SCHEMA.encode(table, response="sick"), None, "logistic", privacy=1.0,
-            method=dpfast.Newton(steps=1), noise=dpfast.SeededNoise(0),
+            method=dpfast.optimize.Newton(steps=1), noise=dpfast.SeededNoise(0),
         )  # fmt: skip
         said.add((fit.n_records, fit.names, fit.privacy.guarantee))
     assert len(said) == 1

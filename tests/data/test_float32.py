@@ -36,7 +36,12 @@ def of_both_types(function):
 def test_fit(method):
     narrow, wide = of_both_types(
         lambda X, y: dpfast.fit(
-            X, y, "huber", privacy=3.0, scale=1.0, method=method, noise=dpfast.SeededNoise(1)
+            X,
+            y,
+            dpfast.Objective("huber", scale=1.0),
+            privacy=3.0,
+            method=method,
+            noise=dpfast.SeededNoise(1),
         )
     )
     np.testing.assert_array_equal(narrow.params, wide.params)
@@ -57,7 +62,9 @@ def test_users_own_gradients_see_float64():
         return (X @ theta - y)[:, None] * X
 
     def run(X, y):
-        objective = dpfast.PerRecordObjective(gradients, dimension=3, lipschitz=1.0, smoothness=1.0)
+        objective = dpfast.nonconvex.PerRecordObjective(
+            gradients, dimension=3, lipschitz=1.0, smoothness=1.0
+        )
         return dpfast.minimize(X, y, objective, privacy=2.0, noise=dpfast.SeededNoise(1))
 
     narrow, wide = of_both_types(run)

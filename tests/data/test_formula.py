@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("formulaic")
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.data.formula import design_from_formula
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
@@ -170,11 +171,11 @@ def test_a_fit_from_a_formula():
     table = {"a": rng.uniform(0, 4, n), "g": rng.choice(["u", "v"], n)}
     table["y"] = 1 + 0.5 * table["a"] + (table["g"] == "v") + 0.1 * rng.normal(size=n)
     options = {"schema": SCHEMA, "privacy": 2.0, "scale": 0.1, "noise": dpfast.SeededNoise(0)}
-    fit = dpfast.fit_formula("y ~ a + C(g)", table, "log-cosh", **options)
+    fit = flat(dpfast.fit_formula)("y ~ a + C(g)", table, "log-cosh", **options)
     assert fit.names == ("intercept", "a", "g[v]", "g[w]")
     assert fit.params[:3] == pytest.approx([1.0, 1.0, 1.0], abs=0.05)
     with pytest.raises(InvalidInput, match="no response"):
-        dpfast.fit_formula("a", table, **options)
+        flat(dpfast.fit_formula)("a", table, **options)
 
 
 def test_a_missing_value_reaches_no_other_record():

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.data.files import read_numbers, read_table
 from dpfast.data.formula import columns_of_formula
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
@@ -137,7 +138,7 @@ def test_columns_of_any_cells(odd, numbers):
     def fit():
         X, y = frame[["age"]], frame["sick"]
         options = {"scale": 1.0, "privacy": 1.0, "noise": dpfast.SeededNoise(0)}
-        found.append(dpfast.fit(X, y, "log-cosh", standardize=False, **options))
+        found.append(flat(dpfast.fit)(X, y, "log-cosh", standardize=False, **options))
 
     ours(fit)
 
@@ -155,8 +156,16 @@ def test_columns_of_any_type(dtype, numbers):
     except (TypeError, ValueError):
         return
     frame = pandas.DataFrame({"a": odd, "b": np.linspace(0.0, 1.0, 12)})
-    ours(lambda: dpfast.fit(frame, np.arange(12.0), "log-cosh", privacy=1.0, scale=9.0))
-    ours(lambda: dpfast.fit_formula("b ~ a", frame, privacy=1.0, scale=9.0))
+    ours(
+        lambda: dpfast.fit(
+            frame, np.arange(12.0), dpfast.Objective("log-cosh", scale=9.0), privacy=1.0
+        )
+    )
+    ours(
+        lambda: dpfast.fit_formula(
+            "b ~ a", frame, privacy=1.0, loss=dpfast.Objective("log-cosh", scale=9.0)
+        )
+    )
 
 
 # ---- ledgers, schemas, formulas, pages -----------------------------------------------------------
@@ -206,7 +215,7 @@ def test_formulas_of_any_words(formula):
     table = {"age": np.linspace(18, 90, 12), "state": ["CA", "NY"] * 6, "sick": [0.0, 1.0] * 6}
     ours(lambda: columns_of_formula(formula))
     options = {"privacy": 1.0, "noise": dpfast.SeededNoise(0), "inference": False}
-    ours(lambda: dpfast.fit_formula(formula, table, "logistic", schema=SCHEMA, **options))
+    ours(lambda: flat(dpfast.fit_formula)(formula, table, "logistic", schema=SCHEMA, **options))
 
 
 @FEW
@@ -214,10 +223,10 @@ def test_formulas_of_any_words(formula):
 def test_a_damaged_page_does_not_pass(folder, places):
     X = np.linspace(-1.0, 1.0, 100)[:, None]
     options = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0)}
-    content = page(transcript(dpfast.fit(X, X[:, 0], "log-cosh", **options), 0.95)).encode()
+    content = page(transcript(flat(dpfast.fit)(X, X[:, 0], "log-cosh", **options), 0.95)).encode()
     broken = damaged(content, places)
     path = folder / "fit.html"
     path.write_bytes(broken)
     found = []
-    ours(lambda: found.append(dpfast.verify_report(path).passed))
+    ours(lambda: found.append(dpfast.inference.verify_report(path).passed))
     assert found in ([], [broken == content])

@@ -12,6 +12,7 @@ from scipy import sparse
 
 import dpfast
 from dpfast.audit import neighbours, replay
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records, streams
 from dpfast.data.reduction import FAN_IN, additions, fold, tree_sum
@@ -31,8 +32,8 @@ def small_blocks(monkeypatch):
 
 
 def fit(data, y=None, **options):
-    options = {"privacy": 1.0, "scale": 1.0, "method": dpfast.Newton(steps=3)} | options
-    return dpfast.fit(data, y, "log-cosh", noise=dpfast.SeededNoise(3), **options)
+    options = {"privacy": 1.0, "scale": 1.0, "method": dpfast.optimize.Newton(steps=3)} | options
+    return flat(dpfast.fit)(data, y, "log-cosh", noise=dpfast.SeededNoise(3), **options)
 
 
 def curator(records):
@@ -439,12 +440,14 @@ covariates = [f"x{j}" for j in range(11)]
 records = dpfast.open_parquet(sys.argv[1], covariates=covariates, response="y")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 method = eval(sys.argv[2])
-dpfast.fit(records, None, "log-cosh", privacy=1.0, scale=1.0, method=method)
+dpfast.fit(records, None, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, method=method)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.parametrize("method", ["dpfast.Newton(steps=2)", "dpfast.AdaptiveNewton()"])
+@pytest.mark.parametrize(
+    "method", ["dpfast.optimize.Newton(steps=2)", "dpfast.optimize.AdaptiveNewton()"]
+)
 def test_peak_memory_is_that_of_a_few_blocks(tmp_path, method):
     """2M records of 12 numbers: 201 MB as float64, of which less than 100 may be in memory.
 

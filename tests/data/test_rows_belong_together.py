@@ -7,6 +7,7 @@ import pytest
 
 import dpfast
 from dpfast import baselines
+from dpfast.audit.calls.flat import flat
 
 pandas = pytest.importorskip("pandas")
 
@@ -19,20 +20,28 @@ GROUP = pandas.Series(np.arange(N) // 2, index=LABELS)
 SHUFFLED = Y.sample(frac=1.0, random_state=0)
 
 CALLS = {
-    "fit": lambda x, y, **options: dpfast.fit(x, y, "huber", scale=1.0, privacy=1.0, **options),
-    "fit_quantiles": lambda x, y, **options: dpfast.fit_quantiles(
+    "fit": lambda x, y, **options: flat(dpfast.fit)(
+        x, y, "huber", scale=1.0, privacy=1.0, **options
+    ),
+    "fit_quantiles": lambda x, y, **options: flat(dpfast.fit_quantiles)(
         x, y, scale=1.0, privacy=1.0, **options
     ),
-    "minimize": lambda x, y, **options: dpfast.minimize(
-        x, y, "tukey", scale=1.0, privacy=1.0, method=dpfast.Adaptive(), **options
+    "minimize": lambda x, y, **options: flat(dpfast.minimize)(
+        x, y, "tukey", scale=1.0, privacy=1.0, method=dpfast.optimize.Adaptive(), **options
     ),
-    "statistics": lambda x, y, **options: baselines.sufficient_statistics(
+    "statistics": lambda x, y, **options: flat(baselines.sufficient_statistics)(
         x, y, x_bound=2.0, y_bound=2.0, privacy=1.0, **options
     ),
-    "certify": lambda x, y, **options: dpfast.certify(
-        x, y, "log-cosh", scale=1.0, privacy=dpfast.PureDP(1.0), domain=dpfast.Box(1.0), **options
+    "certify": lambda x, y, **options: flat(dpfast.certify)(
+        x,
+        y,
+        "log-cosh",
+        scale=1.0,
+        privacy=dpfast.PureDP(1.0),
+        domain=dpfast.models.Box(1.0),
+        **options,
     ),
-    "nonprivate": lambda x, y: dpfast.nonprivate_fit(x, y, "huber", scale=1.0),
+    "nonprivate": lambda x, y: dpfast.nonprivate_fit(x, y, dpfast.Objective("huber", scale=1.0)),
 }
 
 OTHER = {

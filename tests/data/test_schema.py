@@ -248,7 +248,8 @@ def test_a_declared_radius_bounds_every_row():
     rows = np.column_stack([np.ones(3), design.X])
     assert (np.linalg.norm(rows, axis=1) <= design.radius).all()
     fit = dpfast.fit(
-        design.X, design.y, "log-cosh", privacy=1.0, scale=1.0, ridge=1.0, names=design.names,
-        weights=dpfast.Bounded(design.radius), inference=False, noise=dpfast.SeededNoise(0),
+        dpfast.records(design.X, design.y, names=design.names), None,
+        dpfast.Objective("log-cosh", weights=dpfast.Bounded(design.radius), scale=1.0, ridge=1.0),
+        privacy=1.0, inference=False, noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     assert fit.names == ("intercept", "age", "state[NY]", "state[else]")

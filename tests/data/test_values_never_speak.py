@@ -16,6 +16,7 @@ import pytest
 from scipy import sparse
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.data import as_records
 from dpfast.data.columns import cell_numbers, labels, numbers
 from dpfast.data.files import read_table
@@ -227,9 +228,9 @@ def frames():
 
 
 def seen_of_a_fit(X, y=None, opened=False, **options):
-    fit = dpfast.fit(
+    fit = flat(dpfast.fit)(
         X, np.arange(N) if y is None and not opened else y, "log-cosh", privacy=1.0, scale=1.0,
-        method=dpfast.Newton(steps=2), noise=dpfast.SeededNoise(0), **options,
+        method=dpfast.optimize.Newton(steps=2), noise=dpfast.SeededNoise(0), **options,
     )  # fmt: skip
     return fit.names, fit.params.shape, fit.n_records, fit.privacy.entries, fit.method
 
@@ -615,8 +616,9 @@ def test_a_cell_of_a_formula(missing):
     )  # fmt: skip
     said, fit = heard(
         lambda: dpfast.fit_formula(
-            "y ~ b + I(b**2) + C(g)", table, schema=schema, privacy=1.0, scale=1.0,
-            method=dpfast.Newton(steps=2), noise=dpfast.SeededNoise(0),
+            "y ~ b + I(b**2) + C(g)", table, schema=schema, privacy=1.0,
+            method=dpfast.optimize.Newton(steps=2), noise=dpfast.SeededNoise(0),
+            loss=dpfast.Objective("log-cosh", scale=1.0),
         )
     )  # fmt: skip
     assert said == ("returned", []) and fit.n_records == N

@@ -10,6 +10,7 @@ import pytest
 
 import dpfast
 from bench.effects import doubly_robust
+from dpfast.audit.calls.flat import flat
 from dpfast.effects import nuisances, treatment, treatment_effect
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 
@@ -110,7 +111,7 @@ def test_what_is_refused_is_refused_before_the_charge(wrong):
     ledger = dpfast.Ledger(1e250)
     given = {"X": X, "treatment": T, "y": y, "privacy": 1.0, "ledger": ledger} | wrong
     with pytest.raises((InvalidInput, InvalidBudget)):
-        treatment_effect(**given)
+        flat(treatment_effect)(**given)
     assert ledger.spent.mu == 0.0
 
 
@@ -166,7 +167,10 @@ def test_the_result_is_public_and_small():
 def test_threads_change_nothing():
     X, T, y = study(3000)
     one, two = (
-        treatment_effect(X, T, y, privacy=1.0, noise=QUIET(7), threads=k).estimate for k in (1, 2)
+        treatment_effect(
+            dpfast.records(X, y, threads=k), T, None, privacy=1.0, noise=QUIET(7)
+        ).estimate
+        for k in (1, 2)
     )
     assert one == two
 
@@ -176,7 +180,7 @@ def covering(n, runs, mu, **options):
     covered, widths = [], []
     for seed in range(runs):
         X, T, y = study(n, seed, effect=1.0)
-        found = treatment_effect(X, T, y, privacy=mu, noise=QUIET(seed), **options)
+        found = flat(treatment_effect)(X, T, y, privacy=mu, noise=QUIET(seed), **options)
         low, high = found.conf_int()
         covered.append(low <= 1.0 <= high)
         widths.append((high - low) / (2.0 * 1.96 * doubly_robust(X, T, y)[1]))

@@ -24,7 +24,7 @@ CONSTANTS: dict[Any, dict[str, Any]] = {
     DPHuberRegressor: {"scale": 1.0},
     DPQuantileRegressor: {"scale": 1.0},
     DPLogisticRegression: {"standardize": False},
-    DPPoissonRegressor: {"largest_mean": 3.0, "standardize": False},
+    DPPoissonRegressor: {"loss": dpfast.Poisson(3.0), "standardize": False},
     DPLinearRegression: {"x_bound": 2.0, "y_bound": 1.0},
 }
 

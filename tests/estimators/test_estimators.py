@@ -105,7 +105,9 @@ def test_no_expected_failure_is_stale():
 
 def test_a_regressor_is_the_fit_it_wraps():
     estimator = DPHuberRegressor(2.0, scale=0.5, noise=SeededNoise(3)).fit(X, Y)
-    fit = dpfast.fit(X, Y, "log-cosh", privacy=2.0, scale=0.5, noise=dpfast.SeededNoise(3))
+    fit = dpfast.fit(
+        X, Y, dpfast.Objective("log-cosh", scale=0.5), privacy=2.0, noise=dpfast.SeededNoise(3)
+    )
     assert estimator.intercept_ == fit.params[0]
     assert np.array_equal(estimator.coef_, fit.params[1:])
     np.testing.assert_allclose(estimator.predict(X[:5]), fit.predict(X[:5]))
@@ -115,7 +117,9 @@ def test_a_regressor_is_the_fit_it_wraps():
 def test_a_regressor_of_counts_is_the_fit_it_wraps():
     counts = np.round(np.exp(np.clip(Y, -2.0, 1.0)))
     caps = {"largest_mean": 4.0, "largest_count": 9.0}
-    estimator = DPPoissonRegressor(2.0, noise=SeededNoise(3), **caps).fit(X, counts)
+    estimator = DPPoissonRegressor(2.0, loss=dpfast.Poisson(**caps), noise=SeededNoise(3)).fit(
+        X, counts
+    )
     fit = dpfast.fit(X, counts, dpfast.Poisson(**caps), privacy=2.0, noise=dpfast.SeededNoise(3))
     assert estimator.intercept_ == fit.params[0]
     np.testing.assert_allclose(estimator.predict(X[:5]), fit.predict(X[:5]))
@@ -130,7 +134,11 @@ def test_a_quantile_regressor_is_the_fit_it_wraps():
     estimator = DPQuantileRegressor(2.0, quantile=0.8, scale=0.5, score_privacy=50.0, **noise)
     estimator.fit(X, Y)
     fit = dpfast.fit(
-        X, Y, dpfast.Quantile(0.8), privacy=2.0, scale=0.5, noise=dpfast.SeededNoise(3)
+        X,
+        Y,
+        dpfast.Objective(dpfast.Quantile(0.8), scale=0.5),
+        privacy=2.0,
+        noise=dpfast.SeededNoise(3),
     )
     assert np.array_equal(np.r_[estimator.intercept_, estimator.coef_], fit.params)
     assert 0.76 < np.mean(estimator.predict(X) > Y) < 0.84
@@ -176,7 +184,7 @@ def test_least_squares_from_statistics():
             LABELS,
         ),
         (DPQuantileRegressor(score_privacy=1.0, scale=0.5, noise=SeededNoise(0)), Y),
-        (DPPoissonRegressor(score_privacy=1.0, largest_mean=4.0, noise=SeededNoise(0)), Y),
+        (DPPoissonRegressor(score_privacy=1.0, loss=dpfast.Poisson(4.0), noise=SeededNoise(0)), Y),
         (DPLinearRegression(score_privacy=1.0, x_bound=3.0, y_bound=3.0, noise=SeededNoise(0)), Y),
     ],
 )

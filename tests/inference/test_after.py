@@ -27,7 +27,8 @@ def logistic():
     X, t, rng = data()
     y = (rng.random(N) < 1 / (1 + np.exp(-t))).astype(float)
     ours = dpfast.fit(
-        X, y, "logistic", privacy=1e5, weights=dpfast.Bounded(9.0), names=NAMES,
+        dpfast.records(X, y, names=NAMES), None,
+        dpfast.Objective("logistic", weights=dpfast.Bounded(9.0)), privacy=1e5,
         noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     theirs = sm.Logit(y, sm.add_constant(X)).fit(disp=0, cov_type="HC0")
@@ -38,7 +39,8 @@ def linear():
     X, t, rng = data()
     y = t + 0.5 * rng.normal(size=N)
     ours = dpfast.fit(
-        X, y, "huber", scale=5.0, privacy=1e5, weights=dpfast.Bounded(2.1), names=NAMES,
+        dpfast.records(X, y, names=NAMES), None,
+        dpfast.Objective("huber", weights=dpfast.Bounded(2.1), scale=5.0), privacy=1e5,
         noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     return ours, sm.OLS(y, sm.add_constant(X)).fit(cov_type="HC0")
@@ -205,8 +207,8 @@ def test_questions_are_asked_in_coded_and_in_natural_units():
     ages = rng.uniform(20, 80, N)
     table = {"age": ages, "pay": 10.0 + ages + rng.normal(size=N)}
     fit = dpfast.fit(
-        schema.encode(table, response="pay"), None, "log-cosh", privacy=50.0, scale=1.0,
-        noise=dpfast.SeededNoise(0),
+        schema.encode(table, response="pay"), None, dpfast.Objective("log-cosh", scale=1.0),
+        privacy=50.0, noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     natural, at = fit.natural, {"age": np.array([30.0, 70.0])}
     assert natural.t_test("age = 1").pvalues[0] > 1e-3
@@ -223,8 +225,9 @@ def test_questions_are_asked_in_coded_and_in_natural_units():
 def test_a_free_scale_is_no_column():
     X, t, rng = data()
     fit = dpfast.fit(
-        X, t + rng.normal(size=N), "log-cosh", privacy=5.0, scale=dpfast.FreeScale(0.1, 10.0),
-        noise=dpfast.SeededNoise(0), names=NAMES,
+        dpfast.records(X, t + rng.normal(size=N), names=NAMES), None,
+        dpfast.Objective("log-cosh", scale=dpfast.FreeScale(0.1, 10.0)), privacy=5.0,
+        noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     assert fit.marginal_effects(POINTS).estimate.shape == (3, 3)
     assert fit.predict_interval(POINTS, simultaneous="scheffe").shape == (3, 2)

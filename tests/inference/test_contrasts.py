@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.inference.contrasts import by_name
 
 NAMES = ("intercept", "educ", "exper", "exper2", "sex[T.M]", "educ:exper", "net - tax", "net")
@@ -111,7 +112,9 @@ def test_what_is_no_sum_of_coefficients_is_refused(wrong):
 def test_weights_that_are_no_numbers_are_refused(wrong):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 1))
-    fit = dpfast.nonprivate_fit(X, X[:, 0], "huber", scale=1.0, names=["educ"])
+    fit = dpfast.nonprivate_fit(
+        dpfast.records(X, X[:, 0], names=["educ"]), None, dpfast.Objective("huber", scale=1.0)
+    )
     with pytest.raises(dpfast.InvalidInput):
         fit.t_test(wrong)
 
@@ -122,7 +125,7 @@ def test_tests_go_by_name_whatever_the_order_of_the_columns():
     table = pandas.DataFrame(rng.normal(size=(500, 3)), columns=["educ", "exper", "age"])
     y = table["educ"] - 0.5 * table["age"] + rng.normal(size=500)
     results = [
-        dpfast.nonprivate_fit(table[list(order)], y, "huber", scale=1.0)
+        dpfast.nonprivate_fit(table[list(order)], y, dpfast.Objective("huber", scale=1.0))
         for order in (("educ", "exper", "age"), ("age", "educ", "exper"))
     ]
     for asked in ("educ - 2*age", {"educ": 1.0, "age": -2.0}):
@@ -143,7 +146,7 @@ def test_a_text_that_is_a_name_is_that_coefficient_and_two_of_a_name_are_refused
         y = X @ [1.0, -2.0] + rng.normal(size=500)
         noise = dpfast.SeededNoise(0)
         own = {"scale": 1.0, "weights": dpfast.Mallows(2.0), "names": names, "noise": noise}
-        return dpfast.fit(X, y, "huber", privacy=5.0, **own)
+        return flat(dpfast.fit)(X, y, "huber", privacy=5.0, **own)
 
     for name in ("-a", "2 a", "a - a"):
         found = result([name, "a"])

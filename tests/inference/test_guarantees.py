@@ -14,6 +14,7 @@ import pytest
 
 import dpfast
 from dpfast import baselines, bayesopt
+from dpfast.audit.calls.flat import flat
 from dpfast.inference import Guarantee
 from dpfast.inference.composition import Charge, Prepaid, Rows, Sum, lines, plain
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise, is_genuine
@@ -48,18 +49,27 @@ def search(function, of=losses, **more):
 
 
 def minimise(**more):
-    return lambda privacy, **options: dpfast.minimize(
-        X, Y, "tukey", scale=1.0, method=dpfast.Adaptive(), privacy=privacy, **more, **options
+    return lambda privacy, **options: flat(dpfast.minimize)(
+        X,
+        Y,
+        "tukey",
+        scale=1.0,
+        method=dpfast.optimize.Adaptive(),
+        privacy=privacy,
+        **more,
+        **options,
     )
 
 
 def least_squares(function, **more):
-    return lambda privacy, **options: function(X, Y, privacy=privacy, **more, **options)
+    return lambda privacy, **options: flat(function)(X, Y, privacy=privacy, **more, **options)
 
 
 def sampled(privacy, **options):
     pytest.importorskip("dp_accounting")
-    return baselines.dp_sgd(X, Y, "huber", scale=1.0, clip=1.0, steps=3, privacy=privacy, **options)
+    return flat(baselines.dp_sgd)(
+        X, Y, "huber", scale=1.0, clip=1.0, steps=3, privacy=privacy, **options
+    )
 
 
 #: How each public function is called, for which budgets.
@@ -70,7 +80,7 @@ CALLS = {
     "minimize, exponential": (minimise(select="exponential"), GAUSSIAN[2:]),
     "tune": (search(bayesopt.tune, steps=2), GAUSSIAN),
     "clipped_gradient_descent": (
-        least_squares(baselines.clipped_gradient_descent, loss="squared", clip=1.0, steps=2),
+        least_squares(baselines.clipped_gradient_descent, loss="least-squares", clip=1.0, steps=2),
         GAUSSIAN,
     ),
     "dp_sgd": (sampled, PAIR),
@@ -279,10 +289,9 @@ def test_a_release_believes_no_source_either():
     result = dpfast.certify(
         X,
         Y,
-        "log-cosh",
-        scale=1.0,
+        dpfast.Objective("log-cosh", scale=1.0),
         privacy=dpfast.PureDP(1.0),
-        domain=dpfast.Box(1.0),
+        domain=dpfast.models.Box(1.0),
         noise=Claims(),
     )
     assert result.privacy.guarantee == "none (simulation)"

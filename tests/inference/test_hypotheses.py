@@ -13,7 +13,13 @@ def fit():
     X = rng.normal(size=(3000, 3))
     y = 0.3 + X @ [1.0, 0.0, -0.5] + rng.normal(size=3000)
     noise = dpfast.SeededNoise(0)
-    return dpfast.fit(X, y, "log-cosh", privacy=1.0, scale=1.0, noise=noise, names=list("abc"))
+    return dpfast.fit(
+        dpfast.records(X, y, names=list("abc")),
+        None,
+        dpfast.Objective("log-cosh", scale=1.0),
+        privacy=1.0,
+        noise=noise,
+    )
 
 
 def test_contrast_of_one_coefficient_is_its_row_of_the_table(fit):
@@ -79,8 +85,9 @@ def intervals(fit):
 def release():
     X = np.random.default_rng(0).normal(size=(4000, 2)).clip(-1, 1)
     return dpfast.release_functional(
-        X, X[:, 0], "log-cosh", "x1", scale=1.0, domain=dpfast.Box(1.0), ridge=0.5, inference=0.3,
-        privacy=dpfast.ApproxDP(5.0, 1e-6), noise=dpfast.SeededNoise(0),
+        X, X[:, 0], dpfast.Objective("log-cosh", scale=1.0, ridge=0.5), "x1",
+        domain=dpfast.models.Box(1.0), inference=0.3, privacy=dpfast.ApproxDP(5.0, 1e-6),
+        noise=dpfast.SeededNoise(0),
     )  # fmt: skip
 
 
@@ -108,7 +115,7 @@ def test_levels_and_error_probabilities_cannot_be_mixed_up(fit, number):
 
 def test_a_forecast_and_a_plot_take_levels_only(fit):
     with pytest.raises(dpfast.InvalidInput, match=r"such as level=0\.95"):
-        dpfast.plan(n=1000, p=2, mu=1.0, scale=1.0, level=0.05)
+        dpfast.plan(n=1000, p=2, mu=1.0, level=0.05, loss=dpfast.Objective("log-cosh", scale=1.0))
     pytest.importorskip("matplotlib")
     from dpfast.plots import coefficient_plot, ellipse_plot
 

@@ -85,5 +85,10 @@ def test_fits_keep_their_names_through_a_pickle_and_other_units(fit):
 
 def test_minima_have_names_too():
     x = np.linspace(-1.0, 1.0, 300)[:, None]
-    found = dpfast.minimize(x, 0.5 * x[:, 0], "cauchy", privacy=1.0, scale=1.0, names=["dose"])
+    found = dpfast.minimize(
+        dpfast.records(x, 0.5 * x[:, 0], names=["dose"]),
+        None,
+        dpfast.Objective("cauchy", scale=1.0),
+        privacy=1.0,
+    )
     assert found.params["dose"] == found.params[found.names.index("dose")]

@@ -10,6 +10,7 @@ import pytest
 
 import dpfast
 from dpfast import Binary, Categorical, Numeric, Schema
+from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.front.rows import NewRows
 
@@ -68,8 +69,8 @@ def test_predictions_are_those_of_the_regression_in_its_own_units(way):
         columns = male, ~male, *ages, TABLE["years"]
     else:
         design = SCHEMA.encode(TABLE, ["sex", "years", "age"], response="wage")
-    fit = dpfast.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
-    result = fit(design, None, "huber", **OPTIONS)
+    fit = dpfast.nonconvex.nonprivate_minimize if way == "minimum" else dpfast.nonprivate_fit
+    result = flat(fit)(design, None, "huber", **OPTIONS)
     expected = least_squares(*columns)
     for table in kinds():
         np.testing.assert_allclose(result.predict(table), expected, rtol=1e-6)
@@ -83,7 +84,7 @@ def test_predictions_are_those_of_the_regression_in_its_own_units(way):
 
 def test_one_row_and_rows_that_cannot_be_coded():
     design = SCHEMA.encode(TABLE, ["age", "sex"], response="wage")
-    result = dpfast.nonprivate_fit(design, None, "huber", **OPTIONS)
+    result = flat(dpfast.nonprivate_fit)(design, None, "huber", **OPTIONS)
     young = result.predict({"age": [18], "sex": ["F"]})
     assert result.predict({"age": [-5], "sex": ["F"]}) == young  # clipped, as in the fit
     rows = {"age": [30, None, 30], "sex": ["M", "F", "?"]}
@@ -104,7 +105,7 @@ def test_a_probability_of_a_logistic_fit():
 
 def test_columns_are_matched_by_name_or_refused_by_name():
     design = SCHEMA.encode(TABLE, ["age", "years"], response="wage")
-    result = dpfast.nonprivate_fit(design, None, "huber", **OPTIONS)
+    result = flat(dpfast.nonprivate_fit)(design, None, "huber", **OPTIONS)
     with pytest.raises(dpfast.InvalidInput, match="no column 'years'"):
         result.predict({"age": TABLE["age"], "experience": TABLE["years"]})
     with pytest.raises(
@@ -121,7 +122,9 @@ def test_a_fit_of_a_plain_frame_matches_columns_by_name(library):
     frame = module.DataFrame({name: TABLE[name] for name in ("age", "years")})
     y = TABLE["wage"]
     for options in ({}, {"names": ["a", "b"]}):
-        result = dpfast.fit(frame, y, "huber", privacy=1.0, scale=1.0, standardize=False, **options)
+        result = flat(dpfast.fit)(
+            frame, y, "huber", privacy=1.0, scale=1.0, standardize=False, **options
+        )
         expected = result.predict(frame.to_numpy())
         np.testing.assert_allclose(result.predict(frame[["years", "age"]]), expected, rtol=1e-12)
         np.testing.assert_allclose(result.predict({n: TABLE[n] for n in frame.columns}), expected)
@@ -133,7 +136,9 @@ def test_a_fit_of_a_plain_frame_matches_columns_by_name(library):
 def test_columns_of_a_frame_without_text_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(np.column_stack([TABLE["age"], TABLE["years"]]))
-    result = dpfast.fit(frame, TABLE["wage"], "huber", privacy=1.0, scale=1.0, standardize=False)
+    result = dpfast.fit(
+        frame, TABLE["wage"], dpfast.Objective("huber", scale=1.0), privacy=1.0, standardize=False
+    )
     np.testing.assert_allclose(result.predict(frame[[1, 0]]), result.predict(frame), rtol=1e-12)
 
 
@@ -141,7 +146,7 @@ def test_a_fit_of_arrays_takes_arrays():
     """Names alone do not say how the columns were coded."""
     X, y = SCHEMA.encode(TABLE, ["age", "years"], response="wage").arrays()
     own = {"names": ["age", "years"], "standardize": False}
-    result = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, **own)
+    result = flat(dpfast.fit)(X, y, "huber", privacy=1.0, scale=1.0, **own)
     assert result.predict(X).shape == (N,)
     for bad in ([["patient 4711", 1.0]], [[1.0], [2.0, 3.0]], [[object(), 1.0]]):
         with pytest.raises(dpfast.InvalidInput, match="X must hold real numbers") as caught:
@@ -156,7 +161,11 @@ def test_results_of_a_schema_hold_no_records(tmp_path):
     for n in (50, 500):
         design = SCHEMA.encode(raw_table(n), ["age", "sex"], response="wage")
         result = dpfast.fit(
-            design, None, "huber", privacy=1.0, scale=1.0, method=dpfast.Newton(steps=3)
+            design,
+            None,
+            dpfast.Objective("huber", scale=1.0),
+            privacy=1.0,
+            method=dpfast.optimize.Newton(steps=3),
         )
         result.n_records, result.privacy, result.method = 0, None, ""
         result._covariance = result._covariance._replace(
@@ -183,9 +192,8 @@ def test_the_scale_is_in_the_units_of_the_response(free):
     results = [
         dpfast.fit(
             *data,
-            "log-cosh",
+            dpfast.Objective("log-cosh", scale=scale),
             privacy=1.0,
-            scale=scale,
             noise=dpfast.SeededNoise(0),
             standardize=False,
         )
@@ -207,19 +215,19 @@ def methods_with_a_scale():
     """Whether it draws noise, and the method."""
     base, pair = dpfast.baselines, dpfast.ApproxDP(1.0, 1e-6)
     methods = {
-        "nonprivate_fit": lambda *d, **o: dpfast.nonprivate_fit(*d, "huber", **o),
-        "minimize": lambda *d, **o: dpfast.minimize(*d, "tukey", privacy=1.0, **o),
-        "output_perturbation": lambda *d, **o: base.output_perturbation(
+        "nonprivate_fit": lambda *d, **o: flat(dpfast.nonprivate_fit)(*d, "huber", **o),
+        "minimize": lambda *d, **o: flat(dpfast.minimize)(*d, "tukey", privacy=1.0, **o),
+        "output_perturbation": lambda *d, **o: flat(base.output_perturbation)(
             *d, "huber", privacy=1.0, ridge=0.1, **o
         ),
-        "clipped_gradient_descent": lambda *d, **o: base.clipped_gradient_descent(
+        "clipped_gradient_descent": lambda *d, **o: flat(base.clipped_gradient_descent)(
             *d, "huber", privacy=1.0, clip=1.0, **o
         ),
-        "objective_perturbation": lambda *d, **o: base.objective_perturbation(
+        "objective_perturbation": lambda *d, **o: flat(base.objective_perturbation)(
             *d, "log-cosh", privacy=pair, radius=3.0, ridge=1.0, **o
         ),
-        "release_parameter": lambda *d, **o: dpfast.release_parameter(
-            *d, "log-cosh", privacy=pair, domain=dpfast.Ball(3.0), ridge=1.0, **o
+        "release_parameter": lambda *d, **o: flat(dpfast.release_parameter)(
+            *d, "log-cosh", privacy=pair, domain=dpfast.models.Ball(3.0), ridge=1.0, **o
         ),
     }
     for name, method in methods.items():
@@ -245,7 +253,7 @@ def test_records_of_a_file_keep_their_schema(tmp_path):
     )
     options = {"privacy": 1.0, "scale": 1.5}
     results = [
-        dpfast.fit(data, None, "log-cosh", noise=dpfast.SeededNoise(0), **options)
+        flat(dpfast.fit)(data, None, "log-cosh", noise=dpfast.SeededNoise(0), **options)
         for data in (records, CODED)
     ]
     np.testing.assert_allclose(results[0].params, results[1].params, rtol=1e-9)
@@ -276,12 +284,14 @@ def test_text_labels_without_a_schema_are_refused():
 
 def test_misuse_of_a_design_is_refused():
     with pytest.raises(dpfast.InvalidInput, match="its own response"):
-        dpfast.fit(CODED, TABLE["wage"], "huber", privacy=1.0, scale=1.0)
+        dpfast.fit(CODED, TABLE["wage"], dpfast.Objective("huber", scale=1.0), privacy=1.0)
     with pytest.raises(dpfast.InvalidInput, match="its own response"):
-        dpfast.fit(SCHEMA.encode(TABLE, ["age"]), None, "huber", privacy=1.0, scale=1.0)
+        dpfast.fit(
+            SCHEMA.encode(TABLE, ["age"]), None, dpfast.Objective("huber", scale=1.0), privacy=1.0
+        )
     for bad in (-1.0, 0.0, True, "1"):
         with pytest.raises(dpfast.InvalidInput, match="scale must"):
-            dpfast.fit(CODED, None, "huber", privacy=1.0, scale=bad)
+            dpfast.fit(CODED, None, dpfast.Objective("huber", scale=bad), privacy=1.0)
 
 
 @pytest.mark.parametrize("terms", [["--formula", "wage ~ age + sex"], ["--response", "wage"]])
@@ -297,14 +307,21 @@ def test_the_command_line_takes_the_scale_in_the_units_of_the_response(tmp_path,
     assert main(["fit", *files, *terms, *options]) == 0
     params = json.loads(capsys.readouterr().out)["params"]
     own = dpfast.fit(
-        CODED, None, "log-cosh", privacy=1.0, scale=1.5, noise=dpfast.SeededNoise(0)
+        CODED,
+        None,
+        dpfast.Objective("log-cosh", scale=1.5),
+        privacy=1.0,
+        noise=dpfast.SeededNoise(0),
     ).params
     np.testing.assert_allclose(params, own, rtol=1e-9)
 
 
 def test_persons_with_several_rows_keep_the_coding():
     result = dpfast.fit(
-        CODED, None, "log-cosh", privacy=1.0, scale=1.5, group=np.arange(N) // 2, group_size=2
+        dpfast.records(CODED, group=np.arange(N) // 2, group_size=2),
+        None,
+        dpfast.Objective("log-cosh", scale=1.5),
+        privacy=1.0,
     )
     assert result.coding is CODED.coding
     assert np.isfinite(result.predict(TABLE)).all()
@@ -332,10 +349,14 @@ def test_columns_of_the_same_name_are_matched_by_position_or_refused(library):
 
     age, years = TABLE["age"], TABLE["years"]
     twins = table(age, years, ["x", "x"])
-    result = dpfast.fit(twins, TABLE["wage"], "huber", privacy=1.0, scale=1, standardize=False)
+    result = dpfast.fit(
+        twins, TABLE["wage"], dpfast.Objective("huber", scale=1), privacy=1.0, standardize=False
+    )
     expected = result.predict(np.column_stack([age, years]))
     np.testing.assert_allclose(result.predict(table(age, years, ["x", "x"])), expected)
-    three = dpfast.nonprivate_fit(np.ones((9, 1)), np.ones(9), "huber", scale=1.0, ridge=1.0)
+    three = dpfast.nonprivate_fit(
+        np.ones((9, 1)), np.ones(9), dpfast.Objective("huber", scale=1.0, ridge=1.0)
+    )
     three._new_rows = NewRows(columns=("x", "z", "x"))
     mixed = pytest.importorskip("pandas").DataFrame(np.ones((2, 3)), columns=["x", "x", "z"])
     with pytest.raises(dpfast.InvalidInput, match="same name"):
@@ -346,7 +367,9 @@ def test_columns_of_the_same_name_are_matched_by_position_or_refused(library):
 
 @pytest.mark.parametrize("bad", [[["4711", "b"]], [[10**400, 1]], [[1j, 1]], np.ones((1, 2)) * 1j])
 def test_what_is_no_array_of_numbers_is_not_quoted(bad):
-    result = dpfast.fit(np.ones((9, 2)), np.ones(9), "huber", privacy=1.0, scale=1.0)
+    result = dpfast.fit(
+        np.ones((9, 2)), np.ones(9), dpfast.Objective("huber", scale=1.0), privacy=1.0
+    )
     with pytest.raises(dpfast.InvalidInput, match="X must hold real numbers") as caught:
         result.predict(bad)
     assert caught.value.__context__ is None

@@ -30,7 +30,8 @@ def test_equal_arguments_share_a_recipe():
         {"n": 20, "method": "auto"}, {"n_covariates": 3}, {"mu": 1.5}, {"fit_intercept": False},
         {"loss": "pseudo-huber"}, {"scale": 2.0}, {"weights": dpfast.Mallows(1.0)}, {"ridge": 0.5},
         {"method": "gradient-descent"}, {"inference": False},
-        {"method": dpfast.Newton(steps=15)}, {"method": dpfast.Newton(schedule="uniform")},
+        {"method": dpfast.optimize.Newton(steps=15)},
+        {"method": dpfast.optimize.Newton(schedule="uniform")},
     ],
 )  # fmt: skip
 def test_every_argument_counts(changed):
@@ -55,7 +56,7 @@ def test_what_is_refused_is_refused_after_an_equal_value_was_accepted(wrong):
 
 
 def test_what_can_be_changed_is_not_remembered():
-    method = dpfast.Newton(newton_steps=2)
+    method = dpfast.optimize.Newton(newton_steps=2)
     before = recipe(method=method)
     method.newton_steps = 6
     after = recipe(method=method)
@@ -69,8 +70,12 @@ def test_shared_recipes_are_not_changed_by_fits():
 
     def fit():
         noise = dpfast.SeededNoise(3)
-        return dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0, noise=noise).conf_int()
+        return dpfast.fit(
+            X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, noise=noise
+        ).conf_int()
 
     first = fit()
-    dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0, noise=dpfast.SeededNoise(8))
+    dpfast.fit(
+        X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, noise=dpfast.SeededNoise(8)
+    )
     assert np.array_equal(first, fit())

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.estimators import DPHuberRegressor
@@ -92,7 +93,7 @@ def test_a_page_is_what_its_transcript_says(settings, tmp_path):
     found = fit_of(HOSTILE[:4], **settings)
     for level in (0.95, 0.5):
         shown = found.report(tmp_path / "fit.html", level)
-        check = dpfast.verify_report(tmp_path / "fit.html")
+        check = dpfast.inference.verify_report(tmp_path / "fit.html")
         assert check.passed, str(check)
         assert check.digest == shown and shown in (tmp_path / "fit.html").read_text("utf-8")
 
@@ -119,7 +120,7 @@ def test_names_cannot_leave_their_place(settings, tmp_path):
     ]
     assert text.isprintable() or all(c.isprintable() or c == "\n" for c in text)
     assert json.loads(found.texts["script"])["names"][1:] == bad
-    assert dpfast.verify_report(tmp_path / "fit.html").passed
+    assert dpfast.inference.verify_report(tmp_path / "fit.html").passed
 
 
 def test_a_page_tells_no_seed_no_time_and_no_place(tmp_path):
@@ -136,9 +137,11 @@ def test_a_page_tells_no_seed_no_time_and_no_place(tmp_path):
 
 def test_a_fit_that_is_not_private_says_so(tmp_path):
     X = np.linspace(-1.0, 1.0, 200)[:, None]
-    found = dpfast.nonprivate_fit(X, X[:, 0] + np.cos(9 * X[:, 0]), "huber", scale=1.0)
+    found = dpfast.nonprivate_fit(
+        X, X[:, 0] + np.cos(9 * X[:, 0]), dpfast.Objective("huber", scale=1.0)
+    )
     found.report(tmp_path / "fit.html")
-    assert dpfast.verify_report(tmp_path / "fit.html").passed
+    assert dpfast.inference.verify_report(tmp_path / "fit.html").passed
     assert "NOT PRIVATE" in (tmp_path / "fit.html").read_text("utf-8")
 
 
@@ -224,9 +227,9 @@ def test_a_transcript_that_does_not_add_up_is_noticed(fit, lie, tmp_path):
     fit.report(path)
     text = path.read_text("utf-8")
     path.write_text(rewritten(text, lambda told: None), "utf-8")
-    assert dpfast.verify_report(path).passed  # the maker of pages makes the same one
+    assert dpfast.inference.verify_report(path).passed  # the maker of pages makes the same one
     path.write_text(rewritten(text, lie), "utf-8")
-    check = dpfast.verify_report(path)
+    check = dpfast.inference.verify_report(path)
     assert not check.passed and check.checks[-1] == (QUESTIONS[-1][0], True)
 
 
@@ -235,22 +238,22 @@ def test_every_relation_of_a_fit_is_known(tmp_path):
     ledger = dpfast.Ledger(dpfast.GDP(9.0))
     persons = {"privacy": 2.0, "scale": 1.0, "group": np.repeat(np.arange(100), 3)}
     fits = [
-        dpfast.fit(X, X[:, 0], "log-cosh", **persons, group_size=3),
-        dpfast.fit(X, X[:, 0], "log-cosh", **persons, each="person"),
+        flat(dpfast.fit)(X, X[:, 0], "log-cosh", **persons, group_size=3),
+        flat(dpfast.fit)(X, X[:, 0], "log-cosh", **persons, each="person"),
         DPHuberRegressor(privacy=2.0, scale=1.0).fit(X, X[:, 0]).result_,
         DPHuberRegressor(privacy=2.0, scale=1.0, ledger=ledger).fit(X, X[:, 0]).result_,
     ]
     path = tmp_path / "fit.html"
     for found in fits:
         found.report(path)
-        assert dpfast.verify_report(path).passed
+        assert dpfast.inference.verify_report(path).passed
 
     def rows_for_persons(told):
         told["privacy"]["relation"] = fits[1].privacy.relation
 
     fits[0].report(path)
     path.write_text(rewritten(path.read_text("utf-8"), rows_for_persons), "utf-8")
-    assert not dpfast.verify_report(path).passed
+    assert not dpfast.inference.verify_report(path).passed
 
 
 def test_a_choice_that_is_no_gaussian_is_not_read_as_one():
@@ -275,7 +278,7 @@ def test_a_total_is_compared_exactly(fit, tmp_path):
         told["privacy"]["composition"] = {"sum": [charge]}
 
     path.write_text(rewritten(path.read_text("utf-8"), one_charge), "utf-8")
-    assert dpfast.verify_report(path).checks[0][1] is False
+    assert dpfast.inference.verify_report(path).checks[0][1] is False
 
 
 def set_aside(told, inside=None):
@@ -294,11 +297,13 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path):
     n = 100_000
     X = np.random.default_rng(3).normal(size=(n, 1))
     persons = {"group": np.arange(n) // 2, "group_size": 2} if rows == 2 else {}
-    found = dpfast.fit(X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons)
+    found = flat(dpfast.fit)(
+        X, X[:, 0], "log-cosh", privacy=1.0, scale=1.0, standardize=False, **persons
+    )
     path = tmp_path / "fit.html"
     found.report(path)
     text = path.read_text("utf-8")
-    assert dpfast.verify_report(path).passed
+    assert dpfast.inference.verify_report(path).passed
     inside = set_aside(found.privacy.to_dict()["composition"])
     assert len(inside) > 2
     for k in range(len(inside)):
@@ -308,7 +313,7 @@ def test_a_charge_beyond_what_was_set_aside_for_it_is_noticed(rows, tmp_path):
             charge["mu"] = math.nextafter(most, 9.0)
 
         path.write_text(rewritten(text, spend_more), "utf-8")
-        answers = [answer for _, answer in dpfast.verify_report(path).checks]
+        answers = [answer for _, answer in dpfast.inference.verify_report(path).checks]
         assert answers[:2] == [False, True]
 
 
@@ -321,7 +326,7 @@ def test_a_check_says_that_only_the_digest_ties_a_page_to_its_author(fit, tmp_pa
         told["params"] = [1.0 + value for value in told["params"]]
 
     path.write_text(rewritten(path.read_text("utf-8"), other_numbers), "utf-8")
-    forged = dpfast.verify_report(path)
+    forged = dpfast.inference.verify_report(path)
     assert forged.passed and forged.digest != shown
     assert main(["verify", str(path)]) == 0
     for text in (str(forged), capsys.readouterr().out):
@@ -339,7 +344,7 @@ def test_a_page_that_was_touched_is_noticed(fit, old, new, tmp_path):
     text = path.read_text("utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), "utf-8")
-    assert not dpfast.verify_report(path).passed
+    assert not dpfast.inference.verify_report(path).passed
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"format": 7}', "[" * 100_000])
@@ -348,11 +353,11 @@ def test_what_is_no_page_is_refused(body, tmp_path):
     for text in (body, BEGIN + body, BEGIN + body + END):
         path.write_text(text, "utf-8")
         with pytest.raises(InvalidInput, match="no page"):
-            dpfast.verify_report(path)
+            dpfast.inference.verify_report(path)
     with pytest.raises(InvalidInput, match="no page"):
-        dpfast.verify_report(tmp_path / "absent.html")
+        dpfast.inference.verify_report(tmp_path / "absent.html")
     with pytest.raises(InvalidInput, match="path"):
-        dpfast.verify_report(7)
+        dpfast.inference.verify_report(7)
 
 
 @pytest.mark.parametrize("depth", [100, 400, 450, 480, 490, 50_000])
@@ -364,7 +369,7 @@ def test_a_transcript_without_bottom_is_no_crash(depth, tmp_path):
     told = f'{{"format": "{FORMAT}", "privacy": {{"total": {total}, "composition": {sums}}}}}'
     path.write_text(BEGIN + told + END, "utf-8")
     with suppress(InvalidInput):
-        assert not dpfast.verify_report(path).passed
+        assert not dpfast.inference.verify_report(path).passed
 
 
 @pytest.mark.parametrize("key", ["privacy", "params", "names", "statement", "model", "level"])
@@ -375,7 +380,7 @@ def test_a_page_without_a_part_is_no_crash(fit, key, tmp_path):
         text = page(transcript(fit, 0.95))
         body = json.dumps(told | {key: wrong})
         path.write_text(text.split(BEGIN)[0] + BEGIN + body + END, "utf-8")
-        assert not dpfast.verify_report(path).passed
+        assert not dpfast.inference.verify_report(path).passed
 
 
 def test_the_command_checks_a_page(fit, tmp_path, monkeypatch, capsys):
@@ -433,11 +438,15 @@ def test_a_ledger_of_pairs_pays_for_fits_in_its_own_currency():
 
 def test_no_sum_is_claimed_that_is_not_known():
     X = np.linspace(-1.0, 1.0, 200)[:, None]
-    exact = dpfast.nonprivate_fit(X, X[:, 0] + np.cos(9 * X[:, 0]), "huber", scale=1.0)
+    exact = dpfast.nonprivate_fit(
+        X, X[:, 0] + np.cos(9 * X[:, 0]), dpfast.Objective("huber", scale=1.0)
+    )
     found = dpfast.compare(fit_of(["a"]), exact)
     assert found.together is None and "not private" in found
-    person = dpfast.fit(X, X[:, 0], "huber", privacy=1.0, scale=1.0, group=np.arange(200) // 2,
-                        group_size=2)  # fmt: skip
+    person = dpfast.fit(
+        dpfast.records(X, X[:, 0], group=np.arange(200) // 2, group_size=2), None,
+        dpfast.Objective("huber", scale=1.0), privacy=1.0,
+    )  # fmt: skip
     found = dpfast.compare(fit_of(["a"]), person)
     assert found.together is None and "relations differ" in found
 
@@ -502,7 +511,12 @@ def test_a_ledger_is_a_table_of_its_charges():
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_plan_is_a_table_of_its_widths(fit_intercept):
-    plan = dpfast.plan(n=2000, p=3, mu=1.0, scale=1.0, fit_intercept=fit_intercept)
+    plan = dpfast.plan(
+        n=2000,
+        p=3,
+        mu=1.0,
+        loss=dpfast.Objective("log-cosh", scale=1.0, fit_intercept=fit_intercept),
+    )
     found = parsed(plan._repr_html_())
     for width, alone in zip(plan.widths, plan.sampling_widths, strict=True):
         assert f"{width:.4g}{alone:.4g}{width / alone:.3g}" in found.texts["td"]

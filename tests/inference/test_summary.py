@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.inference.shown.digits import by_error, printable, short_number
 from dpfast.inference.shown.table import Summary, Table
 from dpfast.inference.summary import row_of
@@ -33,7 +34,7 @@ def fit_of(names, units=1.0, **settings):
     X = rng.normal(size=(4000, len(names)))
     y = units * (X @ np.linspace(-1.0, 1.0, len(names)) + rng.normal(size=4000))
     settings = {"privacy": 2.0, "scale": units, "noise": dpfast.SeededNoise(0)} | settings
-    return dpfast.fit(X, y, "log-cosh", names=list(names), **settings)
+    return flat(dpfast.fit)(X, y, "log-cosh", names=list(names), **settings)
 
 
 # ---- four readers --------------------------------------------------------------------------------

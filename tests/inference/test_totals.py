@@ -71,8 +71,8 @@ def selections() -> Iterator[tuple[str, Any]]:
 
     for privacy in (ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"exponential, {privacy}", partial(
-            dpfast.minimize, X, Y, "tukey", scale=1.0, method=dpfast.Adaptive(),
-            select="exponential", privacy=privacy,
+            dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=1.0),
+            method=dpfast.optimize.Adaptive(), select="exponential", privacy=privacy,
         )  # fmt: skip
     for budget in (1.0, PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"random search, {budget}", partial(
@@ -81,8 +81,8 @@ def selections() -> Iterator[tuple[str, Any]]:
         )  # fmt: skip
     for budget in (1.0, ZCDP(0.5), ApproxDP(1.0, 1e-6)):
         yield f"groups, {budget}", partial(
-            dpfast.fit, X, Y, "huber", scale=1.0, privacy=budget, group=np.arange(N) // 3,
-            group_size=3,
+            dpfast.fit, dpfast.records(X, Y, group=np.arange(N) // 3, group_size=3), None,
+            dpfast.Objective("huber", scale=1.0), privacy=budget,
         )  # fmt: skip
 
 
@@ -324,16 +324,16 @@ def test_a_cross_validation_is_the_sum_of_its_fits_and_a_score():
 
 def test_a_release_says_what_its_pair_was_spent_on():
     found = dpfast.release_functional(
-        X, Y, "log-cosh", "x1", scale=3.0, ridge=9.0, domain=dpfast.Ball(1.5),
-        privacy=ApproxDP(6.0, 1e-3), inference=0.3,
+        X, Y, dpfast.Objective("log-cosh", scale=3.0, ridge=9.0), "x1",
+        domain=dpfast.models.Ball(1.5), privacy=ApproxDP(6.0, 1e-3), inference=0.3,
     )  # fmt: skip
     told = found.privacy.explain()
     assert found.privacy.total.explain() in told
     assert "for a private sandwich covariance, of which:" in told
     assert json.loads(json.dumps(found.privacy.to_dict()))["epsilon"] == 6.0
     pure = dpfast.certify(
-        X, Y, "log-cosh", scale=3.0, privacy=PureDP(1.0), domain=dpfast.Ball(1.5),
-        noise=SeededNoise(0),
+        X, Y, dpfast.Objective("log-cosh", scale=3.0), privacy=PureDP(1.0),
+        domain=dpfast.models.Ball(1.5), noise=SeededNoise(0),
     ).privacy  # fmt: skip
     assert pure.total == PureDP(1.0) and "epsilon=1 for certificate" in pure.explain()
     assert "simulation" in pure.explain()
@@ -341,16 +341,16 @@ def test_a_release_says_what_its_pair_was_spent_on():
 
 def test_an_expression_is_told_in_words():
     grouped = dpfast.fit(
-        X, Y, "huber", scale=1.0, privacy=1.0, group=np.arange(N) // 3, group_size=3,
-        standardize=False,
+        dpfast.records(X, Y, group=np.arange(N) // 3, group_size=3), None,
+        dpfast.Objective("huber", scale=1.0), privacy=1.0, standardize=False,
     )  # fmt: skip
     told = grouped.privacy.explain()
     assert "What was spent on it (squares of mu add up):" in told
     assert "3 times the root of this, for the rows of one person" in told
     assert "not spent" not in told
     chosen = dpfast.minimize(
-        X, Y, "tukey", scale=1.0, method=dpfast.Adaptive(), select="exponential",
-        privacy=ZCDP(0.5),
+        X, Y, dpfast.Objective("tukey", scale=1.0), method=dpfast.optimize.Adaptive(),
+        select="exponential", privacy=ZCDP(0.5),
     )  # fmt: skip
     told = chosen.privacy.explain()
     assert "rho=0.4455 for descent, of which:" in told
@@ -358,4 +358,7 @@ def test_an_expression_is_told_in_words():
     frugal = Guarantee.of(GDP(1.0), EntropyNoise(), N, [("gradient", 0.5)])
     assert frugal.spent_share() == (Fraction(1, 4),)
     assert "0.75 of the total was promised, but not spent" in frugal.explain()
-    assert dpfast.nonprivate_fit(X, Y, "huber", scale=1.0).privacy.spent_share() == ()
+    assert (
+        dpfast.nonprivate_fit(X, Y, dpfast.Objective("huber", scale=1.0)).privacy.spent_share()
+        == ()
+    )

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import resolve_loss
 from dpfast.models.names import LOSSES
 
 WEIGHTS = (
     dpfast.Mallows(1.5),
     dpfast.Bounded(1.5),
-    dpfast.Schweppe(1.5),
-    dpfast.MallowsLinear(1.5),
-    dpfast.Clip(0.8),
+    dpfast.models.Schweppe(1.5),
+    dpfast.models.MallowsLinear(1.5),
+    dpfast.models.Clip(0.8),
 )
-NEWTON = dpfast.Newton()
+NEWTON = dpfast.optimize.Newton()
 METHODS = (
     ("gradient-descent", False),
     ("gradient-descent", True),
@@ -27,8 +28,8 @@ METHODS = (
     ("newton", True),
 )
 SHORT = {
-    "newton": dpfast.Newton(steps=3),
-    "gradient-descent": dpfast.GradientDescent(steps=3),
+    "newton": dpfast.optimize.Newton(steps=3),
+    "gradient-descent": dpfast.optimize.GradientDescent(steps=3),
 }
 
 
@@ -42,14 +43,14 @@ def hostile(binary):
 
 def expected(loss, weights, method, inference):
     """What must be refused, and the words that say why."""
-    if not loss.needs_scale and isinstance(weights, dpfast.Schweppe):
+    if not loss.needs_scale and isinstance(weights, dpfast.models.Schweppe):
         return "not a function of a residual"
     if method == "newton" or inference:
         if not loss.has_curvature:
             return "redescending"
-        if isinstance(weights, dpfast.MallowsLinear):
+        if isinstance(weights, dpfast.models.MallowsLinear):
             return "no finite bound"
-        if isinstance(weights, dpfast.Clip):
+        if isinstance(weights, dpfast.models.Clip):
             return "not the gradient of a loss"
     return None
 
@@ -66,12 +67,12 @@ def test_every_combination_works_or_is_refused_by_name(name):
         call = {"weights": weights, "method": short, "inference": inference}
         ledger = dpfast.Ledger(1.0)
         if reason is None:
-            result = dpfast.fit(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
+            result = flat(dpfast.fit)(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
             assert np.isfinite(result.params).all()
             continue
         n_refused += 1
         with pytest.raises(dpfast.InvalidInput) as caught:
-            dpfast.fit(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
+            flat(dpfast.fit)(X, y, name, privacy=1.0, scale=scale, ledger=ledger, **call)
         message = str(caught.value)
         assert reason in message
         # the part that is at fault, by name, and what would be allowed
@@ -92,15 +93,19 @@ def test_adaptive_steps_need_a_public_self_concordance(name):
     from dpfast.optimize.damping import DecrementSwitch, SelfConcordant
 
     for weights, step in product(WEIGHTS[:3], (SelfConcordant(), DecrementSwitch())):
-        if not loss.needs_scale and isinstance(weights, dpfast.Schweppe):
+        if not loss.needs_scale and isinstance(weights, dpfast.models.Schweppe):
             continue
         options = {"privacy": 1.0, "scale": scale, "weights": weights}
         works = loss.self_concordance < np.inf and not isinstance(weights, dpfast.Mallows)
         if works:
-            dpfast.fit(X, y, name, method=dpfast.Newton(step=step, steps=3), **options)
+            flat(dpfast.fit)(
+                X, y, name, method=dpfast.optimize.Newton(step=step, steps=3), **options
+            )
         else:
             with pytest.raises(dpfast.InvalidInput, match="self-concordance"):
-                dpfast.fit(X, y, name, method=dpfast.Newton(step=step, steps=3), **options)
+                flat(dpfast.fit)(
+                    X, y, name, method=dpfast.optimize.Newton(step=step, steps=3), **options
+                )
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -116,14 +121,14 @@ def test_no_penalty_makes_a_fit_diverge(name):
     y = (y > 0.0) * 1.0 if loss.binary_response else y
     scale = 0.8 if loss.needs_scale else None
     for weights, method, ridge in product(WEIGHTS, ("auto", "gradient-descent"), (0.1, 10.0, 1e3)):
-        if isinstance(weights, dpfast.Schweppe) and not loss.needs_scale:
+        if isinstance(weights, dpfast.models.Schweppe) and not loss.needs_scale:
             continue
         fit = dpfast.fit(
-            X, y, name, privacy=50.0, scale=scale, weights=weights, method=method, ridge=ridge,
-            inference=False, noise=dpfast.SeededNoise(0),
+            X, y, dpfast.Objective(name, weights=weights, scale=scale, ridge=ridge), privacy=50.0,
+            method=method, inference=False, noise=dpfast.SeededNoise(0),
         )  # fmt: skip
         bound = loss.psi_bound * weights.radius
-        if isinstance(weights, dpfast.Clip):
+        if isinstance(weights, dpfast.models.Clip):
             bound = weights.radius
         assert np.linalg.norm(fit.params) <= 1.1 * bound / ridge, (weights, method, ridge)
 
@@ -132,15 +137,15 @@ def test_no_penalty_makes_a_fit_diverge(name):
 def test_steps_that_must_diverge_are_refused(step_size):
     X, y = np.ones((9, 1)), np.zeros(9)
     base, pair = dpfast.baselines, dpfast.ApproxDP(1.0, 1e-6)
-    descent = dpfast.GradientDescent(step_size=step_size)
+    descent = dpfast.optimize.GradientDescent(step_size=step_size)
     ledger = dpfast.Ledger(1.0)
     for run in (
-        lambda **o: dpfast.fit(X, y, "huber", method=descent, privacy=1.0, scale=1.0, **o),
-        lambda **o: base.clipped_gradient_descent(
-            X, y, "squared", clip=1.0, privacy=1.0, step_size=step_size, **o
+        lambda **o: flat(dpfast.fit)(X, y, "huber", method=descent, privacy=1.0, scale=1.0, **o),
+        lambda **o: flat(base.clipped_gradient_descent)(
+            X, y, "least-squares", clip=1.0, privacy=1.0, step_size=step_size, **o
         ),
-        lambda **o: base.dp_sgd(
-            X, y, "squared", clip=1.0, privacy=pair, step_size=step_size, sampling_rate=0.5,
+        lambda **o: flat(base.dp_sgd)(
+            X, y, "least-squares", clip=1.0, privacy=pair, step_size=step_size, sampling_rate=0.5,
             steps=2, **o,
         ),
     ):  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.effects import treatment_effect
 
@@ -67,9 +68,9 @@ def test_persons_are_those_of_python(folder, capsys, file, schema):
     if schema:
         table = {"a": X[:, 0], "b": X[:, 1], "y": Y}
         design = dpfast.Schema.from_toml(SCHEMA).encode(table, ["a", "b"], "y")
-        expected = dpfast.fit(design, None, "log-cosh", scale=1.0, **persons)
+        expected = flat(dpfast.fit)(design, None, "log-cosh", scale=1.0, **persons)
     else:
-        expected = dpfast.fit(X, Y, "log-cosh", standardize=True, **persons)
+        expected = flat(dpfast.fit)(X, Y, "log-cosh", standardize=True, **persons)
     np.testing.assert_array_equal(found["params"], expected.params)
     np.testing.assert_array_equal(found["bse"], expected.bse)
     assert found["n_records"] == PERSONS
@@ -82,16 +83,19 @@ def test_a_number_of_rows_and_formulas(folder, capsys):
     sized = [*FIT[:4], "--group", "id", "--group-size", "2", "--mu", "5"]
     found = found_by(capsys, "fit", "x.csv", *sized)
     settings = {"privacy": 5.0, "noise": dpfast.SeededNoise(0), "standardize": True}
-    expected = dpfast.fit(X, Y, "log-cosh", group=LABELS, group_size=2, **settings)
+    expected = flat(dpfast.fit)(X, Y, "log-cosh", group=LABELS, group_size=2, **settings)
     np.testing.assert_array_equal(found["params"], expected.params)
     formula = ["--formula", "y ~ a + b", *FIT[4:]]
     found = found_by(capsys, "fit", "x.csv", *formula)
-    persons = dpfast.fit(X, Y, "log-cosh", group=LABELS, each="person", **settings | {
+    persons = flat(dpfast.fit)(X, Y, "log-cosh", group=LABELS, each="person", **settings | {
         "noise": dpfast.SeededNoise(0)})  # fmt: skip
     np.testing.assert_array_equal(found["params"], persons.params)
     table = {"a": X[:, 0], "b": X[:, 1], "y": Y, "id": LABELS}
     named = dpfast.fit_formula(
-        "y ~ a + b", table, group="id", each="person", privacy=5.0, noise=dpfast.SeededNoise(0)
+        "y ~ a + b",
+        dpfast.records(table, group="id", each="person"),
+        privacy=5.0,
+        noise=dpfast.SeededNoise(0),
     )
     np.testing.assert_array_equal(named.params, persons.params)
 
@@ -140,9 +144,9 @@ def test_an_effect_is_that_of_python(folder, capsys, method, schema):
     if schema:
         table = {"a": X[:, 0], "b": X[:, 1], "y": Y}
         design = dpfast.Schema.from_toml(SCHEMA).encode(table, ["a", "b"], "y")
-        expected = treatment_effect(design, T, None, **settings)
+        expected = flat(treatment_effect)(design, T, None, **settings)
     else:
-        expected = treatment_effect(X, T, Y, **settings)
+        expected = flat(treatment_effect)(X, T, Y, **settings)
     assert found["estimate"] == expected.estimate and found["bse"] == expected.bse
     np.testing.assert_array_equal(found["conf_int"], expected.conf_int(0.95))
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
 
 WIDE = dpfast.Mallows(1e3)  # every row has full weight
@@ -33,7 +34,7 @@ def test_without_clipping_it_is_the_generalised_linear_model(mean, dispersion):
     model = statsmodels.GLM(y, statsmodels.add_constant(X), family=statsmodels.families.Poisson())
     exact = model.fit(cov_type="HC0", tol=1e-12)
     loss = dpfast.Poisson(largest_mean=1e3, largest_count=1e4)
-    found = dpfast.nonprivate_fit(X, y, loss, weights=WIDE)
+    found = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=WIDE))
     np.testing.assert_allclose(found.params, exact.params, rtol=0, atol=1e-7)
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-6)
 
@@ -48,20 +49,30 @@ def test_exposure_is_an_offset():
     model = statsmodels.GLM(y, statsmodels.add_constant(X), family=family, offset=offset)
     exact = model.fit(cov_type="HC0", tol=1e-12)
     wide = dpfast.Poisson(largest_mean=1e3, largest_count=1e4)
-    found = dpfast.nonprivate_fit(X, y, wide, weights=WIDE, offset=offset)
+    found = dpfast.nonprivate_fit(
+        dpfast.records(X, y, offset=offset), None, dpfast.Objective(wide, weights=WIDE)
+    )
     np.testing.assert_allclose(found.params, exact.params, rtol=0, atol=1e-7)
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-6)
     loss = dpfast.Poisson(largest_mean=8.0)
     for shift in (-6.0, 0.0, 5.0):  # exposures in other units
         noise = dpfast.SeededNoise(1)
-        fit = dpfast.fit(X, y, loss, privacy=1.0, offset=offset + shift, noise=noise)
+        fit = dpfast.fit(
+            dpfast.records(X, y, offset=offset + shift), None, loss, privacy=1.0, noise=noise
+        )
         moved = np.array([shift, 0.0, 0.0])
         assert (np.abs(fit.params + moved - exact.params) <= 6.0 * fit.bse).all()
         assert not fit.warnings
     bad = offset.copy()
     bad[:50] = -np.inf  # no exposure
-    fewer = dpfast.nonprivate_fit(X[50:], y[50:], wide, weights=WIDE, offset=offset[50:])
-    found = dpfast.nonprivate_fit(X, y, wide, weights=WIDE, offset=bad)
+    fewer = dpfast.nonprivate_fit(
+        dpfast.records(X[50:], y[50:], offset=offset[50:]),
+        None,
+        dpfast.Objective(wide, weights=WIDE),
+    )
+    found = dpfast.nonprivate_fit(
+        dpfast.records(X, y, offset=bad), None, dpfast.Objective(wide, weights=WIDE)
+    )
     np.testing.assert_allclose(found.params, fewer.params, atol=1e-8)
 
 
@@ -69,7 +80,7 @@ def test_the_exact_fit_finds_the_minimum_with_tight_caps():
     """Where means are capped and residuals clipped, and from a start above every mean."""
     for mean, loss in [(3.0, dpfast.Poisson(4.0, 2.0)), (0.02, dpfast.Poisson(500.0))]:
         X, y = draw(2000, np.random.default_rng(4), mean)
-        found = dpfast.nonprivate_fit(X, y, loss, weights=WIDE)
+        found = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=WIDE))
         design = np.column_stack([np.ones(len(y)), X])
         scores = loss.psi(design @ found.params, y)
         assert np.abs(design.T @ scores / len(y)).max() < 1e-8 * loss.largest_mean
@@ -130,12 +141,12 @@ def test_dispersion_that_the_clipping_hides_is_warned_of():
     """And not where residuals may be as large as five standard deviations of the largest mean."""
     X, y = draw(6000, np.random.default_rng(5), 10.0, dispersion=0.5)
     options = {"privacy": 1.0, "noise": dpfast.SeededNoise(2), "method": "adaptive-newton"}
-    clipped = dpfast.fit(X, y, dpfast.Poisson(largest_mean=40.0), **options)
+    clipped = flat(dpfast.fit)(X, y, dpfast.Poisson(largest_mean=40.0), **options)
     assert any("vary by much more" in text for text in clipped.warnings)
-    wide = dpfast.fit(X, y, dpfast.Poisson(40.0, largest_residual=70.0), **options)
+    wide = flat(dpfast.fit)(X, y, dpfast.Poisson(40.0, largest_residual=70.0), **options)
     assert not wide.warnings
     X, y = draw(6000, np.random.default_rng(6), 10.0)
-    assert not dpfast.fit(X, y, dpfast.Poisson(largest_mean=40.0), **options).warnings
+    assert not flat(dpfast.fit)(X, y, dpfast.Poisson(largest_mean=40.0), **options).warnings
 
 
 def test_predictions_are_mean_counts():
@@ -163,17 +174,19 @@ def test_everything_that_takes_a_loss_takes_it():
     for options in (
         {"method": "gradient-descent"},
         {"weights": dpfast.Bounded(1.8), "method": "double-noise"},
-        {"weights": dpfast.Clip(2.0), "inference": False},
-        {"weights": dpfast.MallowsLinear(1.8), "inference": False},
+        {"weights": dpfast.models.Clip(2.0), "inference": False},
+        {"weights": dpfast.models.MallowsLinear(1.8), "inference": False},
         {"ridge": 0.01},
     ):
-        found = dpfast.fit(X, y, loss, privacy=3.0, noise=noise, **options)
+        found = flat(dpfast.fit)(X, y, loss, privacy=3.0, noise=noise, **options)
         assert np.abs(found.params - target).max() < 0.5, options
     whole = dpfast.fit(X, y, dpfast.Objective(loss, ridge=0.01), privacy=3.0, noise=noise)
     assert np.abs(whole.params - target).max() < 0.3
     found = dpfast.minimize(X, y, loss, privacy=3.0, noise=noise)
     assert np.isfinite(found.params).all()
-    kept = dpfast.baselines.output_perturbation(X, y, loss, privacy=3.0, ridge=1.0, noise=noise)
+    kept = dpfast.baselines.output_perturbation(
+        X, y, dpfast.Objective(loss, ridge=1.0), privacy=3.0, noise=noise
+    )
     assert np.isfinite(kept.params).all()
     one = dpfast.fit(X[:, :1], y, loss, privacy=3.0, noise=noise)
     forecast = dpfast.plan(3000, 2, loss, mu=3.0, rate=0.3)
@@ -191,11 +204,11 @@ def test_refusals_come_before_the_charge():
         ("largest_mean must be given", (X, y), "poisson", {"weights": dpfast.Mallows(2.0)}),
         ("not a parameter of the poisson", (X, y), loss, {"scale": 1.0}),
         ("not a parameter of the poisson", (X, y), "poisson", {"scale": 1.0, "standardize": True}),
-        ("not a function of a residual", (X, y), loss, {"weights": dpfast.Schweppe(1.0)}),
+        ("not a function of a residual", (X, y), loss, {"weights": dpfast.models.Schweppe(1.0)}),
         (r"Numeric\(0, high, centre=0, unit=1\)", (coded, None), loss, {}),
     ):
         with pytest.raises(InvalidInput, match=match):
-            dpfast.fit(*data, given, privacy=1.0, ledger=ledger, **options)
+            flat(dpfast.fit)(*data, given, privacy=1.0, ledger=ledger, **options)
     assert not ledger.entries
     raw = {"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(0, 50, centre=0, unit=1)}
     design = dpfast.Schema(raw).encode({"x": X[:, 0], "y": y}, response="y")
@@ -220,7 +233,7 @@ def test_caps():
     with pytest.raises(InvalidInput, match="two words for one bound"):
         dpfast.Poisson(4.0, largest_residual=7.0, largest_count=7)
     with pytest.raises(InvalidInput, match="largest_mean must be given"):
-        dpfast.Objective(dpfast.Poisson())
+        dpfast.Objective(dpfast.Poisson()).bind(1)
 
 
 @pytest.mark.slow

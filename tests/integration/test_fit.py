@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
 
 LOSSES = ["huber", "log-cosh", "pseudo-huber", "logistic"]
@@ -30,12 +31,14 @@ def options(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
-    "method", [dpfast.Newton(steps=30), dpfast.GradientDescent(steps=400)], ids=repr
+    "method",
+    [dpfast.optimize.Newton(steps=30), dpfast.optimize.GradientDescent(steps=400)],
+    ids=repr,
 )
 def test_large_budget_recovers_the_exact_fit(loss, method):
     X, y = simulate(loss)
-    exact = dpfast.nonprivate_fit(X, y, loss, **options(loss))
-    fit = dpfast.fit(
+    exact = flat(dpfast.nonprivate_fit)(X, y, loss, **options(loss))
+    fit = flat(dpfast.fit)(
         X,
         y,
         loss,
@@ -53,7 +56,7 @@ def test_large_budget_recovers_the_exact_fit(loss, method):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_nonprivate_fit_is_stationary(loss):
     X, y = simulate(loss)
-    fit = dpfast.nonprivate_fit(X, y, loss, **options(loss), weights=dpfast.Mallows(100.0))
+    fit = flat(dpfast.nonprivate_fit)(X, y, loss, **options(loss), weights=dpfast.Mallows(100.0))
     A = np.column_stack([np.ones(len(X)), X])
     model = dpfast.Logistic() if loss == "logistic" else dpfast.models.resolve_loss(loss)
     t = A @ fit.params
@@ -64,9 +67,14 @@ def test_nonprivate_fit_is_stationary(loss):
 @pytest.mark.parametrize("averaged", [0.0, 0.5])
 def test_gradient_descent_settings(averaged):
     X, y = simulate("huber")
-    method = dpfast.GradientDescent(step_size=0.2, average=averaged)
+    method = dpfast.optimize.GradientDescent(step_size=0.2, average=averaged)
     fit = dpfast.fit(
-        X, y, "huber", privacy=2.0, scale=1.0, method=method, noise=dpfast.SeededNoise(0)
+        X,
+        y,
+        dpfast.Objective("huber", scale=1.0),
+        privacy=2.0,
+        method=method,
+        noise=dpfast.SeededNoise(0),
     )
     assert fit.iterates.shape == (101, 4)
     if averaged:
@@ -77,10 +85,10 @@ def test_gradient_descent_settings(averaged):
 
 def test_clipping_is_available_without_inference_only():
     X, y = simulate("logistic")
-    arguments = {"privacy": 1.0, "weights": dpfast.Clip(1.0), "noise": dpfast.SeededNoise(0)}
+    arguments = {"privacy": 1.0, "weights": dpfast.models.Clip(1.0), "noise": dpfast.SeededNoise(0)}
     with pytest.raises(dpfast.InvalidInput, match="no sandwich"):
-        dpfast.fit(X, y, "logistic", **arguments)
-    fit = dpfast.fit(X, y, "logistic", inference=False, **arguments)
+        flat(dpfast.fit)(X, y, "logistic", **arguments)
+    fit = flat(dpfast.fit)(X, y, "logistic", inference=False, **arguments)
     with pytest.raises(InferenceUnavailable, match="inference=True"):
         fit.bse  # noqa: B018
     assert not hasattr(fit, "bse")
@@ -91,7 +99,7 @@ def test_clipping_is_available_without_inference_only():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_total_is_the_total(loss, inference):
     X, y = simulate(loss)
-    fit = dpfast.fit(
+    fit = flat(dpfast.fit)(
         X, y, loss, privacy=1.5, inference=inference, noise=dpfast.SeededNoise(0), **options(loss)
     )
     assert fit.privacy.mu == 1.5
@@ -123,7 +131,7 @@ def test_seeded_noise_carries_no_guarantee():
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, "1", None, True])
 def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
-    with pytest.raises(dpfast.InvalidBudget):
+    with pytest.raises(dpfast.errors.InvalidBudget):
         dpfast.fit(object(), object(), "logistic", privacy=bad)
 
 
@@ -134,8 +142,8 @@ def test_bad_budgets_are_refused_before_the_data_are_touched(bad):
         ({"method": "adam"}, "method"),
         ({"threads": 0}, "threads"),
         ({"noise": np.random.default_rng(0)}, "noise"),
-        ({"method": dpfast.AdaptiveNewton(start=[0.0])}, "start"),
-        ({"method": dpfast.GradientDescent(start=[0.0] * 5)}, "start"),
+        ({"method": dpfast.optimize.AdaptiveNewton(start=[0.0])}, "start"),
+        ({"method": dpfast.optimize.GradientDescent(start=[0.0] * 5)}, "start"),
         ({"ridge": -1.0}, "ridge"),
         ({"weights": "mallows"}, "weights"),
         ({"names": ["a"]}, "names"),
@@ -146,7 +154,7 @@ def test_bad_options_are_refused_before_any_spend(change, message):
     ledger = dpfast.Ledger(1.0)
     arguments = {"privacy": 1.0, "scale": 1.0, "ledger": ledger, **change}
     with pytest.raises(dpfast.InvalidInput, match=message):
-        dpfast.fit(X, y, "huber", **arguments)
+        flat(dpfast.fit)(X, y, "huber", **arguments)
     assert not ledger.entries
 
 
@@ -154,16 +162,16 @@ def test_bad_options_are_refused_before_any_spend(change, message):
 def test_impossible_budgets_are_refused_before_any_spend(mu):
     X, y = simulate("huber")
     ledger = dpfast.Ledger(1e13)
-    with pytest.raises(dpfast.InvalidBudget):
-        dpfast.fit(X, y, "huber", privacy=mu, scale=1.0, ledger=ledger)
+    with pytest.raises(dpfast.errors.InvalidBudget):
+        dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=mu, ledger=ledger)
     assert not ledger.entries
 
 
 def test_more_coefficients_than_records_needs_a_ridge():
     X, y = simulate("huber", n=5, q=6)
     with pytest.raises(dpfast.InvalidInput, match="ridge"):
-        dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0)
-    fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, ridge=1.0)
+        dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0)
+    fit = dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0, ridge=1.0), privacy=1.0)
     assert np.isfinite(fit.params).all()
 
 
@@ -182,7 +190,7 @@ def test_shared_ledger_is_charged_once_and_refuses():
 def test_threads_and_layout(loss, order):
     X, y = simulate(loss, n=30_000)
     fits = [
-        dpfast.fit(
+        flat(dpfast.fit)(
             np.array(X, order=order),
             y,
             loss,
@@ -202,7 +210,9 @@ def test_pickle_size_does_not_depend_on_n():
     sizes = []
     for n in (1000, 20_000):
         X, y = simulate("huber", n=n)
-        fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
+        fit = dpfast.fit(
+            X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0, noise=dpfast.SeededNoise(0)
+        )
         payload = pickle.dumps(fit)
         sizes.append(len(payload))
         copy = pickle.loads(payload)
@@ -218,13 +228,15 @@ HOSTILE = st.sampled_from([0.0, -0.0, 1.0, 5e-324, 1e-200, 1e160, -1e308, np.inf
 @given(
     rows=st.lists(st.tuples(HOSTILE, HOSTILE, HOSTILE), min_size=3, max_size=30),
     loss=st.sampled_from(LOSSES),
-    method=st.sampled_from([dpfast.Newton(steps=5), dpfast.GradientDescent(steps=5)]),
+    method=st.sampled_from(
+        [dpfast.optimize.Newton(steps=5), dpfast.optimize.GradientDescent(steps=5)]
+    ),
 )
 def test_no_value_raises_or_warns(rows, loss, method):
     data = np.array(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit = dpfast.fit(
+        fit = flat(dpfast.fit)(
             data[:, :2],
             data[:, 2],
             loss,
@@ -241,7 +253,12 @@ def test_no_value_raises_or_warns(rows, loss, method):
 
 def test_names_reach_the_summary():
     X, y = simulate("huber")
-    fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, names=["age", "dose", "sex"])
+    fit = dpfast.fit(
+        dpfast.records(X, y, names=["age", "dose", "sex"]),
+        None,
+        dpfast.Objective("huber", scale=1.0),
+        privacy=1.0,
+    )
     assert fit.names == ("intercept", "age", "dose", "sex")
     for name in fit.names:
         assert name in fit.summary()
@@ -250,7 +267,9 @@ def test_names_reach_the_summary():
 
 def test_conf_int_and_p_values():
     X, y = simulate("huber")
-    fit = dpfast.fit(X, y, "huber", privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(0))
+    fit = dpfast.fit(
+        X, y, dpfast.Objective("huber", scale=1.0), privacy=1.0, noise=dpfast.SeededNoise(0)
+    )
     interval = fit.conf_int(0.9)
     assert interval.shape == (4, 2)
     np.testing.assert_allclose(interval.mean(axis=1), fit.params)
@@ -268,16 +287,23 @@ def test_conf_int_and_p_values():
 
 def test_unfinished_optimisation_is_reported():
     X, y = simulate("huber")
-    slow = dpfast.GradientDescent(step_size=1e-3)
+    slow = dpfast.optimize.GradientDescent(step_size=1e-3)
     fit = dpfast.fit(
-        X, y + 5.0, "huber", privacy=5.0, scale=1.0, method=slow, noise=dpfast.SeededNoise(0)
+        X,
+        y + 5.0,
+        dpfast.Objective("huber", scale=1.0),
+        privacy=5.0,
+        method=slow,
+        noise=dpfast.SeededNoise(0),
     )
     assert any("had not finished" in warning for warning in fit.warnings)
 
 
 def test_hidden_curvature_is_reported():
     X, y = simulate("huber", n=50)
-    fit = dpfast.fit(X, y, "huber", privacy=0.05, scale=1.0, noise=dpfast.SeededNoise(0))
+    fit = dpfast.fit(
+        X, y, dpfast.Objective("huber", scale=1.0), privacy=0.05, noise=dpfast.SeededNoise(0)
+    )
     assert any("hidden" in warning for warning in fit.warnings)
 
 
@@ -287,10 +313,9 @@ def test_progress_is_called_once_per_step():
     fit = dpfast.fit(
         X,
         y,
-        "huber",
+        dpfast.Objective("huber", scale=1.0),
         privacy=1.0,
-        scale=1.0,
-        method=dpfast.Newton(steps=9),
+        method=dpfast.optimize.Newton(steps=9),
         progress=lambda *step: seen.append(step),
     )
     n_steps = len(fit.iterates) - 1
@@ -315,12 +340,19 @@ def test_redescending_losses_have_no_hessian_and_the_error_says_why(loss):
     y[:400] = 1e6  # gross outliers lose all influence
     for wrong in ({"inference": True}, {"inference": False, "method": "newton"}):
         with pytest.raises(dpfast.InvalidInput, match=f"{loss} loss is redescending"):
-            dpfast.fit(X, y, loss, privacy=2.0, scale=1.0, **wrong)
+            flat(dpfast.fit)(X, y, loss, privacy=2.0, scale=1.0, **wrong)
     with pytest.raises(dpfast.InvalidInput, match="redescending"):
-        dpfast.nonprivate_fit(X, y, loss, scale=1.0)
+        dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=1.0))
     with pytest.raises(dpfast.InvalidInput, match="redescending"):
-        dpfast.baselines.output_perturbation(X, y, loss, scale=1.0, ridge=0.1, privacy=1.0)
+        dpfast.baselines.output_perturbation(
+            X, y, dpfast.Objective(loss, scale=1.0, ridge=0.1), privacy=1.0
+        )
     fit = dpfast.fit(
-        X, y, loss, privacy=2.0, scale=1.0, inference=False, noise=dpfast.SeededNoise(0)
+        X,
+        y,
+        dpfast.Objective(loss, scale=1.0),
+        privacy=2.0,
+        inference=False,
+        noise=dpfast.SeededNoise(0),
     )
     assert np.abs(fit.params - [0.0, 1.0, -1.0]).max() < 0.2

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.bounds import joint_cost
 from dpfast.data import as_records
@@ -30,7 +31,7 @@ def visits(seed=0, longest=10):
 
 def fitted(X, y, group, **options):
     given = {"privacy": 1.0, "weights": Bounded(1.8), "noise": dpfast.SeededNoise(0)} | options
-    return dpfast.fit(X, y, "logistic", group=group, each="person", **given)
+    return flat(dpfast.fit)(X, y, "logistic", group=group, each="person", **given)
 
 
 def test_sandwich_is_that_of_statsmodels_with_clusters():
@@ -84,10 +85,10 @@ def test_one_row_a_person_is_the_fit_without_groups():
     X, y, group = visits(longest=1)
     order = np.argsort(group, kind="stable")
     alone = dpfast.fit(
-        X, y, "logistic", privacy=1.0, weights=Bounded(1.8), noise=dpfast.SeededNoise(0),
-        method=dpfast.Newton(steps=6),
+        X, y, dpfast.Objective("logistic", weights=Bounded(1.8)), privacy=1.0,
+        noise=dpfast.SeededNoise(0), method=dpfast.optimize.Newton(steps=6),
     )  # fmt: skip
-    means = fitted(X[order], y[order], group[order], method=dpfast.Newton(steps=6))
+    means = fitted(X[order], y[order], group[order], method=dpfast.optimize.Newton(steps=6))
     np.testing.assert_allclose(means.params, alone.params, rtol=1e-2, atol=1e-3)
 
 
@@ -104,7 +105,7 @@ def test_every_method_spends_its_total_and_no_more(method, loss, mu):
     options = {"scale": known, "weights": Bounded(1.8)}
     options |= {"group": group, "each": "person", "method": method, "ledger": ledger}
     loss = dpfast.Poisson(5.0) if loss == "poisson" else loss
-    found = dpfast.fit(X, y, loss, privacy=mu, noise=dpfast.SeededNoise(0), **options)
+    found = flat(dpfast.fit)(X, y, loss, privacy=mu, noise=dpfast.SeededNoise(0), **options)
     assert np.isfinite(found.params).all() and len(ledger.entries) == 1
     (share,) = found.privacy.spent_share()
     assert 1.0 - 1e-6 < share <= 1
@@ -157,7 +158,7 @@ def test_refused_by_name_before_the_charge(options, named):
     given = {"loss": "logistic", "group": group, "each": "person", "privacy": 1.0}
     given |= {"ledger": ledger} | options
     with pytest.raises(InvalidInput, match=named):
-        dpfast.fit(X, y, given.pop("loss"), **given)
+        flat(dpfast.fit)(X, y, given.pop("loss"), **given)
     assert not ledger.entries
 
 
@@ -190,7 +191,10 @@ def test_coverage_over_persons_with_informative_numbers_of_rows():
         y = (rng.random(len(group)) < 1.0 / (1.0 + np.exp(-eta))) * 1.0
         if run == 0:
             truth = dpfast.fit(
-                X, y, "logistic", group=group, each="person", privacy=300.0, weights=Bounded(1.8)
+                dpfast.records(X, y, group=group, each="person"),
+                None,
+                dpfast.Objective("logistic", weights=Bounded(1.8)),
+                privacy=300.0,
             ).params
             continue
         low, high = fitted(X, y, group, noise=dpfast.SeededNoise(run)).conf_int().T
@@ -215,10 +219,10 @@ def test_coverage_of_counts_of_persons(method):
         y = rng.poisson(np.exp(0.5 + X @ [0.3, -0.2] + 0.4 * own[group])) * 1.0
         given = {"group": group, "each": "person", "weights": Bounded(1.8)}
         if run == 0:
-            truth = dpfast.fit(X, y, loss, privacy=300.0, method="newton", **given).params
+            truth = flat(dpfast.fit)(X, y, loss, privacy=300.0, method="newton", **given).params
             continue
         noise = dpfast.SeededNoise(run)
-        found = dpfast.fit(X, y, loss, privacy=1.0, method=method, noise=noise, **given)
+        found = flat(dpfast.fit)(X, y, loss, privacy=1.0, method=method, noise=noise, **given)
         low, high = found.conf_int().T
         inside += (low <= truth) & (truth <= high)
     assert (inside / 200 >= 0.87).all(), inside / 200

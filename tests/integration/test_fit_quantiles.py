@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
 
 NORMAL = NormalDist()
@@ -25,7 +26,7 @@ def draw(n=4000, seed=0):
 def fitted(seed=0, taus=LEVELS, **options):
     X, y = draw(seed=seed)
     rest = {"privacy": 2.0, "scale": 1.0, "noise": dpfast.SeededNoise(seed)}
-    return dpfast.fit_quantiles(X, y, taus, **(rest | options))
+    return flat(dpfast.fit_quantiles)(X, y, taus, **(rest | options))
 
 
 def test_levels_are_estimated_under_one_charge():
@@ -46,8 +47,8 @@ def test_each_level_is_the_fit_of_its_part_of_the_budget():
     X, y = draw()
     part = 2.0 / math.sqrt(3.0)
     alone = dpfast.fit(
-        X, y, dpfast.Quantile(0.25), privacy=part, scale=1.0, noise=dpfast.SeededNoise(0),
-        standardize=False,
+        X, y, dpfast.Objective(dpfast.Quantile(0.25), scale=1.0), privacy=part,
+        noise=dpfast.SeededNoise(0), standardize=False,
     )  # fmt: skip
     found = fitted(standardize=False)
     np.testing.assert_allclose(found.params[0], alone.params, rtol=1e-6)
@@ -105,8 +106,8 @@ def test_raw_columns_buy_units_once():
 def test_without_inference_and_with_persons():
     X, y = draw()
     found = dpfast.fit_quantiles(
-        X, y, [0.5], privacy=2.0, scale=1.0, inference=False, group=np.arange(4000) // 2,
-        group_size=2, noise=dpfast.SeededNoise(0),
+        dpfast.records(X, y, group=np.arange(4000) // 2, group_size=2), None, [0.5], privacy=2.0,
+        inference=False, noise=dpfast.SeededNoise(0), loss=dpfast.Objective("quantile", scale=1.0),
     )  # fmt: skip
     assert found.params.shape == (1, 2) and "no standard errors" in found.summary()
     assert "person" in found.privacy.relation
@@ -128,7 +129,7 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
     labels = [label for label, _ in found.privacy.entries]
     assert labels.count("histogram of distances") == (scale is None)
     if scale is not None:
-        alone = dpfast.fit(
+        alone = flat(dpfast.fit)(
             X, y, dpfast.Quantile(0.25), privacy=4.0 / math.sqrt(3.0), scale=scale,
             noise=dpfast.SeededNoise(0), **own, **beside,
         )  # fmt: skip
@@ -138,7 +139,7 @@ def test_weights_and_offsets_are_those_of_fit_and_of_every_level(scale):
     many = [dpfast.Quantile(tau) for tau in LEVELS]
     for k, loss in enumerate(many):
         target = dpfast.nonprivate_fit(
-            X[copies], (y - offset)[copies], loss, scale=1.0, fit_intercept=True
+            X[copies], (y - offset)[copies], dpfast.Objective(loss, scale=1.0, fit_intercept=True)
         ).params
         assert (np.abs(found.params[k] - target) < 4.0 * found.bse[k]).all()
     assert "sample weights held to [0, 2]" in found.fits[0].model
@@ -157,7 +158,7 @@ def test_weights_without_their_bound_cost_nothing():
     assert ledger.entries == ()
 
 
-class Failing(dpfast.Newton):
+class Failing(dpfast.optimize.Newton):
     """An optimiser that raises in its second run."""
 
     runs = 0

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models import resolve_loss
 
@@ -37,7 +38,7 @@ LOSSES = {
 
 def fit(X, y, loss, **options):
     options = {"privacy": 20.0, "noise": dpfast.SeededNoise(1)} | options
-    return dpfast.fit(X, y, loss, **options)
+    return flat(dpfast.fit)(X, y, loss, **options)
 
 
 # ---- the target and its standard errors ----------------------------------------------------------
@@ -45,7 +46,7 @@ def fit(X, y, loss, **options):
 
 def test_least_squares_has_the_coefficients_and_errors_of_sampling_weights():
     """``(sum a zz')^-1 (sum a^2 r^2 zz') (sum a zz')^-1``."""
-    result = dpfast.nonprivate_fit(X, Y, "least-squares", **BESIDE)
+    result = flat(dpfast.nonprivate_fit)(X, Y, "least-squares", **BESIDE)
     gram = (W[:, None] * Z).T @ Z
     theta = np.linalg.solve(gram, (W[:, None] * Z).T @ (Y - O))
     scores = (W * (Y - O - Z @ theta))[:, None] * Z
@@ -57,11 +58,11 @@ def test_least_squares_has_the_coefficients_and_errors_of_sampling_weights():
 
 def test_agrees_with_statsmodels():
     api = pytest.importorskip("statsmodels.api")
-    ours = dpfast.nonprivate_fit(X, Y, "least-squares", **BESIDE)
+    ours = flat(dpfast.nonprivate_fit)(X, Y, "least-squares", **BESIDE)
     theirs = api.WLS(Y - O, Z, weights=W).fit(cov_type="HC0")
     np.testing.assert_allclose(ours.params, theirs.params, rtol=1e-9)
     np.testing.assert_allclose(ours.bse, theirs.bse, rtol=1e-9)
-    ours = dpfast.nonprivate_fit(X, B, "logistic", weights=dpfast.Mallows(1e6), **BESIDE)
+    ours = flat(dpfast.nonprivate_fit)(X, B, "logistic", weights=dpfast.Mallows(1e6), **BESIDE)
     family = api.families.Binomial()
     theirs = api.GLM(B, Z, family=family, offset=O, var_weights=W).fit(cov_type="HC0")
     np.testing.assert_allclose(ours.params, theirs.params, rtol=1e-7)
@@ -77,11 +78,11 @@ def test_a_private_fit_is_near_the_exact_one(loss):
     y, options = LOSSES[loss]
     if resolve_loss(loss).on_road:  # a target without weights of the rows
         options = options | {"weights": dpfast.Mallows(1e6)}
-    exact = dpfast.nonprivate_fit(X, y, loss, **options, **BESIDE)
+    exact = flat(dpfast.nonprivate_fit)(X, y, loss, **options, **BESIDE)
     found = fit(X, y, loss, **LOSSES[loss][1], **BESIDE)
     assert (np.abs(found.params - exact.params) <= 0.5 * exact.bse).all()
     np.testing.assert_allclose(found.bse, exact.bse, rtol=0.12)
-    plain = dpfast.nonprivate_fit(X, y, loss, **options)
+    plain = flat(dpfast.nonprivate_fit)(X, y, loss, **options)
     assert np.abs(found.params - plain.params).max() > 0.5 * exact.bse.max()
 
 
@@ -98,7 +99,7 @@ def test_other_ways_to_a_fit_see_weights_and_offsets(case):
     known = {"scale": dpfast.FreeScale(0.1, 10.0)} if case == "free scale" else {}
     if case in ("groups", "bought units"):
         known = {"scale": found.scale if case == "bought units" else 1.0}
-    exact = dpfast.nonprivate_fit(X, Y, loss, **known, **BESIDE)
+    exact = flat(dpfast.nonprivate_fit)(X, Y, loss, **known, **BESIDE)
     assert (np.abs(found.params - exact.params)[:3] <= 0.6 * exact.bse[:3]).all()
 
 
@@ -132,7 +133,7 @@ def test_intervals_cover_the_weighted_target(loss):
         else:
             y = z + o + rng.normal(size=n)
         options = {"scale": 1.0} if loss == "log-cosh" else {}
-        found = dpfast.fit(
+        found = flat(dpfast.fit)(
             x, y, loss, privacy=1.0, sample_weight=w, largest_weight=2.0, offset=o,
             noise=dpfast.SeededNoise(seed), **options,
         )  # fmt: skip
@@ -163,9 +164,15 @@ def test_columns_of_a_table_by_name(kind):
     assert found.names == ("intercept", "a", "b")
     np.testing.assert_array_equal(found.predict(table), expected.predict(X))
     exact = dpfast.nonprivate_fit(
-        table, Y, "log-cosh", scale=1.0, sample_weight="w", offset="o", largest_weight=8.0
+        dpfast.records(table, Y, sample_weight="w", offset="o", largest_weight=8.0),
+        None,
+        dpfast.Objective("log-cosh", scale=1.0),
     )
-    own = dpfast.nonprivate_fit(X, Y, "log-cosh", scale=1.0, sample_weight=W, offset=O)
+    own = dpfast.nonprivate_fit(
+        dpfast.records(X, Y, sample_weight=W, offset=O),
+        None,
+        dpfast.Objective("log-cosh", scale=1.0),
+    )
     np.testing.assert_allclose(exact.params, own.params, rtol=1e-9)
 
 
@@ -206,11 +213,11 @@ def test_records_that_are_read_block_by_block(kind, loss, tmp_path, monkeypatch)
         }
         given, beside = made[kind](), BESIDE
     scale = {} if loss == "logistic" else {"scale": 1.0}
-    exact = dpfast.nonprivate_fit(*given, loss, **scale, **beside)
-    expected = dpfast.nonprivate_fit(covariates, y, loss, **scale, **BESIDE)
+    exact = flat(dpfast.nonprivate_fit)(*given, loss, **scale, **beside)
+    expected = flat(dpfast.nonprivate_fit)(covariates, y, loss, **scale, **BESIDE)
     np.testing.assert_allclose(exact.params, expected.params, rtol=1e-7)
     np.testing.assert_allclose(exact.bse, expected.bse, rtol=1e-7)
-    method = dpfast.AdaptiveNewton(blocks=True)
+    method = dpfast.optimize.AdaptiveNewton(blocks=True)
     found = fit(*given, loss, method=method, **scale, **beside)
     assert (np.abs(found.params - expected.params) <= 1.0 * expected.bse).all()
 
@@ -235,11 +242,11 @@ def test_records_on_a_cluster(kind, loss):
         beside = {k: v if kind == "frame" else frame[v] for k, v in names.items()}
         beside["largest_weight"] = 4.0
     scale = {} if loss == "logistic" else {"scale": 1.0}
-    exact = dpfast.nonprivate_fit(*given, loss, **scale, **beside)
-    expected = dpfast.nonprivate_fit(X, y, loss, **scale, **BESIDE)
+    exact = flat(dpfast.nonprivate_fit)(*given, loss, **scale, **beside)
+    expected = flat(dpfast.nonprivate_fit)(X, y, loss, **scale, **BESIDE)
     np.testing.assert_allclose(exact.params, expected.params, rtol=1e-7)
     np.testing.assert_allclose(exact.bse, expected.bse, rtol=1e-7)
-    method = dpfast.AdaptiveNewton(blocks=True)
+    method = dpfast.optimize.AdaptiveNewton(blocks=True)
     found = fit(*given, loss, method=method, **scale, **beside)
     assert (np.abs(found.params - expected.params) <= 1.0 * expected.bse).all()
     for wrong, message in (
@@ -263,9 +270,9 @@ def test_a_schema_codes_the_offset_with_the_response(tmp_path):
     table = {"a": X[:, 0], "b": X[:, 1], "y": Y, "w": W, "o": O}
     design = schema.encode(table, ["a", "b"], "y")
     own = {"scale": 1.0, "weights": dpfast.Mallows(1e3)}
-    coded = dpfast.nonprivate_fit(design, None, "log-cosh", **own, **BESIDE)
+    coded = flat(dpfast.nonprivate_fit)(design, None, "log-cosh", **own, **BESIDE)
     inside = np.abs(X).max(axis=1) <= 4.0
-    plain = dpfast.nonprivate_fit(
+    plain = flat(dpfast.nonprivate_fit)(
         np.clip(X, -4.0, 4.0), Y, "log-cosh", scale=1.0, weights=dpfast.Mallows(1e3), **BESIDE
     )
     assert inside.mean() > 0.99
@@ -274,7 +281,7 @@ def test_a_schema_codes_the_offset_with_the_response(tmp_path):
     path = parquet(tmp_path, **table)
     records = dpfast.open_parquet(path, covariates=["a", "b"], response="y", schema=schema)
     beside = {"sample_weight": "w", "offset": "o", "largest_weight": 4.0}
-    stored = dpfast.nonprivate_fit(records, None, "log-cosh", **own, **beside)
+    stored = flat(dpfast.nonprivate_fit)(records, None, "log-cosh", **own, **beside)
     np.testing.assert_allclose(stored.params, coded.params, rtol=1e-7)
 
 
@@ -407,20 +414,20 @@ def test_too_few_for_slopes_is_refused_where_a_mean_would_be_unweighted(loss):
 def test_the_largest_curvature_is_that_of_weighted_records():
     """Steps of estimated length follow it: a quarter of the weights, a quarter of the curvature."""
     from dpfast.curator.steps import _peak_hessian
-    from dpfast.data.beside.given import beside
+    from dpfast.data.source import EVERYTHING
     from dpfast.front.request import Request
     from dpfast.models import Mallows, Objective
     from dpfast.privacy.ledger import Ledger
 
-    def peak(given):
+    def peak(**given):
         request = Request(
-            X, B, fit_intercept=True, noise=dpfast.SeededNoise(0), threads=None, names=None,
-            beside=given,
+            dpfast.records(X, B, **given), None, fit_intercept=True, noise=dpfast.SeededNoise(0),
+            takes=EVERYTHING, of_predictor=True,
         )  # fmt: skip
         return _peak_hessian(request.curator(Objective("logistic", Mallows(3.0), 2), Ledger(1.0)))
 
-    quarter = peak(beside(np.full(N, 1.0), 4.0, O, True))
-    np.testing.assert_allclose(quarter, 0.25 * peak(None), rtol=1e-12)
+    quarter = peak(sample_weight=np.full(N, 1.0), largest_weight=4.0, offset=O)
+    np.testing.assert_allclose(quarter, 0.25 * peak(), rtol=1e-12)
 
 
 def test_a_result_says_that_there_were_weights():

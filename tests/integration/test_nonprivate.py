@@ -115,7 +115,7 @@ def test_huber_agrees_with_statsmodels(name):
 
     model = sm.RLM(y, A, M=sm.robust.norms.HuberT(1.345))
     rlm = model.fit(scale_est=Known(), maxiter=1000, tol=1e-9 * scale, conv="coefs")
-    fit = dpfast.nonprivate_fit(X, y, "huber", scale=scale, weights=EVERYTHING)
+    fit = dpfast.nonprivate_fit(X, y, dpfast.Objective("huber", weights=EVERYTHING, scale=scale))
     r = (y - A @ rlm.params) / scale
     bse = sandwich(A, np.clip(r, -1.345, 1.345), (np.abs(r) <= 1.345) / scale)
     np.testing.assert_allclose((fit.params * units - rlm.params) / bse, 0.0, atol=1e-4)
@@ -130,7 +130,7 @@ def test_logistic_agrees_with_statsmodels(name):
     A = np.column_stack([np.ones(len(X)), X])
     A, units = A / np.abs(A).max(axis=0), np.abs(A).max(axis=0)
     glm = sm.GLM(y, A, family=sm.families.Binomial()).fit(cov_type="HC0", tol=1e-14)
-    fit = dpfast.nonprivate_fit(X, y, "logistic", weights=EVERYTHING)
+    fit = dpfast.nonprivate_fit(X, y, dpfast.Objective("logistic", weights=EVERYTHING))
     np.testing.assert_allclose((fit.params * units - glm.params) / glm.bse, 0.0, atol=1e-6)
     np.testing.assert_allclose(fit.bse * units, glm.bse, rtol=1e-6)
 
@@ -139,7 +139,7 @@ def test_logistic_agrees_with_statsmodels(name):
 def test_far_smooth_losses_are_stationary(loss):
     """Their curvature does not vanish a hundred scales away, it underflows."""
     X, y = linear(5_000.0)
-    fit = dpfast.nonprivate_fit(X, y, loss, scale=1.0, weights=EVERYTHING)
+    fit = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, weights=EVERYTHING, scale=1.0))
     psi = dpfast.models.resolve_loss(loss).psi(y - fit.predict(X))
     np.testing.assert_allclose(psi @ np.column_stack([np.ones(N), X]) / N, 0.0, atol=1e-9)
     assert (fit.bse > 0.01).all() and (fit.bse < 1.0).all()
@@ -156,7 +156,7 @@ def test_no_minimum_is_an_error_that_quotes_nothing(table):
     with pytest.raises(NotConverged, match="separate the classes") as error:
         dpfast.nonprivate_fit(X, y, "logistic", max_steps=100)
     assert "100 steps" in str(error.value)
-    ridge = dpfast.nonprivate_fit(X, y, "logistic", ridge=1e-3)
+    ridge = dpfast.nonprivate_fit(X, y, dpfast.Objective("logistic", ridge=1e-3))
     assert np.isfinite(ridge.bse).all() and ridge.warnings == ()
 
 
@@ -165,8 +165,10 @@ def test_what_the_data_do_not_determine_has_no_standard_error(kind):
     X, y = linear(30.0)
     more = {"twice": X[:, [0]], "constant": np.full((N, 1), 7.0), "zero": np.zeros((N, 1))}[kind]
     lost = {"twice": [1, 4], "constant": [0, 4], "zero": [4]}[kind]
-    fit = dpfast.nonprivate_fit(np.hstack([X, more]), y, "huber", scale=1.0, weights=EVERYTHING)
-    plain = dpfast.nonprivate_fit(X, y, "huber", scale=1.0, weights=EVERYTHING)
+    fit = dpfast.nonprivate_fit(
+        np.hstack([X, more]), y, dpfast.Objective("huber", weights=EVERYTHING, scale=1.0)
+    )
+    plain = dpfast.nonprivate_fit(X, y, dpfast.Objective("huber", weights=EVERYTHING, scale=1.0))
     np.testing.assert_allclose(fit.predict(np.hstack([X, more])), plain.predict(X), atol=1e-6)
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(fit.bse)), lost)
     kept = np.setdiff1d(np.arange(4), lost)
@@ -181,7 +183,9 @@ def test_a_level_beyond_the_corner_on_both_sides_has_no_standard_error():
     level = np.zeros((N, 1))
     level[:2] = 1.0
     y[:2] = X[:2] @ [1.0, -2.0, 0.5] + [60.0, 40.0]
-    fit = dpfast.nonprivate_fit(np.hstack([X, level]), y, "huber", scale=1.0, weights=EVERYTHING)
+    fit = dpfast.nonprivate_fit(
+        np.hstack([X, level]), y, dpfast.Objective("huber", weights=EVERYTHING, scale=1.0)
+    )
     assert 40.0 < fit.params[4] < 60.0
     assert np.isnan(fit.bse[4]) and np.isfinite(fit.bse[:4]).all()
     assert fit.warnings
@@ -190,7 +194,7 @@ def test_a_level_beyond_the_corner_on_both_sides_has_no_standard_error():
 def test_a_scale_at_its_bound():
     X, y = linear(5.0)
     free = dpfast.FreeScale(3.0, 30.0)
-    fit = dpfast.nonprivate_fit(X, y, "huber", scale=free, weights=EVERYTHING)
-    known = dpfast.nonprivate_fit(X, y, "huber", scale=3.0, weights=EVERYTHING)
+    fit = dpfast.nonprivate_fit(X, y, dpfast.Objective("huber", weights=EVERYTHING, scale=free))
+    known = dpfast.nonprivate_fit(X, y, dpfast.Objective("huber", weights=EVERYTHING, scale=3.0))
     assert fit.scale == pytest.approx(3.0)
     np.testing.assert_allclose(fit.params[:4], known.params, rtol=1e-8)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.errors import InvalidInput
 
@@ -33,18 +34,18 @@ def options(**more):
 def test_a_formula_takes_names_of_columns(schema):
     pytest.importorskip("formulaic")
     scale = {} if schema is None else {"scale": 0.5}
-    found = dpfast.fit_formula("y ~ a + b", TABLE, schema=schema, **NAMED, **options(**scale))
+    found = flat(dpfast.fit_formula)("y ~ a + b", TABLE, schema=schema, **NAMED, **options(**scale))
     if schema is None:
-        expected = dpfast.fit(
+        expected = flat(dpfast.fit)(
             X, Y, "log-cosh", standardize=True, names=["a", "b"], **BESIDE, **options()
         )
     else:
         design = schema.encode(TABLE, ["a", "b"], "y")
-        expected = dpfast.fit(design, None, "log-cosh", scale=0.5, **BESIDE, **options())
+        expected = flat(dpfast.fit)(design, None, "log-cosh", scale=0.5, **BESIDE, **options())
     np.testing.assert_array_equal(found.params, expected.params)
     assert found.model == expected.model
     with pytest.raises(InvalidInput, match="no column 'absent'"):
-        dpfast.fit_formula("y ~ a", TABLE, schema=schema, offset="absent", **options(**scale))
+        flat(dpfast.fit_formula)("y ~ a", TABLE, schema=schema, offset="absent", **options(**scale))
 
 
 ESTIMATORS = {
@@ -69,7 +70,7 @@ def test_an_estimator_takes_weights_as_scikit_learn_does(name):
     assert clone(model).largest_weight == 3.0
     model.fit(X, y, sample_weight=W)
     beside = {"sample_weight": W, "largest_weight": 3.0}
-    expected = dpfast.fit(X, y, loss, **beside, **options(**settings))
+    expected = flat(dpfast.fit)(X, y, loss, **beside, **options(**settings))
     np.testing.assert_array_equal(model.result_.params, expected.params)
     ledger = dpfast.Ledger(100.0)
     without = getattr(estimators, name)(**options(**settings, ledger=ledger))
@@ -112,9 +113,9 @@ def test_the_command_line_names_columns(tmp_path, monkeypatch, capsys, kind, dec
     found = json.loads(capsys.readouterr().out)
     if declared:
         design = SCHEMA.encode(TABLE, ["a", "b"], "y")
-        expected = dpfast.fit(design, None, "log-cosh", scale=0.5, **BESIDE, **options())
+        expected = flat(dpfast.fit)(design, None, "log-cosh", scale=0.5, **BESIDE, **options())
     else:
-        expected = dpfast.fit(
+        expected = flat(dpfast.fit)(
             X, Y, "log-cosh", standardize=True, names=["a", "b"], **BESIDE, **options()
         )
     np.testing.assert_array_equal(found["params"], expected.params)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
 from dpfast.kernels import records
 from dpfast.models import FreeScale, Mallows, Objective
@@ -129,7 +130,9 @@ def test_a_class_of_ones_own_is_refused_before_its_bounds_set_the_noise(thing):
     needs = isinstance(mine, Weighting) or mine.needs_scale
     X, ledger = np.ones((30, 1)), dpfast.Ledger(1.0)
     with pytest.raises(InvalidInput, match="Mine is derived from a class of dpfast"):
-        dpfast.fit(X, X[:, 0], **given, scale=1.0 if needs else None, privacy=1.0, ledger=ledger)
+        flat(dpfast.fit)(
+            X, X[:, 0], **given, scale=1.0 if needs else None, privacy=1.0, ledger=ledger
+        )
     with pytest.raises(InvalidInput, match="Mine is derived"):
         Objective(**given, scale=1.0 if needs else None)
     assert ledger.spent.mu == 0.0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.kernels.process_threads import VARIABLE, asked_threads, quota_threads
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -96,6 +97,8 @@ def test_a_malformed_number_is_refused_before_the_charge(monkeypatch, text):
     X, y, ledger = np.ones((20, 1)), np.arange(20.0), dpfast.Ledger(1.0)
     options = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0), "ledger": ledger}
     with pytest.raises(dpfast.InvalidInput, match=f"{VARIABLE} must be a whole number"):
-        dpfast.fit(X, y, "huber", **options)
+        flat(dpfast.fit)(X, y, "huber", **options)
     assert not ledger.entries
-    dpfast.fit(X, y, "huber", threads=1, **options)  # says how many: the variable does not matter
+    flat(dpfast.fit)(
+        X, y, "huber", threads=1, **options
+    )  # says how many: the variable does not matter

@@ -19,7 +19,7 @@ LOSSES = {
     "least-squares": (LeastSquares(), 1.0),
     "log-cosh": (dpfast.LogCosh(), 0.7),
     "huber": (dpfast.Huber(), 5.0),
-    "pseudo-huber": (dpfast.PseudoHuber(), 2.0),
+    "pseudo-huber": (dpfast.models.PseudoHuber(), 2.0),
     "quantile": (dpfast.Quantile(0.9, 0.1), 2.0),
     "logistic": (dpfast.Logistic(), 1.0),
     "poisson": (dpfast.Poisson(), 1.0),
@@ -221,3 +221,24 @@ def test_what_is_not_a_view_is_refused():
     ):
         with pytest.raises(ValueError):
             wrong()
+
+
+def test_zeros_at_the_head_of_a_map_are_skipped_and_change_no_bit(isa):
+    """A triangular map: what is skipped would have added zeros."""
+    rng = np.random.default_rng(4)
+    for n, q in SIZES[2:]:
+        X, y = table(n, q, rng)
+        W = np.tril(rng.normal(size=(q + 1, q + 1)) / q**0.5)
+        theta = rng.normal(size=q + 1) / q**0.5
+        for view in views("logistic", W, theta):
+            assert_alike(X, y, view)
+        tiny = W + np.triu(np.full(W.shape, 1e-320), 1)  # nothing that counts, and no zeros
+        for what in ("score", "curvature"):
+            pair = [
+                WEIGHTED.sums(
+                    X, y, np.zeros(q + 1), GRADIENT, 1.0, 1,
+                    compiled(View(matrix, True, what, At(theta, *LOSSES["logistic"])))
+                )[0]
+                for matrix in (W, tiny)
+            ]  # fmt: skip
+            assert np.array_equal(*pair)

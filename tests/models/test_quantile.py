@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
 from dpfast.models.quantile import NarrowQuantile
 
@@ -60,7 +61,11 @@ def test_a_narrow_bandwidth_is_quantile_regression(tau, errors):
     distances = []
     for bandwidth in (0.3, 0.003):
         found = dpfast.nonprivate_fit(
-            X, y, dpfast.Quantile(tau, bandwidth), scale=1.0, weights=dpfast.Bounded(3.0)
+            X,
+            y,
+            dpfast.Objective(
+                dpfast.Quantile(tau, bandwidth), weights=dpfast.Bounded(3.0), scale=1.0
+            ),
         )
         distances.append(np.abs(found.params - exact).max())
     assert distances[1] < 0.01
@@ -69,9 +74,9 @@ def test_a_narrow_bandwidth_is_quantile_regression(tau, errors):
 
 def test_levels_mirror_each_other():
     X, y = draw(500, np.random.default_rng(5), "skewed")
-    options = {"scale": 0.7, "weights": dpfast.Schweppe(2.0)}
-    high = dpfast.nonprivate_fit(X, y, dpfast.Quantile(0.9, 0.2), **options)
-    low = dpfast.nonprivate_fit(X, -y, dpfast.Quantile(0.1, 0.2), **options)
+    options = {"scale": 0.7, "weights": dpfast.models.Schweppe(2.0)}
+    high = flat(dpfast.nonprivate_fit)(X, y, dpfast.Quantile(0.9, 0.2), **options)
+    low = flat(dpfast.nonprivate_fit)(X, -y, dpfast.Quantile(0.1, 0.2), **options)
     np.testing.assert_allclose(high.params, -low.params, rtol=0, atol=1e-9)
 
 
@@ -119,7 +124,7 @@ def model_of(tau, n, **options):
     X, y = draw(n, np.random.default_rng(1))
     rest = {"privacy": 1.0, "scale": 1.0, "standardize": False, "noise": dpfast.SeededNoise(0)}
     rest |= options
-    return dpfast.fit(X, y, options.pop("loss", dpfast.Quantile(tau)), **rest).model
+    return flat(dpfast.fit)(X, y, options.pop("loss", dpfast.Quantile(tau)), **rest).model
 
 
 def test_the_score_is_narrow_where_a_wide_one_would_move_the_intercept():
@@ -129,13 +134,13 @@ def test_the_score_is_narrow_where_a_wide_one_would_move_the_intercept():
         "bandwidth 0.06202 scales = 0.06202, curvature with 0.1861"
     ) in model_of(0.9, 1000)
     wide = "smoothed target, bandwidth 0.1243 scales = 0.1243"
-    for method in ("gradient-descent", "adaptive-newton", dpfast.Newton(newton_steps=1)):
+    for method in ("gradient-descent", "adaptive-newton", dpfast.optimize.Newton(newton_steps=1)):
         assert model_of(0.9, 1000, method=method).endswith(wide)
     assert "curvature with" not in model_of(0.5, 1000)
     assert "curvature with" not in model_of(0.9, 20_000)
     X, y = draw(1000, np.random.default_rng(1))
     own = {"scale": 1.0, "standardize": False}
-    given = dpfast.fit(X, y, dpfast.Quantile(0.9, 0.1243), privacy=1.0, **own)
+    given = flat(dpfast.fit)(X, y, dpfast.Quantile(0.9, 0.1243), privacy=1.0, **own)
     assert given.model.endswith(wide)
 
 
@@ -163,7 +168,11 @@ def test_intervals_cover_the_quantile_itself(tau):
         X = rng.normal(size=(1000, 2))
         y = 1.0 + X @ [0.5, -0.3] + rng.normal(size=1000)
         fit = dpfast.fit(
-            X, y, dpfast.Quantile(tau), privacy=1.0, scale=1.0, noise=dpfast.SeededNoise(seed)
+            X,
+            y,
+            dpfast.Objective(dpfast.Quantile(tau), scale=1.0),
+            privacy=1.0,
+            noise=dpfast.SeededNoise(seed),
         )
         low, high = fit.conf_int(0.9)[0]
         covered += low <= 1.0 + NORMAL.inv_cdf(tau) <= high
@@ -173,12 +182,12 @@ def test_intervals_cover_the_quantile_itself(tau):
 def test_without_the_number_of_records_only_the_median_has_a_bandwidth():
     objective = dpfast.Objective("quantile", scale=1.0)
     assert objective.bind(2).loss == dpfast.Quantile(0.5, 0.2)
-    assert objective.terms().loss == dpfast.Quantile()
+    assert objective.loss == dpfast.Quantile()
     with pytest.raises(InvalidInput, match="bandwidth must be given"):
         dpfast.Objective(dpfast.Quantile(0.9), scale=1.0).bind(2)
 
 
-DOMAIN = dpfast.Box(-1.0, 1.0, intercept=True)
+DOMAIN = dpfast.models.Box(-1.0, 1.0, intercept=True)
 
 
 @pytest.mark.parametrize("tau", [0.5, 0.9])
@@ -186,31 +195,31 @@ def test_every_function_that_knows_n_chooses_the_bandwidth(tau):
     X, y = draw(2000, np.random.default_rng(1))
     rest = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0)}
     loss, both = dpfast.Quantile(tau), {}
-    both["fit"] = dpfast.fit(X, y, loss, **rest)
+    both["fit"] = flat(dpfast.fit)(X, y, loss, **rest)
     both["objective"] = dpfast.fit(
         X, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, noise=rest["noise"]
     )
-    both["nonprivate"] = dpfast.nonprivate_fit(X, y, loss, scale=1.0)
-    both["minimize"] = dpfast.minimize(X, y, loss, **rest)
-    both["gradient descent"] = dpfast.baselines.clipped_gradient_descent(
+    both["nonprivate"] = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=1.0))
+    both["minimize"] = flat(dpfast.minimize)(X, y, loss, **rest)
+    both["gradient descent"] = flat(dpfast.baselines.clipped_gradient_descent)(
         X, y, loss, clip=1.0, **rest
     )
-    both["output"] = dpfast.baselines.output_perturbation(X, y, loss, ridge=0.5, **rest)
+    both["output"] = flat(dpfast.baselines.output_perturbation)(X, y, loss, ridge=0.5, **rest)
     chosen = f"Quantile({tau:g}, {loss.for_records(2000, 2).bandwidth:.4g})"
     for name, result in both.items():
         found = f"Quantile({tau:g}, {loss.for_records(2000, 2, 1.0).bandwidth:.4g})"
         expected = found if name in ("fit", "objective") else chosen
         assert expected in result.model, name
     private = dpfast.release_parameter(
-        X, y, loss, privacy=dpfast.ApproxDP(1.0, 1e-6), scale=1.0, ridge=0.1, domain=DOMAIN,
-        noise=rest["noise"],
+        X, y, dpfast.Objective(loss, scale=1.0, ridge=0.1), privacy=dpfast.ApproxDP(1.0, 1e-6),
+        domain=DOMAIN, noise=rest["noise"],
     )  # fmt: skip
     assert len(private.params) == 2
     words = " ".join(str(both["fit"].summary()).split())
     width = loss.for_records(2000, 2, 1.0).bandwidth
     assert f"smoothed target, bandwidth {width:.4g} scales = {width:.4g}" in words
-    assert np.isfinite(dpfast.plan(2000, 2, loss, mu=1.0, scale=1.0).widths).all()
-    assert dpfast.plan(p=2, loss=loss, mu=1.0, width=0.5, scale=1.0).n > 10
+    assert np.isfinite(dpfast.plan(2000, 2, dpfast.Objective(loss, scale=1.0), mu=1.0).widths).all()
+    assert dpfast.plan(p=2, loss=dpfast.Objective(loss, scale=1.0), mu=1.0, width=0.5).n > 10
 
 
 def raw(n, seed=0, q=1, size=2e4):
@@ -224,7 +233,7 @@ def test_the_scale_of_a_quantile_by_a_method_is_not_bought():
     ledger = dpfast.Ledger(1.0)
     for options in ({"method": "newton"}, {"weights": dpfast.Mallows(2.0), "standardize": True}):
         with pytest.raises(InvalidInput, match="scale"):
-            dpfast.fit(X, y, "quantile", privacy=1.0, ledger=ledger, **options)
+            flat(dpfast.fit)(X, y, "quantile", privacy=1.0, ledger=ledger, **options)
     assert not ledger.entries
 
 
@@ -252,7 +261,7 @@ def test_a_bandwidth_follows_public_numbers_only():
     fewer = np.where(np.arange(2000) % 2, np.nan, y)
     same = {"privacy": 1.0, "scale": 1.0, "noise": dpfast.SeededNoise(0)}
     clipped = dpfast.baselines.clipped_gradient_descent
-    for call in (dpfast.fit, lambda *given, **more: clipped(*given, clip=1.0, **more)):
+    for call in (flat(dpfast.fit), lambda *given, **more: flat(clipped)(*given, clip=1.0, **more)):
         told = [call(X, response, "quantile", **same).model for response in (y, fewer)]
         assert told[0] == told[1] and "bandwidth" in told[0]
 
@@ -260,12 +269,25 @@ def test_a_bandwidth_follows_public_numbers_only():
 def test_what_raw_columns_cannot_pay_is_refused_before_the_charge():
     ledger = dpfast.Ledger(5.0)
     X, y = raw(60, q=3)
-    with pytest.raises(dpfast.InvalidBudget, match="too little for the quantile loss"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="too little for the quantile loss"):
         dpfast.fit(X, y, "quantile", privacy=1.0, ledger=ledger)
-    with pytest.raises(dpfast.InvalidBudget, match="too little for the quantile loss"):
-        dpfast.fit(X, y, "quantile", privacy=1.0, scale=2e4, standardize=True, ledger=ledger)
+    with pytest.raises(dpfast.errors.InvalidBudget, match="too little for the quantile loss"):
+        dpfast.fit(
+            X,
+            y,
+            dpfast.Objective("quantile", scale=2e4),
+            privacy=1.0,
+            standardize=True,
+            ledger=ledger,
+        )
     with pytest.raises(InvalidInput, match="needs scale"):
-        dpfast.fit(X, y, "quantile", privacy=1.0, weights=dpfast.Mallows(1.0), ledger=ledger)
+        dpfast.fit(
+            X,
+            y,
+            dpfast.Objective("quantile", weights=dpfast.Mallows(1.0)),
+            privacy=1.0,
+            ledger=ledger,
+        )
     with pytest.raises(InvalidInput, match="needs scale"):
         dpfast.minimize(X, y, "quantile", privacy=1.0, ledger=ledger)
     assert not ledger.entries
@@ -276,7 +298,7 @@ def test_far_levels_and_tiny_budgets_stay_finite():
     for tau in (1e-100, 1e-6, 1.0 - 1e-16):
         for mu in (1e-3, 1.0, 1e3):
             result = dpfast.fit(
-                X / 1000.0, y / 7e5, dpfast.Quantile(tau), privacy=mu, scale=1.0,
+                X / 1000.0, y / 7e5, dpfast.Objective(dpfast.Quantile(tau), scale=1.0), privacy=mu,
                 noise=dpfast.SeededNoise(0),
             )  # fmt: skip
             assert np.isfinite(result.params).all()
@@ -287,8 +309,8 @@ def test_a_free_scale_is_refused_before_the_charge():
     ledger = dpfast.Ledger(dpfast.GDP(2.0))
     with pytest.raises(InvalidInput, match="bandwidth is in units of the scale"):
         dpfast.fit(
-            X, y, dpfast.Quantile(0.9, 0.1), privacy=1.0, scale=dpfast.FreeScale(0.1, 10.0),
-            ledger=ledger,
+            X, y, dpfast.Objective(dpfast.Quantile(0.9, 0.1), scale=dpfast.FreeScale(0.1, 10.0)),
+            privacy=1.0, ledger=ledger,
         )  # fmt: skip
     assert not ledger.entries
 
@@ -299,20 +321,20 @@ def test_everything_that_takes_a_loss_takes_it(tau):
     X, y = draw(4000, np.random.default_rng(7))
     loss, noise = dpfast.Quantile(tau, 0.1), dpfast.SeededNoise(0)
     target = np.array([1.0 + NORMAL.inv_cdf(tau), 2.0])
-    fitted = dpfast.fit(X, y, loss, privacy=1.0, scale=1.0, noise=noise)
+    fitted = dpfast.fit(X, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, noise=noise)
     assert np.abs(fitted.params - target).max() < 0.2
     for options in (
         {"method": "gradient-descent", "inference": False},
-        {"weights": dpfast.Schweppe(1.5)},
+        {"weights": dpfast.models.Schweppe(1.5)},
         {"weights": dpfast.Bounded(1.5), "method": "double-noise"},
-        {"weights": dpfast.Clip(0.8), "inference": False, "method": "gradient-descent"},
+        {"weights": dpfast.models.Clip(0.8), "inference": False, "method": "gradient-descent"},
     ):
-        found = dpfast.fit(X, y, loss, privacy=1.0, scale=1.0, noise=noise, **options)
+        found = flat(dpfast.fit)(X, y, loss, privacy=1.0, scale=1.0, noise=noise, **options)
         assert np.isfinite(found.params).all()
-    forecast = dpfast.plan(4000, 2, loss, mu=1.0, scale=1.0)
+    forecast = dpfast.plan(4000, 2, dpfast.Objective(loss, scale=1.0), mu=1.0)
     widths = np.asarray(fitted.conf_int(0.95)) @ [-1.0, 1.0]
     assert (np.abs(np.log(forecast.widths / widths)) < 1.0).all()
-    found = dpfast.minimize(X, y, loss, privacy=1.0, scale=1.0, noise=noise)
+    found = dpfast.minimize(X, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, noise=noise)
     assert np.abs(found.params - target).max() < 0.5
     model = estimators.DPHuberRegressor(1.0, loss=loss, scale=1.0, noise=noise).fit(X, y)
     assert np.abs(np.r_[model.intercept_, model.coef_] - target).max() < 0.2
@@ -344,7 +366,7 @@ def test_intervals_cover_the_smoothed_target_and_not_another():
     for run in range(runs):
         X, y = draw(2000, np.random.default_rng(run))
         result = dpfast.fit(
-            X, y, dpfast.Quantile(tau, bandwidth), privacy=1.0, scale=1.0,
+            X, y, dpfast.Objective(dpfast.Quantile(tau, bandwidth), scale=1.0), privacy=1.0,
             noise=dpfast.SeededNoise(run),
         )  # fmt: skip
         low, high = np.asarray(result.conf_int(0.95)).T
@@ -370,9 +392,9 @@ def test_the_median_is_nearly_as_narrow_as_without_privacy(n, widest):
         X, y = draw(n, np.random.default_rng([run, 1]))
         loss, noise = dpfast.Quantile(), dpfast.SeededNoise(run)
         private = np.asarray(
-            dpfast.fit(X, y, loss, privacy=1.0, noise=noise, **options).conf_int(0.9)
+            flat(dpfast.fit)(X, y, loss, privacy=1.0, noise=noise, **options).conf_int(0.9)
         )
-        exact = np.asarray(dpfast.nonprivate_fit(X, y, loss, **options).conf_int(0.9))
+        exact = np.asarray(flat(dpfast.nonprivate_fit)(X, y, loss, **options).conf_int(0.9))
         covered += (private[:, 0] <= truth) & (truth <= private[:, 1])
         ratios.append((private @ [-1.0, 1.0]) / (exact @ [-1.0, 1.0]))
     assert (covered >= binom.ppf(1e-6, runs, 0.88)).all(), covered / runs

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Adaptive, PerRecordObjective
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
+from dpfast.nonconvex import PerRecordObjective
+from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.clip import Clip
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
 from dpfast.privacy.sensitivity import histogram
@@ -166,7 +168,7 @@ def test_a_private_clip_beats_a_bound_that_is_far_too_large_and_says_so():
         options = {"privacy": dpfast.ZCDP(0.1), "method": Adaptive(**options)}
         target = own(vectorized=True, lipschitz=lipschitz)
         results = [
-            dpfast.minimize(X, X[:, 0], target, noise=dpfast.SeededNoise(s), **options)
+            flat(dpfast.minimize)(X, X[:, 0], target, noise=dpfast.SeededNoise(s), **options)
             for s in range(3)
         ]
         return np.mean([np.linalg.norm(r.params - best) for r in results]), results[0].warnings
@@ -189,7 +191,7 @@ def test_clips_are_checked_and_may_be_public():
             Adaptive(quantile=wrong)
     X = 0.1 * RNG.normal(size=(500, 2))
     options = {"privacy": dpfast.ZCDP(0.1), "noise": dpfast.SeededNoise(0)}
-    fixed = dpfast.minimize(X, X[:, 0], own(), method=Adaptive(clip=0.2), **options)
+    fixed = flat(dpfast.minimize)(X, X[:, 0], own(), method=Adaptive(clip=0.2), **options)
     assert "gradient lengths" not in [label for label, _ in fixed.privacy.entries]
     assert "clips" not in fixed.rounds[-1]
     assert "clip=0.2" in fixed.method

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Adaptive, Proximal, Spider
+from dpfast.audit.calls.flat import flat
 from dpfast.audit.transcript import Answered, Charged, perform
 from dpfast.models.nonconvex import phase_retrieval
+from dpfast.optimize import Adaptive, Proximal, Spider
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -28,7 +29,7 @@ BUDGETS = [dpfast.ZCDP(0.1), dpfast.ZCDP(2.0), dpfast.GDP(0.7), dpfast.ApproxDP(
 
 
 def run(privacy, seed=0, **options):
-    return dpfast.minimize(
+    return flat(dpfast.minimize)(
         X, Y, "tukey", privacy=privacy, scale=0.5, noise=dpfast.SeededNoise(seed), **options
     )
 
@@ -86,8 +87,8 @@ def test_k4_the_printed_algorithm_3_overspends_and_this_one_does_not():
     # with no signal at all (every record the same distance from zero, opposite signs)
     flat = np.tile([[1.0], [-1.0]], (200, 1))
     result = dpfast.minimize(
-        flat, np.ones(400), "tukey", privacy=dpfast.ZCDP(rho), scale=1.0, fit_intercept=False,
-        method=Adaptive(norm_queries=True), noise=dpfast.SeededNoise(1),
+        flat, np.ones(400), dpfast.Objective("tukey", scale=1.0, fit_intercept=False),
+        privacy=dpfast.ZCDP(rho), method=Adaptive(norm_queries=True), noise=dpfast.SeededNoise(1),
     )  # fmt: skip
     assert sum(Fraction(mu) ** 2 for _, mu in result.privacy.entries) <= 2 * Fraction(rho)
 

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import KL, Adaptive, Proximal, Spider
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.nonconvex import KL
+from dpfast.optimize import Adaptive, Proximal, Spider
 
 RNG = np.random.default_rng(5)
 N, D = 2000, 4
@@ -33,7 +35,7 @@ def excess(result):
 
 def run(seed=0, **options):
     options = {"privacy": dpfast.ZCDP(0.5), "start": START} | options
-    return dpfast.minimize(X, np.zeros(N), BOWL, noise=dpfast.SeededNoise(seed), **options)
+    return flat(dpfast.minimize)(X, np.zeros(N), BOWL, noise=dpfast.SeededNoise(seed), **options)
 
 
 @pytest.mark.parametrize("kl", [RIGHT, KL(1e-4, 1.2), KL(1e4, 2.0), KL(1.0, 2.02), KL(1.0, 5.0)])

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Adaptive
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import NODES, WEIGHTS, GradientCurator
 from dpfast.data import as_records
+from dpfast.optimize import Adaptive
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
 from tests.nonconvex.test_clipping import curator, own
 
@@ -80,7 +81,7 @@ def test_k9_a_run_pays_for_its_check_within_the_total(privacy):
     mine = own(vectorized=True)
     for objective, method in ((mine, "auto"), ("tukey", "auto"), ("tukey", "proximal")):
         options = {} if objective != "tukey" else {"scale": 1.0}
-        result = dpfast.minimize(
+        result = flat(dpfast.minimize)(
             X, X[:, 0], objective, privacy=privacy, method=method, noise=dpfast.SeededNoise(1),
             **options,
         )  # fmt: skip

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import KL, Adaptive, NoisyDescent, Proximal, Spider
+from dpfast.audit.calls.flat import flat
 from dpfast.models.nonconvex import PerRecordObjective
+from dpfast.nonconvex import KL
+from dpfast.optimize import Adaptive, NoisyDescent, Proximal, Spider
+from dpfast.regression.nonprivate import nonprivate_curator
 
 RNG = np.random.default_rng(1)
 N = 20_000
@@ -29,7 +32,9 @@ def quiet():
 @pytest.mark.parametrize("privacy", [dpfast.ZCDP(0.5), dpfast.GDP(1.0), dpfast.ApproxDP(2.0, 1e-6)])
 def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
     """Seeded; the tolerance is six times the largest error seen over 50 seeds."""
-    result = dpfast.minimize(X, Y, loss, privacy=privacy, scale=1.0, noise=quiet())
+    result = dpfast.minimize(
+        X, Y, dpfast.Objective(loss, scale=1.0), privacy=privacy, noise=quiet()
+    )
     assert np.abs(result.params - TRUTH).max() < 0.3
     assert result.iterates.shape[1] == 4
     assert result.gradient_norms.shape == (len(result.iterates),)
@@ -43,11 +48,11 @@ def test_adaptive_descent_ignores_gross_outliers(loss, privacy):
 
 def test_spider_follows_its_plan():
     """Steps of fixed length leave this loss's basin under a third of 60 seeds."""
-    exact = dpfast.nonprivate_minimize(X, Y, "tukey", scale=1.0)
+    exact = dpfast.nonconvex.nonprivate_minimize(X, Y, dpfast.Objective("tukey", scale=1.0))
     options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "kl": KL(1.2, 2.0), "method": "spider"}
     errors = []
     for seed in range(6):
-        result = dpfast.minimize(X, Y, "tukey", noise=dpfast.SeededNoise(seed), **options)
+        result = flat(dpfast.minimize)(X, Y, "tukey", noise=dpfast.SeededNoise(seed), **options)
         assert result.method.startswith("Spider")
         # a round that did not end as planned is the last one; then adaptive descent goes on
         planned = [record for record in result.rounds if "target" in record]
@@ -73,7 +78,9 @@ def test_proximal_point_with_an_inner_optimiser_of_ones_own():
             return centre + 0.1, rho / 2
 
     options = {"privacy": dpfast.ZCDP(0.2), "scale": 1.0, "noise": quiet()}
-    result = dpfast.minimize(X, Y, "tukey", method=Proximal(rounds=3, inner=Lazy()), **options)
+    result = flat(dpfast.minimize)(
+        X, Y, "tukey", method=Proximal(rounds=3, inner=Lazy()), **options
+    )
     np.testing.assert_allclose(result.params, 0.3)
     # what the first rounds left was used by the last: 1/7, then 2/6 and all of the rest, halved;
     # a hundredth is kept for the comparison with the start
@@ -82,14 +89,14 @@ def test_proximal_point_with_an_inner_optimiser_of_ones_own():
         [0.5 / 7, 13 / 14 / 3 * 0.5, 13 / 14 * (1 - 1 / 6) * 0.5], rel=1e-6
     )
     method = Proximal(rounds=12, convexity=0.3, inner=NoisyDescent(steps=40))
-    result = dpfast.minimize(X, Y, "cauchy", method=method, **(options | {"privacy": 2.0}))
+    result = flat(dpfast.minimize)(X, Y, "cauchy", method=method, **(options | {"privacy": 2.0}))
     assert np.abs(result.params - TRUTH).max() < 0.5
 
 
 def test_the_method_follows_from_what_is_known():
     def chosen(**options):
         options = {"privacy": dpfast.ZCDP(0.1), "scale": 1.0, "noise": quiet()} | options
-        return dpfast.minimize(X[:200], Y[:200], "tukey", **options).method
+        return flat(dpfast.minimize)(X[:200], Y[:200], "tukey", **options).method
 
     assert chosen().startswith("Adaptive")
     assert chosen(kl=(1.0, 1.5), method="spider").startswith("Spider")
@@ -107,9 +114,15 @@ def test_the_method_follows_from_what_is_known():
         ({"kl": (0.0, 2.0)}, "gamma"),
         ({"privacy": dpfast.PureDP(1.0)}, "Gaussian noise"),
         ({"start": [1.0]}, "start"),
-        ({"weights": dpfast.Clip(1.0)}, "no smoothness"),
-        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 2.0), "method": "spider"}, "no smoothness"),
-        ({"weights": dpfast.Clip(1.0), "kl": (1.0, 3.0), "method": "proximal"}, "no smoothness"),
+        ({"weights": dpfast.models.Clip(1.0)}, "no smoothness"),
+        (
+            {"weights": dpfast.models.Clip(1.0), "kl": (1.0, 2.0), "method": "spider"},
+            "no smoothness",
+        ),
+        (
+            {"weights": dpfast.models.Clip(1.0), "kl": (1.0, 3.0), "method": "proximal"},
+            "no smoothness",
+        ),
         ({"privacy": dpfast.ZCDP(1e-14)}, "too small"),
     ],
 )
@@ -117,7 +130,7 @@ def test_refusals_come_before_anything_is_spent(options, message):
     ledger = dpfast.Ledger(dpfast.ZCDP(10.0))
     options = {"privacy": dpfast.ZCDP(0.1), "scale": 1.0, "ledger": ledger} | options
     with pytest.raises(dpfast.DpfastError, match=message):
-        dpfast.minimize(X[:50], Y[:50], "tukey", **options)
+        flat(dpfast.minimize)(X[:50], Y[:50], "tukey", **options)
     assert not ledger.entries
 
 
@@ -137,19 +150,19 @@ def test_settings_are_checked():
 
 def test_a_clipped_objective_works_with_a_step_size():
     result = dpfast.minimize(
-        X, Y, "tukey", privacy=2.0, scale=1.0, weights=dpfast.Clip(2.0), noise=quiet(),
-        method=Adaptive(step_size=0.3),
+        X, Y, dpfast.Objective("tukey", weights=dpfast.models.Clip(2.0), scale=1.0), privacy=2.0,
+        noise=quiet(), method=Adaptive(step_size=0.3),
     )  # fmt: skip
     assert np.abs(result.params - TRUTH).max() < 0.4
 
 
 def test_the_choice_among_iterates():
     options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": quiet()}
-    free = dpfast.minimize(X, Y, "tukey", select="shortest gradient", **options)
+    free = flat(dpfast.minimize)(X, Y, "tukey", select="shortest gradient", **options)
     norms = np.where(np.isnan(free.gradient_norms), np.inf, free.gradient_norms)
     np.testing.assert_array_equal(free.params, free.iterates[norms.argmin()])
     assert np.abs(free.params - TRUTH).max() < 0.4
-    drawn = dpfast.minimize(X, Y, "tukey", select="exponential", **options)
+    drawn = flat(dpfast.minimize)(X, Y, "tukey", select="exponential", **options)
     assert np.abs(drawn.params - TRUTH).max() < 0.4
 
 
@@ -165,9 +178,9 @@ def test_a_per_record_objective_has_names_and_no_prediction():
     with pytest.raises(dpfast.InvalidInput, match="regression"):
         result.predict(X)
     with pytest.raises(dpfast.InvalidInput, match="names"):
-        dpfast.minimize(X, Y, target, privacy=2.0, names=["a"])
-    with pytest.raises(dpfast.InvalidInput, match="scale is a part of the objective"):
-        dpfast.minimize(X, Y, target, privacy=2.0, scale=1.0)
+        dpfast.minimize(dpfast.records(X, Y, names=["a"]), None, target, privacy=2.0)
+    with pytest.raises(dpfast.InvalidInput, match="loss must be"):
+        dpfast.Objective(target, scale=1.0)
 
 
 @pytest.mark.parametrize("tau", [4.0, 3.0, 2.0, 1.5])
@@ -184,7 +197,7 @@ def test_kl_constants_are_found_on_public_data(tau):
     target = PerRecordObjective(
         gradients, dimension=2, lipschitz=9.0, smoothness=9.0, losses=losses
     )
-    found = dpfast.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3])
+    found = dpfast.nonconvex.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3])
     kappa = tau / (tau - 1.0)
     assert found.kl.kappa == pytest.approx(kappa, rel=0.05)
     assert found.kl.gamma == pytest.approx(tau ** (-1.0 / kappa), rel=0.15)
@@ -192,14 +205,18 @@ def test_kl_constants_are_found_on_public_data(tau):
     assert low - 1e-3 <= kappa <= high + 1e-3
     assert high - low < 0.5
     assert (found.excesses <= [found.kl.excess(g) * (1 + 1e-9) for g in found.norms]).all()
-    fixed = dpfast.estimate_kl(np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3], kappa=kappa)
+    fixed = dpfast.nonconvex.estimate_kl(
+        np.zeros((4, 1)), np.zeros(4), target, start=[0.2, 0.3], kappa=kappa
+    )
     assert fixed.kl.kappa == kappa
     assert fixed.kappa_interval == (kappa, kappa)
 
 
 def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
     pytest.importorskip("matplotlib")
-    found = dpfast.estimate_kl(X[3000:8000], Y[3000:8000], "tukey", scale=1.0)
+    found = dpfast.nonconvex.estimate_kl(
+        X[3000:8000], Y[3000:8000], dpfast.Objective("tukey", scale=1.0)
+    )
     # not degenerate at its minimiser, so kappa is 2: the interval knows, the slope does not
     low, high = found.kappa_interval
     assert low <= 2.0 <= high
@@ -208,7 +225,9 @@ def test_kl_constants_of_a_redescending_regression_are_plausible_and_drawn():
     axes = found.plot()
     assert axes.get_xscale() == "log"
     with pytest.raises(dpfast.InvalidInput, match="start is the minimiser"):
-        dpfast.estimate_kl(np.zeros((5, 1)), np.zeros(5), "tukey", scale=1.0)
+        dpfast.nonconvex.estimate_kl(
+            np.zeros((5, 1)), np.zeros(5), dpfast.Objective("tukey", scale=1.0)
+        )
 
 
 def fair(r):
@@ -229,9 +248,9 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
         fair, fair_psi, fair_slope, psi_bound=0.5, psi_prime_bound=0.5, convex=False
     )
     options = {"privacy": dpfast.ZCDP(0.5), "scale": 1.0, "noise": quiet()}
-    result = dpfast.minimize(X, Y, loss, **options)
+    result = flat(dpfast.minimize)(X, Y, loss, **options)
     assert np.abs(result.params - TRUTH).max() < 0.3
-    spider = dpfast.minimize(X, Y, loss, kl=(3.0, 2.0), method="spider", **options)
+    spider = flat(dpfast.minimize)(X, Y, loss, kl=(3.0, 2.0), method="spider", **options)
     assert len(spider.rounds) >= 1
     assert loss.lowest_slope is None  # nothing is assumed about the form of its changes
 
@@ -252,8 +271,8 @@ def test_a_scalar_loss_of_ones_own_that_is_not_convex():
 def test_no_budget_ends_a_run_early(method, kl, rho):
     """Amounts too small for a release are not asked for."""
     result = dpfast.minimize(
-        X[:300], Y[:300], "tukey", privacy=dpfast.ZCDP(rho), scale=1.0, noise=quiet(), kl=kl,
-        method=method,
+        X[:300], Y[:300], dpfast.Objective("tukey", scale=1.0), privacy=dpfast.ZCDP(rho),
+        noise=quiet(), kl=kl, method=method,
     )  # fmt: skip
     assert np.isfinite(result.params).all()
     assert result.privacy.entries
@@ -262,11 +281,36 @@ def test_no_budget_ends_a_run_early(method, kl, rho):
 def test_a_logistic_minimum_predicts_probabilities():
     y = np.where(X[:, 0] > 0.5, 1.0, 0.0)
     private = dpfast.minimize(X, y, "logistic", privacy=20.0, noise=quiet())
-    for result in (private, dpfast.nonprivate_minimize(X, y, "logistic", ridge=0.01)):
+    for result in (
+        private,
+        dpfast.nonconvex.nonprivate_minimize(X, y, dpfast.Objective("logistic", ridge=0.01)),
+    ):
         found = result.predict(X[:50])
         t = result.params[0] + X[:50] @ result.params[1:]
         np.testing.assert_allclose(found, 1.0 / (1.0 + np.exp(-t)))
     schema = dpfast.Schema({"x": dpfast.Numeric(-1, 1), "y": dpfast.Numeric(0, 1)})
     design = schema.encode({"x": X[:, 0], "y": y}, ["x"], "y")
     with pytest.raises(dpfast.InvalidInput, match="response of 0 and 1"):
-        dpfast.nonprivate_minimize(design, None, "logistic")
+        dpfast.nonconvex.nonprivate_minimize(design, None, "logistic")
+
+
+def test_algorithm_4_alone_is_one_round_about_the_start():
+    """Of the mean loss plus L ||w - start||^2, whose exact minimiser is known here."""
+    start, budget = [1.0, 1.5, -0.5, 0.0], dpfast.ZCDP(200.0)
+    found = dpfast.minimize(
+        X,
+        Y,
+        dpfast.Objective("cauchy", scale=1.0),
+        privacy=budget,
+        method=NoisyDescent(),
+        start=start,
+        noise=quiet(),
+    )
+    assert len(found.rounds) == 1 and "one round" in found.method
+    curator, theta = nonprivate_curator(X, Y, dpfast.Objective("cauchy", scale=1.0), start=start)
+    convexity = curator.smoothness
+    for _ in range(300):
+        pull = 2.0 * convexity * (theta - start)
+        theta = theta - 0.25 / convexity * (curator.nonprivate_gradient(theta) + pull)
+    assert np.abs(theta - start).max() > 0.02
+    assert np.abs(found.params - theta).max() < 0.005

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.nonconvex.recordwise import RecordGradients
 from dpfast.data import as_records
@@ -161,7 +162,7 @@ def test_mistakes_are_found_on_made_up_records_before_anything_is_spent():
     for function, error in ((wrong_shape, dpfast.InvalidInput), (broken, NameError)):
         objective = PerRecordObjective(function, dimension=3, lipschitz=1.0, smoothness=1.0)
         with pytest.raises(error):
-            dpfast.minimize(X, y, objective, **options)
+            flat(dpfast.minimize)(X, y, objective, **options)
     for wrong in (
         {"lipschitz": 0.0},
         {"smoothness": np.nan},

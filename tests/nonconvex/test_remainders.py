@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import Adaptive
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
+from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.tail import Tail
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
 from tests.nonconvex.test_clipping import curator, own

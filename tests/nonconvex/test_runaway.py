@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import minimize as exactly
 
 import dpfast
-from dpfast import Adaptive, PerRecordObjective
+from dpfast.nonconvex import PerRecordObjective
+from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.clip import CERTAIN, Clip, _doubt
 from dpfast.optimize.nonconvex.tail import Tail
 from tests.nonconvex.test_clipping import curator, own

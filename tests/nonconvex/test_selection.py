@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from dpfast import EntropyNoise, InvalidInput
+from dpfast import InvalidInput
 from dpfast.curator.nonconvex.gradients import STEPS_PER_RECORD
+from dpfast.privacy import EntropyNoise
 from dpfast.privacy.mechanisms import laplace_rate
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.nonconvex.choice import _coin, _geometric, _uniform_below, choose_smallest

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
 from dpfast.models.nonconvex import PerRecordObjective, phase_retrieval
 
@@ -31,7 +32,7 @@ OWN = PerRecordObjective(own, dimension=2, lipschitz=1.0, smoothness=2.0, vector
     ],
 )
 def test_missing_standard_errors_say_where_to_turn(objective, scale, words):
-    result = dpfast.minimize(X, Y, objective, scale=scale, **OPTIONS)
+    result = flat(dpfast.minimize)(X, Y, objective, scale=scale, **OPTIONS)
     for ask in (result.cov_params, lambda: result.bse, result.conf_int):
         with pytest.raises(InferenceUnavailable) as refused:
             ask()
@@ -50,7 +51,7 @@ def test_a_random_start_leaves_a_saddle_and_is_public():
 
     def run(seed, data=rows, **options):
         noise = dpfast.SeededNoise(seed)
-        return dpfast.minimize(
+        return flat(dpfast.minimize)(
             data, np.abs(data @ truth), target, privacy=dpfast.ZCDP(2.0), noise=noise, **options
         )
 

@@ -9,6 +9,7 @@ from scipy.special import expit
 
 import dpfast
 from dpfast.audit import neighbours, replay
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.data import as_records
 from dpfast.inference.degrees import VarianceNoise
@@ -38,7 +39,7 @@ def fit(X, y, loss, mu=1.0, seed=0, method=None, **options):
     if loss != "logistic":
         options.setdefault("scale", 1.0)
     options.setdefault("standardize", False)
-    return dpfast.fit(
+    return flat(dpfast.fit)(
         X, y, loss, privacy=mu, noise=dpfast.SeededNoise(seed), method=method or AdaptiveNewton(),
         threads=1, **options,
     )  # fmt: skip
@@ -69,7 +70,9 @@ def test_all_of_the_budget_is_spent_and_no_more(loss, blocks, options, start, n,
 def test_a_generous_budget_recovers_the_exact_fit_and_its_errors(loss, blocks):
     """With blocks, errors are those of a part of the records."""
     X, y, _ = draw(20_000, loss=loss)
-    exact = dpfast.nonprivate_fit(X, y, loss, scale=None if loss == "logistic" else 1.0)
+    exact = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective(loss, scale=None if loss == "logistic" else 1.0)
+    )
     found = fit(X, y, loss, mu=1e4, method=AdaptiveNewton(blocks=blocks))
     assert (np.abs(found.params - exact.params) < 0.05 * exact.bse).all()
     np.testing.assert_allclose(found.bse, exact.bse, rtol=0.1 if blocks else 1e-3)
@@ -85,7 +88,9 @@ def test_errors_are_those_announced(loss, blocks):
     below 1e-6 (heavier tails where variances are noisy included).
     """
     X, y, _ = draw(4_000, loss=loss)
-    exact = dpfast.nonprivate_fit(X, y, loss, scale=None if loss == "logistic" else 1.0)
+    exact = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective(loss, scale=None if loss == "logistic" else 1.0)
+    )
     squares = []
     for seed in range(60):
         found = fit(X, y, loss, mu=0.15, seed=seed, method=AdaptiveNewton(blocks=blocks))
@@ -154,7 +159,7 @@ def test_it_is_what_auto_chooses_and_steps_are_not_its_business():
             AdaptiveNewton(**setting)
     shared = dpfast.Ledger(1.0)
     with pytest.raises(dpfast.InvalidInput, match="no Hessian"):
-        fit(X, y, "log-cosh", weights=dpfast.Clip(1.0), inference=False, ledger=shared)
+        fit(X, y, "log-cosh", weights=dpfast.models.Clip(1.0), inference=False, ledger=shared)
     for few in (X[:200], scipy.sparse.csr_matrix(X[:200])):
         with pytest.raises(dpfast.InvalidInput, match="at least 256 records"):
             fit(few, y[:200], "log-cosh", method=AdaptiveNewton(blocks=True), ledger=shared)
@@ -198,7 +203,7 @@ def test_a_sorted_table_is_as_good_as_any():
         found = []
         for seed in range(12):
             X, y, _ = draw(3_000, loss="log-cosh", seed=seed)
-            exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+            exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
             rows = np.argsort(y) if isinstance(order, str) else order
             blocks = AdaptiveNewton(blocks=True)
             private = fit(X[rows], y[rows], "log-cosh", seed=seed, method=blocks)

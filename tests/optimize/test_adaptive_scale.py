@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import brentq
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import Objective, resolve_loss
 from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.adaptive.scale import scale_ratio
@@ -26,7 +27,7 @@ def draw(n=2000, p=4, seed=0, intercept=0.5, scale=1.0, slopes=0.5):
 
 
 def fit(X, y, loss, mu=1.0, seed=0, blocks=None, scale=WIDE, **options):
-    return dpfast.fit(
+    return flat(dpfast.fit)(
         X, y, loss, privacy=mu, scale=scale, noise=dpfast.SeededNoise(seed),
         method=AdaptiveNewton(blocks=blocks), threads=1, **options,
     )  # fmt: skip
@@ -37,7 +38,7 @@ def fit(X, y, loss, mu=1.0, seed=0, blocks=None, scale=WIDE, **options):
 def test_a_generous_budget_recovers_the_exact_fit_and_its_errors(loss, blocks):
     """With blocks, errors are those of a part of the records."""
     X, y, _ = draw(20_000)
-    exact = dpfast.nonprivate_fit(X, y, loss, scale=WIDE)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=WIDE))
     found = fit(X, y, loss, mu=1e4, blocks=blocks)
     assert (np.abs(found.params - exact.params) < 0.05 * exact.bse).all()
     np.testing.assert_allclose(found.bse, exact.bse, rtol=0.1 if blocks else 1e-3)
@@ -53,7 +54,7 @@ def test_errors_are_those_announced(loss, blocks):
     below 1e-6 (heavier tails where variances are noisy included).
     """
     X, y, _ = draw(4_000)
-    exact = dpfast.nonprivate_fit(X, y, loss, scale=WIDE)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=WIDE))
     squares = []
     for seed in range(60):
         found = fit(X, y, loss, mu=0.2, seed=seed, blocks=blocks)
@@ -92,7 +93,7 @@ def test_an_interval_that_misses_the_scale_is_said_and_coefficients_are_right(lo
     end = interval[0] if interval[0] > 1.0 else interval[1]
     for seed in range(10):
         X, y, _ = draw(3_000, seed=seed)
-        exact = dpfast.nonprivate_fit(X, y, loss, scale=end)
+        exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=end))
         found = fit(X, y, loss, seed=seed, scale=dpfast.FreeScale(*interval))
         assert found.scale == pytest.approx(end)
         apart = np.abs(found.params[:-1] - exact.params)
@@ -104,7 +105,11 @@ def test_a_public_start_is_where_it_begins():
     X, y, _ = draw()
     start = [0.1, 0.2, 0.3, 0.4]
     found = dpfast.fit(
-        X, y, "log-cosh", privacy=1.0, scale=WIDE, method=AdaptiveNewton(start=start)
+        X,
+        y,
+        dpfast.Objective("log-cosh", scale=WIDE),
+        privacy=1.0,
+        method=AdaptiveNewton(start=start),
     )
     np.testing.assert_allclose(found.iterates[0], [*start, WIDE.start])
 

@@ -67,7 +67,9 @@ def test_columns_that_few_records_tell_are_left_out_and_named():
     for seed in range(3):
         noise = dpfast.SeededNoise(seed)
         X = np.column_stack([x, rare])
-        fit = dpfast.fit(X, y, "least-squares", privacy=0.5, names=names, noise=noise)
+        fit = dpfast.fit(
+            dpfast.records(X, y, names=names), None, "least-squares", privacy=0.5, noise=noise
+        )
         assert "no spread was seen in ['rare']" in fit.warnings[0]
         assert np.isnan(fit.bse[2]) and abs(fit.params[1] - 1.0) < 5.0 * fit.bse[1]
         plain = dpfast.fit(X[:, :1], y, "least-squares", privacy=0.5, noise=noise)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, Objective
 from dpfast.optimize.planning import choose_method
 
@@ -20,12 +21,15 @@ def data(n=2000, seed=0, loss="log-cosh"):
 
 
 CHANGED = [
-    (dpfast.DoubleNoise, {"newton_steps": 0}),
-    (dpfast.DoubleNoise, {"damping": 0.05, "direction_share": 0.6}),
-    (dpfast.GradientDescent, {"step_size": "estimated"}),
+    (dpfast.optimize.DoubleNoise, {"newton_steps": 0}),
+    (dpfast.optimize.DoubleNoise, {"damping": 0.05, "direction_share": 0.6}),
+    (dpfast.optimize.GradientDescent, {"step_size": "estimated"}),
 ]
 METHODS = ["double-noise", *[method(**settings) for method, settings in CHANGED]]
-LONG = [method(**settings, steps=150) for method, settings in [(dpfast.DoubleNoise, {}), *CHANGED]]
+LONG = [
+    method(**settings, steps=150)
+    for method, settings in [(dpfast.optimize.DoubleNoise, {}), *CHANGED]
+]
 
 
 @pytest.mark.parametrize("method", LONG, ids=repr)
@@ -33,9 +37,9 @@ LONG = [method(**settings, steps=150) for method, settings in [(dpfast.DoubleNoi
 def test_large_budget_recovers_the_exact_fit_and_its_errors(method, loss):
     X, y = data(loss=loss)
     scale = None if loss == "logistic" else 1.0
-    exact = dpfast.nonprivate_fit(X, y, loss, scale=scale)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective(loss, scale=scale))
     fit = dpfast.fit(
-        X, y, loss, privacy=1e5, scale=scale, method=method, standardize=False,
+        X, y, dpfast.Objective(loss, scale=scale), privacy=1e5, method=method, standardize=False,
         noise=dpfast.SeededNoise(0),
     )  # fmt: skip
     np.testing.assert_allclose(fit.params, exact.params, atol=1e-3)
@@ -48,7 +52,7 @@ def test_large_budget_recovers_the_exact_fit_and_its_errors(method, loss):
 def test_the_total_is_spent_and_not_more(method, inference):
     X, y = data()
     options = {"privacy": 1.0, "scale": 1.0, "method": method, "inference": inference}
-    fit = dpfast.fit(X, y, "huber", noise=dpfast.SeededNoise(0), **options)
+    fit = flat(dpfast.fit)(X, y, "huber", noise=dpfast.SeededNoise(0), **options)
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
     assert 1.0 - 1e-6 < spent <= 1.0
 
@@ -58,13 +62,12 @@ def test_majorised_directions_come_home_from_a_far_start():
     fit = dpfast.fit(
         X,
         y,
-        "log-cosh",
+        dpfast.Objective("log-cosh", scale=1.0),
         privacy=2.0,
-        scale=1.0,
-        method=dpfast.DoubleNoise(start=[4.0, -2.0, 0.0, 4.0]),
+        method=dpfast.optimize.DoubleNoise(start=[4.0, -2.0, 0.0, 4.0]),
         noise=dpfast.SeededNoise(1),
     )
-    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
     assert np.linalg.norm(fit.params - exact.params) < 0.2
 
 
@@ -75,15 +78,14 @@ def test_privacy_noise_is_in_the_intervals():
     and the error of the linear recursion; outside [0.7, 1.4] with probability below 1e-6.
     """
     X, y = data(n=1500)
-    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
     squares = []
     for seed in range(400):
         fit = dpfast.fit(
             X,
             y,
-            "log-cosh",
+            dpfast.Objective("log-cosh", scale=1.0),
             privacy=0.5,
-            scale=1.0,
             method="double-noise",
             noise=dpfast.SeededNoise(seed),
         )
@@ -93,11 +95,11 @@ def test_privacy_noise_is_in_the_intervals():
 
 def test_defaults_are_public_and_scale_as_documented():
     objective = Objective(LogCosh(), Mallows(3.0), 3, scale=1.0)
-    damping = dpfast.DoubleNoise().resolve_damping
+    damping = dpfast.optimize.DoubleNoise().resolve_damping
     assert damping(objective, 10**6, 1.0) == pytest.approx(9.0 * 2.0 / 4.0)
     assert damping(objective, 20, 1.0) == pytest.approx(9.0)
-    assert dpfast.DoubleNoise(damping=0.7).resolve_damping(objective, 20, 1.0) == 0.7
-    steps = dpfast.GradientDescent(step_size="estimated").resolve_step_size
+    assert dpfast.optimize.DoubleNoise(damping=0.7).resolve_damping(objective, 20, 1.0) == 0.7
+    steps = dpfast.optimize.GradientDescent(step_size="estimated").resolve_step_size
     assert steps(objective, None, 2.0) == 0.5
     assert steps(objective, None, 50.0) == pytest.approx(1.0 / 9.0)  # the public bound is a ceiling
 
@@ -122,7 +124,7 @@ def test_where_the_largest_curvature_is():
 )
 def test_bad_settings(options):
     with pytest.raises(dpfast.InvalidInput):
-        dpfast.DoubleNoise(**options)
+        dpfast.optimize.DoubleNoise(**options)
 
 
 def test_clipped_scores_have_no_curvature_to_use():
@@ -132,12 +134,10 @@ def test_clipped_scores_have_no_curvature_to_use():
             dpfast.fit(
                 X,
                 y,
-                "huber",
+                dpfast.Objective("huber", weights=Clip(1.0), scale=1.0),
                 privacy=1.0,
-                scale=1.0,
-                weights=Clip(1.0),
                 inference=False,
                 method=method,
             )
     with pytest.raises(dpfast.InvalidInput, match="estimated"):
-        dpfast.GradientDescent(step_size="guessed")
+        dpfast.optimize.GradientDescent(step_size="guessed")

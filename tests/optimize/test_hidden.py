@@ -59,8 +59,8 @@ def test_slopes_of_rare_dummies_are_covered():
         truth = np.array([1.0, -1.0, 0.5, 0.0, 1.0, -0.5, 0.0])
         y = X @ truth + rng.normal(size=1_500)
         fit = dpfast.fit(
-            X, y, "huber", scale=1.0, privacy=1.0, noise=dpfast.SeededNoise(seed), threads=1,
-            standardize=False,
+            dpfast.records(X, y, threads=1), None, dpfast.Objective("huber", scale=1.0),
+            privacy=1.0, noise=dpfast.SeededNoise(seed), standardize=False,
         )  # fmt: skip
         interval = fit.conf_int()[1:]
         covered.append((interval[:2, 0] <= truth[:2]) & (truth[:2] <= interval[:2, 1]))
@@ -85,7 +85,11 @@ def test_far_responses_are_found_with_few_records():
         X = rng.normal(size=(400, 1))
         y = 500.0 + X[:, 0] + rng.normal(size=400)
         fit = dpfast.fit(
-            X, y, "huber", scale=1.0, privacy=0.5, noise=dpfast.SeededNoise(seed), threads=1
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective("huber", scale=1.0),
+            privacy=0.5,
+            noise=dpfast.SeededNoise(seed),
         )
         lost += abs(fit.params[0] - 500.0) > 5.0
     assert lost <= 15

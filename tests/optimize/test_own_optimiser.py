@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Answer, Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Clip, LogCosh, Mallows, Objective
@@ -36,7 +37,7 @@ def data(n=1500, seed=0):
 def fit(method, *, mu=0.5, seed=0, **options):
     X, y = data()
     options = {"scale": 1.0, "noise": dpfast.SeededNoise(seed), **options}
-    return dpfast.fit(X, y, "log-cosh", privacy=mu, method=method, **options)
+    return flat(dpfast.fit)(X, y, "log-cosh", privacy=mu, method=method, **options)
 
 
 class Own(HeavyBall):
@@ -55,7 +56,7 @@ def test_the_example_of_contributing_has_valid_intervals():
     the error of the linear recursion; outside [0.7, 1.4] with probability below 1e-6.
     """
     X, y = data()
-    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
     squares = []
     for seed in range(200):
         found = fit(HeavyBall(), seed=seed)
@@ -68,7 +69,7 @@ def test_the_example_of_contributing_has_valid_intervals():
 
 def test_a_large_budget_recovers_the_exact_fit_and_its_errors():
     X, y = data()
-    exact = dpfast.nonprivate_fit(X, y, "log-cosh", scale=1.0)
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("log-cosh", scale=1.0))
     found = fit(Own(steps=300), mu=1e5)
     np.testing.assert_allclose(found.params, exact.params, atol=1e-3)
     np.testing.assert_allclose(found.bse, exact.bse, rtol=1e-2)
@@ -135,7 +136,12 @@ def test_nonsense_is_refused_by_name(change):
         fit(Own(**change))
 
 
-STEPWISE = [dpfast.Newton, dpfast.JointNewton, GradientDescent, dpfast.DoubleNoise]
+STEPWISE = [
+    dpfast.optimize.Newton,
+    dpfast.optimize.JointNewton,
+    GradientDescent,
+    dpfast.optimize.DoubleNoise,
+]
 
 
 @pytest.mark.parametrize("optimiser", [*STEPWISE, Method])
@@ -151,7 +157,7 @@ def test_a_setting_that_every_optimiser_has_is_checked_where_it_is_made(optimise
         optimiser(**setting)
     if "start" in setting:
         with pytest.raises(dpfast.InvalidInput, match="start"):
-            dpfast.AdaptiveNewton(**setting)
+            dpfast.optimize.AdaptiveNewton(**setting)
 
 
 @pytest.mark.parametrize("optimiser", STEPWISE)
@@ -159,7 +165,7 @@ def test_settings_are_followed_and_are_not_changed_by_a_fit(optimiser):
     start = [0.5, 0.5, 0.5, 0.5]
     method = optimiser(steps=3, schedule="uniform", start=start)
     said, known = repr(method), "steps=3, schedule='uniform', start=<4 numbers>)"
-    free = dpfast.FreeScale(0.5, 2.0) if optimiser is dpfast.JointNewton else 1.0
+    free = dpfast.FreeScale(0.5, 2.0) if optimiser is dpfast.optimize.JointNewton else 1.0
     found = fit(method, scale=free, inference=False)
     assert found.iterates.shape[0] == 4 and "3 steps, Uniform()" in found.method
     np.testing.assert_array_equal(found.iterates[0, :4], start)
@@ -314,7 +320,9 @@ def test_what_is_written_on_a_setting_while_a_fit_runs_reaches_no_curator(settin
         parts = SETTINGS[setting]()
         method = Scribbler(parts[which], change)
         dpfast.fit(
-            X, y, parts[0], weights=parts[1], scale=1.0 if parts[0].needs_scale else None,
+            X, y,
+            dpfast.Objective(parts[0], weights=parts[1],
+            scale=1.0 if parts[0].needs_scale else None),
             method=method, inference=False, privacy=1.0, noise=dpfast.SeededNoise(0),
         )  # fmt: skip
         runs.append(method.found)
@@ -364,7 +372,7 @@ class Greedy(HeavyBall):
 
 def test_numbers_that_were_planned_are_plain_before_they_are_recognised():
     noise = Counting(0)
-    with pytest.raises((dpfast.BudgetExceeded, dpfast.InvalidBudget)):
+    with pytest.raises((dpfast.BudgetExceeded, dpfast.errors.InvalidBudget)):
         fit(Greedy(), inference=False, noise=noise)
     assert noise.draws == 0
 
@@ -413,7 +421,7 @@ def test_an_own_plan_may_be_the_total_alone():
 )
 def test_impossible_questions_are_refused_while_nothing_is_spent(question):
     curator, answers = asked()
-    with pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget)):
+    with pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget)):
         question(answers)
     assert not curator.ledger.entries
 
@@ -439,5 +447,10 @@ def test_a_parameter_that_is_changed_afterwards_was_copied():
 
 
 def test_the_librarys_own_optimisers_are_methods():
-    for method in (dpfast.Newton(), dpfast.JointNewton(), dpfast.DoubleNoise(), GradientDescent()):
+    for method in (
+        dpfast.optimize.Newton(),
+        dpfast.optimize.JointNewton(),
+        dpfast.optimize.DoubleNoise(),
+        GradientDescent(),
+    ):
         assert isinstance(method, Method)

@@ -9,7 +9,7 @@ import pytest
 
 import dpfast
 from dpfast.optimize.road.histogram import Lengths, tops_of_cells
-from dpfast.optimize.road.secants import Asked, bent, inside
+from dpfast.optimize.road.steps import Asked, Rough, bent, inside, joint_noise, mean_point
 
 
 @pytest.mark.parametrize("columns", [0, 2])
@@ -28,7 +28,9 @@ def test_intervals_of_few_columns_are_those_of_their_curvature(loss, columns):
         fit = dpfast.fit(X, y, loss, privacy=2.0, noise=dpfast.SeededNoise(seed))
         kind = dpfast.Poisson(1e9, 1e9) if loss == "poisson" else loss
         scale = fit.scale if loss in ("log-cosh", "huber") else None
-        exact = dpfast.nonprivate_fit(X, y, kind, scale=scale, weights=dpfast.Mallows(1e9))
+        exact = dpfast.nonprivate_fit(
+            X, y, dpfast.Objective(kind, weights=dpfast.Mallows(1e9), scale=scale)
+        )
         ratios.append(np.median(fit.bse / exact.bse))
     assert 0.95 < np.median(ratios) < 1.12
 
@@ -44,7 +46,9 @@ def test_counts_of_a_column_with_a_long_right_tail_begin_near_enough():
         X = np.column_stack([rng.poisson(1.0, 6000) ** 2.0, rng.normal(size=6000)])
         y = rng.poisson(np.exp(-1.8 + X @ [0.15, 0.1])) * 1.0
         fit = dpfast.fit(X, y, "poisson", privacy=1.0, noise=dpfast.SeededNoise(seed))
-        exact = dpfast.nonprivate_fit(X, y, dpfast.Poisson(1e9, 1e9), weights=dpfast.Mallows(1e9))
+        exact = dpfast.nonprivate_fit(
+            X, y, dpfast.Objective(dpfast.Poisson(1e9, 1e9), weights=dpfast.Mallows(1e9))
+        )
         off.append(np.abs((fit.params - exact.params) / exact.bse)[1:].max())
     assert np.median(off) < 2.2
 
@@ -90,7 +94,9 @@ def test_steps_do_not_go_to_and_fro_where_a_loss_is_flat_at_both_ends():
     fit = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(2))
     spreads = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / spreads
-    exact = dpfast.nonprivate_fit(Z, y, loss, scale=fit.scale, weights=dpfast.Mallows(1e9))
+    exact = dpfast.nonprivate_fit(
+        Z, y, dpfast.Objective(loss, weights=dpfast.Mallows(1e9), scale=fit.scale)
+    )
     off = (fit.params[1:] * spreads - exact.params[1:]) / exact.bse[1:]
     assert np.abs(off).max() < 12.0
 
@@ -146,6 +152,49 @@ def test_mostly_zero_money_is_found(loss, seeds):
             y = (rng.random(n) < 1.0 / (1.0 + np.exp(-X @ [2e-4, 0.5]))) * 1.0
         fit = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(seed))
         assert np.abs(fit.params[1] - 2e-4) < 4.0 * fit.bse[1] < 4.0 * 4e-4
+
+
+def test_steps_go_on_until_what_they_leave_is_hardly_anything():
+    """Beside noise or sampling; not by what the noise of the step before explains."""
+    mus, n, p = (0.4, 0.4, 0.4, 0.4), 10_000, 4
+    rough = Rough(0.1, 0.0, 1.0 * p)
+
+    def arrived(length, noise=1e-3, before=None, rough=rough, counts=True):
+        step = Asked(np.zeros(p), length * np.eye(p)[0], noise)
+        return rough.arrived(step, before, mus, counts, n)
+
+    # .25 of .1 of it, and .75 of .01, beside .03 of 1/100 a direction
+    assert arrived(0.015) and not arrived(0.05)
+    assert arrived(0.05, counts=False) and not arrived(0.15, counts=False)
+    assert arrived(0.03, 5e-3) and not arrived(0.03, 1e-4)
+    assert not arrived(0.015, before=(0.02**2, 1e-6))  # the last step left three quarters
+    assert arrived(0.015, before=(10.0, 1e-6)) and arrived(0.015, before=(0.02**2, 1e-3))
+    assert not arrived(0.015, rough=Rough(0.5, 0.0, p))
+    assert not arrived(0.015, rough=Rough(0.1, 20.0, p))
+    step = Asked(np.zeros(p), np.array([0.3, 0.0, 0.4, 0.0]), 0.01)
+    assert rough.heard(step) == pytest.approx((0.25 - 4e-4, 4e-4))
+
+
+def test_answers_of_unequal_noise_count_by_their_precision():
+    """As one answer with the budget of all of them."""
+    mus = np.array([1.0, 2.0, 0.5])
+    rng, C = np.random.default_rng(3), np.diag([1.0, 2.0])
+    asked = [Asked(*rng.normal(size=(2, 2)), 1.0 / mu) for mu in mus]
+    found = mean_point(asked, C)
+    each = np.array([one.theta + one.score / [1.0, 2.0] for one in asked])
+    np.testing.assert_allclose(found, np.average(each, axis=0, weights=mus**2))
+    assert joint_noise([1.0 / mu for mu in mus]) == pytest.approx(1.0 / math.hypot(*mus))
+
+
+@pytest.mark.parametrize("sigma", [0.0, 2.0])
+def test_a_run_takes_as_many_steps_as_it_needs(sigma):
+    """Columns of normal and of lognormal numbers, n mu = 100,000; seeded."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50_000, 4))
+    y = X @ [0.5, -0.5, 0.2, 0.0] + rng.normal(size=50_000)
+    X = np.exp(sigma * X) if sigma else X
+    fit = dpfast.fit(X, y, "least-squares", privacy=2.0, noise=dpfast.SeededNoise(0))
+    assert ("; 2 steps" in fit.method) == (sigma == 0.0)
 
 
 def test_quantiles_of_a_rare_level_are_found():

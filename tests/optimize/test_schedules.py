@@ -105,7 +105,7 @@ def test_auto_looks_at_public_sizes_only():
 
 
 def test_newton_needs_curvature():
-    objective = Objective(LogCosh(), dpfast.Clip(1.0), 3, scale=1.0)
+    objective = Objective(LogCosh(), dpfast.models.Clip(1.0), 3, scale=1.0)
     with pytest.raises(dpfast.InvalidInput, match="no Hessian"):
         choose_method("newton", objective, 1000, 1.0)
     method, _ = choose_method("auto", objective, 1000, 1.0)

@@ -6,6 +6,7 @@ import pytest
 
 from bench.__main__ import main, suites
 from bench.harness import compare, interleaved
+from bench.instructions import CASES, last_counts, series, worse
 from bench.table import rows_of, seconds_text, table
 
 
@@ -99,3 +100,23 @@ def test_probes_run_and_are_measured():
     found = dict(probes())
     assert len(found) > 8
     assert 0 < measure(found["Newton direction, p = 4"]) < 1e-2
+
+
+def test_instructions_are_compared_with_the_last_of_the_same_compiler():
+    lines = [
+        {"commit": "a", "built": "cc 1", "counts": {"x": 100, "y": 50}},
+        {"commit": "b", "built": "cc 2", "counts": {"x": 90}},
+        {"commit": "c", "built": "cc 1", "counts": {"x": 110}},
+    ]
+    old = last_counts(lines, "cc 1")
+    assert old == {"x": 110, "y": 50} and last_counts(lines, "cc 3") == {}
+    assert worse({"x": 113, "y": 51, "z": 1}, old) == []
+    assert worse({"x": 114, "y": 52}, old) == ["x", "y"]
+
+
+def test_every_line_of_the_series_is_of_cases_there_are():
+    lines = series()
+    assert lines
+    for line in lines:
+        assert line["built"] and line["counts"] and all(n > 0 for n in line["counts"].values())
+    assert set(lines[-1]["counts"]) <= set(CASES)

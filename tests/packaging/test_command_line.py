@@ -62,7 +62,7 @@ def test_demo_is_close_to_the_nonprivate_fit(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     private = run(1.0, seed=1, plot=False)
     X, y = design(load_census2000())
-    exact = dpfast.nonprivate_fit(X, y, "least-squares", names=NAMES)
+    exact = dpfast.nonprivate_fit(dpfast.records(X, y, names=NAMES), None, "least-squares")
     Z = np.column_stack([np.ones(len(X)), X])
     np.testing.assert_allclose(exact.params, np.linalg.lstsq(Z, y, rcond=None)[0], rtol=1e-8)
     assert np.all(np.abs(private.params - exact.params) < 5 * private.bse)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 
 SCHEMA = """
@@ -184,7 +185,7 @@ def test_persons_of_a_file_are_those_of_python(folder, capsys):
         assert main([*command, *options]) == 0
         found = json.loads(capsys.readouterr().out)
         noise = dpfast.SeededNoise(1)
-        told = dpfast.fit(X, v, "log-cosh", noise=noise, names=["x"], **common, **given)
+        told = flat(dpfast.fit)(X, v, "log-cosh", noise=noise, names=["x"], **common, **given)
         assert found["params"] == told.params.tolist()
         assert found["n_records"] == told.to_dict()["n_records"] < 2701
     assert main(command) == 1
@@ -200,7 +201,7 @@ def test_a_formula_takes_persons_by_the_name_of_their_column():
     table["y"] = table["x"] + rng.normal(size=1400)
     one, two = (
         dpfast.fit_formula(
-            "y ~ x", table, "log-cosh", privacy=1.0, each="person", group=group,
+            "y ~ x", dpfast.records(table, each="person", group=group), "log-cosh", privacy=1.0,
             noise=dpfast.SeededNoise(0),
         )
         for group in ("who", table["who"])

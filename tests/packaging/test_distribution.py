@@ -84,8 +84,12 @@ def test_wheel_contents(distributions):
         "dpfast/datasets/census2000.npz",
         "dpfast/datasets/census2000-licence.txt",
         "dpfast/datasets/_provenance.md",
+        "dpfast/kernels/acquisition.pxd",
+        "dpfast/kernels/certificates.pxd",
+        "dpfast/kernels/keys.pxd",
         "dpfast/kernels/linalg.pxd",
         "dpfast/kernels/records.pxd",
+        "dpfast/kernels/sampler.pxd",
         *(f"dpfast/kernels/{name}.pyi" for name in EXTENSIONS),
     ):
         assert expected in names

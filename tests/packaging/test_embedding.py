@@ -15,6 +15,9 @@ import pytest
 
 import dpfast
 from dpfast.kernels import records
+from dpfast.kernels.acquisition import AcquisitionKernel
+from dpfast.kernels.certificates import RecursionTable
+from dpfast.kernels.sampler import ExactSampler
 from tests.twins import records as reference
 
 HERE = Path(__file__).parent / "embedding"
@@ -22,8 +25,8 @@ pytestmark = pytest.mark.slow  # seconds of compiling
 
 
 @pytest.fixture(scope="module")
-def embedding(tmp_path_factory):
-    """The example, built away from the sources of dpfast."""
+def built(tmp_path_factory):
+    """The examples, built away from the sources of dpfast."""
     for tool in ("setuptools", "Cython"):
         if importlib.util.find_spec(tool) is None:
             pytest.skip(f"building needs {tool}")
@@ -34,19 +37,38 @@ def embedding(tmp_path_factory):
     # only what is installed: the package itself, without csrc
     (folder / "installed").mkdir()
     (folder / "installed" / "dpfast").symlink_to(Path(dpfast.__file__).parent)
-    built = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "setup.py", "build_ext", "--inplace"],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(folder / "installed"), "CFLAGS": "-O1"},
         capture_output=True,
         text=True,
     )
-    assert built.returncode == 0, built.stdout + built.stderr
-    (library,) = (*folder.glob("embedding*.so"), *folder.glob("embedding*.pyd"))
-    spec = importlib.util.spec_from_file_location("embedding", library)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+def loaded(folder, name):
+    (library,) = (*folder.glob(f"{name}.*.so"), *folder.glob(f"{name}.*.pyd"))
+    spec = importlib.util.spec_from_file_location(name, library)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def embedding(built):
+    return loaded(built, "embedding")
+
+
+@pytest.fixture(scope="module")
+def others(built):
+    return loaded(built, "others")
+
+
+def supplied():
+    """The same bytes every time."""
+    return np.random.default_rng(3).bytes
 
 
 def data(n=4000, p=6):
@@ -123,3 +145,63 @@ def test_what_python_refuses_is_refused(embedding, loss, weighting, radius, want
     except ValueError:
         expected = -2
     assert embedding.status_of(loss, weighting, radius, want) == expected
+
+
+def test_numba_solves_with_weights_and_offsets_and_the_twin_agrees():
+    pytest.importorskip("numba")
+    sys.path.insert(0, str(HERE))
+    try:
+        from with_numba import newton
+    finally:
+        sys.path.remove(str(HERE))
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3000, 3))
+    y = (rng.random(3000) < 1.0 / (1.0 + np.exp(-X @ [1.0, -0.5, 0.0]))).astype(float)
+    weight, offset = rng.uniform(-0.2, 2.5, 3000), rng.normal(size=3000)
+    theta = newton(X, y, weight, offset, 12)
+    columns = np.column_stack([y, weight, offset])
+    gradient, _, _ = reference.record_sums(
+        X, columns, theta, want=1, divisor=3000.0, loss=3, c=1.0, scale=1.0, weighting=1,
+        radius=3.0, intercept=True, largest_weight=2.0,
+    )  # fmt: skip
+    assert np.linalg.norm(gradient) < 1e-12
+    assert np.linalg.norm(theta) > 0.3
+
+
+def test_keys_and_noise_from_outside_are_those_of_the_library(others):
+    x = np.array([-1.5, 0.0, -0.0, 1.0, 1.9, 2.0, 1e300, np.nan, np.inf])
+    keys = [others.key_of(value) for value in x[:7]]
+    assert keys == sorted(keys[:1]) + keys[1:] and keys[1] == keys[2] == 0
+    assert others.key_of(1.5) == -keys[0] and others.key_of(1.0) == 1023 << 52
+    found, noise = others.noisy_counts(
+        np.repeat(x, 2)[::2], 1022 << 52, 52, 4, ExactSampler(supplied()), 2.0**-20
+    )
+    exact = np.round(np.array(found) * 2.0**20) - noise
+    assert (exact == np.array([0, 2, 1, 0]) * 2**20).all()
+    assert noise == ExactSampler(supplied()).normals(4, 16).tolist()
+    assert others.laplace(ExactSampler(supplied()), 50) == (
+        ExactSampler(supplied()).discrete_laplace(50, 1, 3).tolist()
+    )
+    with pytest.raises(TypeError):
+        others.laplace(object(), 1)
+
+
+def test_certificates_from_outside_are_those_of_the_library(others):
+    constants = (1, 0.5, 0.0, 0.25, 0.0, 2.0, 100.0, 1e-9, 1.01)
+    own = RecursionTable(*constants)
+    table = np.zeros(5 * len(own.nodes))
+    count, x = others.certificate(table, 60.0, constants)
+    assert (count, x) == (own.count(60.0), own.inverse(own.count(60.0)))
+    np.testing.assert_array_equal(table[: len(own.nodes)], own.nodes)
+    assert others.certificate(table, 60.0, (2, *constants[1:])) is None
+    assert others.certificate(table, 60.0, (*constants[:3], float("nan"), *constants[4:])) is None
+
+
+def test_a_surrogate_from_outside_is_that_of_the_library(others):
+    rng = np.random.default_rng(0)
+    kernel = AcquisitionKernel(1, np.full(3, 0.7), 1.0, 0.0, 0.01, np.zeros(3), np.ones(3))
+    kernel.condition(rng.random((6, 3)))
+    Z, theta, gradient = rng.random((2, 3)), rng.random(3), np.zeros((2, 3))
+    value, expected = kernel.value_and_gradient(Z, theta)
+    assert others.surrogate(kernel, Z, theta, gradient) == value
+    np.testing.assert_array_equal(gradient, expected)

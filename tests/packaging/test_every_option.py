@@ -38,6 +38,8 @@ RIGHT = {
     "release": REGRESSION | {"--epsilon": "1", "--delta": "1e-6"},
     "effect": {"--treatment": "t", "--response": "y", "--mu": "1"},
     "quantiles": {"--column": "x", "--mu": "1"},
+    "instruments": {"--formula": "y ~ x | t", "--mu": "9"},
+    "table": {"--means": "x", "--mu": "1"},
 }
 
 
@@ -82,7 +84,8 @@ def run(name, options, book):
 
 
 def right_of(name, book):
-    return {"--schema": "schema.toml", "--seed": "0", "--ledger": book} | RIGHT[name]
+    schema = {} if name == "instruments" else {"--schema": "schema.toml"}  # it takes none
+    return schema | {"--seed": "0", "--ledger": book} | RIGHT[name]
 
 
 def ledger(folder, name):

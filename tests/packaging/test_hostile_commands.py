@@ -33,6 +33,9 @@ SPENDING = {
     "release of one": ["release", *DESIGN, "--ridge", "0.5", "--directions", " a , b ", *PAIR],
     "effect": ["effect", *DATA, "--treatment", "b", "--response", "y", "--mu", "1"],
     "quantiles": ["quantiles", *DATA, "--column", "a", "--mu", "1"],
+    "instruments": ["instruments", "data.csv", "--formula", "y ~ a | b", "--mu", "9"],
+    "table": ["table", *DATA, "--means", "a, b", "--mu", "1"],
+    "table of quantiles": ["table", *DATA, "--quantiles", "a", "--mu", "1"],
 }
 #: What each may be given that is wrong.
 WRONG = {
@@ -47,6 +50,11 @@ WRONG = {
     "release": [["--level", "2"], ["--certificate", "zz"], ["--fallback", "zz"], ["--mu", "1"],
                 ["--loss", "tukey"], ["--certificate", "leverage"]],
     "release of one": [["--directions", "zz"], ["--directions", ""]],
+    "instruments": [["--formula", "y ~ a"], ["--formula", "y ~ a | zz"], ["--level", "2"]],
+    "table": [["--by", "zz"], ["--by", "a"], ["--means", "zz"], ["--means", ""], ["--level", "2"],
+              ["--least", "-1"], ["--quantiles", "a"], ["--formula", "y ~ a"]],
+    "table of quantiles": [["--quantiles", "zz"], ["--probabilities", "2"], ["--level", "2"],
+                           ["--probabilities", "zz"]],
     "quantiles": [["--column", "zz"], ["--probabilities", "zz"], ["--probabilities", ""],
                   ["--probabilities", "2"], ["--probabilities", "nan"]],
 }  # fmt: skip
@@ -100,7 +108,7 @@ def test_commands_that_spend_charge_once_and_deliver_json(folder, capsys, name):
     # a certificate is charged first, and its noise is of no use here: the rest is not charged
     assert spent() == 1
     report = json.loads(Path("out.json").read_text(), parse_constant=pytest.fail)
-    assert "numeric" in report["source"]["schema"]
+    assert name == "instruments" or "numeric" in report["source"]["schema"]
     assert not any(mark in json.dumps(report) for mark in ("array(", "<dpfast", "GDP(", "DP("))
     assert main([*SPENDING[name], "--seed", "1", "--json"]) == 0
     simulated = json.loads(capsys.readouterr().out)
@@ -111,6 +119,8 @@ def test_wrong_options_cost_nothing(folder, capsys):
     before = set(os.listdir())
     for name, right in SPENDING.items():
         for wrong in [*WRONG[name], *WRONG_FOR_ALL]:
+            if wrong[0] == "--schema" and name == "instruments":
+                continue  # it has none
             if wrong[0] == "--mu" and name.startswith("release"):
                 wrong = ["--rho", "1"]
             if wrong[0] == "--epsilon" and name.startswith("release"):

@@ -15,7 +15,7 @@ import numpy as np
 import dpfast
 X = np.linspace(-1.0, 1.0, 400).reshape(200, 2)
 y = X[:, 0] + 0.5
-fit = dpfast.fit(X, y, "log-cosh", scale=1.0, privacy=1.0)
+fit = dpfast.fit(X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0)
 fit.summary()
 """
 

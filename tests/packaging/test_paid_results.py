@@ -244,7 +244,7 @@ class Stopping:
 
 
 @pytest.mark.parametrize("most", [0, 3, 6])
-@pytest.mark.parametrize("command", ["fit", "raw fit", "effect", "quantiles", "minimize"])
+@pytest.mark.parametrize("command", ["fit", "raw fit", "effect", "quantiles", "table", "minimize"])
 def test_an_interrupt_in_a_run_saves_what_was_released(folder, capsys, command, most):
     raw = ["--response", "y", "--covariates", "größe", "--mu", "3", "--ledger", "budget"]
     coded = ["data.csv", "--schema", "schema.toml", "--response", "y", "--scale", "0.3"]
@@ -253,6 +253,7 @@ def test_an_interrupt_in_a_run_saves_what_was_released(folder, capsys, command, 
         "fit": PAID,
         "raw fit": ["fit", "data.csv", *raw],
         "effect": ["effect", "data.csv", *raw, "--treatment", "t"],
+        "table": ["table", "data.csv", "--schema", "schema.toml", "--quantiles", "y", *paid],
         "quantiles": ["quantiles", "data.csv", "--schema", "schema.toml", "--column", "y", *paid],
         "minimize": ["minimize", *coded, "--loss", "tukey", *paid],
     }[command]  # fmt: skip

@@ -22,8 +22,10 @@ from dpfast import plots
 def fit():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 2))
-    return dpfast.fit(X, X @ [1.0, -1.0], "log-cosh", privacy=1.0, scale=1.0,
-                      noise=dpfast.SeededNoise(0))  # fmt: skip
+    return dpfast.fit(
+        X, X @ [1.0, -1.0], dpfast.Objective("log-cosh", scale=1.0), privacy=1.0,
+        noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
 
 
 def drawn(figure) -> bytes:
@@ -70,7 +72,7 @@ def test_a_tradeoff_curve_is_the_bound(fit):
 
 
 def test_a_plan_is_marked_on_its_curves():
-    plan = dpfast.plan(n=2000, p=3, mu=1.0, scale=1.0)
+    plan = dpfast.plan(n=2000, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
     figure = plots.plan_plot(plan, title="a plan")
     for axes, x in zip(figure.axes, (plan.mu, plan.n), strict=True):
         curve = axes.lines[0].get_xydata()
@@ -105,8 +107,10 @@ def test_a_budget_is_drawn_to_scale(fit):
 def fit_of(p):
     X = np.random.default_rng(p).normal(size=(4000, p - 1))
     names = [f"a name that is rather long, as of interactions, {j}" for j in range(p - 1)]
-    return dpfast.fit(X, X @ np.linspace(-1.0, 1.0, p - 1), "log-cosh", privacy=2.0, scale=1.0,
-                      names=names, noise=dpfast.SeededNoise(0))  # fmt: skip
+    return dpfast.fit(
+        dpfast.records(X, X @ np.linspace(-1.0, 1.0, p - 1), names=names), None,
+        dpfast.Objective("log-cosh", scale=1.0), privacy=2.0, noise=dpfast.SeededNoise(0),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +121,9 @@ def every_plot(fit):
         plots.coefficient_plot: (fit,),
         plots.ellipse_plot: (fit, "x1", "x2"),
         plots.tradeoff_plot: (1.0,),
-        plots.plan_plot: (dpfast.plan(n=2000, p=3, mu=1.0, scale=1.0),),
+        plots.plan_plot: (
+            dpfast.plan(n=2000, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0)),
+        ),
         plots.trajectory_plot: (fit,),
         plots.budget_plot: (ledger,),
     }
@@ -191,7 +197,9 @@ def test_few_and_many_coefficients_keep_apart(p):
 
 @pytest.mark.parametrize("n", [100, 10_000, 3_000_000])
 def test_the_ticks_of_a_plan_can_be_read(n):
-    figure = plots.plan_plot(dpfast.plan(n=n, p=3, mu=1.0, scale=1.0))
+    figure = plots.plan_plot(
+        dpfast.plan(n=n, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0))
+    )
     figure.draw_without_rendering()
     for axes in figure.axes:
         for axis, low, high in ((axes.xaxis, *axes.get_xlim()), (axes.yaxis, *axes.get_ylim())):

@@ -37,6 +37,15 @@ def test_the_table_and_the_types_agree():
     assert {name: home for name, home in told.items() if name not in rooms} == dpfast._HOMES
     assert {*dpfast.__all__} == {*dpfast._HOMES, "__version__"}
     assert {*dir(dpfast)} == {*dpfast.__all__, *dpfast._ROOMS}
+    assert len(dpfast.__all__) <= 40
+
+
+def test_a_name_of_a_room_is_told_to_who_looks_for_it_here():
+    for room, name in (("optimize", "Newton"), ("plots", "coefficient_plot"), ("models", "Ball")):
+        with pytest.raises(AttributeError, match=rf"It is dpfast\.{room}\.{name}\."):
+            getattr(dpfast, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'no_such_thing'\.$"):
+        _ = dpfast.no_such_thing
 
 
 def test_every_public_name_is_documented():

@@ -4561,8 +4561,8 @@ WEIGHTS_AND_OFFSETS = (
         "a fit without a public bound takes the largest weight for it",
         "dpfast/regression/fit.py",
         WEIGHTED_FITS,
-        "    with rows_unseen(each):\n",
-        "    if sample_weight is not None and largest_weight is None:\n        largest_weight = float(np.nanmax(sample_weight))\n    with rows_unseen(each):\n",
+        "    with rows_unseen(source.each):\n",
+        "    if source.sample_weight is not None and source.largest_weight is None:\n        source = source.but(largest_weight=float(max(source.sample_weight)))\n    with rows_unseen(source.each):\n",
     ),
     plant(
         "offsets-relative-to-their-mean",
@@ -4847,8 +4847,8 @@ LEAST_SQUARES = (
         "rows are whitened with a Gram to which no noise was added",
         WHITENED,
         ("tests/privacy/test_whitened.py::test_answers_carry_the_noise_of_their_receipts",),
-        "        return self._about(view, Mallows, radius).joint(self._zero(), budget).hessian\n",
-        "        curator = self._about(view, Mallows, radius)\n        return curator.joint(self._zero(), budget).hessian._replace(value=curator._sums(self._zero(), 2)[1])\n",
+        "        return self._back(self._about(view, Mallows, radius).joint(self._zero(), budget).hessian)\n",
+        "        curator = self._about(view, Mallows, radius)\n        return self._back(curator.joint(self._zero(), budget).hessian._replace(value=curator._sums(self._zero(), 2)[1]))\n",
     ),
     plant(
         "curvature-at-an-exact-parameter",
@@ -4957,10 +4957,42 @@ LEAST_SQUARES = (
     plant(
         "meat-beyond-what-is-free",
         "the scores' covariance has seven tenths of their mu and is charged nothing",
-        ROAD,
+        "dpfast/optimize/road/steps.py",
         RUN_TESTS,
         "mu_meat = 0.5 * mu_step if",
         "mu_meat = 0.7 * mu_step if",
+    ),
+    plant(
+        "turned-rows-not-turned-back",
+        "what is released of turned rows is taken for what is released of rows as they are",
+        WHITENED,
+        ("tests/privacy/test_whitened.py::test_c80_turned_rows_are_turned_back",),
+        "        value = turn @ answer.value\n",
+        "        value = answer.value\n",
+    ),
+    plant(
+        "last-step-with-what-was-spent",
+        "the last step has, beside what is left, what the step before it was paid with",
+        "dpfast/optimize/road/steps.py",
+        RUN_TESTS,
+        "            left = [math.hypot(*left)]\n",
+        "            left = [math.hypot(mu_step, *left)]\n",
+    ),
+    plant(
+        "second-lengths-on-the-house",
+        "lengths that are asked for twice are paid for once",
+        ROAD,
+        ("tests/privacy/test_samples.py::test_long_rows_are_looked_for_in_all_records",),
+        "(setting.discounts + again) * part",
+        "setting.discounts * part",
+    ),
+    plant(
+        "arrived-whatever-the-last-step-left",
+        "how much of a step the one before it left says nothing of the next",
+        "dpfast/optimize/road/steps.py",
+        ("tests/optimize/test_road_choices.py::test_steps_go_on_until_what_they_leave_is_hardly_anything",),
+        "self.even + self.bends * length, math.sqrt(kept)",
+        "self.even + self.bends * length, 0.0",
     ),
     plant(
         "slopes-of-counts-as-covariances-say-them",
@@ -4981,7 +5013,7 @@ LEAST_SQUARES = (
     plant(
         "planes-of-noise",
         "a step stops at planes that noise points",
-        "dpfast/optimize/road/secants.py",
+        "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",),
         "-HEARD * one.noise * math.hypot(*away)",
         "0.0",
@@ -5021,7 +5053,7 @@ LEAST_SQUARES = (
     plant(
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
-        "dpfast/optimize/road/secants.py",
+        "dpfast/optimize/road/steps.py",
         ("tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",),
         "doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2",
         "doubt = 0.0",
@@ -5039,8 +5071,8 @@ LEAST_SQUARES = (
         "an octave that stands out of its noise by four deviations is seen beside others",
         "dpfast/optimize/road/histogram.py",
         ("tests/optimize/test_road_choices.py",),
-        "range(mode, -1, -1)) if fine else ():",
-        "range(mode, -1, -1)):",
+        "if fine:  # in a run",
+        "if True:  # in a run",
     ),
     plant(
         "rounds-after-the-first-for-nothing",
@@ -5055,7 +5087,7 @@ LEAST_SQUARES = (
         "the second histogram of a loss with a link is not taken off what is left",
         ROAD,
         RUN_TESTS,
-        ' - setting.discounts * part["lengths"]',
+        ' - (setting.discounts + again) * part["lengths"]',
         "",
     ),
     plant(
@@ -5184,6 +5216,219 @@ TREATMENT_EFFECTS = (
         EFFECT_TESTS,
         "return deal(n, FOLDS, source_of_noise(noise))",
         "return np.arange(n) % FOLDS",
+    ),
+)
+
+CELLS = "dpfast/curator/tables/cells.py"
+CELL_CONSTANTS = "dpfast/privacy/tables/sensitivity.py"
+CELL_TABLES = "dpfast/tables/estimates.py"
+CELL_TESTS = ("tests/tables/test_cells.py",)
+
+TABLES_BY_CELL = (
+    plant(
+        "counts-by-cell-of-one-cell",
+        "a record that is replaced is taken to change one count",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "    return math.sqrt(2.0) * _UP",
+        "    return 1.0 * _UP",
+    ),
+    plant(
+        "signed-sums-as-a-histogram",
+        "sums with signs are taken to move by the root of two, as counts do",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "return max(2.0 * bound, math.sqrt(2.0 * (bound * bound + weight * weight))) * _UP",
+        "return math.sqrt(2.0 * (bound * bound + weight * weight)) * _UP",
+    ),
+    plant(
+        "moments-by-cell-as-a-histogram",
+        "moments of a cell are taken to move by the root of two",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "return math.sqrt(squared + plain) * (2.0 + 16.0",
+        "return math.sqrt(squared + plain) * (math.sqrt(2.0) + 16.0",
+    ),
+    plant(
+        "moments-by-cell-of-one-column",
+        "any number of columns costs what one does",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "return math.sqrt(squared + plain) * (2.0 + 16.0",
+        "return 1.0 * (2.0 + 16.0",
+    ),
+    plant(
+        "count-too-heavy-beside-squares",
+        "the count beside squares has the weight that it may have without them",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "_WITH_SQUARES, _WITHOUT = 0.875, 1.0",
+        "_WITH_SQUARES, _WITHOUT = 1.0, 1.0",
+    ),
+    plant(
+        "squares-by-cell-too-heavy",
+        "the squares of a cell have the weight at which they are free within it alone",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "SQUARE_AT, SQUARE_WEIGHT = 0.75, 1.4142",
+        "SQUARE_AT, SQUARE_WEIGHT = 0.75, 1.66",
+    ),
+    plant(
+        "squares-by-cell-not-shifted",
+        "squares are summed as they are, with the weight of shifted ones",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "SQUARE_AT, SQUARE_WEIGHT = 0.75, 1.4142",
+        "SQUARE_AT, SQUARE_WEIGHT = 0.0, 1.4142",
+    ),
+    plant(
+        "thresholds-by-cell-of-medians",
+        "shares far from one half are taken to move as little as a median's",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "max(float(len(probabilities)), 2.0 * away)",
+        "float(len(probabilities))",
+    ),
+    plant(
+        "thresholds-by-cell-of-one",
+        "several thresholds in each cell cost what one does",
+        CELL_CONSTANTS,
+        CELL_TESTS,
+        "max(float(len(probabilities)), 2.0 * away)",
+        "max(1.0, 2.0 * away / len(probabilities))",
+    ),
+    plant(
+        "values-by-cell-not-held",
+        "a value outside of the declared range counts with all of its size",
+        CELLS,
+        CELL_TESTS,
+        "np.rint(np.clip(rows, -1.0, 1.0) * float(UNIT))",
+        "np.rint(rows * float(UNIT))",
+    ),
+    plant(
+        "incomplete-record-counted",
+        "a record without a finite value is in its cell all the same",
+        CELLS,
+        CELL_TESTS,
+        "(y >= 0.0) & (y < n_cells) & np.isfinite(X).all(axis=1)",
+        "(y >= 0.0) & (y < n_cells)",
+    ),
+    plant(
+        "moments-by-cell-not-charged",
+        "the moments of cells cost nothing",
+        CELLS,
+        ("tests/privacy/test_paid_before.py",),
+        "        receipt = self.moments_receipt(mu)\n        self.ledger.charge(GDP(mu), receipt.query)\n",
+        "        receipt = self.moments_receipt(mu)\n",
+    ),
+    plant(
+        "exact-counts-handed-on",
+        "counts of cells leave as they are, with a receipt",
+        CELLS,
+        ("tests/privacy/test_what_is_handed_out.py",),
+        "        return hand_out(self._noise, (receipt.query, mu), receipt, counted)",
+        "        hand_out(self._noise, (receipt.query, mu), receipt, counted)\n        return Answer(counted, receipt.noise_scale, receipt)",
+    ),
+    plant(
+        "tables-not-charged-to-the-shared-ledger",
+        "a table is charged to its own ledger alone",
+        CELL_TABLES,
+        ("tests/tables/test_tables.py",),
+        "            charge_shared(ledger, self._privacy, self._total, label, room)\n",
+        "",
+    ),
+)
+
+SUBGROUPS = "dpfast/tables/subgroups.py"
+SUBGROUP_TESTS = ("tests/tables/test_subgroups.py",)
+
+FITS_BY_LEVEL = (
+    plant(
+        "levels-of-their-own-records",
+        "a level's fit is about the records of the level, whose number it then shows",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "                    self._X,\n                    masked(self._y, self._codes, level),",
+        "                    self._X[self._codes == level],\n                    self._y[self._codes == level],",
+    ),
+    plant(
+        "units-of-every-level",
+        "each level buys units of its own",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "                    standardize=units,",
+        "                    standardize=None,",
+    ),
+    plant(
+        "levels-not-masked",
+        "the records of other levels count in every fit",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "    return np.where(codes == level, y, np.nan)",
+        "    return np.where(codes >= 0, y, np.nan)",
+    ),
+    plant(
+        "levels-free",
+        "fits by level are not charged to the analysis",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        '        self.ledger.charge(spend, "levels side by side")\n',
+        "",
+    ),
+    plant(
+        "levels-twice-the-budget",
+        "each level is fitted with twice the budget",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "        spend = GDP(self._mu)\n",
+        "        spend = GDP(2.0 * self._mu)\n",
+    ),
+    plant(
+        "losses-that-ask-for-more",
+        "any loss is fitted by level",
+        SUBGROUPS,
+        SUBGROUP_TESTS,
+        "        if kind.name not in LOSSES:",
+        "        if kind.name is None:",
+    ),
+)
+
+STAGES = "dpfast/curator/instruments/stages.py"
+TWO_STAGE = "dpfast/effects/instrumental.py"
+TWO_STAGE_TESTS = ("tests/tables/test_two_stage.py",)
+
+INSTRUMENTS = (
+    plant(
+        "residuals-from-their-mean",
+        "residuals are centred at the mean response, which every record moves",
+        STAGES,
+        TWO_STAGE_TESTS,
+        "        left = y - params[0]\n",
+        "        left = y - np.mean(y) - params[0]\n",
+    ),
+    plant(
+        "units-of-two-stages-free",
+        "units are bought with a ledger that nobody adds up",
+        TWO_STAGE,
+        TWO_STAGE_TESTS,
+        "mu * math.sqrt(share), self.ledger, whole=mu",
+        "mu * math.sqrt(share), Ledger(total), whole=mu",
+    ),
+    plant(
+        "products-of-scores-too-dear",
+        "outer products of scores are asked for with the budget of the scores",
+        TWO_STAGE,
+        TWO_STAGE_TESTS,
+        "0.5 * part if last else 0.0",
+        "1.0 * part if last else 0.0",
+    ),
+    plant(
+        "two-stages-not-charged",
+        "two stages are charged to a ledger of their own alone",
+        TWO_STAGE,
+        TWO_STAGE_TESTS,
+        "        charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))\n",
+        "",
     ),
 )
 
@@ -5485,6 +5730,9 @@ MUTANTS: tuple[Mutant, ...] = (
     *WEIGHTS_AND_OFFSETS,
     *LEAST_SQUARES,
     *TREATMENT_EFFECTS,
+    *TABLES_BY_CELL,
+    *FITS_BY_LEVEL,
+    *INSTRUMENTS,
     *BOUGHT_LOCATIONS,
     *RANDOM_BLOCKS,
     *CROSS_VALIDATION,

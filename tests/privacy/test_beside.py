@@ -12,11 +12,11 @@ import math
 import numpy as np
 import pytest
 
+import dpfast
 from dpfast.curator.answers import StepBudget
 from dpfast.curator.bounds import joint_cost, record_bounds
 from dpfast.curator.door import nonprivate_contributions
-from dpfast.data.beside.given import beside
-from dpfast.front.parts import offset_joins_predictor
+from dpfast.data.source import EVERYTHING
 from dpfast.front.request import Request
 from dpfast.kernels.records import GRADIENT, HESSIAN, MAJORIZER, MEAT, RecordKernel
 from dpfast.models import (
@@ -33,7 +33,7 @@ from dpfast.models import (
     PseudoHuber,
     Schweppe,
 )
-from dpfast.models.names import LOSSES
+from dpfast.models.names import LOSSES, offset_joins_predictor
 from dpfast.models.poisson import Poisson
 from dpfast.models.quantile import Quantile
 from dpfast.privacy.ledger import Ledger
@@ -53,12 +53,12 @@ PAIRS = [
 
 
 def request(objective, X, y, weight, offset):
-    given = beside(
-        weight, None if weight is None else LARGEST, offset, offset_joins_predictor(objective.loss)
-    )
+    bound = None if weight is None else LARGEST
+    records = dpfast.records(X, y, sample_weight=weight, largest_weight=bound, offset=offset)
     return Request(
-        X, y, fit_intercept=False, noise=SeededNoise(0), threads=None, names=None, beside=given
-    )
+        records, None, fit_intercept=False, noise=SeededNoise(0), takes=EVERYTHING,
+        of_predictor=offset_joins_predictor(objective.loss),
+    )  # fmt: skip
 
 
 def model(loss, weighting, free=None):

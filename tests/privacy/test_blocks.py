@@ -58,7 +58,7 @@ def test_c55_slots_are_uniform_and_independent():
 
     A slot that comes up 10% too often is found with probability above .99.
     """
-    for source in (dpfast.EntropyNoise(), dpfast.SeededNoise(3)):
+    for source in (dpfast.privacy.EntropyNoise(), dpfast.SeededNoise(3)):
         slots = scatter(1_000_001, source)
         assert len(slots) == 1_000_001
         counts = np.bincount(slots, minlength=SLOTS)
@@ -241,13 +241,13 @@ def test_c55_the_grid_of_a_block_has_room_for_all_records():
     block = curator(X, y, total=1e9).deal(1e8).block(1)
     assert few.n == block.n
     assert few.plan(StepBudget(1e8)).receipts[0].mu == 1e8
-    with pytest.raises(dpfast.InvalidBudget, match="for values up to 516"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="for values up to 516"):
         block.plan(StepBudget(1e8))
 
 
 def test_nothing_is_asked_for_nothing():
     """An answer of no quantity has no budget."""
-    with pytest.raises(dpfast.InvalidBudget):
+    with pytest.raises(dpfast.errors.InvalidBudget):
         curator(*table()).joint(np.zeros(3), StepBudget(0.0))
 
 

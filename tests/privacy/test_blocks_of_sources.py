@@ -12,6 +12,7 @@ from scipy import sparse, stats
 
 import dpfast
 from dpfast.audit import neighbours, replay
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records, cluster, parts, streams
 from dpfast.data.groups import grouped
@@ -255,7 +256,7 @@ def test_c55_sums_of_parts_on_a_cluster_pass_through_no_more_additions_than_anno
 
 def test_c55_slots_of_chunks_are_uniform_and_independent():
     """Within a chunk and between two: chi-squared, false failure 1e-6 each."""
-    for source in (dpfast.EntropyNoise(), dpfast.SeededNoise(3)):
+    for source in (dpfast.privacy.EntropyNoise(), dpfast.SeededNoise(3)):
         keys = chunk_keys(2, source)
         assert len(np.unique([keys, chunk_keys(2, source)])) == 16  # secret: drawn each time
         a, b = (scatter_chunk(key, 500_000, SLOTS) for key in keys)
@@ -330,10 +331,10 @@ def test_c55_a_person_is_in_one_block():
 
 
 def fit(records, y=None, *, blocks=True, loss="log-cosh", **options):
-    method = dpfast.AdaptiveNewton(blocks=blocks)
+    method = dpfast.optimize.AdaptiveNewton(blocks=blocks)
     options = {"noise": dpfast.SeededNoise(3), "method": method} | options
     scale = {"standardize": False} if loss == "logistic" else {"scale": 1.0}
-    return dpfast.fit(records, y, loss, privacy=1.0, **scale, **options)
+    return flat(dpfast.fit)(records, y, loss, privacy=1.0, **scale, **options)
 
 
 def large(loss="log-cosh", n=60_000):

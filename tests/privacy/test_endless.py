@@ -125,29 +125,31 @@ def test_rare_samples_are_accounted_for_in_seconds_and_within_the_budget():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: dpfast.plan(n=10**400, p=3, mu=1.0, scale=1.0),
-        lambda: dpfast.plan(n=100, p=10**9, mu=1.0, scale=1.0),
-        lambda: dpfast.plan(n=100, mu=1.0, scale=1.0, pilot=3),
-        lambda: dpfast.plan(n=100, mu=1.0, scale=1.0, pilot=(X,)),
-        lambda: dpfast.plan(n=100, p=3, mu=1.0, scale=1.0).curve(n=[np.inf]),
-        lambda: dpfast.plan(n=100, p=3, mu=1.0, scale=1.0).curve(mu=[-1.0]),
-        lambda: dpfast.plan_release(
-            10**6, 900, privacy=PAIR, domain=dpfast.Ball(1.0), scale=1.0, runs=1
-        ),
-        lambda: dpfast.nonprivate_fit(X, Y, "log-cosh", scale=1.0, tolerance="a"),
-        lambda: dpfast.nonprivate_fit(X, Y, "log-cosh", scale=1.0, max_steps=0.5),
+        lambda: dpfast.plan(n=10**400, p=3, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0)),
+        lambda: dpfast.plan(n=100, p=10**9, mu=1.0, loss=dpfast.Objective("log-cosh", scale=1.0)),
+        lambda: dpfast.plan(n=100, mu=1.0, pilot=3, loss=dpfast.Objective("log-cosh", scale=1.0)),
+        lambda: dpfast.plan(n=100, mu=1.0, pilot=(X,), loss=dpfast.Objective("log-cosh",
+        scale=1.0)),
+        lambda: dpfast.plan(n=100, p=3, mu=1.0, loss=dpfast.Objective("log-cosh",
+        scale=1.0)).curve(n=[np.inf]),
+        lambda: dpfast.plan(n=100, p=3, mu=1.0, loss=dpfast.Objective("log-cosh",
+        scale=1.0)).curve(mu=[-1.0]),
+        lambda: dpfast.release.plan_release(10**6, 900, privacy=PAIR,
+        domain=dpfast.models.Ball(1.0), runs=1, loss=dpfast.Objective("log-cosh", scale=1.0)),
+        lambda: dpfast.nonprivate_fit(X, Y, dpfast.Objective("log-cosh", scale=1.0), tolerance="a"),
+        lambda: dpfast.nonprivate_fit(X, Y, dpfast.Objective("log-cosh", scale=1.0), max_steps=0.5),
         lambda: dpfast.effects.treatment_effect(
             X[:1], [1.0], Y[:1], privacy=1.0, standardize=False
         ),
     ],
 )  # fmt: skip
 def test_what_was_endless_enormous_or_foreign_is_refused(call):
-    with limits(), pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget)):
+    with limits(), pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget)):
         call()
 
 
 def test_a_page_in_a_missing_folder_says_what_to_do(tmp_path):
-    fit = dpfast.fit(X, Y, "log-cosh", scale=1.0, privacy=5.0)
+    fit = dpfast.fit(X, Y, dpfast.Objective("log-cosh", scale=1.0), privacy=5.0)
     with pytest.raises(FileNotFoundError, match="Pass the path of a file in a folder that exists"):
         fit.report(tmp_path / "missing" / "fit.html")
 

@@ -27,7 +27,7 @@ from tests.privacy.test_refused_first import (
     losses,
     per_record,
 )
-from tests.surface import public
+from tests.surface import flat_public
 
 #: Right values of arguments that have no default, by their names.
 RIGHT = {
@@ -35,7 +35,7 @@ RIGHT = {
     "negative": "b", "bounds": BOX, "epsilon": 1.0, "delta": 1e-6, "loss": "log-cosh", "X": X,
     "y": Y, "total": 1.0, "n": 100, "n_records": 100, "p": 3, "privacy": 1.0, "scale": 1.0,
     "gradients": per_record, "dimension": 2, "seed": 0, "path": "absent", "n_covariates": 2,
-    "hidden": 2, "parts": [dpfast.Interval(-1.0, 1.0)], "clip": 1.0, "length_scales": 1.0,
+    "hidden": 2, "parts": [dpfast.models.Interval(-1.0, 1.0)], "clip": 1.0, "length_scales": 1.0,
     "covariance": dpfast.bayesopt.RBF(0.3), "public_X": X, "public_y": Y,
 }  # fmt: skip
 
@@ -49,10 +49,16 @@ RIGHT_OF = {
     "OneHot": {"levels": 2},
     "Poisson": {"largest_mean": 4.0},
     "estimate_kl": {"objective": "cauchy", "scale": 1.0, "n_rays": 2},
-    "nonprivate_fit": {"scale": 1.0},
+    "nonprivate_fit": {"y": Y, "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
     "plan": {"n": 1000, "p": 2, "mu": 1.0, "scale": 1.0},
-    "plan_release": {"p": 2, "privacy": PAIR, "domain": dpfast.Box(1.0), "scale": 1.0, "runs": 1},
+    "plan_release": {
+        "p": 2,
+        "privacy": PAIR,
+        "domain": dpfast.models.Box(1.0),
+        "scale": 1.0,
+        "runs": 1,
+    },
     "baselines.nonprivate_gibo": {"losses": losses, "steps": 2, "n_records": N},
     "bayesopt.Categorical": {"choices": ["a", "b"]},
     "bayesopt.Integer": {"low": 0, "high": 3},
@@ -84,7 +90,7 @@ LONG = {"steps", "evaluations", "simulations", "max_batch", "batch", "n_starts"}
 
 PUBLIC = {
     name: thing
-    for name, thing in public().items()
+    for name, thing in flat_public().items()
     if thing not in {function for function, _ in CALLS.values()}
     and not name.startswith(OTHERS)
     and not (inspect.isclass(thing) and issubclass(thing, BaseException))
@@ -141,7 +147,7 @@ def test_a_ledger_is_opened_at_a_path_or_refused(value, tmp_path, monkeypatch):
         except (dpfast.DpfastError, OSError):
             continue
         assert isinstance(value, (str, bytes))
-    with pytest.raises(dpfast.InvalidBudget):
+    with pytest.raises(dpfast.errors.InvalidBudget):
         dpfast.Ledger(10**400)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import GDP, ApproxDP, InvalidBudget, Ledger, PureDP, SeededNoise
+from dpfast import GDP, ApproxDP, Ledger, PureDP, SeededNoise
 from dpfast.baselines.random_search import _pure
 from dpfast.curator import Curator
 from dpfast.curator.baselines import amplification, minimiser
@@ -28,6 +28,7 @@ from dpfast.curator.baselines.subsample import plan_sampling
 from dpfast.curator.release import certified, smooth
 from dpfast.curator.release.perturbation import perturbation_terms
 from dpfast.data import as_records
+from dpfast.errors import InvalidBudget
 from dpfast.front.request import Request
 from dpfast.models import Bounded, LogCosh, Objective
 from dpfast.privacy.baselines import sensitivity as baselines

@@ -22,19 +22,19 @@ OPTIONS = {
         "ridge": [0.0, *EXTREMES],
         "weights": [dpfast.Mallows(v) for v in (1e-100, 1e-70, 1e-35, 1e35, 1e70, 1e100)]
         + [dpfast.Bounded(v) for v in (1e-100, 1e-70, 1e35, 1e70, 1e100)]
-        + [dpfast.Schweppe(1e-70), dpfast.Schweppe(1e70)],
+        + [dpfast.models.Schweppe(1e-70), dpfast.models.Schweppe(1e70)],
         "privacy": [1e-9, 1e-4, 1e4, 1e9],
         "method": [
             "newton",
             "gradient-descent",
             "double-noise",
-            dpfast.Newton(start=[1e150] * 3),
-            dpfast.Newton(start=[1e300] * 3),
-            dpfast.GradientDescent(step_size=1e-300),
-            dpfast.GradientDescent(step_size=1e300),
-            dpfast.Newton(floor=1e300),
-            dpfast.Newton(floor=1e-300, max_step=1e-300),
-            dpfast.AdaptiveNewton(start=[1e300] * 3),
+            dpfast.optimize.Newton(start=[1e150] * 3),
+            dpfast.optimize.Newton(start=[1e300] * 3),
+            dpfast.optimize.GradientDescent(step_size=1e-300),
+            dpfast.optimize.GradientDescent(step_size=1e300),
+            dpfast.optimize.Newton(floor=1e300),
+            dpfast.optimize.Newton(floor=1e-300, max_step=1e-300),
+            dpfast.optimize.AdaptiveNewton(start=[1e300] * 3),
         ],
         "loss": [
             "huber",
@@ -72,8 +72,8 @@ OPTIONS = {
             "welsch",
             "cauchy",
             "geman-mcclure",
-            dpfast.Welsch(1e-70),
-            dpfast.Welsch(1e70),
+            dpfast.models.Welsch(1e-70),
+            dpfast.models.Welsch(1e70),
         ],
     },
     "minimize, spider": {
@@ -90,19 +90,19 @@ OPTIONS = {
     "certify": {
         "scale": EXTREMES,
         "ridge": [0.0, *EXTREMES],
-        "domain": [dpfast.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
+        "domain": [dpfast.models.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
         "privacy": [dpfast.PureDP(1e-6), dpfast.PureDP(1e3)],
     },
     "release_functional": {
         "scale": EXTREMES,
         "ridge": [0.0, *EXTREMES],
-        "domain": [dpfast.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
+        "domain": [dpfast.models.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
         "direction": [[1e-150, 0, 0], [1e150, 1e-150, 0], [1e70, 0, 0]],
     },
     "release_parameter": {
         "scale": EXTREMES,
         "ridge": [0.0, *EXTREMES],
-        "domain": [dpfast.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
+        "domain": [dpfast.models.Box(v) for v in (1e-70, 1e-35, 1e35, 1e70)],
     },
     "fit_quantiles": {
         "scale": EXTREMES,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.data.bought.maps import View, seen
@@ -99,14 +100,14 @@ def test_a_fit_charges_the_person_and_says_so():
     ids = np.arange(4000) // 2
     ledger = dpfast.Ledger(2.0)
     options = {"scale": 1.0, "noise": dpfast.SeededNoise(0), "standardize": False}
-    fit = dpfast.fit(
+    fit = flat(dpfast.fit)(
         X, y, "log-cosh", privacy=2.0, group=ids, group_size=2, ledger=ledger, **options
     )
     assert ledger.spent == dpfast.GDP(2.0) and fit.privacy.mu == 2.0
     assert fit.privacy.n == 2000 and "one person with up to 2 rows" in fit.privacy.relation
     spent = np.sqrt(sum(mu**2 for _, mu in fit.privacy.entries))
     assert 1.99 < spent <= 2.0
-    single = dpfast.fit(X, y, "log-cosh", privacy=1.0, **options)
+    single = flat(dpfast.fit)(X, y, "log-cosh", privacy=1.0, **options)
     halves = [mu / 2.0 for _, mu in fit.privacy.entries]
     assert halves == pytest.approx([mu for _, mu in single.privacy.entries])
 
@@ -117,7 +118,7 @@ def test_a_default_fit_charges_the_person_once_and_says_so():
     X, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
     ids, ledger, labels = np.arange(4000) // 2, dpfast.Ledger(4.0), []
     for options in ({"group_size": 2}, {"each": "person"}):
-        fit = dpfast.fit(
+        fit = flat(dpfast.fit)(
             X, y, "log-cosh", privacy=2.0, group=ids, ledger=ledger, noise=dpfast.SeededNoise(0),
             **options,
         )  # fmt: skip
@@ -139,7 +140,7 @@ def test_standard_errors_of_a_default_fit_are_those_of_clusters():
         X = np.column_stack([rng.normal(size=2000)[ids], rng.normal(size=len(ids))])
         y = X @ [0.5, -0.4] + 0.5 * rng.normal(size=2000)[ids] + rng.normal(size=len(ids))
         fit = dpfast.fit(
-            X, y, "least-squares", privacy=8.0, group=ids, group_size=5,
+            dpfast.records(X, y, group=ids, group_size=5), None, "least-squares", privacy=8.0,
             noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         Z = np.column_stack([np.ones(len(y)), X])
@@ -170,8 +171,9 @@ def test_intervals_allow_for_rows_that_go_together():
         x = np.repeat(rng.normal(size=persons), m)[:, None]
         y = x[:, 0] + np.repeat(rng.normal(size=persons), m) + 0.3 * rng.normal(size=persons * m)
         fit = dpfast.fit(
-            x, y, "log-cosh", privacy=4.0, scale=1.0, group=ids, group_size=m,
-            method=dpfast.Newton(steps=5), noise=dpfast.SeededNoise(seed),
+            dpfast.records(x, y, group=ids, group_size=m), None,
+            dpfast.Objective("log-cosh", scale=1.0), privacy=4.0,
+            method=dpfast.optimize.Newton(steps=5), noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         low, high = fit.conf_int()[1]
         covered += low <= 1.0 <= high
@@ -190,7 +192,7 @@ def test_intervals_allow_for_rows_that_go_together():
 )
 def test_refusals(options, named):
     with pytest.raises(InvalidInput, match=named):
-        dpfast.fit([[1.0], [2.0]], [1.0, 2.0], "log-cosh", privacy=1.0, scale=1.0, **options)
+        flat(dpfast.fit)([[1.0], [2.0]], [1.0, 2.0], "log-cosh", privacy=1.0, scale=1.0, **options)
 
 
 def test_labels_of_different_types_never_meet():
@@ -247,8 +249,9 @@ def test_c47_nothing_public_follows_the_number_of_rows():
         group = np.concatenate([np.repeat(np.arange(400), 2), np.full(rows, 400)])
         X, y = rng.normal(size=(len(group), 2)), rng.normal(size=len(group))
         found = dpfast.fit(
-            X, y, "log-cosh", privacy=2.0, scale=1.0, group=group, group_size=2,
-            noise=dpfast.SeededNoise(0), standardize=False,
+            dpfast.records(X, y, group=group, group_size=2), None,
+            dpfast.Objective("log-cosh", scale=1.0), privacy=2.0, noise=dpfast.SeededNoise(0),
+            standardize=False,
         )  # fmt: skip
         told = (found.n_records, found.names, found.model, found.method, found.privacy.to_dict())
         public.append((*told, str(found.privacy), len(found.iterates)))

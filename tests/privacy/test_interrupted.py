@@ -14,6 +14,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import calls
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.answers import TAPE, Tape
 from dpfast.curator.door import observed
 from dpfast.errors import DpfastError, InvalidInput
@@ -186,9 +187,11 @@ def test_a_path_is_gone_on_with_from_where_it_was(name):
     assert "ended early" in one.warnings[0] and one.coded.units is one.units
     loss = {"logistic": "logistic", "quantiles": dpfast.Quantile(0.5)}.get(name, "log-cosh")
     y, start = LABELS if name == "logistic" else Y, one.coded.params[:3]
-    method = dpfast.AdaptiveNewton(start=start)
+    method = dpfast.optimize.AdaptiveNewton(start=start)
     scale = one.units.response[1] if name == "quantiles" else None  # a method buys none of theirs
-    again = dpfast.fit(X, y, loss, privacy=4.0, scale=scale, standardize=one.units, method=method)
+    again = dpfast.fit(
+        X, y, dpfast.Objective(loss, scale=scale), privacy=4.0, standardize=one.units, method=method
+    )
     np.testing.assert_allclose(again.coded.iterates[0][:3], start)
 
 
@@ -222,7 +225,7 @@ def test_folds_that_were_finished_arrive_with_what_the_next_one_released():
 
 def test_points_of_a_descent_arrive_and_are_a_start():
     def run(**options):
-        return dpfast.minimize(X, Y, "tukey", scale=1.0, privacy=1.0, **options)
+        return flat(dpfast.minimize)(X, Y, "tukey", scale=1.0, privacy=1.0, **options)
 
     found = after(4, run)
     assert "ended early" in found.warnings[0] and np.isfinite(found.params).all()
@@ -231,13 +234,13 @@ def test_points_of_a_descent_arrive_and_are_a_start():
 
 
 def test_a_test_and_release_gives_back_its_verdict_at_most():
-    budget, box = dpfast.ApproxDP(6.0, 1e-3), dpfast.Box(1.0)
+    budget, box = dpfast.ApproxDP(6.0, 1e-3), dpfast.models.Box(1.0)
     given = {"privacy": budget, "domain": box, "scale": 1.0, "ridge": 5.0}
     for call in (
-        lambda data: dpfast.release_functional(
+        lambda data: flat(dpfast.release_functional)(
             *data, "log-cosh", "x1", inference=0.3, method="certified", **given
         ),
-        lambda data: dpfast.release_parameter(*data, "log-cosh", **given),
+        lambda data: flat(dpfast.release_parameter)(*data, "log-cosh", **given),
     ):
         for most in range(1, 5):
             raised, _ = interrupted(call, (X, Y), most)
@@ -262,7 +265,7 @@ def test_nothing_but_the_winner_leaves_a_random_search():
     assert not hasattr(raised.value, "partial_result")
 
 
-class Short(dpfast.Newton):
+class Short(dpfast.optimize.Newton):
     """Of memory, in its run."""
 
     def run(self, answers, start, budgets, progress=None):
@@ -272,7 +275,7 @@ class Short(dpfast.Newton):
 
 def test_a_shortage_of_memory_is_an_exception_as_any():
     with pytest.raises(MemoryError) as raised:
-        dpfast.fit(X, Y, "log-cosh", privacy=1.0, scale=1.0, method=Short())
+        dpfast.fit(X, Y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, method=Short())
     assert len(raised.value.partial_result.iterates) == 1
 
 
@@ -294,11 +297,11 @@ def test_a_call_inside_of_another_keeps_its_own_answers():
         dpfast.private_quantiles(X[:, 0], [0.5], low=-1.0, high=1.0, privacy=1.0, steps=4)
         raise KeyboardInterrupt
 
-    class Nested(dpfast.Newton):
+    class Nested(dpfast.optimize.Newton):
         run = staticmethod(own_run)
 
     with pytest.raises(KeyboardInterrupt) as raised:
-        dpfast.fit(X, Y, "log-cosh", privacy=1.0, scale=1.0, method=Nested())
+        dpfast.fit(X, Y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, method=Nested())
     assert not hasattr(raised.value, "partial_result") and TAPE.get() is None
 
 
@@ -318,7 +321,7 @@ def test_units_that_do_not_fit_are_refused_before_the_charge(options, told):
         "standardize": dpfast.standardize(X, Y, privacy=4.0),
     } | options  # fmt: skip
     with pytest.raises(InvalidInput, match=told):
-        dpfast.fit(**given)
+        flat(dpfast.fit)(**given)
     assert ledger.entries == ()
 
 

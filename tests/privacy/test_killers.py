@@ -17,6 +17,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records
 from dpfast.kernels.records import GRADIENT, MEAT, summation_depth
@@ -150,12 +151,12 @@ def test_a_pure_guarantee_costs_its_whole_mu(epsilon):
 
 def test_sources_have_seeds_of_more_than_a_few_bits():
     """100 sources: with 8-bit seeds two agree with probability 1 - 1e-9, honestly never."""
-    draws = {dpfast.EntropyNoise().normals(4, 40).tobytes() for _ in range(100)}
+    draws = {dpfast.privacy.EntropyNoise().normals(4, 40).tobytes() for _ in range(100)}
     assert len(draws) == 100
 
 
 def test_two_draws_differ():
-    for noise in (dpfast.EntropyNoise(), dpfast.SeededNoise(0)):
+    for noise in (dpfast.privacy.EntropyNoise(), dpfast.SeededNoise(0)):
         assert noise.normals(4, 40).tolist() != noise.normals(4, 40).tolist()
 
 
@@ -194,7 +195,7 @@ def test_the_buffer_holds_no_byte_that_was_used():
 # ---- data-dependent behaviour --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("optimiser", [dpfast.Newton, dpfast.GradientDescent])
+@pytest.mark.parametrize("optimiser", [dpfast.optimize.Newton, dpfast.optimize.GradientDescent])
 @pytest.mark.parametrize("loss", ["log-cosh", "logistic"])
 def test_no_data_set_ends_a_fit_early(loss, optimiser):
     n, steps = 60, 5
@@ -211,7 +212,7 @@ def test_no_data_set_ends_a_fit_early(loss, optimiser):
     scale = {"standardize": False} if loss == "logistic" else {"scale": 1.0}
     found = set()
     for X, y in everything:
-        fit = dpfast.fit(X, y, loss, privacy=1.0, method=optimiser(steps=steps), **scale)
+        fit = flat(dpfast.fit)(X, y, loss, privacy=1.0, method=optimiser(steps=steps), **scale)
         assert len(fit.iterates) == steps + 1
         found.add(fit.privacy.entries)
     assert len(found) == 1
@@ -273,10 +274,10 @@ def test_an_outlier_in_one_data_set_only_changes_no_bound(loss):
     for row in (1e300, 50.0):
         outlier = X.copy()
         outlier[3] = row
-        for method in (dpfast.Newton(steps=3), dpfast.GradientDescent(steps=3)):
+        for method in (dpfast.optimize.Newton(steps=3), dpfast.optimize.GradientDescent(steps=3)):
 
             def call(data, method=method):
-                return dpfast.fit(*data, loss, privacy=1.0, method=method, **scale)
+                return flat(dpfast.fit)(*data, loss, privacy=1.0, method=method, **scale)
 
             replay(call, (X, y), (outlier, y), budget=1.0).raise_on_leak()
 
@@ -284,7 +285,9 @@ def test_an_outlier_in_one_data_set_only_changes_no_bound(loss):
 def test_the_default_radius_is_that_of_the_dimension():
     assert resolve_weighting(None, 7) == Mallows(math.sqrt(7.0))
     x = np.full((50, 2), 1e6)
-    fit = dpfast.fit(x, np.zeros(50), "huber", privacy=1.0, scale=1.0, standardize=False)
+    fit = dpfast.fit(
+        x, np.zeros(50), dpfast.Objective("huber", scale=1.0), privacy=1.0, standardize=False
+    )
     assert f"radius={math.sqrt(3.0):g}" in fit.model
 
 

@@ -228,32 +228,25 @@ def losses(X: Any, y: Any) -> Callable[[Any], Any]:
 
 
 ANALYSES: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "fit": lambda X, y, noise: dpfast.fit(
-        X, y, "log-cosh", privacy=1.0, scale=0.8, method=dpfast.Newton(steps=4), noise=noise
-    ),
-    "gradient descent": lambda X, y, noise: dpfast.fit(
-        X, y, "huber", privacy=1.0, scale=0.8, method=dpfast.GradientDescent(steps=4), noise=noise
-    ),
-    "estimated step": lambda X, y, noise: dpfast.fit(
-        X, y, "huber", privacy=1.0, scale=0.8,
-        method=GradientDescent(step_size="estimated", steps=3), noise=noise,
-    ),
-    "clipping": lambda X, y, noise: baselines.clipped_gradient_descent(
-        X, y, "huber", clip=1.0, privacy=1.0, scale=0.8, steps=3, noise=noise
-    ),
+    "fit": lambda X, y, noise: dpfast.fit(X, y, dpfast.Objective("log-cosh", scale=0.8),
+    privacy=1.0, method=dpfast.optimize.Newton(steps=4), noise=noise),
+    "gradient descent": lambda X, y, noise: dpfast.fit(X, y, dpfast.Objective("huber", scale=0.8),
+    privacy=1.0, method=dpfast.optimize.GradientDescent(steps=4), noise=noise),
+    "estimated step": lambda X, y, noise: dpfast.fit(X, y, dpfast.Objective("huber", scale=0.8),
+    privacy=1.0, method=GradientDescent(step_size="estimated", steps=3), noise=noise),
+    "clipping": lambda X, y, noise: baselines.clipped_gradient_descent(X, y,
+    dpfast.Objective("huber", scale=0.8), clip=1.0, privacy=1.0, noise=noise,
+    method=dpfast.optimize.GradientDescent(steps=3)),
     "adassp": lambda X, y, noise: baselines.adassp(
         X, y, x_bound=1.5, y_bound=2.0, privacy=1.0, noise=noise
     ),
-    "output": lambda X, y, noise: baselines.output_perturbation(
-        X, y, "log-cosh", ridge=0.5, privacy=1.0, scale=0.8, noise=noise
-    ),
-    "perturbation": lambda X, y, noise: baselines.objective_perturbation(
-        X, y, "log-cosh", ridge=0.5, radius=1.5, privacy=ApproxDP(1.0, 1e-6), scale=0.8,
-        noise=noise,
-    ),
-    "certificate": lambda X, y, noise: dpfast.certify(
-        X, y, "log-cosh", privacy=PureDP(1.0), domain=Ball(1.5), scale=0.8, noise=noise
-    ),
+    "output": lambda X, y, noise: baselines.output_perturbation(X, y, dpfast.Objective("log-cosh",
+    scale=0.8, ridge=0.5), privacy=1.0, noise=noise),
+    "perturbation": lambda X, y, noise: baselines.objective_perturbation(X, y,
+    dpfast.Objective("log-cosh", scale=0.8, ridge=0.5), radius=1.5, privacy=ApproxDP(1.0, 1e-6),
+    noise=noise),
+    "certificate": lambda X, y, noise: dpfast.certify(X, y, dpfast.Objective("log-cosh",
+    scale=0.8), privacy=PureDP(1.0), domain=Ball(1.5), noise=noise),
     "quantiles": lambda X, y, noise: dpfast.private_quantiles(
         y, (0.3, 0.7), low=-2.0, high=2.0, privacy=1.0, steps=4, noise=noise
     ),
@@ -287,8 +280,8 @@ def test_noise_of_directions_follows_released_numbers_alone():
     for data in ((X, Y), (WHOLE_X, WHOLE_Y)):
         seen = noted(
             lambda X, y: dpfast.fit(
-                X, y, "log-cosh", privacy=1.0, scale=0.8, method=DoubleNoise(steps=2),
-                noise=SeededNoise(0),
+                X, y, dpfast.Objective("log-cosh", scale=0.8), privacy=1.0,
+                method=DoubleNoise(steps=2), noise=SeededNoise(0),
             ),
             *data,
         )  # fmt: skip

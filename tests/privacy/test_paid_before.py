@@ -18,6 +18,7 @@ import pytest
 
 import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP, baselines
+from dpfast.audit.calls.flat import flat
 from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.baselines.minimiser import ridge_minimiser
@@ -34,6 +35,7 @@ from dpfast.curator.release.perturbation import perturbation_terms, perturbed_mi
 from dpfast.curator.release.releases import CertifiedRelease
 from dpfast.curator.release.terms import Terms
 from dpfast.curator.shares import Shares
+from dpfast.curator.tables.cells import Cells
 from dpfast.curator.whitened import At, Whitened
 from dpfast.data import Records
 from dpfast.models import Ball, Bounded, Huber, LeastSquares, LogCosh, Objective
@@ -158,6 +160,10 @@ class Desk(NamedTuple):
         values.events = self.events
         return Shares(values, self.ledger, self.noise)
 
+    def cells(self) -> Cells:
+        held = Records(X, np.arange(N) % 3.0, None)
+        return Cells(held, 3, (True, False), self.ledger, self.noise)
+
     def rows(self) -> Whitened:
         return Whitened(self.curator())
 
@@ -223,6 +229,12 @@ QUERIES: dict[str, tuple[type, Callable[[Desk], Any]]] = {
     "below": (GDP, lambda desk: desk.columns().below([(0, 0), (1, 1 << 40)], 1.0)),
     "moments": (GDP, lambda desk: desk.columns().moments([1], np.zeros(1), np.ones(1), 1.0)),
     "share": (GDP, lambda desk: desk.shares().excess(0.0, 0.5, 1.0)),
+    "counts by cell": (GDP, lambda desk: desk.cells().counts(1.0)),
+    "moments by cell": (GDP, lambda desk: desk.cells().moments(1.0)),
+    "below by cell": (
+        GDP,
+        lambda desk: desk.cells().below(np.zeros((2, 3)), np.full((2, 3), 0.3), 1.0),
+    ),
     "gram of rows": (GDP, lambda desk: desk.rows().gram(1.0, 1.0)),
     "moment of rows": (GDP, lambda desk: desk.rows().moment(1.0, 2.0, 1.0)),
     "clipped scores": (
@@ -272,6 +284,8 @@ def rowwise(theta: Any, X: Any, y: Any) -> Any:
 
 SCHEMA = dpfast.Schema({"a": dpfast.Numeric(-1.0, 1.0), "b": dpfast.Numeric(-1.0, 1.0)})
 TABLE = {"a": X[:, 0], "b": X[:, 1]}
+HALVES = dpfast.Schema(SCHEMA.columns | {"half": dpfast.Binary(1, 0)})
+SORTED = TABLE | {"half": np.arange(N) % 2}
 BOX = [(-1.0, 1.0)] * 2
 
 
@@ -281,11 +295,12 @@ def squares(theta: Any) -> Any:
 
 def fit(**options: Any) -> Callable[..., Any]:
     options = {"method": Newton(steps=4)} | options
-    return partial(dpfast.fit, X, Y, "log-cosh", scale=0.8, **options)
+    return partial(flat(dpfast.fit), X, Y, "log-cosh", scale=0.8, **options)
 
 
 def released(function: Any, *arguments: Any, **options: Any) -> Callable[..., Any]:
-    return partial(function, X, Y, "log-cosh", *arguments, scale=0.8, domain=Ball(1.5), **options)
+    call = flat(function)
+    return partial(call, X, Y, "log-cosh", *arguments, scale=0.8, domain=Ball(1.5), **options)
 
 
 GAUSSIAN: dict[str, Callable[..., Any]] = {
@@ -295,15 +310,14 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
     "fit, double noise": fit(method=DoubleNoise(steps=4)),
     "fit, no inference": fit(inference=False),
     "fit, Newton": fit(method=Newton(newton_steps=4, steps=4)),
-    "fit, free scale": partial(
-        dpfast.fit, X, Y, "huber", scale=dpfast.FreeScale(0.1, 10.0), method=JointNewton(steps=4)
-    ),
+    "fit, free scale": partial(dpfast.fit, X, Y, dpfast.Objective("huber",
+    scale=dpfast.FreeScale(0.1, 10.0)), method=JointNewton(steps=4)),
     "statistics": partial(baselines.sufficient_statistics, X, Y, x_bound=1.5, y_bound=2.0),
     "adassp": partial(baselines.adassp, X, Y, x_bound=1.5, y_bound=2.0),
-    "clipping": partial(
-        baselines.clipped_gradient_descent, X, Y, "huber", clip=1.0, scale=0.8, steps=4
-    ),
-    "output": partial(baselines.output_perturbation, X, Y, "log-cosh", ridge=0.5, scale=0.8),
+    "clipping": partial(baselines.clipped_gradient_descent, X, Y, dpfast.Objective("huber",
+    scale=0.8), clip=1.0, method=dpfast.optimize.GradientDescent(steps=4)),
+    "output": partial(baselines.output_perturbation, X, Y, dpfast.Objective("log-cosh", scale=0.8,
+    ridge=0.5)),
     "noisy descent": partial(
         baselines.noisy_descent, lambda theta: rowwise(theta, X, Y), BOX, n_records=N, clip=1.0,
         steps=4,
@@ -317,13 +331,24 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
         private_choice, squares, [np.zeros(2), np.ones(2)], n_records=N, loss_range=(0.0, 4.0)
     ),
     "quantiles": partial(dpfast.private_quantiles, Y, (0.3, 0.6), low=-2.0, high=2.0, steps=5),
+    "cells": partial(dpfast.tables.counts, SORTED, "half", schema=HALVES),
+    "means by cell": partial(dpfast.tables.means, SORTED, ["a", "b"], "half", schema=HALVES),
+    "quantiles by cell": partial(
+        dpfast.tables.quantiles, SORTED, "a", "half", (0.3, 0.6), schema=HALVES, steps=5
+    ),
+    "two stages": partial(
+        dpfast.effects.two_stage, "y ~ x | z",
+        {"x": np.tile(X[:, 0], 30), "z": np.tile(X[:, 1], 30), "y": np.tile(Y, 30)},
+    ),
     "standardised": partial(dpfast.standardize, np.tile(X, (20, 1)), np.tile(Y, 20)),
-    "scaling": partial(dpfast.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
+    "scaling": partial(dpfast.quantiles.with_private_scaling, SCHEMA, TABLE, ["a", "b"]),
     "minimize": partial(
-        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Adaptive(last_share=0.2)
+        dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=0.8),
+        method=dpfast.optimize.Adaptive(last_share=0.2),
     ),
     "minimize, proximal": partial(
-        dpfast.minimize, X, Y, "tukey", scale=0.8, method=dpfast.Proximal(rounds=2)
+        dpfast.minimize, X, Y, dpfast.Objective("tukey", scale=0.8),
+        method=dpfast.optimize.Proximal(rounds=2),
     ),
 }  # fmt: skip
 
@@ -331,7 +356,12 @@ GAUSSIAN: dict[str, Callable[..., Any]] = {
 FRUGAL: dict[str, Callable[..., Any]] = {
     "fit, line search": fit(method=Newton(step=Backtracking(3))),
     "minimize, spider": partial(
-        dpfast.minimize, X, Y, "cauchy", scale=0.8, method=dpfast.Spider(max_steps=6), kl=(1.0, 2.0)
+        dpfast.minimize,
+        X,
+        Y,
+        dpfast.Objective("cauchy", scale=0.8),
+        method=dpfast.optimize.Spider(max_steps=6),
+        kl=(1.0, 2.0),
     ),
     "random search": partial(
         baselines.random_search, squares, BOX, n_records=N, loss_range=(0.0, 4.0), mean_trials=3.0
@@ -340,6 +370,11 @@ FRUGAL: dict[str, Callable[..., Any]] = {
 
 #: Those that pay once for answers about disjoint records: test_effects adds them up.
 SIDE_BY_SIDE: dict[str, Callable[..., Any]] = {
+    "fits by level": partial(
+        dpfast.tables.fits, "y ~ x", {"x": np.tile(X[:, 0], 20), "y": np.tile(Y, 20),
+                                      "half": np.arange(20 * N) % 2}, "half",
+        schema=dpfast.Schema({"half": dpfast.Binary(1, 0)}),
+    ),
     "effect": partial(
         dpfast.effects.treatment_effect, np.tile(X, (20, 1)), np.tile(Y > 0.0, 20),
         np.tile(Y, 20),
@@ -362,12 +397,22 @@ APPROXIMATE: dict[str, Callable[..., Any]] = {
     "fallback": released(dpfast.release_parameter, fallback="objective-perturbation"),
     "both eigenvalues": released(dpfast.certify, which="both", ridge=5.0),
     "objective perturbation": partial(
-        baselines.objective_perturbation, X, Y, "log-cosh", ridge=0.5, radius=1.5, scale=0.8
+        baselines.objective_perturbation,
+        X,
+        Y,
+        dpfast.Objective("log-cosh", scale=0.8, ridge=0.5),
+        radius=1.5,
     ),
 }
 if find_spec("dp_accounting") is not None:
     APPROXIMATE["dp-sgd"] = partial(
-        baselines.dp_sgd, X, Y, "huber", clip=1.0, scale=0.8, steps=3, sampling_rate=0.4
+        baselines.dp_sgd,
+        X,
+        Y,
+        dpfast.Objective("huber", scale=0.8),
+        clip=1.0,
+        sampling_rate=0.4,
+        method=dpfast.optimize.GradientDescent(steps=3, average=0.5),
     )
 
 PURE = {

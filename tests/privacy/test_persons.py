@@ -10,6 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.bounds import joint_cost
 from dpfast.curator.door import observed
@@ -203,7 +204,7 @@ def test_whole_fits_of_neighbours_are_told_apart_no_better_than_paid(loss, metho
 
     def call(number):
         covariates, responses, persons = tables[int(number[0][0])]
-        found = dpfast.fit(
+        found = flat(dpfast.fit)(
             covariates, responses, loss, group=persons, each="person", method=method,
             privacy=2.0, **told,
         )  # fmt: skip

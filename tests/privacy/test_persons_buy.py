@@ -8,6 +8,7 @@ from scipy import stats
 
 import dpfast
 from dpfast.audit import replay
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.bought.columns import Columns
 from dpfast.curator.persons import one_row_each
 from dpfast.data import as_records
@@ -162,7 +163,12 @@ def test_a_fit_needs_nothing_but_the_persons(loss):
     X, y, group = visits()
     ledger = dpfast.Ledger(1.0)
     found = dpfast.fit(
-        X, y, loss, privacy=1.0, group=group, each="person", ledger=ledger, noise=SeededNoise(4)
+        dpfast.records(X, y, group=group, each="person"),
+        None,
+        loss,
+        privacy=1.0,
+        ledger=ledger,
+        noise=SeededNoise(4),
     )
     assert (np.abs(found.params - COEFFICIENTS) < 5.0 * found.bse).all()
     assert (found.bse[1:] < 0.1 * COEFFICIENTS[1:]).all()
@@ -195,22 +201,29 @@ def test_ones_and_counts_of_raw_columns_need_nothing_but_the_persons(kind):
     """
     X, y, group = copula(0, kind, 4_000)
     given = {"privacy": 1.0, "group": group, "each": "person", "noise": SeededNoise(4)}
-    found = dpfast.fit(X, y, KINDS[kind], **given)
+    found = flat(dpfast.fit)(X, y, KINDS[kind], **given)
     spreads = np.array([2e4, 2.6])
     coded = (X - [1e5, 4.0]) / spreads
-    told = dpfast.fit(coded, y, KINDS[kind], weights=dpfast.Mallows(2.0), **given)
+    told = flat(dpfast.fit)(coded, y, KINDS[kind], weights=dpfast.Mallows(2.0), **given)
     assert (np.abs(found.params - LINKED[kind]) < 5.0 * found.bse).all()
     np.testing.assert_allclose(found.bse[1:] * spreads, told.bse[1:], rtol=1.0 / 3.0)
 
 
 def test_few_persons_get_the_mean_of_one_row_each_or_a_refusal():
     X, y, group = visits(persons=400)
-    found = dpfast.fit(X, y, "log-cosh", privacy=0.15, group=group, each="person",
-                       noise=SeededNoise(1))  # fmt: skip
+    found = dpfast.fit(
+        dpfast.records(X, y, group=group, each="person"), None, "log-cosh", privacy=0.15,
+        noise=SeededNoise(1),
+    )  # fmt: skip
     assert found.params[1:].tolist() == [0.0, 0.0] and "mean of the response" in found.model
     assert len(found.params) == 3
     with pytest.raises(InvalidBudget):
-        dpfast.fit(X[:40], y[:40], "log-cosh", privacy=0.1, group=group[:40], each="person")
+        dpfast.fit(
+            dpfast.records(X[:40], y[:40], group=group[:40], each="person"),
+            None,
+            "log-cosh",
+            privacy=0.1,
+        )
 
 
 def test_the_number_of_rows_changes_nothing_public():
@@ -225,7 +238,7 @@ def test_the_number_of_rows_changes_nothing_public():
     for rows in (first, np.repeat(first, 64)):
         options = {"group": group[rows], "each": "person", "noise": SeededNoise(2)}
         told = []
-        result = dpfast.fit(
+        result = flat(dpfast.fit)(
             X[rows], y[rows], "log-cosh", privacy=1.0, **options,
             progress=lambda *step, told=told: told.append(step),
         )  # fmt: skip
@@ -250,7 +263,9 @@ def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, mu, monkeypatch
         return plain(self, *arguments, **options)
 
     monkeypatch.setattr(Records, "total", total)
-    dpfast.fit(X, y, loss, privacy=mu, group=group, each="person", standardize=True)
+    dpfast.fit(
+        dpfast.records(X, y, group=group, each="person"), None, loss, privacy=mu, standardize=True
+    )
     first = asked.index(PersonMeans)
     assert set(asked[first:]) == {PersonMeans} and set(asked[:first]) == {OneRowEach}
     assert first > 1
@@ -278,8 +293,8 @@ def test_whole_fits_that_buy_are_told_apart_no_better_than_paid(loss):
     def call(number):
         covariates, responses, persons = tables[int(number[0][0])]
         found = dpfast.fit(
-            covariates, responses, loss, group=persons, each="person", privacy=40.0,
-            standardize=True,
+            dpfast.records(covariates, responses, group=persons, each="person"), None, loss,
+            privacy=40.0, standardize=True,
         )  # fmt: skip
         return found, found.to_dict(), found.summary()
 
@@ -292,7 +307,9 @@ def test_what_is_not_proved_of_persons_is_refused_with_what_to_do():
     X, y, group = visits(persons=80)
     ledger = dpfast.Ledger(1.0)
     with pytest.raises(InvalidInput, match=r"single rows.*Leave scale out"):
-        dpfast.fit(X, y, loss, privacy=1.0, group=group, each="person", ledger=ledger, **options)
+        flat(dpfast.fit)(
+            X, y, loss, privacy=1.0, group=group, each="person", ledger=ledger, **options
+        )
     assert not ledger.entries
 
 
@@ -307,7 +324,8 @@ def test_coverage_in_bought_units():
     for run in range(300):
         X, y, group = visits(run, 2_000)
         low, high = dpfast.fit(
-            X, y, "log-cosh", privacy=1.0, group=group, each="person", noise=SeededNoise(run)
+            dpfast.records(X, y, group=group, each="person"), None, "log-cosh", privacy=1.0,
+            noise=SeededNoise(run),
         ).conf_int().T  # fmt: skip
         inside += (low <= COEFFICIENTS) & (high >= COEFFICIENTS)
     assert (inside / 300 >= 0.88).all(), inside / 300
@@ -325,7 +343,11 @@ def test_coverage_of_ones_and_counts_in_bought_units(kind):
     for run in range(200):
         X, y, group = copula(run, kind, 2_000)
         found = dpfast.fit(
-            X, y, KINDS[kind], privacy=1.0, group=group, each="person", noise=SeededNoise(run)
+            dpfast.records(X, y, group=group, each="person"),
+            None,
+            KINDS[kind],
+            privacy=1.0,
+            noise=SeededNoise(run),
         )
         low, high = found.conf_int().T
         inside += (low <= LINKED[kind]) & (high >= LINKED[kind])

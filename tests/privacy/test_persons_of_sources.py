@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget, persons as sums_of_persons
 from dpfast.data import as_records
 from dpfast.data.files.tables import read_table
@@ -341,11 +342,13 @@ def test_a_fit_of_a_file_is_that_of_the_same_rows_in_memory(tmp_path):
     options = {
         "privacy": 1.0, "scale": 1.0, "weights": Bounded(1.8), "each": "person",
     }  # fmt: skip
-    memory = dpfast.fit(
+    memory = flat(dpfast.fit)(
         X, y, "log-cosh", group=group, noise=SeededNoise(3), names=["a", "b"], **options
     )
     rows = opened(parquet(tmp_path, X, y, group))
-    found = dpfast.fit(rows, None, "log-cosh", group="person", noise=SeededNoise(3), **options)
+    found = flat(dpfast.fit)(
+        rows, None, "log-cosh", group="person", noise=SeededNoise(3), **options
+    )
     assert (found.params == memory.params).all() and (found.bse == memory.bse).all()
     assert found.to_dict() == memory.to_dict() and found.n_records == 3_000
     assert (found.predict(X[20:24]) == memory.predict(X[20:24])).all()
@@ -356,7 +359,7 @@ def test_a_frame_keeps_its_persons_out_of_predictions():
     X, y, group = table(rows=8_000, persons=3_000)
     frame = pd.DataFrame({"a": X[:, 0], "person": group, "b": X[:, 1]})
     options = {"privacy": 1.0, "scale": 1.0, "weights": Bounded(1.8), "each": "person"}
-    found = dpfast.fit(frame, y, "log-cosh", group="person", noise=SeededNoise(3), **options)
+    found = flat(dpfast.fit)(frame, y, "log-cosh", group="person", noise=SeededNoise(3), **options)
     assert found.names == ("intercept", "a", "b")
     np.testing.assert_array_equal(
         found.predict(frame.iloc[20:24]), found.predict(frame[["a", "b"]].iloc[20:24])
@@ -373,9 +376,11 @@ def test_offsets_of_a_file_stand_beside_persons(tmp_path):
         noise = SeededNoise(3)
         if source is None:
             options["group"] = group
-            result = dpfast.fit(X, B, "logistic", offset=shift, noise=noise, **options)
+            result = flat(dpfast.fit)(X, B, "logistic", offset=shift, noise=noise, **options)
         else:
-            result = dpfast.fit(source, None, "logistic", offset=shift, noise=noise, **options)
+            result = flat(dpfast.fit)(
+                source, None, "logistic", offset=shift, noise=noise, **options
+            )
         found.append(result.params)
     assert (found[0] == found[1]).all()
 
@@ -390,8 +395,9 @@ def test_records_of_dask_are_refused_by_name():
     for group_of in (group, "person"):
         with pytest.raises(InvalidInput, match=r"Dask.*open_parquet") as refused:
             dpfast.fit(
-                array.from_array(X, chunks=300), array.from_array(y, chunks=300), "log-cosh",
-                group=group_of, each="person", privacy=1.0, scale=1.0, ledger=ledger,
+                dpfast.records(array.from_array(X, chunks=300), array.from_array(y, chunks=300),
+                group=group_of, each="person"),
+                None, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, ledger=ledger,
             )  # fmt: skip
         assert "1500" not in str(refused.value)
     assert not ledger.entries
@@ -406,7 +412,7 @@ def test_columns_that_are_not_there_are_refused(name, tmp_path):
     file = opened(parquet(tmp_path, X, y, group))
     for source, response in ((frame, y), (X, y), (sparse.csr_matrix(X), y), (file, None)):
         with pytest.raises(InvalidInput) as refused:
-            dpfast.fit(source, response, "log-cosh", group=name, **options)
+            flat(dpfast.fit)(source, response, "log-cosh", group=name, **options)
         assert "1500" not in str(refused.value)
 
 
@@ -421,7 +427,10 @@ def test_refusals_say_nothing_about_the_number_of_rows():
     for rows, response, labels in wrong:
         with pytest.raises(InvalidInput) as refused:
             dpfast.fit(
-                rows, response, "log-cosh", group=labels, each="person", privacy=1.0, scale=1.0
+                dpfast.records(rows, response, group=labels, each="person"),
+                None,
+                dpfast.Objective("log-cosh", scale=1.0),
+                privacy=1.0,
             )
         assert not any(number in str(refused.value) for number in ("1500", "1499", "1501"))
 
@@ -435,8 +444,8 @@ def test_labels_of_a_file_must_be_labels(tmp_path):
     files.write_table(pa.table(columns), tmp_path / "lists.parquet")
     with pytest.raises(InvalidInput, match="labels"):
         dpfast.fit(
-            opened(tmp_path / "lists.parquet"), None, "log-cosh", group="person", each="person",
-            privacy=1.0, scale=1.0,
+            dpfast.records(opened(tmp_path / "lists.parquet"), group="person", each="person"),
+            None, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0,
         )  # fmt: skip
 
 

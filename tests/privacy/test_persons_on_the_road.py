@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator.whitened import Discount, Held, whole_of
 from dpfast.data.bought.maps import View
 from dpfast.data.groups import grouped
@@ -325,8 +326,8 @@ def test_c81_nothing_public_follows_the_number_of_rows(loss):
         y = (rng.random(len(whose)) < 0.5) * 1.0
         steps = []
         fit = dpfast.fit(
-            X, y, loss, privacy=2.0, group=whose, each="person", noise=dpfast.SeededNoise(1),
-            progress=lambda *step, steps=steps: steps.append(step),
+            dpfast.records(X, y, group=whose, each="person"), None, loss, privacy=2.0,
+            noise=dpfast.SeededNoise(1), progress=lambda *step, steps=steps: steps.append(step),
         )  # fmt: skip
         told.append((fit.n_records, steps, fit.names, fit.privacy.total, fit.privacy.relation))
     assert told[0] == told[1]
@@ -346,10 +347,10 @@ def test_persons_of_a_file_are_those_in_memory(tmp_path):
     parquet.write_table(pyarrow.table(columns), path, row_group_size=211)
     for loss in ("least-squares", "poisson", "quantile"):
         options = {"privacy": 3.0, "each": "person"}
-        here = dpfast.fit(
+        here = flat(dpfast.fit)(
             X, y, loss, group=whose, names=["a", "b"], noise=dpfast.SeededNoise(3), **options
         )
-        there = dpfast.fit(
+        there = flat(dpfast.fit)(
             dpfast.open_parquet(path, covariates=["a", "b"], response="y"), None, loss, group="who",
             noise=dpfast.SeededNoise(3), **options,
         )  # fmt: skip

@@ -109,7 +109,12 @@ def test_every_place_that_writes_a_file_is_known():
 def search(folder):
     """Two steps, so that each file is also written when it is there already."""
     tuner = Tuner(
-        [(0.0, 1.0)], privacy=1.0, n_records=N, steps=3, path=folder / "search", keep_values=True
+        [(0.0, 1.0)],
+        privacy=1.0,
+        n_records=N,
+        steps=3,
+        path=folder / "search",
+        search=dpfast.bayesopt.SearchSettings(keep_values=True),
     )
     for _ in range(2):
         tuner.tell([LOSSES for _ in tuner.ask()])
@@ -139,7 +144,9 @@ def plot(folder):
     before = Path.cwd()
     os.chdir(folder)
     try:
-        fit = dpfast.fit(LOSSES[:, None], LOSSES, "log-cosh", privacy=2.0, scale=1.0)
+        fit = dpfast.fit(
+            LOSSES[:, None], LOSSES, dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
+        )
         demo._plot(fit, fit)
     finally:
         os.chdir(before)
@@ -253,7 +260,14 @@ def test_told_values_never_go_where_others_can_look(tmp_path, mode):
     kept.touch()
     kept.chmod(mode)
     with pytest.raises(InvalidInput, match=r"search\.values.*Nothing was spent"):
-        Tuner([(0.0, 1.0)], privacy=1.0, n_records=N, path=path, keep_values=True, ledger=shared)
+        Tuner(
+            [(0.0, 1.0)],
+            privacy=1.0,
+            n_records=N,
+            path=path,
+            search=dpfast.bayesopt.SearchSettings(keep_values=True),
+            ledger=shared,
+        )
     assert not shared.entries
     assert not path.exists()
     assert kept.stat().st_size == 0
@@ -262,7 +276,14 @@ def test_told_values_never_go_where_others_can_look(tmp_path, mode):
 def test_a_file_of_told_values_that_changes_places_is_refused(tmp_path):
     """The next losses are not written behind the link, and their step is not charged."""
     path, elsewhere = tmp_path / "search", tmp_path / "elsewhere"
-    tuner = Tuner([(0.0, 1.0)], privacy=1.0, n_records=N, steps=2, path=path, keep_values=True)
+    tuner = Tuner(
+        [(0.0, 1.0)],
+        privacy=1.0,
+        n_records=N,
+        steps=2,
+        path=path,
+        search=dpfast.bayesopt.SearchSettings(keep_values=True),
+    )
     tuner.tell([LOSSES for _ in tuner.ask()])
     kept = tmp_path / "search.values"
     kept.rename(elsewhere)

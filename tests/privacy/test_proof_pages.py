@@ -40,6 +40,18 @@ PAGES = {
         "bought",
         ("curator/bought/*.py", "privacy/bought/*.py", "regression/*.py", "data/bought/units.py"),
     ),
+    "tables": Page(
+        "T",
+        "tables",
+        "tables",
+        (
+            "curator/tables/*.py",
+            "tables/*.py",
+            "privacy/tables/*.py",
+            "curator/instruments/*.py",
+            "effects/i*.py",
+        ),
+    ),
     "nonconvex": Page(
         "K",
         "nonconvex",

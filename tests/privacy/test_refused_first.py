@@ -18,6 +18,7 @@ import pytest
 
 import dpfast
 from dpfast import baselines, bayesopt
+from dpfast.audit.calls.flat import flat
 from dpfast.audit.registry import callables
 from dpfast.optimize.damping import Backtracking, SelfConcordant
 
@@ -29,6 +30,8 @@ MANY = RNG.uniform(-1.0, 1.0, (4000, 1))
 TABLE = {"a": X[:, 0], "b": X[:, 1], "y": Y, "text": np.array(["u", "v"] * (N // 2))}
 NUMBER = dpfast.Numeric(-2.0, 2.0)
 SCHEMA = dpfast.Schema(dict.fromkeys(("a", "b", "y", "text", "absent"), NUMBER))
+HALVES = dpfast.Schema(SCHEMA.columns | {"text": dpfast.Categorical(["u", "v"])})
+CELLS = {"table": TABLE, "by": "text", "schema": HALVES, "privacy": 1.0}
 PAIR = dpfast.ApproxDP(1.0, 1e-5)
 BOX = [(0.0, 1.0), (0.0, 1.0)]
 
@@ -47,14 +50,14 @@ def per_record(theta, X, y):
 
 REGRESSION = {"X": X, "y": Y, "loss": "log-cosh", "privacy": 1.0, "scale": 1.0}
 NONCONVEX = {"X": X, "y": Y, "objective": "tukey", "privacy": 1.0, "scale": 1.0}
-RELEASE = REGRESSION | {"privacy": PAIR, "domain": dpfast.Box(1.0)}
+RELEASE = REGRESSION | {"privacy": PAIR, "domain": dpfast.models.Box(1.0)}
 CERTIFIED = RELEASE | {"X": MANY, "y": MANY[:, 0]}
 SEARCH = {"losses": losses, "bounds": BOX, "privacy": 1.0, "n_records": N}
 CHOICE = {k: v for k, v in SEARCH.items() if k != "bounds"} | {
     "candidates": [np.array([0.1, 0.2]), np.array([-0.5, 0.4])],
     "loss_range": (0.0, 9.0),
 }
-OWN = dpfast.PerRecordObjective(per_record, dimension=2, lipschitz=5.0, smoothness=3.0)
+OWN = dpfast.nonconvex.PerRecordObjective(per_record, dimension=2, lipschitz=5.0, smoothness=3.0)
 SUMS = {"X": X, "y": Y, "x_bound": 2.0, "y_bound": 2.0, "privacy": 1.0}
 
 CALLS = {
@@ -83,7 +86,13 @@ CALLS = {
     ),
     "minimize, own objective": (
         dpfast.minimize,
-        {"X": X, "y": Y, "objective": OWN, "privacy": 1.0, "method": dpfast.Adaptive(max_steps=5)},
+        {
+            "X": X,
+            "y": Y,
+            "objective": OWN,
+            "privacy": 1.0,
+            "method": dpfast.optimize.Adaptive(max_steps=5),
+        },
     ),
     "tune": (dpfast.tune, SEARCH | {"steps": 2}),
     "private_clip": (bayesopt.private_clip, SEARCH),
@@ -98,19 +107,30 @@ CALLS = {
         {"x": Y, "probabilities": [0.5], "low": -2.0, "high": 2.0, "privacy": 1.0},
     ),
     "with_private_scaling": (
-        dpfast.with_private_scaling,
+        dpfast.quantiles.with_private_scaling,
         {"schema": SCHEMA, "table": TABLE, "columns": ["a"], "privacy": 1.0},
     ),
     "treatment_effect": (
         dpfast.effects.treatment_effect,
         {"X": X, "treatment": (Y > 0.0).astype(float), "y": Y, "privacy": 9.0},
     ),
+    "counts": (dpfast.tables.counts, CELLS),
+    "means": (dpfast.tables.means, CELLS | {"columns": ["a", "y"]}),
+    "cell quantiles": (dpfast.tables.quantiles, CELLS | {"column": "a", "steps": 3}),
+    "fits": (
+        dpfast.tables.fits,
+        CELLS | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}),
+                 "privacy": 9.0},
+    ),
+    "two_stage": (
+        dpfast.effects.two_stage, {"formula": "y ~ a | b", "table": TABLE, "privacy": 9.0},
+    ),
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
     "adassp": (baselines.adassp, SUMS),
     "sufficient_statistics": (baselines.sufficient_statistics, SUMS),
     "clipped_gradient_descent": (
         baselines.clipped_gradient_descent,
-        {"X": X, "y": Y, "loss": "squared", "clip": 1.0, "privacy": 1.0, "steps": 3},
+        {"X": X, "y": Y, "loss": "least-squares", "clip": 1.0, "privacy": 1.0, "steps": 3},
     ),
     "objective_perturbation": (
         baselines.objective_perturbation,
@@ -139,8 +159,12 @@ if find_spec("formulaic"):
 if find_spec("dp_accounting"):
     CALLS["dp_sgd"] = (
         baselines.dp_sgd,
-        {"X": X, "y": Y, "loss": "squared", "clip": 1.0, "privacy": PAIR, "steps": 3},
+        {"X": X, "y": Y, "loss": "least-squares", "clip": 1.0, "privacy": PAIR, "steps": 3},
     )
+CALLS = {
+    name: (flat(function) if inspect.isfunction(function) else function, right)
+    for name, (function, right) in CALLS.items()
+}
 
 
 def one_argument(theta):
@@ -226,7 +250,7 @@ def check(name, wrong):
         argument, value = next(iter(wrong.items()))
         assert not ledger.entries, f"{name} charged, then refused {argument}={value!r}: {error!r}"
         foreign = not isinstance(error, dpfast.DpfastError | OSError | ImportError)
-        own = callable(value) or isinstance(value, dpfast.PerRecordObjective)
+        own = callable(value) or isinstance(value, dpfast.nonconvex.PerRecordObjective)
         assert not foreign or (argument in OWN_FUNCTIONS and own), (name, wrong, error)
     return error
 
@@ -286,10 +310,10 @@ def test_a_wrong_argument_costs_nothing(name, tmp_path, monkeypatch):
     assert not against, "\n".join(against)
 
 
-ESTIMATED = {"method": dpfast.GradientDescent(step_size="estimated", steps=1)}
+ESTIMATED = {"method": dpfast.optimize.GradientDescent(step_size="estimated", steps=1)}
 
 #: Clipped scores have no smoothness to take the inner step size from.
-CLIPPED = dpfast.Proximal(convexity=1.0, inner=dpfast.Adaptive())
+CLIPPED = dpfast.optimize.Proximal(convexity=1.0, inner=dpfast.optimize.Adaptive())
 
 MUST_BE_REFUSED = [
     ("fit", {"progress": True}),
@@ -300,11 +324,12 @@ MUST_BE_REFUSED = [
     ("fit", {"inference": "no"}),
     ("fit", {"noise": 7}),
     ("fit", {"ledger": "x"}),
-    ("fit", {"method": dpfast.AdaptiveNewton(start=[0.0])}),
+    ("fit", {"method": dpfast.optimize.AdaptiveNewton(start=[0.0])}),
     ("fit", {"method": "unknown"}),
     ("fit", {"names": ["only one"]}),
-    ("fit", {"method": dpfast.Newton(step=SelfConcordant())}),  # Mallows weights have no constant
-    ("fit", {"method": dpfast.Newton(step=Backtracking()), "privacy": 1e9}),
+    # Mallows weights have no constant
+    ("fit", {"method": dpfast.optimize.Newton(step=SelfConcordant())}),
+    ("fit", {"method": dpfast.optimize.Newton(step=Backtracking()), "privacy": 1e9}),
     ("fit", ESTIMATED | {"inference": False, "privacy": 5e-6}),
     ("fit, double noise", {"ridge": 1e9}),
     ("fit_quantiles", {"taus": []}),
@@ -317,7 +342,7 @@ MUST_BE_REFUSED = [
     ("fit_quantiles", {"scale": None}),  # 60 records are too few for what is to be bought
     ("fit_quantiles", {"progress": one_argument}),
     ("minimize", {"progress": 7}),
-    ("minimize", {"method": CLIPPED, "objective": "huber", "weights": dpfast.Clip(1.0)}),
+    ("minimize", {"method": CLIPPED, "objective": "huber", "weights": dpfast.models.Clip(1.0)}),
     ("tune", {"progress": True}),
     ("tune", {"losses": lambda theta: 1.0}),
     ("tune", {"losses": lambda theta: np.array(["x"] * N)}),
@@ -328,7 +353,7 @@ MUST_BE_REFUSED = [
     ("tune", {"path": ""}),
     ("tune", {"path": os.path.join("missing", "search")}),
     ("Tuner", {"path": os.path.join("missing", "search")}),
-    ("tune", {"keep_values": "no"}),
+    ("tune", {"search": dpfast.bayesopt.SearchSettings(keep_values="no")}),
     ("global_search", {"losses": lambda theta: 1.0}),
     ("global_search", {"covariance": 7}),
     ("random_search", {"losses": lambda theta: 1.0}),
@@ -353,7 +378,6 @@ MUST_BE_REFUSED = [
     ("release_functional", {"inference": 1e-9}),
     ("release_functional", {"certificate_share": 1e-300, "method": "certified"}),
     ("release_functional", {"method": "one-shot", "privacy": dpfast.ApproxDP(1e-8, 1e-9)}),
-    ("release_functional", {"certificate": "global"}),
     ("release_parameter", {"privacy": dpfast.ApproxDP(1e-9, 1e-9)}),
 ]  # fmt: skip
 
@@ -386,7 +410,7 @@ def test_a_release_that_would_be_certified_is_refused_before_its_certificate(wro
     certified = {"direction": "x1", "ledger": ledger, "method": "certified"}
     arguments = CERTIFIED | certified | wrong
     with pytest.raises(dpfast.DpfastError):
-        dpfast.release_functional(**arguments)
+        flat(dpfast.release_functional)(**arguments)
     assert not ledger.entries
 
 
@@ -428,7 +452,7 @@ def test_the_refusal_of_progress_keeps_its_cause():
         raise LookupError("no such widget")
 
     with pytest.raises(dpfast.InvalidInput, match="tried with") as refused:
-        dpfast.fit(**REGRESSION, progress=progress)
+        flat(dpfast.fit)(**REGRESSION, progress=progress)
     assert isinstance(refused.value.__cause__, LookupError)
 
 
@@ -500,5 +524,7 @@ def test_a_search_that_was_refused_leaves_no_budget_behind(tmp_path):
 def test_a_column_may_be_called_self():
     schema = dpfast.Schema({"self": NUMBER})
     ledger = dpfast.Ledger(dpfast.GDP(1.0))
-    found = dpfast.with_private_scaling(schema, {"self": Y}, ["self"], privacy=1.0, ledger=ledger)
+    found = dpfast.quantiles.with_private_scaling(
+        schema, {"self": Y}, ["self"], privacy=1.0, ledger=ledger
+    )
     assert isinstance(found["self"], dpfast.Numeric) and found["self"].unit > 0.0

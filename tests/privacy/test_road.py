@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Answer, JointAnswer, Receipt
 from dpfast.errors import InvalidInput
 from dpfast.models import Clip, Huber, LeastSquares, Mallows
@@ -151,7 +152,7 @@ def test_the_total_pays_for_units_and_fit(name, options, mu):
     X, y, _ = table()
     loss = "least-squares" if name == "least-squares" else LOSSES[name]
     ledger = dpfast.Ledger(mu)
-    fit = dpfast.fit(
+    fit = flat(dpfast.fit)(
         X, response(name, y), loss, privacy=mu, standardize=True, ledger=ledger,
         noise=dpfast.SeededNoise(2), **options,
     )  # fmt: skip
@@ -168,14 +169,16 @@ def test_the_total_pays_for_units_and_fit(name, options, mu):
     [
         ("logistic", {"ridge": 0.01, "standardize": True}),
         ("huber", {"weights": dpfast.Mallows(3.0), "standardize": True}),
-        ("logistic", {"method": dpfast.Newton(), "standardize": True}),
+        ("logistic", {"method": dpfast.optimize.Newton(), "standardize": True}),
     ],
 )
 def test_the_total_pays_for_units_and_a_fit_beside_the_road(loss, options):
     X, y, _ = table()
     ledger = dpfast.Ledger(4.0)
     y = np.minimum(y, 1.0) if loss == "logistic" else y
-    fit = dpfast.fit(X, y, loss, privacy=4.0, ledger=ledger, noise=dpfast.SeededNoise(7), **options)
+    fit = flat(dpfast.fit)(
+        X, y, loss, privacy=4.0, ledger=ledger, noise=dpfast.SeededNoise(7), **options
+    )
     assert [entry.spend.mu for entry in ledger.entries] == [4.0]
     asked = [label for label, _ in fit.privacy.entries]
     assert "histogram of distances" in asked and "histogram of lengths" not in asked
@@ -198,8 +201,8 @@ def test_the_total_pays_for_all_levels(mu):
 def test_rows_of_a_person_are_paid_for_together():
     X, y, _ = table(6000)
     fit = dpfast.fit(
-        X, y, "log-cosh", privacy=3.0, group=np.arange(6000) // 2, group_size=2,
-        noise=dpfast.SeededNoise(4),
+        dpfast.records(X, y, group=np.arange(6000) // 2, group_size=2), None, "log-cosh",
+        privacy=3.0, noise=dpfast.SeededNoise(4),
     )  # fmt: skip
     part = math.fsum(cost**2 for _, cost in fit.privacy.entries) / 9.0
     assert 0.98 < part <= 1.0
@@ -212,7 +215,7 @@ def test_a_scale_that_is_none_is_refused_before_the_charge(call, scale):
     ledger = dpfast.Ledger(5.0)
     what = [0.5, 0.9] if call is dpfast.fit_quantiles else "huber"
     with pytest.raises(InvalidInput, match="scale must"):
-        call(X, y, what, privacy=2.0, scale=scale, standardize=True, ledger=ledger)
+        flat(call)(X, y, what, privacy=2.0, scale=scale, standardize=True, ledger=ledger)
     assert not ledger.entries
 
 
@@ -226,8 +229,9 @@ def test_weights_and_offsets_of_arrays_are_those_of_files(name):
     for rows in (X, sparse.csr_matrix(X)):
         for given in (offset, 0.0 * offset):
             fit = dpfast.fit(
-                rows, response(name, y), loss, privacy=8.0, offset=given,
-                noise=dpfast.SeededNoise(5), sample_weight=1.0 + (X[:, 0] > 50.0), largest_weight=2.0,
+                dpfast.records(rows, response(name, y), offset=given, sample_weight=1.0 + (X[:,
+                0] > 50.0), largest_weight=2.0),
+                None, loss, privacy=8.0, noise=dpfast.SeededNoise(5),
             )  # fmt: skip
             found.append(fit.params)
     np.testing.assert_allclose(found[0], found[2], rtol=1e-6, atol=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -177,7 +178,7 @@ def test_fits_of_a_sample_spend_their_total_and_find_rare_columns(loss, soon):
     """.4% ones, of which the sample has some 12: looked for in all records, and kept."""
     X, y = table(60_000, np.random.default_rng(7), loss)
     noise = dpfast.SeededNoise(1)
-    fit = dpfast.fit(X, y, loss, privacy=1.0, noise=noise, threads=1)
+    fit = dpfast.fit(dpfast.records(X, y, threads=1), None, loss, privacy=1.0, noise=noise)
     spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
     assert spent <= 1.0 and spent > 0.999
     assert not fit.units.unseen
@@ -186,7 +187,8 @@ def test_fits_of_a_sample_spend_their_total_and_find_rare_columns(loss, soon):
     assert abs(fit.params[3] - 1.0) < 6.0 * np.asarray(fit.bse)[3] + 0.3
 
 
-def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(soon, monkeypatch):
+def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(monkeypatch):
+    monkeypatch.setattr("dpfast.regression.road.ENOUGH", 12_000.0)
     X, y = table(60_000, np.random.default_rng(7))
     X = X[:, :2]
     reads = []
@@ -197,24 +199,59 @@ def test_a_fit_draws_a_sample_once_and_reads_all_records_for_scores(soon, monkey
         return total(self, *arguments, **options)
 
     monkeypatch.setattr("dpfast.data.records.Records.total", counted)
-    dpfast.fit(X, y, "log-cosh", privacy=1.0, noise=dpfast.SeededNoise(1), threads=1)
-    assert reads.count("Records") == 10  # curvature and scores with their lengths, and six steps
-    assert reads.count("Sample") >= 6
+    fit = dpfast.fit(
+        dpfast.records(X, y, threads=1), None, "log-cosh", privacy=4.0, noise=dpfast.SeededNoise(1)
+    )
+    assert reads.count("Records") == 1 + steps_of(fit) <= 4  # the scores' lengths, and steps
+    assert reads.count("Sample") >= 8
+
+
+def test_long_rows_are_looked_for_in_all_records(monkeypatch):
+    """Where a sample shows some that are too long for what it allows, and paid for once more."""
+    rng, asked = np.random.default_rng(7), []
+    X, y = rng.normal(size=(60_000, 8)), rng.normal(size=60_000)
+    X[rng.random(60_000) < 0.06] *= 1000.0
+    lengths = Whitened.lengths
+
+    def counted(self, edges, mu, at=None, what="response", *others):
+        asked.append((what, self.n))
+        return lengths(self, edges, mu, at, what, *others)
+
+    monkeypatch.setattr("dpfast.regression.road.ENOUGH", 2_000.0)
+    monkeypatch.setattr("dpfast.optimize.road.run.CLEAR", 0.0)
+    monkeypatch.setattr(Whitened, "lengths", counted)
+    fit = dpfast.fit(
+        dpfast.records(X, y, threads=1), None, "huber", privacy=1.0, noise=dpfast.SeededNoise(1)
+    )
+    assert [n < 60_000 for what, n in asked if what == "curvature"] == [True, False]
+    spent = math.fsum(mu**2 for _, mu in fit.privacy.entries)
+    assert 0.999 < spent <= 1.0
 
 
 def test_two_fits_of_a_seed_are_the_same_on_any_number_of_threads(soon):
     X, y = table(60_000, np.random.default_rng(7))
     fits = [
-        dpfast.fit(X, y, "huber", privacy=1.0, noise=dpfast.SeededNoise(4), threads=threads)
+        dpfast.fit(
+            dpfast.records(X, y, threads=threads),
+            None,
+            "huber",
+            privacy=1.0,
+            noise=dpfast.SeededNoise(4),
+        )
         for threads in (1, 2)
     ]
     assert np.array_equal(fits[0].params, fits[1].params)
     assert np.array_equal(*(np.asarray(fit.cov_params()) for fit in fits))
 
 
-@pytest.mark.parametrize(("loss", "reads"), [("least-squares", 10), ("logistic", 11)])
-def test_a_result_says_how_often_its_records_were_read(loss, reads, soon):
-    """Once for the sample, which is kept; then for the last curvature and for scores."""
+def steps_of(fit):
+    return int(re.search(r"(\d+) steps", fit.method)[1])
+
+
+@pytest.mark.parametrize("loss", ["least-squares", "logistic"])
+def test_a_result_says_how_often_its_records_were_read(loss, monkeypatch):
+    """Once for the sample, which is kept; then for lengths of scores, and for steps."""
+    monkeypatch.setattr("dpfast.regression.road.ENOUGH", 12_000.0)
     X, y = table(60_000, np.random.default_rng(7), loss)
     X, decoded = X[:, :2], []
 
@@ -224,11 +261,12 @@ def test_a_result_says_how_often_its_records_were_read(loss, reads, soon):
         return X[some], y[some]
 
     records = StreamedRecords(decode, [15_000] * 4, 2, ("a", "b"))
-    fit = dpfast.fit(records, None, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
-    assert fit.reads == fit.coded.reads == reads
+    fit = dpfast.fit(records, None, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
+    reads = 2 + steps_of(fit)
+    assert fit.reads == fit.coded.reads == reads <= 5
     assert len(decoded) == 4 * reads
-    again = dpfast.fit(records, None, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
+    again = dpfast.fit(records, None, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
     assert again.reads == reads
-    arrays = dpfast.fit(X, y, loss, privacy=1.0, noise=dpfast.SeededNoise(1))
+    arrays = dpfast.fit(X, y, loss, privacy=4.0, noise=dpfast.SeededNoise(1))
     assert arrays.reads is None
     np.testing.assert_allclose(fit.params, arrays.params, rtol=1e-6, atol=1e-8)

@@ -64,6 +64,7 @@ def tried(call, extra):
 
 #: Calls that copy many records, or nearly none, and what they are called with.
 LARGE = """
+from dpfast.audit.calls.flat import flat
 n, p = 200_000, 20
 rng = np.random.default_rng(0)
 wide = rng.normal(size=(n, p))
@@ -87,14 +88,20 @@ def large(X):
         "persons": (y, "log-cosh", {"group": persons, "each": "person"}),
     }
     for name, (response, loss, given) in fits.items():
-        yield name, lambda: dpfast.fit(X, response, loss, **paid(1.0), **given)
+        yield name, lambda: flat(dpfast.fit)(X, response, loss, **paid(1.0), **given)
     yield "quantiles", lambda: dpfast.fit_quantiles(X, y, [0.5], **paid(1.0))
     yield "standardize", lambda: dpfast.standardize(X, y, **paid(1.0))
     yield "an effect", lambda: dpfast.effects.treatment_effect(
         X, labels, y, standardize=False, **paid(1.0))
-    yield "minimize", lambda: dpfast.minimize(X, y, "tukey", scale=1.0, **paid(1.0))
-    yield "a release", lambda: dpfast.release_parameter(
-        X, y, "log-cosh", domain=dpfast.Box(1.0), scale=1.0, ridge=0.5, **paid(pair))
+    cells = {"a": labels, "b": y}, dpfast.Schema(
+        {"a": dpfast.Binary(1, 0), "b": dpfast.Numeric(-3.0, 3.0)})
+    yield "means", lambda: dpfast.tables.means(
+        cells[0], "b", "a", schema=cells[1], **paid(1.0))
+    yield "cell quantiles", lambda: dpfast.tables.quantiles(
+        cells[0], "b", "a", schema=cells[1], **paid(1.0))
+    yield "minimize", lambda: flat(dpfast.minimize)(X, y, "tukey", scale=1.0, **paid(1.0))
+    yield "a release", lambda: flat(dpfast.release_parameter)(
+        X, y, "log-cosh", domain=dpfast.models.Box(1.0), scale=1.0, ridge=0.5, **paid(pair))
     yield "adassp", lambda: dpfast.baselines.adassp(X, y, x_bound=9.0, y_bound=3.0, **paid(1.0))
 
 found = {}

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.baselines import objective_perturbation
 from dpfast.curator import door
 from dpfast.curator.door import observed
@@ -165,7 +166,7 @@ class Record:
 
 def spent(record: Record, function: Any, *arguments: Any, n: int = MANY, **options: Any) -> Any:
     with observed(record):
-        return function(
+        return flat(function)(
             X[:n], Y[:n], "log-cosh", *arguments, scale=3.0, domain=DOMAIN,
             noise=dpfast.SeededNoise(1), **options,
         )  # fmt: skip
@@ -253,8 +254,9 @@ def test_tilt_and_output_noise_add_up(monkeypatch, total):
     record = Record(monkeypatch)
     with observed(record):
         objective_perturbation(
-            X[:FEW], Y[:FEW], "log-cosh", privacy=total, scale=3.0, ridge=0.01, radius=1.5,
-            fit_intercept=False,
+            X[:FEW], Y[:FEW],
+            dpfast.Objective("log-cosh", scale=3.0, ridge=0.01, fit_intercept=False),
+            privacy=total, radius=1.5,
         )  # fmt: skip
     delta = record.perturbation(total.epsilon, "log-cosh", 3.0, 1.5)
     assert LEAST * total.delta <= delta <= MOST * total.delta

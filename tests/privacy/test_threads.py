@@ -84,7 +84,9 @@ def test_a_curator_answers_as_often_as_the_budget_allows(slow_arithmetic):
     x = rng.normal(size=(300, 2))
     objective = Objective(LogCosh(), Mallows(2.0), 2, scale=1.0)
     ledger = dpfast.Ledger(dpfast.GDP(8.01))  # 64 answers at mu = 1, and no more
-    curator = Curator(as_records(x, x.sum(axis=1)), objective, ledger, dpfast.EntropyNoise())
+    curator = Curator(
+        as_records(x, x.sum(axis=1)), objective, ledger, dpfast.privacy.EntropyNoise()
+    )
     theta, answers = np.zeros(3), []
 
     def ask(i):
@@ -105,7 +107,7 @@ def test_random_bytes_are_used_once():
     A sampler that lets two threads in hands out bytes that the other has used and erased, which
     it takes for a failure of the entropy source.  Two equal draws have probability below 2^-10000.
     """
-    source = dpfast.EntropyNoise()
+    source = dpfast.privacy.EntropyNoise()
     drawn = at_once(lambda i: [source.normals(2000, 44).tobytes() for _ in range(50)])
     assert len({row for rows in drawn for row in rows}) == 50 * THREADS
 
@@ -132,7 +134,7 @@ def test_fits_in_threads_are_those_of_one_thread():
 
     def fit(i):
         noise = dpfast.SeededNoise(i)
-        found = dpfast.fit(x, y, "log-cosh", privacy=1.0, scale=1.0, noise=noise)
+        found = dpfast.fit(x, y, dpfast.Objective("log-cosh", scale=1.0), privacy=1.0, noise=noise)
         return found.params.tobytes() + found.bse.tobytes()
 
     assert at_once(fit) == [fit(i) for i in range(THREADS)]

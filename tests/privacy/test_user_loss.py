@@ -286,7 +286,7 @@ def test_what_cannot_be_enforced_is_not_relied_on():
 
     x, y = np.ones((50, 1)), np.ones(50)
     objective = Objective(mine(self_concordance=1.5), Schweppe(2.0), 1, scale=1.0, ridge=0.5)
-    curator = Curator(as_records(x, y), objective, Ledger(1.0), dpfast.EntropyNoise())
+    curator = Curator(as_records(x, y), objective, Ledger(1.0), dpfast.privacy.EntropyNoise())
     with pytest.raises(dpfast.InvalidInput, match="declared, not proved"):
         minimiser_search(curator)
     assert curator.ledger.entries == ()
@@ -301,10 +301,17 @@ def test_not_convex_means_gradients_only():
     y = x @ [1.0, -1.0] + rng.normal(size=400)
     loss = mine(convex=False, name="my loss")
     with pytest.raises(dpfast.InvalidInput, match=r"my loss.*convex=False"):
-        dpfast.fit(x, y, loss, privacy=1.0, scale=1.0)
+        dpfast.fit(x, y, dpfast.Objective(loss, scale=1.0), privacy=1.0)
     with pytest.raises(dpfast.InvalidInput, match=r"my loss.*convex=False"):
-        dpfast.fit(x, y, loss, privacy=1.0, scale=1.0, inference=False, method="newton")
+        dpfast.fit(
+            x, y, dpfast.Objective(loss, scale=1.0), privacy=1.0, inference=False, method="newton"
+        )
     result = dpfast.fit(
-        x, y, loss, privacy=1.0, scale=1.0, inference=False, method=dpfast.GradientDescent(steps=5)
+        x,
+        y,
+        dpfast.Objective(loss, scale=1.0),
+        privacy=1.0,
+        inference=False,
+        method=dpfast.optimize.GradientDescent(steps=5),
     )
     assert np.isfinite(result.params).all()

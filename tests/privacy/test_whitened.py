@@ -305,6 +305,33 @@ def test_c80_answers_are_about_what_they_say(loss, how, mapped):
         assert (np.round(n * shares) == np.bincount(cells, minlength=len(shares))).all()
 
 
+def test_c80_turned_rows_are_turned_back(loss, monkeypatch):
+    """Answers are those about rows that are not; at noise that is next to nothing."""
+    records, *_ = table("arrays beside")
+    at, found = point(loss), []
+    for turned in (0, 10**9):
+        monkeypatch.setattr("dpfast.curator.whitened.TURNED", turned)
+        rows = whitened(None, None, 1e9, rows=records).mapped(MATRIX).mapped(MATRIX.T + 1.0)
+        assert (rows._turn is None) == bool(turned)
+        asked = [rows.gram(1.4, 1e5, at).value, rows.moment(1.4, 0.3, 1e5, at).value]
+        for held in (Held(), Held(reach=0.7), Held(Discount(at, 0.6, 0.5, MATRIX))):
+            score, _, meat, _ = rows.clipped(at, 0.9, 1e5, 4e4, held)
+            asked += [
+                score.value,
+                meat.value,
+                rows.lengths(tops_of_cells(2)[:-1], 1e5, at, "score", held).value,
+            ]
+        asked += [
+            rows.lengths(tops_of_cells(2)[:-1], 1e5, at, what).value
+            for what in ("curvature", "residual")
+        ]
+        asked.append(rows.lengths(tops_of_cells(2)[:-1], 1e5, at, "score", along=THETA).value)
+        asked.append(np.array(rows.mean_along(THETA, 1.0, 1e3, rows._curator.ledger, at)))
+        found.append(asked)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
 @pytest.mark.parametrize("layout", ["rows", "columns", "float32", "strided"])
 @pytest.mark.parametrize("what", QUANTITIES)
 def test_c80_other_rows_keep_their_bits(loss, layout, what):

@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidBudget, InvalidInput
 
 PAIR = dpfast.ApproxDP(1.0, 1e-6)
-BOX = dpfast.Box(1.0, intercept=True)
+BOX = dpfast.models.Box(1.0, intercept=True)
 
 
 def planned(n, **options):
     given = {"scale": 1.0, "privacy": PAIR, "domain": BOX, "runs": 8} | options
-    return dpfast.plan_release(n, given.pop("p", 2), given.pop("loss", "log-cosh"), **given)
+    return flat(dpfast.release.plan_release)(
+        n, given.pop("p", 2), given.pop("loss", "log-cosh"), **given
+    )
 
 
 def test_the_method_is_named_and_its_error_forecast():
@@ -39,7 +42,9 @@ def test_a_forecast_names_the_method_and_the_noise_of_releases_of_other_rows_lik
     rng = np.random.default_rng(5)
     X = rng.choice([-1.0, 1.0], (20_000, 2)) * (rng.random((20_000, 1)) < 0.09)
     y = rng.normal(size=20_000)
-    found = dpfast.release_functional(X, y, "log-cosh", "x1", scale=1.0, privacy=PAIR, domain=BOX)
+    found = dpfast.release_functional(
+        X, y, dpfast.Objective("log-cosh", scale=1.0), "x1", privacy=PAIR, domain=BOX
+    )
     plan = planned(20_000)
     assert "one Newton step" in found.method and plan.method == "one-shot"
     assert plan.announced == pytest.approx(found.noise_scale_bound[0], rel=0.15)
@@ -48,9 +53,11 @@ def test_a_forecast_names_the_method_and_the_noise_of_releases_of_other_rows_lik
 @pytest.mark.parametrize(
     "domain",
     [
-        dpfast.Ball(1.5, intercept=True),
-        dpfast.LpBall(1.0, 2.0),
-        dpfast.Product([dpfast.Interval(0.0, 1.0), dpfast.OneHot(3, reference=True)]),
+        dpfast.models.Ball(1.5, intercept=True),
+        dpfast.models.LpBall(1.0, 2.0),
+        dpfast.models.Product(
+            [dpfast.models.Interval(0.0, 1.0), dpfast.models.OneHot(3, reference=True)]
+        ),
     ],
     ids=lambda domain: type(domain).__name__,
 )

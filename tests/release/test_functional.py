@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.release.kinds import GlobalKind
 from dpfast.curator.release.projection import ProjectedRecords
@@ -63,7 +64,9 @@ def opened(X, y, loss, scale, domain, what="functional", ridge=0.0, **options):
 def test_releases_are_near_the_exact_fit(domain, loss, scale):
     X, y = sample(20_000, binary=scale is None)
     exact = dpfast.nonprivate_fit(
-        X, y, loss, scale=scale, fit_intercept=domain.intercept, weights=Bounded(10.0)
+        X,
+        y,
+        dpfast.Objective(loss, weights=Bounded(10.0), scale=scale, fit_intercept=domain.intercept),
     ).params
     for law in ("laplace", "student", "gaussian"):
         found = certified_functional(
@@ -75,7 +78,9 @@ def test_releases_are_near_the_exact_fit(domain, loss, scale):
         error = abs(found.value - exact[1 + int(domain.intercept)])
         assert error < 40.0 * found.noise_scale_bound[0]
         assert found.noise_scale_bound[0] < 0.05
-    whole = dpfast.release_parameter(X, y, loss, scale=scale, privacy=BUDGET, domain=domain)
+    whole = dpfast.release_parameter(
+        X, y, dpfast.Objective(loss, scale=scale), privacy=BUDGET, domain=domain
+    )
     assert isinstance(whole, ParameterRelease)
     assert np.abs(whole.params - exact).max() < 8.0 * whole.noise_scale
 
@@ -209,7 +214,7 @@ def test_two_neighbours_are_told_apart_no_better_than_promised(kind):
         if kind == "leverage":
             options["certificate"] = kind
         if kind == "parameter":
-            runs = [dpfast.release_parameter(X, y, LOSS, **options) for _ in range(800)]
+            runs = [flat(dpfast.release_parameter)(X, y, LOSS, **options) for _ in range(800)]
             found.append([run.params[0] for run in runs])
         else:
             runs = [certified_functional(X, y, LOSS, "x1", **options) for _ in range(800)]
@@ -237,7 +242,7 @@ def test_intervals_with_sampling_error():
         X, y, LOSS, np.eye(4)[:2], scale=1.0, privacy=BUDGET, domain=Box(1.0), inference=0.4
     )
     exact = dpfast.nonprivate_fit(
-        X, y, LOSS, scale=1.0, fit_intercept=False, weights=Bounded(2.0)
+        X, y, dpfast.Objective(LOSS, weights=Bounded(2.0), scale=1.0, fit_intercept=False)
     ).bse[:2]
     assert found.sampling_error == pytest.approx(exact, rel=0.3)
     wide = found.conf_int(0.95)
@@ -288,7 +293,12 @@ def test_budgets_are_charged_before_data_are_touched():
         )
     assert not ledger.entries
     dpfast.release_parameter(
-        X, y, LOSS, scale=1.0, privacy=dpfast.ApproxDP(0.5, 5e-7), domain=Box(1.0), ledger=ledger
+        X,
+        y,
+        dpfast.Objective(LOSS, scale=1.0),
+        privacy=dpfast.ApproxDP(0.5, 5e-7),
+        domain=Box(1.0),
+        ledger=ledger,
     )
     assert len(ledger.entries) == 1
     query = opened(X, y, LOSS, 1.0, Box(1.0))
@@ -313,13 +323,13 @@ def test_options_are_checked_before_anything_is_spent():
         ({"inference": 2.0}, "inference"),
         ({"privacy": dpfast.ApproxDP(4.0, 1e-11)}, "delta"),
     ]:
-        with pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget), match=match):
+        with pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget), match=match):
             certified_functional(X, y, LOSS, "x1", **(good | bad))
     for direction in ("x9", np.zeros(4), [1.0, 2.0], [math.nan] * 4):
         with pytest.raises(dpfast.InvalidInput, match=r"direction|coefficient"):
             certified_functional(X, y, LOSS, direction, **good)
-    with pytest.raises(dpfast.InvalidBudget, match="PureDP"):
-        dpfast.certify(X, y, LOSS, scale=1.0, privacy=BUDGET, domain=Box(1.0))
+    with pytest.raises(dpfast.errors.InvalidBudget, match="PureDP"):
+        dpfast.certify(X, y, dpfast.Objective(LOSS, scale=1.0), privacy=BUDGET, domain=Box(1.0))
 
 
 @pytest.mark.parametrize("certificate", ["global", "recursive"])
@@ -329,12 +339,14 @@ def test_either_certificate_leads_to_a_release(certificate):
     found = certified_functional(X, y, LOSS, "x1", privacy=BUDGET, **options)
     assert found.certified
     assert certificate in found.method
-    assert dpfast.release_parameter(X, y, LOSS, privacy=BUDGET, **options).certified
+    assert flat(dpfast.release_parameter)(X, y, LOSS, privacy=BUDGET, **options).certified
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._found().eigenvalue
-    bound = dpfast.certify(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options).lower_bound
+    bound = flat(dpfast.certify)(X, y, LOSS, privacy=dpfast.PureDP(1.0), **options).lower_bound
     assert 0.5 * exact < bound <= exact
     with pytest.raises(dpfast.InvalidInput, match="certificate must be"):
-        dpfast.certify(X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"certificate": "no"}))
+        flat(dpfast.certify)(
+            X, y, LOSS, privacy=dpfast.PureDP(1.0), **(options | {"certificate": "no"})
+        )
 
 
 def test_a_certificate_is_a_lower_bound():
@@ -342,7 +354,7 @@ def test_a_certificate_is_a_lower_bound():
     exact = opened(X, y, LOSS, 1.0, Box(1.0))._found().eigenvalue
     for seed in range(60):
         found = dpfast.certify(
-            X, y, LOSS, scale=1.0, privacy=dpfast.PureDP(2.0), domain=Box(1.0),
+            X, y, dpfast.Objective(LOSS, scale=1.0), privacy=dpfast.PureDP(2.0), domain=Box(1.0),
             noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         assert found.lower_bound <= exact
@@ -370,7 +382,9 @@ def test_the_combinator_decides_from_the_test_alone():
 
 def rms_error(X, y, epsilon, runs):
     """Of ``x1`` beside the exact coefficient in these data, by the method that is chosen."""
-    exact = dpfast.nonprivate_fit(X, y, "logistic", weights=Bounded(3.0)).params[1]
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("logistic", weights=Bounded(3.0))).params[
+        1
+    ]
     found = [
         dpfast.release_functional(
             X, y, "logistic", "x1", domain=Box(1.0, intercept=True),
@@ -424,13 +438,13 @@ def test_noise_that_is_certified_and_far_above_that_of_a_fit_is_refused(n, certi
     X, y = sample(n, 10, binary=True)
     privacy, domain = dpfast.ApproxDP(4.0, 1e-6), Box(1.0, intercept=True)
     bounded = {"weights": Bounded(4.0)}
-    exact = dpfast.nonprivate_fit(X, y, "logistic", **bounded).params[1]
+    exact = flat(dpfast.nonprivate_fit)(X, y, "logistic", **bounded).params[1]
     refused, released, of_fits = [], [], []
     for seed in range(12):
 
         def called(function, *args, seed=seed, **options):
             source = dpfast.SeededNoise(seed)
-            return function(X, y, "logistic", *args, privacy=privacy, noise=source, **options)
+            return flat(function)(X, y, "logistic", *args, privacy=privacy, noise=source, **options)
 
         fitted = called(dpfast.fit, inference=False, **bounded)
         of_fits.append(fitted.params[1] - exact)

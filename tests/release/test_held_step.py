@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.whitened import At, Held, Whitened, _sum_held
 from dpfast.data import as_records
@@ -130,7 +131,7 @@ def test_steps_of_raw_columns_are_nearer_than_fits(loss):
         exact = np.linalg.lstsq(A, y, rcond=None)[0][1]
     elif loss == "logistic":
         Z = (X - X.mean(axis=0)) / X.std(axis=0)
-        whole = dpfast.nonprivate_fit(Z, y, loss, weights=dpfast.Bounded(1e3))
+        whole = dpfast.nonprivate_fit(Z, y, dpfast.Objective(loss, weights=dpfast.Bounded(1e3)))
         exact = whole.params[1] / X[:, 0].std()
     else:
         exact = 1.0
@@ -160,8 +161,8 @@ def test_what_needs_a_domain_is_refused_without_one():
     ):  # fmt: skip
         options = {"loss": "huber", "direction": "x1", "privacy": PAIR, "ledger": ledger} | more
         with pytest.raises(InvalidInput, match=match):
-            dpfast.release_functional(X, y, **options)
-    with pytest.raises(InvalidBudget, match=r"domain=dpfast\.Box"):
+            flat(dpfast.release_functional)(X, y, **options)
+    with pytest.raises(InvalidBudget, match=r"domain=dpfast\.models\.Box"):
         dpfast.release_functional(X[:60], y[:60], "huber", "x1", privacy=PAIR, ledger=ledger)
     assert not ledger.entries
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.release.certified import _Search
 from dpfast.curator.release.kinds import LeverageKind
@@ -461,7 +462,7 @@ def survey(n, seed=0):
 def test_a_release_is_near_the_exact_fit_and_certified_where_the_eigenvalue_is_not():
     X, y = survey(30_000)
     domain = Product(SURVEY, intercept=True)
-    exact = dpfast.nonprivate_fit(X, y, "logistic", weights=Bounded(10.0)).params
+    exact = dpfast.nonprivate_fit(X, y, dpfast.Objective("logistic", weights=Bounded(10.0))).params
     options = {"privacy": BUDGET, "domain": domain}
     for law in ("laplace", "student"):
         found = certified_functional(
@@ -501,7 +502,7 @@ def test_what_is_refused_is_said():
     X, y = survey(400)
     options = {"privacy": BUDGET, "domain": Product(SURVEY, intercept=True)}
     with pytest.raises(dpfast.InvalidInput, match="release_functional"):
-        dpfast.release_parameter(X, y, "logistic", certificate="leverage", **options)
+        flat(dpfast.release_parameter)(X, y, "logistic", certificate="leverage", **options)
     with pytest.raises(dpfast.InvalidInput, match="certificate must be"):
         certified_functional(X, y, "logistic", "x1", certificate="levers", **options)
     query = opened(X, y, Logistic(), None, options["domain"], np.eye(6)[:1])

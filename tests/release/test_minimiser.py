@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.release import certified
 from dpfast.data import as_records
@@ -129,9 +130,9 @@ def test_records_on_a_cluster_need_no_pilot(monkeypatch):
     X = rng.uniform(-1, 1, (100, 2))
     y = X @ [2.0, -1.0] + rng.laplace(size=100)
     options = {"privacy": dpfast.ApproxDP(1.0, 1e-6), "scale": 1.0, "ridge": 5.0}
-    for domain in (dpfast.Ball(1.5), dpfast.Box(1.0)):
+    for domain in (dpfast.models.Ball(1.5), dpfast.models.Box(1.0)):
         for loss, kind in (("log-cosh", "global"), ("smoothed-huber", "smooth")):
-            found = dpfast.release_parameter(
+            found = flat(dpfast.release_parameter)(
                 array.from_array(X, chunks=(30, 2)), array.from_array(y, chunks=30), loss,
                 domain=domain, certificate=kind, **options,
             )  # fmt: skip

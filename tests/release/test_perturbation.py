@@ -28,8 +28,12 @@ def sample(n=5000, d=3, seed=0):
 
 def test_it_is_near_the_ridge_minimiser():
     X, y = sample(50_000)
-    exact = dpfast.nonprivate_fit(X, y, "logistic", weights=Bounded(2.0), ridge=1e-3).params
-    found = objective_perturbation(X, y, "logistic", privacy=BUDGET, ridge=1e-3, radius=2.0)
+    exact = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective("logistic", weights=Bounded(2.0), ridge=1e-3)
+    ).params
+    found = objective_perturbation(
+        X, y, dpfast.Objective("logistic", ridge=1e-3), privacy=BUDGET, radius=2.0
+    )
     assert np.abs(found.params - exact).max() < 0.2
     assert found.privacy.equivalents() == [(1.0, 1e-6)]
     assert found.privacy.epsilon(1e-5) == 1.0
@@ -41,10 +45,14 @@ def test_it_is_near_the_ridge_minimiser():
 def test_what_it_refuses():
     X, y = sample(200)
     for ridge, match in [(0.0, "ridge"), (1e-7, "too small for epsilon")]:
-        with pytest.raises((dpfast.InvalidInput, dpfast.InvalidBudget), match=match):
-            objective_perturbation(X, y, "logistic", privacy=BUDGET, ridge=ridge, radius=2.0)
-    with pytest.raises(dpfast.InvalidBudget, match="ApproxDP"):
-        objective_perturbation(X, y, "logistic", privacy=dpfast.GDP(1.0), ridge=0.1, radius=2.0)
+        with pytest.raises((dpfast.InvalidInput, dpfast.errors.InvalidBudget), match=match):
+            objective_perturbation(
+                X, y, dpfast.Objective("logistic", ridge=ridge), privacy=BUDGET, radius=2.0
+            )
+    with pytest.raises(dpfast.errors.InvalidBudget, match="ApproxDP"):
+        objective_perturbation(
+            X, y, dpfast.Objective("logistic", ridge=0.1), privacy=dpfast.GDP(1.0), radius=2.0
+        )
 
 
 @pytest.mark.parametrize("loss", [Logistic(), LogCosh(2.0)], ids=repr)
@@ -127,7 +135,11 @@ def test_two_neighbours_are_told_apart_no_better_than_promised():
         found.append(
             [
                 objective_perturbation(
-                    X, y, "logistic", privacy=budget, ridge=0.05, radius=1.0, fit_intercept=False
+                    X,
+                    y,
+                    dpfast.Objective("logistic", ridge=0.05, fit_intercept=False),
+                    privacy=budget,
+                    radius=1.0,
                 ).params[0]
                 for _ in range(runs)
             ]

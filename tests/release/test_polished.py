@@ -190,9 +190,9 @@ def test_a_parameter_beyond_the_knee_comes_back_in_its_own_units():
     seen = Seen()
     with observed(seen):
         result = dpfast.baselines.objective_perturbation(
-            X, 1000.0 * X[:, 0] + rng.normal(size=4000), "log-cosh", scale=1.0, ridge=2e-3,
-            radius=1.0, fit_intercept=False, privacy=dpfast.ApproxDP(4.0, 1e-6),
-            noise=dpfast.SeededNoise(1),
+            X, 1000.0 * X[:, 0] + rng.normal(size=4000),
+            dpfast.Objective("log-cosh", scale=1.0, ridge=2e-3, fit_intercept=False), radius=1.0,
+            privacy=dpfast.ApproxDP(4.0, 1e-6), noise=dpfast.SeededNoise(1),
         )  # fmt: skip
     (handed,) = seen.values
     assert 10.0 < result.params[0] < 1100.0

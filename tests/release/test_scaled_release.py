@@ -91,7 +91,7 @@ def test_the_sum_is_exact(law):
 def test_what_the_digits_cost():
     assert grid_delta(1.0) >= (1.0 + math.e) * 2.0**-40
     assert grid_delta(1.0, 3) == pytest.approx(3.0 * grid_delta(1.0))
-    with pytest.raises(dpfast.InvalidBudget, match="epsilon"):
+    with pytest.raises(dpfast.errors.InvalidBudget, match="epsilon"):
         grid_delta(40.0)
     with pytest.raises(dpfast.InvalidInput, match="Rescale"):
         scale_grid(0.0)

@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import brentq
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.release import smooth
 from dpfast.curator.release.kinds import SmoothKind
@@ -391,13 +392,13 @@ def test_r27_what_cannot_qualify_is_refused_by_name():
         with pytest.raises(dpfast.InvalidInput, match=match):
             smooth_constants(loss)
     X, y = np.zeros((50, 1)), np.zeros(50)
-    common = {"scale": 1.0, "domain": dpfast.Ball(1.0)}
+    common = {"scale": 1.0, "domain": dpfast.models.Ball(1.0)}
     with pytest.raises(dpfast.InvalidInput, match="certificate='smooth'"):
-        dpfast.release_parameter(X, y, SmoothedHuber(), privacy=BUDGET, **common)
+        flat(dpfast.release_parameter)(X, y, SmoothedHuber(), privacy=BUDGET, **common)
     with pytest.raises(dpfast.InvalidInput, match="one functional"):
         certified_functional(X, y, LogCosh(), "x1", privacy=BUDGET, certificate="smooth", **common)
     with pytest.raises(dpfast.InvalidInput, match="self-concordant"):
-        dpfast.release_parameter(
+        flat(dpfast.release_parameter)(
             X, y, SmoothedHuber(), privacy=BUDGET, certificate="smooth",
             fallback="objective-perturbation", **common,
         )  # fmt: skip
@@ -406,7 +407,7 @@ def test_r27_what_cannot_qualify_is_refused_by_name():
     with pytest.raises(dpfast.InvalidInput, match="does not bound the rows"):
         smooth.smooth_plan(curator, 2.0)
     curator, _ = keeper(X, y, LogCosh(), 1.0, 1.0)
-    kind = SmoothKind(curator, dpfast.Ball(1.0).bind(1))
+    kind = SmoothKind(curator, dpfast.models.Ball(1.0).bind(1))
     for what, certificates, match in (
         ("functional", 1, "one functional"),
         ("parameter", 2, "both"),
@@ -435,12 +436,13 @@ def test_r27_releases_have_the_stated_noise_around_the_minimiser(loss):
     """
     X, y = sample(100_000)
     options = {
-        "scale": 1.0, "privacy": BUDGET, "domain": dpfast.Ball(1.75), "certificate": "smooth",
+        "scale": 1.0, "privacy": BUDGET, "domain": dpfast.models.Ball(1.75),
+        "certificate": "smooth",
     }  # fmt: skip
     centre, plan = found(X, y, loss, 1.0, 1.75)
     scores = []
     for _ in range(60):
-        run = dpfast.release_parameter(X, y, loss, **options)
+        run = flat(dpfast.release_parameter)(X, y, loss, **options)
         assert isinstance(run, ParameterRelease)
         assert run.method == "smooth certificate"
         assert run.certificate.lower_bound <= centre.eigenvalue
@@ -451,7 +453,7 @@ def test_r27_releases_have_the_stated_noise_around_the_minimiser(loss):
     assert abs(scores.mean()) < 5.2 / math.sqrt(180)
     assert 0.58 < (scores**2).mean() < 1.58
     exact = dpfast.nonprivate_fit(
-        X, y, loss, scale=1.0, fit_intercept=False, weights=Bounded(1.75)
+        X, y, dpfast.Objective(loss, weights=Bounded(1.75), scale=1.0, fit_intercept=False)
     ).params
     assert np.abs(centre.theta - exact).max() < 1e-3
 
@@ -462,8 +464,8 @@ def test_r27_two_neighbours_are_told_apart_no_better_than_promised():
     for X, y in pair_at_the_extremes():
         runs = [
             dpfast.release_parameter(
-                X, y, SmoothedHuber(1.0, 0.5), scale=1.0, privacy=budget, ridge=3.0,
-                domain=dpfast.Ball(1.0), certificate="smooth",
+                X, y, dpfast.Objective(SmoothedHuber(1.0, 0.5), scale=1.0, ridge=3.0),
+                privacy=budget, domain=dpfast.models.Ball(1.0), certificate="smooth",
             )
             for _ in range(800)
         ]  # fmt: skip
@@ -476,8 +478,8 @@ def test_r26_certificates_are_lower_bounds():
     exact, plan = found(X, y, SmoothedHuber(), 1.0, 2.0)
     for seed in range(40):
         bound = dpfast.certify(
-            X, y, SmoothedHuber(), scale=1.0, privacy=dpfast.PureDP(1.0), domain=dpfast.Ball(2.0),
-            certificate="smooth", noise=dpfast.SeededNoise(seed),
+            X, y, dpfast.Objective(SmoothedHuber(), scale=1.0), privacy=dpfast.PureDP(1.0),
+            domain=dpfast.models.Ball(2.0), certificate="smooth", noise=dpfast.SeededNoise(seed),
         )  # fmt: skip
         assert bound.certified
         assert 0.2 * exact.eigenvalue < bound.lower_bound <= exact.eigenvalue
@@ -487,11 +489,13 @@ def test_r26_certificates_are_lower_bounds():
 def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     X, y = sample(35_000)
     options = {
-        "scale": 1.0, "privacy": dpfast.ApproxDP(4.0, 1e-6), "domain": dpfast.Ball(2.0),
+        "scale": 1.0, "privacy": dpfast.ApproxDP(4.0, 1e-6), "domain": dpfast.models.Ball(2.0),
         "certificate": "smooth",
     }  # fmt: skip
     runs = [
-        dpfast.release_parameter(X, y, SmoothedHuber(), **options, noise=dpfast.SeededNoise(seed))
+        flat(dpfast.release_parameter)(
+            X, y, SmoothedHuber(), **options, noise=dpfast.SeededNoise(seed)
+        )
         for seed in range(30)
     ]
     assert all(isinstance(run, NotCertified) for run in runs)
@@ -499,7 +503,7 @@ def test_too_few_records_are_a_result_that_says_how_many_are_needed():
     assert 35_000 < needed < 200_000
     assert "Not certified" in str(runs[0])
     X, y = sample(int(1.5 * needed))
-    assert dpfast.release_parameter(X, y, SmoothedHuber(), **options).certified
+    assert flat(dpfast.release_parameter)(X, y, SmoothedHuber(), **options).certified
     ridge = runs[0].ridge_needed * 1.01
     X, y = sample(35_000)
-    assert dpfast.release_parameter(X, y, SmoothedHuber(), **options, ridge=ridge).certified
+    assert flat(dpfast.release_parameter)(X, y, SmoothedHuber(), **options, ridge=ridge).certified

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import expit
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import LogCosh, Mallows, Objective, resolve_loss
 from dpfast.optimize.newton import _settled
 
@@ -27,7 +28,7 @@ def pair(seed, n, intercept, slopes=SLOPES, privacy=1.0, **options):
     X, y = draw(seed, n, intercept, slopes)
     noise = dpfast.SeededNoise(seed)
     options |= {"privacy": privacy, "noise": noise, "threads": 1, "standardize": False}
-    fit = dpfast.fit(X, y, "logistic", **options)
+    fit = flat(dpfast.fit)(X, y, "logistic", **options)
     exact = dpfast.nonprivate_fit(X, y, "logistic")
     truth, interval = np.append(intercept, slopes), fit.conf_int()
     covered = (interval[:, 0] <= truth) & (truth <= interval[:, 1])
@@ -95,7 +96,7 @@ def test_a_small_budget_on_the_papers_design_says_so():
 
 def test_a_cap_does_not_hide_that_the_path_has_not_arrived():
     """Every step is 0.05 long, so steps that are taken look short; the one asked for is 1."""
-    _, covered, warnings = pair(0, 5_000, 2.0, method=dpfast.Newton(max_step=0.05))
+    _, covered, warnings = pair(0, 5_000, 2.0, method=dpfast.optimize.Newton(max_step=0.05))
     assert not covered[0]
     assert any("had not finished" in text for text in warnings)
     assert any("log odds" in text for text in warnings)
@@ -105,14 +106,16 @@ def test_hessian_steps_follow_from_public_numbers():
     def steps(loss, n, p, mu):
         scale = None if loss == "logistic" else 1.0
         objective = Objective(resolve_loss(loss), Mallows(p**0.5), p - 1, scale=scale)
-        return dpfast.Newton().curvatures(objective, n, mu, 13).count("hessian")
+        return dpfast.optimize.Newton().curvatures(objective, n, mu, 13).count("hessian")
 
     assert [steps("logistic", n, 4, 1.0) for n in (1_000, 5_000, 20_000)] == [2, 4, 8]
     assert steps("logistic", 20_000, 4, 0.1) == 2
     assert steps("logistic", 1_000, 9, 1.0) == steps("huber", 1_000, 4, 1.0) == 4
-    few = partial(dpfast.Newton().curvatures, Objective(LogCosh(), Mallows(2.0), 3, scale=1.0))
+    few = partial(
+        dpfast.optimize.Newton().curvatures, Objective(LogCosh(), Mallows(2.0), 3, scale=1.0)
+    )
     assert [few(1_000, 1.0, k).count("hessian") for k in (1, 2, 3, 5, 6)] == [1, 2, 2, 3, 4]
-    five = dpfast.Newton(newton_steps=5).curvatures(few.args[0], 1_000, 1.0, 13)
+    five = dpfast.optimize.Newton(newton_steps=5).curvatures(few.args[0], 1_000, 1.0, 13)
     assert five.count("hessian") == 5
 
 
@@ -124,7 +127,10 @@ def test_only_hessians_of_the_settled_path_are_pooled():
     X, y = draw(0, 100_000, -5.6)
     bse = [
         dpfast.fit(X, y, "logistic", privacy=1.0, noise=dpfast.SeededNoise(1), method=method).bse[0]
-        for method in (dpfast.Newton(newton_steps=8), dpfast.Newton(newton_steps=13))
+        for method in (
+            dpfast.optimize.Newton(newton_steps=8),
+            dpfast.optimize.Newton(newton_steps=13),
+        )
     ]
     assert bse[1] == pytest.approx(bse[0], rel=0.1)
 
@@ -140,7 +146,11 @@ def test_a_far_intercept_of_a_robust_loss():
         X = rng.normal(size=(1_000, 4))
         y = 30.0 + X @ [1.0, -1.0, 1.0, -1.0] + rng.normal(size=1_000)
         fit = dpfast.fit(
-            X, y, "log-cosh", scale=1.0, privacy=1.0, noise=dpfast.SeededNoise(seed), threads=1
+            dpfast.records(X, y, threads=1),
+            None,
+            dpfast.Objective("log-cosh", scale=1.0),
+            privacy=1.0,
+            noise=dpfast.SeededNoise(seed),
         )
         interval = fit.conf_int()[0]
         covered.append(interval[0] <= 30.0 <= interval[1])

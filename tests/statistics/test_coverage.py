@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import Mallows, Objective, resolve_loss
 
 TRUTH = np.ones(4)
@@ -32,7 +33,7 @@ def fits(request):
     for seed in range(request.param):
         X, y = draw(seed)
         noise = dpfast.SeededNoise(seed)
-        fit = dpfast.fit(X, y, "log-cosh", privacy=1.0, noise=noise, threads=1, **OPTIONS)
+        fit = flat(dpfast.fit)(X, y, "log-cosh", privacy=1.0, noise=noise, threads=1, **OPTIONS)
         rows.append(np.concatenate([fit.params - TRUTH, fit.bse]))
     return np.split(np.array(rows), 2, axis=1)
 
@@ -54,14 +55,16 @@ def test_privacy_noise_is_a_visible_part_of_the_standard_error(fits):
     """The check above would catch a missing noise term: it is over 10% of it."""
     objective = Objective(resolve_loss("log-cosh"), Mallows(2**0.5), 3, scale=2.0)
     X, y = draw(0)
-    plain = dpfast.nonprivate_fit(X, y, "log-cosh", **OPTIONS)
+    plain = flat(dpfast.nonprivate_fit)(X, y, "log-cosh", **OPTIONS)
     private_variance = (fits[1] ** 2).mean(axis=0)
     assert (private_variance >= 1.1 * plain.bse**2).all()
     assert objective.score_bound == pytest.approx(1.345 * 2**0.5)
 
 
 def test_width_is_at_most_1_3_times_the_nonprivate(fits):
-    plain = [dpfast.nonprivate_fit(*draw(seed), "log-cosh", **OPTIONS).bse for seed in range(300)]
+    plain = [
+        flat(dpfast.nonprivate_fit)(*draw(seed), "log-cosh", **OPTIONS).bse for seed in range(300)
+    ]
     assert (fits[1].mean(axis=0) <= 1.3 * np.mean(plain, axis=0)).all()
 
 

@@ -13,6 +13,7 @@ from bench import printed
 from bench.figures.paper1.designs import RADIUS, bounded_linear, curves, linear, logistic, one_panel
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast import baselines
+from dpfast.audit.calls.flat import flat
 
 TRUTH = np.array([1.5, 1.0, -1.0, 0.5])
 OTHER = np.array([1.0, -1.0, 0.5, -0.5])
@@ -49,7 +50,9 @@ def steps(y: np.ndarray) -> int:
 def private(function: Callable[..., Any], *arguments: Any, **options: Any) -> Method:
     """A function of the library, on one thread, with noise of the seed."""
     return lambda X, y, seed, rng: (
-        function(X, y, *arguments, noise=dpfast.SeededNoise(seed), threads=1, **options).params
+        flat(function)(
+            X, y, *arguments, noise=dpfast.SeededNoise(seed), threads=1, **options
+        ).params
     )
 
 
@@ -58,7 +61,9 @@ def default(loss: str, mu: float, scale: float | None, **options: Any) -> Method
 
 
 def nonprivate(loss: str, scale: float | None, **options: Any) -> Method:
-    return lambda X, y, seed, rng: dpfast.nonprivate_fit(X, y, loss, scale=scale, **options).params
+    return lambda X, y, seed, rng: (
+        flat(dpfast.nonprivate_fit)(X, y, loss, scale=scale, **options).params
+    )
 
 
 def clipped(loss: str, clip: float, mu: float, step_size: float, **options: Any) -> Method:
@@ -96,7 +101,7 @@ def figure_12(run: Run) -> Outcome:
     repetitions = 4 if run.quick else 100
     methods = {
         "Mallows, GD (4)": robust(lambda X, y: printed.linear(X, y, 2.0, RADIUS), 1.0, 2.0),
-        "clipped at 1": clipped("squared", 1.0, 1.0, 1.0),
+        "clipped at 1": clipped("least-squares", 1.0, 1.0, 1.0),
         "dpfast default": default("huber", 1.0, 2.0, weights=dpfast.Mallows(RADIUS)),
         "non-private Mallows": nonprivate("huber", 2.0, weights=dpfast.Mallows(RADIUS)),
     }
@@ -171,7 +176,7 @@ def figure_14(run: Run) -> Outcome:
     statistics = private(baselines.sufficient_statistics, x_bound=2.0, y_bound=bound, privacy=1.0)
     methods: dict[str, Method] = {
         "robust GD (4)": robust(_linear_weights, 1.0, 0.75),
-        "clipped GD": clipped("squared", 2.0 * 1.345, 1.0, 0.75),
+        "clipped GD": clipped("least-squares", 2.0 * 1.345, 1.0, 0.75),
         "SSP": statistics,
         "dpfast default": default("huber", 1.0, 0.75, weights=dpfast.Bounded(2.0)),
         "non-private": nonprivate("huber", 0.75, weights=dpfast.Bounded(2.0)),
@@ -205,7 +210,7 @@ def figure_15(run: Run) -> Outcome:
     options = {"fit_intercept": False, "weights": dpfast.Mallows(2.0)}
     methods: dict[str, Method] = {
         "robust GD (4)": robust(_no_intercept, 1.0, 0.75),
-        "clipped GD": clipped("squared", 2.0 * 1.345, 1.0, 0.75, fit_intercept=False),
+        "clipped GD": clipped("least-squares", 2.0 * 1.345, 1.0, 0.75, fit_intercept=False),
         "SSP, scaled": statistics,
         "dpfast default": default("huber", 1.0, 0.75, **options),
         "non-private": nonprivate("huber", 0.75, **options),

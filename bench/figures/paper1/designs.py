@@ -55,9 +55,9 @@ def bounded_linear(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
     return X, 1.0 + X @ np.array([-1.0, 0.5, -0.5]) + error
 
 
-def newton(steps: int, rule: Any, start: Sequence[float] | None = None) -> dpfast.Newton:
+def newton(steps: int, rule: Any, start: Sequence[float] | None = None) -> dpfast.optimize.Newton:
     """The paper's Newton: the Hessian in every step, uniform."""
-    return dpfast.Newton(
+    return dpfast.optimize.Newton(
         newton_steps=steps, step=rule, max_step=1e6, steps=steps, schedule="uniform", start=start
     )
 

@@ -12,6 +12,7 @@ import dpfast
 from bench import printed
 from bench.figures.paper1.designs import COLOURS, RADIUS, curves, linear
 from bench.figures.runner import Figure, Outcome, Run
+from dpfast.audit.calls.flat import flat
 from dpfast.inference.hypotheses import confidence_ellipse
 
 Z = 1.959963984540054
@@ -25,7 +26,7 @@ def covered(theta: np.ndarray, errors: np.ndarray) -> bool:
 
 def default(run: Run, X: np.ndarray, y: np.ndarray, key: object, **options: Any) -> Any:
     noise = dpfast.SeededNoise(run.seed(key))
-    return dpfast.fit(X, y, "huber", privacy=1.0, noise=noise, threads=1, **KNOWN, **options)
+    return flat(dpfast.fit)(X, y, "huber", privacy=1.0, noise=noise, threads=1, **KNOWN, **options)
 
 
 def coverage(
@@ -43,7 +44,10 @@ def coverage(
         for i in range(repetitions):
             X, y = linear(run.rng(n, i), n)
             found = estimate(X, y, run.rng(n, i, 1))
-            fit, plain = default(run, X, y, (n, i)), dpfast.nonprivate_fit(X, y, "huber", **KNOWN)
+            fit, plain = (
+                default(run, X, y, (n, i)),
+                flat(dpfast.nonprivate_fit)(X, y, "huber", **KNOWN),
+            )
             low, high = fit.conf_int()[1]
             hits += (
                 covered(found.theta, found.plain),
@@ -85,7 +89,7 @@ def figure_5(run: Run) -> Outcome:
     sizes, repetitions, rows = coverage(run, "corrected (14)", descent)
     X, y = linear(run.rng("b"), 1000, correlation=0.5)
     found = descent(X, y, run.rng("c"))
-    plain, fit = dpfast.nonprivate_fit(X, y, "huber", **KNOWN), default(run, X, y, "b")
+    plain, fit = flat(dpfast.nonprivate_fit)(X, y, "huber", **KNOWN), default(run, X, y, "b")
     block = np.ix_([1, 2], [1, 2])
     ellipses = {
         "sandwich (13)": confidence_ellipse(

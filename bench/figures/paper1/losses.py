@@ -12,10 +12,10 @@ from bench.figures.runner import Figure, Outcome, Run
 
 LOSSES = {
     "Huber": dpfast.Huber(),
-    "smoothed Huber": dpfast.SmoothedHuber(),
-    "Ostrovskii-Bach": dpfast.OstrovskiiBach(),
+    "smoothed Huber": dpfast.models.SmoothedHuber(),
+    "Ostrovskii-Bach": dpfast.models.OstrovskiiBach(),
     "log-cosh": dpfast.LogCosh(),
-    "pseudo-Huber": dpfast.PseudoHuber(),
+    "pseudo-Huber": dpfast.models.PseudoHuber(),
 }
 
 

@@ -9,7 +9,6 @@ import csv
 import gzip
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, curves
 from bench.figures.runner import Figure, Outcome, Run, data_folder
+from dpfast.audit.calls.flat import flat
 
 HOUSES, BANK = "kc_house_data.csv.gz", "bank-full.csv.gz"
 #: Last zip code of each group of King County but the first, which is the baseline.
@@ -101,14 +101,11 @@ def paper_descent(
 
 def default_fit(X: np.ndarray, y: np.ndarray, seed: int) -> Any:
     return dpfast.fit(
-        X,
-        y,
-        "huber",
+        dpfast.records(X, y, threads=1),
+        None,
+        dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=FREE),
         privacy=MU,
-        scale=FREE,
-        weights=dpfast.Mallows(RADIUS),
         noise=dpfast.SeededNoise(seed),
-        threads=1,
     )
 
 
@@ -131,7 +128,9 @@ def table_1(run: Run) -> Outcome:
         return absent
     X, y = houses()
     q = X.shape[1] + 1
-    plain = dpfast.nonprivate_fit(X, y, "huber", scale=FREE, weights=dpfast.Mallows(RADIUS))
+    plain = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=FREE)
+    )
     found = paper_descent(X, y, run.rng(), 100)
     fit = default_fit(X, y, run.seed())
     names = ("intercept", *HOUSE_NAMES)
@@ -175,6 +174,10 @@ def table_1(run: Run) -> Outcome:
     )
 
 
+#: (n, coefficients with a mean p value below 0.05) of the paper's figure 8.
+PRINTED_COUNTS = [(2000, 4), (10_000, 7), (20_000, 8)]
+
+
 @Figure(
     paper=1,
     name="figure-8",
@@ -208,7 +211,8 @@ def figure_8(run: Run) -> Outcome:
         run.progress(done + 1, len(sizes))
     counts = {k: [int((row < 0.05).sum()) for row in v] for k, v in means.items()}
     own = counts["dpfast default"]
-    rising = all(a <= b for a, b in pairwise(own))
+    # the paper's own counts: as many, or more, at each of its sizes
+    reached = [own[sizes.index(n)] >= count for n, count in PRINTED_COUNTS if n in sizes]
 
     def plot(figure: Any) -> None:
         every = figure.subplots(1, 2, sharey=True)
@@ -221,10 +225,11 @@ def figure_8(run: Run) -> Outcome:
 
     return Outcome(
         {"n": sizes, "mean p value": means, "significant": counts, "runs": repetitions},
-        "yes" if rising and own[-1] > own[0] else "in part",
+        "yes" if all(reached) else "in part" if any(reached) else "no",
         f"King County sales, {q} coefficients, {repetitions} subsamples a point; with mean p below "
         f"0.05: {counts['paper, GD (4)']} by equation (4) with the correction (14), {own} by the "
-        f"default, at n = {list(sizes)}.",
+        f"default, at n = {list(sizes)}; the paper has {PRINTED_COUNTS} on other sales, and the "
+        f"default as many at {sum(reached)} of {len(reached)} of its sizes.",
         plot,
     )
 
@@ -307,11 +312,11 @@ def _house_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[st
     def estimates(
         A: np.ndarray, b: np.ndarray, rng: np.random.Generator, seed: int
     ) -> tuple[np.ndarray, ...]:
-        plain = dpfast.nonprivate_fit(A, b, "huber", **options)
+        plain = flat(dpfast.nonprivate_fit)(A, b, "huber", **options)
         descent = paper_descent(A, b, rng, _steps(len(b)))
         return descent.theta, default_fit(A, b, seed).params, plain.params
 
-    full = dpfast.nonprivate_fit(X, y, "huber", **options).params[: X.shape[1] + 1]
+    full = flat(dpfast.nonprivate_fit)(X, y, "huber", **options).params[: X.shape[1] + 1]
     return _mean_distances(run, "houses", (X, y), sizes, repetitions, full, estimates)
 
 
@@ -329,10 +334,10 @@ def _bank_errors(run: Run, sizes: tuple[int, ...], repetitions: int) -> dict[str
         descent = printed.gradient_descent(problem, 1.0, steps, step_size, rng, start, False)
         noise = dpfast.SeededNoise(seed)
         private: dict[str, Any] = {"privacy": 1.0, "inference": False, "threads": 1} | options
-        fit = dpfast.fit(A, b, "logistic", noise=noise, **private)
+        fit = flat(dpfast.fit)(A, b, "logistic", noise=noise, **private)
         # a public ridge of 1e-4 keeps small subsamples with empty levels identified
-        plain = dpfast.nonprivate_fit(A, b, "logistic", ridge=1e-4, **options)
+        plain = flat(dpfast.nonprivate_fit)(A, b, "logistic", ridge=1e-4, **options)
         return descent.theta, fit.params, plain.params
 
-    full = dpfast.nonprivate_fit(X, y, "logistic", **options).params
+    full = flat(dpfast.nonprivate_fit)(X, y, "logistic", **options).params
     return _mean_distances(run, "bank", (X, y), sizes, repetitions, full, estimates)

@@ -20,6 +20,7 @@ from bench.figures.paper1.designs import (
     one_panel,
 )
 from bench.figures.runner import Figure, Outcome, Run
+from dpfast.audit.calls.flat import flat
 from dpfast.optimize.damping import Backtracking, Damped, FullSteps
 
 ZERO = np.zeros(4)
@@ -96,7 +97,7 @@ def figure_2(run: Run) -> Outcome:
     for i in range(repetitions):
         A, b = linear(run.rng("b", i), 1000)
         noise = dpfast.SeededNoise(run.seed("b", i))
-        fit = dpfast.fit(A, b, "huber", privacy=2.0, noise=noise, inference=False, **KNOWN)
+        fit = flat(dpfast.fit)(A, b, "huber", privacy=2.0, noise=noise, inference=False, **KNOWN)
         defaults.append(np.linalg.norm(fit.params - 1.0) > 2.0)
     for done, size in enumerate(sizes):
         ends = []
@@ -147,7 +148,7 @@ def figure_2(run: Run) -> Outcome:
 def figure_3(run: Run) -> Outcome:
     X, y = linear(run.rng(), 2000)
     problem, steps = printed.linear(X, y, 2.0, RADIUS), 40
-    exact = dpfast.nonprivate_fit(X, y, "huber", **KNOWN).params
+    exact = flat(dpfast.nonprivate_fit)(X, y, "huber", **KNOWN).params
     start = 0.5 * np.ones(4)
     paths = {
         "gradient descent": printed.gradient_descent(
@@ -161,8 +162,14 @@ def figure_3(run: Run) -> Outcome:
         ).path,
     }
     noise = dpfast.SeededNoise(run.seed())
-    fit = dpfast.fit(
-        X, y, "huber", privacy=2.0, noise=noise, method=dpfast.AdaptiveNewton(start=start), **KNOWN
+    fit = flat(dpfast.fit)(
+        X,
+        y,
+        "huber",
+        privacy=2.0,
+        noise=noise,
+        method=dpfast.optimize.AdaptiveNewton(start=start),
+        **KNOWN,
     )
     distance = {label: norms(path, exact) for label, path in paths.items()}
     settled = {k: float(np.median(v[-10:])) for k, v in distance.items()}
@@ -189,9 +196,9 @@ def figure_3(run: Run) -> Outcome:
 def figure_4(run: Run) -> Outcome:
     truth = (10.0, -11.0, 9.0, -11.0)
     X, y = linear(run.rng(), 1000, truth)
-    loss = dpfast.OstrovskiiBach()
+    loss = dpfast.models.OstrovskiiBach()
     problem, steps = printed.linear(X, y, 2.0, RADIUS, loss), 80
-    exact = dpfast.nonprivate_fit(X, y, loss, **KNOWN).params
+    exact = flat(dpfast.nonprivate_fit)(X, y, loss, **KNOWN).params
     gamma = 1.5908 / loss.c * RADIUS / 2.0
     distance = {
         "gradient descent (4)": norms(
@@ -211,7 +218,7 @@ def figure_4(run: Run) -> Outcome:
             exact,
         ),
     }
-    fit = dpfast.fit(
+    fit = flat(dpfast.fit)(
         X, y, loss, privacy=2.0, noise=dpfast.SeededNoise(run.seed()), inference=False, **KNOWN
     )
     own = norms(fit.iterates, exact)
@@ -242,7 +249,9 @@ def figure_10(run: Run) -> Outcome:
     X, y = linear(run.rng(), 2000, spread=1.0, sigma=1.0)
     steps, start = 12, [4.0, -2.0, 0.0, 4.0]
     options = {"scale": 1.0, "weights": dpfast.Mallows(RADIUS), "inference": False}
-    exact = dpfast.nonprivate_fit(X, y, "huber", scale=1.0, weights=dpfast.Mallows(RADIUS)).params
+    exact = dpfast.nonprivate_fit(
+        X, y, dpfast.Objective("huber", weights=dpfast.Mallows(RADIUS), scale=1.0)
+    ).params
     rules = {
         "pure": FullSteps(),
         "damped, 0.1": Damped(0.1),
@@ -251,7 +260,7 @@ def figure_10(run: Run) -> Outcome:
     distance = {}
     for label, rule in rules.items():
         for tag, mu in (("private", 2.0), ("non-private", 1e6)):
-            fit = dpfast.fit(
+            fit = flat(dpfast.fit)(
                 X,
                 y,
                 "huber",
@@ -261,8 +270,8 @@ def figure_10(run: Run) -> Outcome:
                 **options,
             )
             distance[f"{tag}, {label}"] = norms(fit.iterates, exact)
-    noise, method = dpfast.SeededNoise(run.seed()), dpfast.AdaptiveNewton(start=start)
-    fit = dpfast.fit(X, y, "huber", privacy=2.0, noise=noise, method=method, **options)
+    noise, method = dpfast.SeededNoise(run.seed()), dpfast.optimize.AdaptiveNewton(start=start)
+    fit = flat(dpfast.fit)(X, y, "huber", privacy=2.0, noise=noise, method=method, **options)
     own = norms(fit.iterates, exact)
     ends = {label: float(values[-1]) for label, values in distance.items()}
     diverged = min(ends["private, pure"], ends["non-private, pure"]) > distance["private, pure"][0]
@@ -301,9 +310,8 @@ def figure_11(run: Run) -> Outcome:
             fit = dpfast.fit(
                 X,
                 y,
-                "logistic",
+                dpfast.Objective("logistic", weights=dpfast.Mallows(RADIUS)),
                 privacy=1.0,
-                weights=dpfast.Mallows(RADIUS),
                 method=newton(12, Backtracking(10, share=0.5, slope=slope), start.tolist()),
                 inference=False,
                 noise=dpfast.SeededNoise(run.seed(i)),

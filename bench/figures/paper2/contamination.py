@@ -10,6 +10,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.runner import Figure, Outcome, Run, data_folder
+from dpfast.audit.calls.flat import flat
 
 LOSSES = ("tukey", "welsch", "geman-mcclure", "cauchy")
 SHARES = (0.0, 0.1, 0.2, 0.3)
@@ -64,7 +65,9 @@ def contamination(run: Run) -> Outcome:
         bad = train[: int(share * len(train))]
         wrong = y.copy()
         wrong[bad] = 3.0 + 0.5 * rng.normal(size=len(bad))  # twenty times the price
-        clean = dpfast.nonprivate_fit(X[train], y[train], "huber", scale=0.35).params
+        clean = dpfast.nonprivate_fit(
+            X[train], y[train], dpfast.Objective("huber", scale=0.35)
+        ).params
         for loss in ("huber", *LOSSES):
             errors, distances = [], []
             for r in range(reps):
@@ -74,9 +77,9 @@ def contamination(run: Run) -> Outcome:
                     "noise": dpfast.SeededNoise(run.seed(share, loss, r)),
                 }
                 if loss == "huber":
-                    fit = dpfast.fit(X[train], wrong[train], loss, inference=False, **options)
+                    fit = flat(dpfast.fit)(X[train], wrong[train], loss, inference=False, **options)
                 else:
-                    fit = dpfast.minimize(X[train], wrong[train], loss, **options)
+                    fit = flat(dpfast.minimize)(X[train], wrong[train], loss, **options)
                 errors.append(float(np.mean(np.abs(fit.predict(X[test]) - y[test]))))
                 distances.append(float(np.linalg.norm(fit.params - clean)))
             rows.append(

@@ -10,7 +10,9 @@ import numpy as np
 import dpfast
 from bench.figures.paper2.problems import Problem
 from bench.figures.paper2.rivals import Setting, tuned
-from dpfast import KL, Adaptive, Proximal, SeededNoise, Spider
+from dpfast import SeededNoise
+from dpfast.nonconvex import KL
+from dpfast.optimize import Adaptive, Proximal, Spider
 
 __all__ = ["METHODS", "constants", "methods", "rivals"]
 
@@ -39,7 +41,7 @@ def constants(problem: Problem) -> KL:
     if problem.kl is not None:
         return problem.kl
     start = list(problem.start)
-    return dpfast.estimate_kl(problem.X, problem.y, problem.objective, start=start).kl
+    return dpfast.nonconvex.estimate_kl(problem.X, problem.y, problem.objective, start=start).kl
 
 
 def methods(

@@ -9,7 +9,8 @@ import numpy as np
 import dpfast
 from bench.figures.paper2.problems import Problem
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast import KL, Adaptive, PerRecordObjective, Proximal, Spider
+from dpfast.nonconvex import KL, PerRecordObjective
+from dpfast.optimize import Adaptive, Proximal, Spider
 
 DELTA = 1e-6
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.figures.paper2.problems import Problem, radial, regression_objective, six
-from dpfast import PerRecordObjective, phase_retrieval
 from dpfast.models import GemanMcClure
+from dpfast.nonconvex import PerRecordObjective, phase_retrieval
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """Rivals of the adaptive algorithm, tuned on the exact excess risk: a simulation, in plain NumPy.
 
-Noisy descent, clipped noisy descent and DP-SGD with the noise of their budgets.  Each is given, for
-nothing, the setting that is best on other seeds.
+Noisy descent, clipped noisy descent, DP-SGD and DP-Adam with the noise of their budgets.  Each is
+given, for nothing, the setting that is best on other seeds.
 """
 
 from __future__ import annotations
@@ -37,6 +37,12 @@ GRIDS: dict[str, list[Setting]] = {
 }
 
 
+#: DP-Adam: clipped descent with Adam's averages; its length is a step in units of the parameters.
+ADAM: list[Setting] = list(
+    itertools.product((50, 200), (0.01, 0.03, 0.1, 0.3), (1.0, 0.3, 0.1, 0.03))
+)
+
+
 @cache
 def multiplier(rho: float, n_steps: int) -> float:
     """Noise multiplier of DP-SGD at the epsilon that ``rho`` implies."""
@@ -56,7 +62,8 @@ def descend(problem: Problem, method: str, setting: Setting, rho: float, seed: i
         noise = multiplier(rho, n_steps) * bound / (RATE * n)
     else:
         noise = 2.0 * bound / n / math.sqrt(2.0 * rho / n_steps)
-    for _ in range(n_steps):
+    first, second = np.zeros(len(theta)), np.zeros(len(theta))
+    for k in range(1, n_steps + 1):
         X, y = problem.X, problem.y
         if sampled:
             chosen = rng.random(n) < RATE
@@ -65,7 +72,13 @@ def descend(problem: Problem, method: str, setting: Setting, rho: float, seed: i
         size = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         factor = np.minimum(1.0, bound / np.maximum(size, 1e-300))
         mean = factor @ rows / (RATE * n if sampled else n)
-        theta = theta - length / known.smoothness * (mean + noise * rng.normal(size=len(theta)))
+        mean = mean + noise * rng.normal(size=len(theta))
+        if method == "DP-Adam":
+            first, second = 0.9 * first + 0.1 * mean, 0.99 * second + 0.01 * mean * mean
+            spread = np.sqrt(second / (1.0 - 0.99**k)) + 1e-12
+            theta = theta - length * (first / (1.0 - 0.9**k)) / spread
+        else:
+            theta = theta - length / known.smoothness * mean
         if not np.isfinite(theta).all():
             return math.inf
     found = problem.excess(theta)

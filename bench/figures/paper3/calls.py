@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
+from dpfast.audit.calls.flat import flat
 from dpfast.models import release_constants
 
 DELTA = 1e-6
@@ -54,7 +55,9 @@ def case(
     settings: Mapping[str, Any] | None = None,
 ) -> Case:
     bound = domain.bind(X.shape[1])
-    exact = dpfast.nonprivate_fit(X, y, loss, weights=weighting(bound), **common(scale, bound))
+    exact = flat(dpfast.nonprivate_fit)(
+        X, y, loss, weights=weighting(bound), **common(scale, bound)
+    )
     return Case(X, y, loss, scale, bound, wanted, exact.params, settings or {})
 
 
@@ -78,11 +81,11 @@ def release(given: Case, epsilon: float, seed: int, **options: Any) -> Answer:
     }  # fmt: skip
     data = given.X, given.y, given.loss
     if given.wanted is None:
-        found: Any = dpfast.release_parameter(*data, **options)
+        found: Any = flat(dpfast.release_parameter)(*data, **options)
     else:
         direction = np.eye(len(given.exact))[given.wanted]
         options = {"method": "certified", "max_noise": math.inf} | options
-        found = dpfast.release_functional(*data, direction, **options)
+        found = flat(dpfast.release_functional)(*data, direction, **options)
     if not found.certified:
         return Answer(None)
     if isinstance(found, dpfast.release.FunctionalRelease):
@@ -120,7 +123,7 @@ def perturbed(given: Case, epsilon: float, seed: int) -> Answer:
     """Objective perturbation, tightly calibrated, with the paper's ridge."""
     radius = given.domain.radius
     curvature = release_constants(given.loss, given.scale or 1.0).curvature * radius**2
-    fit = dpfast.baselines.objective_perturbation(
+    fit = flat(dpfast.baselines.objective_perturbation)(
         given.X, given.y, given.loss, ridge=4.0 * curvature / (len(given.y) * epsilon),
         privacy=dpfast.ApproxDP(epsilon, DELTA), radius=radius * (1.0 + 1e-9),
         noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain),
@@ -130,7 +133,7 @@ def perturbed(given: Case, epsilon: float, seed: int) -> Answer:
 
 def naive(given: Case, epsilon: float, seed: int) -> Answer:
     """Output perturbation with the paper's ridge of .01."""
-    fit = dpfast.baselines.output_perturbation(
+    fit = flat(dpfast.baselines.output_perturbation)(
         given.X, given.y, given.loss, ridge=0.01, privacy=dpfast.ApproxDP(epsilon, DELTA),
         weights=weighting(given.domain), noise=dpfast.SeededNoise(seed),
         **common(given.scale, given.domain),
@@ -140,7 +143,7 @@ def naive(given: Case, epsilon: float, seed: int) -> Answer:
 
 def sgd(given: Case, epsilon: float, seed: int) -> Answer:
     """DP-SGD with the settings of the case."""
-    fit = dpfast.baselines.dp_sgd(
+    fit = flat(dpfast.baselines.dp_sgd)(
         given.X, given.y, given.loss, privacy=dpfast.ApproxDP(epsilon, DELTA),
         noise=dpfast.SeededNoise(seed), **common(given.scale, given.domain), **given.settings,
     )  # fmt: skip
@@ -148,7 +151,7 @@ def sgd(given: Case, epsilon: float, seed: int) -> Answer:
 
 
 def fit(given: Case, epsilon: float, seed: int) -> Answer:
-    found = dpfast.fit(
+    found = flat(dpfast.fit)(
         given.X, given.y, given.loss, privacy=dpfast.ApproxDP(epsilon, DELTA), inference=False,
         weights=weighting(given.domain), noise=dpfast.SeededNoise(seed),
         **common(given.scale, given.domain),

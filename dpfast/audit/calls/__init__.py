@@ -23,6 +23,7 @@ from dpfast.audit.calls.fits import (
 from dpfast.audit.calls.queries import gradient_queries, joint_releases, steering_queries
 from dpfast.audit.calls.releases import releases
 from dpfast.audit.calls.searches import searches
+from dpfast.audit.calls.tables import tables
 
 __all__ = ["MAKERS", "Example", "examples"]
 
@@ -44,6 +45,7 @@ MAKERS: tuple[Callable[[], Iterator[Example]], ...] = (
     weighted,
     persons,
     effects,
+    tables,
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.audit.calls.example import BINARY, CONCORDANT, LOSSES, Example
+from dpfast.audit.calls.flat import flat
 from dpfast.models import (
     Bounded,
     Mallows,
@@ -61,7 +62,7 @@ def baseline_fits() -> Iterator[Example]:
 def _apply(
     function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], data: Any
 ) -> Any:
-    return function(*data, *arguments, **options)
+    return flat(function)(*data, *arguments, **options)
 
 
 def minimizations() -> Iterator[Example]:
@@ -93,6 +94,7 @@ def minimizations() -> Iterator[Example]:
         "adaptive, norms": {"method": Adaptive(last_share=0.4, norm_queries=True)},
         "spider": {"method": Spider(max_steps=6), "kl": (1.0, 2.0)},
         "proximal": {"method": Proximal(rounds=2, inner=NoisyDescent(steps=3))},
+        "algorithm 4 alone": {"method": NoisyDescent(steps=3)},
         "shortest gradient": {"method": Adaptive(last_share=0.3), "select": "shortest gradient"},
         "exponential": {"method": Adaptive(last_share=0.3), "select": "exponential"},
     }
@@ -107,5 +109,5 @@ def minimizations() -> Iterator[Example]:
 
 
 def _minimize(objective: Any, options: dict[str, Any], data: Any) -> Any:
-    result = minimize(data[0], data[1], objective, **options)
+    result = flat(minimize)(data[0], data[1], objective, **options)
     return result, result.summary(), repr(result), result.gradient_norms, result.rounds

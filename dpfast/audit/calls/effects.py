@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpfast.audit.calls.example import Example
+from dpfast.audit.calls.flat import flat
+from dpfast.effects.instrumental import two_stage
 from dpfast.effects.treatment import METHODS, treatment_effect
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
@@ -25,13 +27,24 @@ def _effect(label: str, **options: Any) -> Example:
         X, y = data
         with np.errstate(all="ignore"):
             treated = np.where(np.abs(X[:, 1]) < 1e300, X[:, 1] > 0.0, X[:, 1])
-        found = treatment_effect(X, treated, y, **own)
+        found = flat(treatment_effect)(X, treated, y, **own)
         return found, found.summary(), found.to_dict(), repr(found)
 
     return Example("dpfast.effects.treatment.treatment_effect", label, call, False, budget)
 
 
+def _two_stage(data: Any) -> Any:
+    X, y = data
+    with np.errstate(all="ignore"):
+        table = {"x": X[:, 0] + 0.5 * y, "z": X[:, 0], "w": X[:, 1], "y": y}
+    found = two_stage("y ~ x + w | z + w", table, privacy=GDP(60.0))
+    return found, found.summary(), found.to_dict(), repr(found)
+
+
 def effects() -> Iterator[Example]:
+    yield Example(
+        "dpfast.effects.instrumental.two_stage", "one control", _two_stage, False, GDP(60.0)
+    )
     for method in METHODS:
         yield _effect(method, method=method, standardize=False)
     yield _effect("a public clip", clip=8.0, standardize=False, overlap=0.2)

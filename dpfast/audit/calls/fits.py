@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast import Objective
 from dpfast.audit.calls.example import (
     BINARY,
     CURVED,
@@ -19,6 +20,7 @@ from dpfast.audit.calls.example import (
     WEIGHTS,
     Example,
 )
+from dpfast.audit.calls.flat import flat
 from dpfast.models import (
     Bounded,
     Clip,
@@ -43,6 +45,7 @@ from dpfast.optimize.damping import (
     Backtracking,
     Damped,
     DecrementSwitch,
+    GradientSwitch,
     SelfConcordant,
 )
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP
@@ -73,7 +76,7 @@ def _fit(label: str, loss: str | Loss, **options: Any) -> Example:
         own = dict(options)
         if "ledger" in own:  # state belongs inside the call
             own["ledger"] = Ledger(own["ledger"])
-        result = fit(data[0], data[1], loss, **own)
+        result = flat(fit)(data[0], data[1], loss, **own)
         # What is derived from a result is published as often as the result.
         return result, result.summary(), result.to_dict(), repr(result)
 
@@ -145,6 +148,7 @@ def fits() -> Iterator[Example]:
         Newton(step=AveragingTail(0.5, 2), steps=5),
         Newton(step=SelfConcordant(), steps=5),
         Newton(step=DecrementSwitch(), steps=5),
+        Newton(step=GradientSwitch(), steps=5),
         Newton(step=Backtracking(3), steps=5),
     ):
         label = f"Newton({', '.join(newton.settings())})"
@@ -184,7 +188,9 @@ def levels() -> Iterator[Example]:
                 with np.errstate(all="ignore"):
                     beside = {"sample_weight": 1.5 * X[:, 0] + 1.0, "offset": 0.5 * X[:, 1]}
                 beside["largest_weight"] = 2.0
-            found = fit_quantiles(X, y, taus, privacy=budget, scale=scale, threads=2, **beside)
+            found = flat(fit_quantiles)(
+                X, y, taus, privacy=budget, scale=scale, threads=2, **beside
+            )
             return (
                 found,
                 found.summary(),
@@ -232,7 +238,7 @@ def weighted() -> Iterator[Example]:
             with np.errstate(all="ignore"):
                 weight, offset = 1.5 * X[:, 0] + 1.0, 0.5 * X[:, 1] - 0.2 * X[:, 0]
             beside = {"sample_weight": weight, "largest_weight": 2.0, "offset": offset}
-            result = fit(X, y, loss, **({"privacy": GDP(1.0)} | options), **beside)
+            result = flat(fit)(X, y, loss, **({"privacy": GDP(1.0)} | options), **beside)
             return result, result.summary()
 
         binary = loss in BINARY
@@ -256,7 +262,7 @@ def persons() -> Iterator[Example]:
         def call(data: Any, loss: str = loss, options: dict[str, Any] = options) -> Any:
             X, y = data
             given: dict[str, Any] = {"group": np.arange(len(y)) // 3, "each": "person"}
-            result = fit(X, y, loss, **({"privacy": GDP(1.0)} | options), **given)
+            result = flat(fit)(X, y, loss, **({"privacy": GDP(1.0)} | options), **given)
             return result, result.summary()
 
         binary = loss in BINARY
@@ -283,7 +289,7 @@ def formulas() -> Iterator[Example]:
             own = {"schema": options[0], "privacy": GDP(1.0), "method": Newton(steps=3)} | options[
                 1
             ]
-            return fit_formula(formula, table, loss, **own)
+            return flat(fit_formula)(formula, table, loss, **own)
 
         name = "dpfast.regression.formula.fit_formula"
         yield Example(name, loss, call, loss in BINARY, GDP(1.0))
@@ -310,9 +316,9 @@ def standardised() -> Iterator[Example]:
 
     def bought(data: Any, loss: str = "log-cosh", **options: Any) -> Any:
         X, y = data
-        units = standardize(X, y, privacy=GDP(30.0), **options)
+        units = flat(standardize)(X, y, privacy=GDP(30.0), **options)
         scale = None if loss in BINARY else 0.8
-        found = fit(units.encode(X, y), None, loss, privacy=GDP(40.0), scale=scale)
+        found = fit(units.encode(X, y), None, Objective(loss, scale=scale), privacy=GDP(40.0))
         return repr(units), units.centres, units.spreads, found, found.natural.summary()
 
     def binary(data: Any) -> Any:
@@ -339,7 +345,7 @@ def stored() -> Iterator[Example]:
     def compressed(data: Any, method: Any = None) -> Any:
         method = Newton(steps=3) if method is None else method
         X = sparse.csr_matrix(data[0])
-        return fit(X, data[1], "huber", method=method, scale=0.8, privacy=1.0)
+        return fit(X, data[1], Objective("huber", scale=0.8), method=method, privacy=1.0)
 
     def in_blocks(data: Any) -> Any:
         return compressed(data, AdaptiveNewton(blocks=True))
@@ -348,7 +354,9 @@ def stored() -> Iterator[Example]:
         with tempfile.TemporaryFile() as file, np.errstate(all="ignore"):
             data[0].astype("f4").tofile(file)
             X = np.memmap(file, dtype="f4", mode="r", shape=data[0].shape)
-            return fit(X, data[1], "huber", method=Newton(steps=3), scale=0.8, privacy=1.0)
+            return fit(
+                X, data[1], Objective("huber", scale=0.8), method=Newton(steps=3), privacy=1.0
+            )
 
     def parquet(data: Any) -> Any:
         from pyarrow import parquet, table
@@ -358,7 +366,9 @@ def stored() -> Iterator[Example]:
             path = f"{folder}/data.parquet"
             parquet.write_table(table(columns), path, row_group_size=5)
             records = open_parquet(path, covariates=["a", "b"], response="y")
-            return fit(records, None, "huber", method=Newton(steps=3), scale=0.8, privacy=1.0)
+            return fit(
+                records, None, Objective("huber", scale=0.8), method=Newton(steps=3), privacy=1.0
+            )
 
     name = "dpfast.regression.fit.fit"
     yield Example(name, "compressed rows", compressed, False, GDP(1.0))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.audit.calls.example import BINARY, CONCORDANT, Example
+from dpfast.audit.calls.flat import flat
 from dpfast.privacy.budget import ApproxDP, PureDP
 from dpfast.privacy.noise import SeededNoise
 
@@ -118,5 +119,5 @@ def _shown(
     With seeded noise: with fresh noise a certificate is wrong with a probability that delta covers,
     and such a draw moves what follows by more than its declared sensitivity, rightly so.
     """
-    result = function(*data, *arguments, noise=SeededNoise(0), **options)
+    result = flat(function)(*data, *arguments, noise=SeededNoise(0), **options)
     return result, str(result), repr(result)

@@ -31,6 +31,8 @@ RELATIVE_TOLERANCE = 1e-6
 class GradientInformation:
     """Posterior covariance of the gradient of a Gaussian process, and how points reduce it.
 
+    Section 2 of paper 4 (Sopa, Marusic, Avella-Medina and Cunningham 2025).
+
     Parameters
     ----------
     covariance : Covariance

@@ -75,8 +75,8 @@ def minimiser_search(curator: Curator) -> Search:
     ridge = objective.ridge
     if not ridge:
         raise MissingBound(
-            "the minimiser has no sensitivity bound without a ridge penalty. Pass ridge=..., a "
-            "positive public number."
+            "the minimiser has no sensitivity bound without a ridge penalty. Pass "
+            "dpfast.Objective(loss, ridge=...), a positive public number."
         )
     if not objective.has_curvature:
         raise InvalidInput(

@@ -195,7 +195,7 @@ class GradientCurator:
         if not self.can_clip:
             raise InvalidInput(
                 f"gradients of {described(self.objective)} are held to their weights' bound and "
-                "to no other. Leave clip out, or pass dpfast.PerRecordObjective."
+                "to no other. Leave clip out, or pass dpfast.nonconvex.PerRecordObjective."
             )
         if not 0.0 < clip < math.inf:
             raise InvalidInput(f"clip must be a positive number; received {described(clip)}.")
@@ -225,9 +225,7 @@ class GradientCurator:
         value = self._change(new, old, limit)
         return hand_out(self._noise, (receipt.query, mu, new, old), receipt, value)
 
-    def loss_change(
-        self, new: Array, old: Array, rho: float, clip: float | None = None
-    ) -> Answer:
+    def loss_change(self, new: Array, old: Array, rho: float, clip: float | None = None) -> Answer:
         """Release the change of the mean loss from ``old`` to ``new``, shape (1,).
 
         The mean along the line between them of the clipped gradients (to ``lipschitz``, or to

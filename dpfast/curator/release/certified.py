@@ -104,7 +104,7 @@ def public_problem(curator: Curator, radius: float) -> PublicProblem:
     if not isinstance(objective.weighting, Bounded):
         raise InvalidInput(
             f"{described(objective.weighting)} does not bound the rows themselves, which "
-            "certificates need. Declare a domain such as dpfast.Ball(radius)."
+            "certificates need. Declare a domain such as dpfast.models.Ball(radius)."
         )
     return {
         "radius": radius,

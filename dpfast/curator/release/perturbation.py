@@ -71,7 +71,8 @@ def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> Per
     ridge = objective.ridge
     if not ridge > 0.0:
         raise MissingBound(
-            "objective perturbation needs a ridge penalty. Pass ridge=..., a positive public "
+            "objective perturbation needs a ridge penalty. Pass "
+            "dpfast.Objective(loss, ridge=...), a positive public "
             "number of the order of curvature_bound/(n epsilon)."
         )
     plan = certified_plan(curator, radius)

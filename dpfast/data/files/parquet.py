@@ -84,7 +84,7 @@ def open_parquet(
     >>> records = dpfast.open_parquet(
     ...     "wages.parquet", covariates=["education"], response="log_wage"
     ... )
-    >>> dpfast.fit(records, None, "log-cosh", privacy=1.0, scale=0.5).names
+    >>> dpfast.fit(records, None, dpfast.Objective("log-cosh", scale=0.5), privacy=1.0).names
     ('intercept', 'education')
     """
     parquet = _pyarrow_parquet()

@@ -136,7 +136,7 @@ class AfterFit:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> half = fit.t_test("x1", 0.5)
         >>> bool(half.estimate[0] == fit.params[1]), half.pvalues.shape
         (True, (1,))
@@ -178,7 +178,7 @@ class AfterFit:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> fit.wald_test(["intercept", "x1"]).df, fit.wald_test("intercept = 0, 2*x1 = 1").df
         (2, 2)
         """
@@ -225,7 +225,7 @@ class AfterFit:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> fit.confidence_ellipse("intercept", "x1", n_points=50).shape
         (50, 2)
         """
@@ -325,7 +325,7 @@ class AfterFit:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> together, alone = fit.simultaneous_int(), fit.conf_int()
         >>> bool((np.diff(together) > np.diff(alone)).all())
         True

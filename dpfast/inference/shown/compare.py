@@ -35,7 +35,9 @@ class Comparison(Summary):
     Examples
     --------
     >>> X, y = np.linspace(-1.0, 1.0, 400)[:, None], np.linspace(-0.5, 0.5, 400)
-    >>> fits = [dpfast.fit(X, y, "huber", privacy=mu, scale=1.0) for mu in (0.6, 0.8)]
+    >>> fits = [
+    ...     dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=mu) for mu in (0.6, 0.8)
+    ... ]
     >>> round(dpfast.compare(*fits).together.mu, 9)
     1.0
     """
@@ -76,8 +78,8 @@ def compare(
     --------
     >>> X, y = np.linspace(-1.0, 1.0, 400)[:, None], np.linspace(-0.5, 0.5, 400)
     >>> budget = dpfast.Ledger(1.0)
-    >>> one = dpfast.fit(X, y, "huber", privacy=0.6, scale=1.0, ledger=budget)
-    >>> two = dpfast.fit(X, y, "log-cosh", privacy=0.6, scale=1.0, ledger=budget)
+    >>> one = dpfast.fit(X, y, dpfast.Objective("huber", scale=1.0), privacy=0.6, ledger=budget)
+    >>> two = dpfast.fit(X, y, dpfast.Objective("log-cosh", scale=1.0), privacy=0.6, ledger=budget)
     >>> shown = str(dpfast.compare(one, two, names=["huber", "log-cosh"], ledger=budget))
     >>> "Together: 0.848528-GDP of the ledger's 1-GDP, which has 0.52915-GDP left" in shown
     True

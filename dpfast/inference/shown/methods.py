@@ -80,7 +80,7 @@ class Shown:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> "Privacy: 2-GDP in total" in fit.summary()
         True
         """
@@ -127,7 +127,7 @@ class Shown:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
         >>> frame = fit.to_frame(level=0.9)
         >>> bool(frame.loc["x1", "low"] < frame.loc["x1", "params"] < frame.loc["x1", "high"])
         True
@@ -149,7 +149,8 @@ class Shown:
         """Write one page that stands alone: what was found, what was paid, and how to check it.
 
         Table, picture, the privacy in plain words, the target, warnings, how to cite, and a
-        transcript of public numbers from which :func:`dpfast.verify_report` recomputes them.
+        transcript of public numbers from which :func:`dpfast.inference.verify_report` recomputes
+        them.
 
         Parameters
         ----------
@@ -179,8 +180,8 @@ class Shown:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
-        >>> len(fit.report("fit.html")), dpfast.verify_report("fit.html").passed
+        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
+        >>> len(fit.report("fit.html")), dpfast.inference.verify_report("fit.html").passed
         (64, True)
         """
         from dpfast.arguments import file_path

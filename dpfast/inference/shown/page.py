@@ -36,7 +36,8 @@ CITE = (
 
 CHECK = (
     "Save this page and run <code>dpfast verify</code> on it, or "
-    '<code>dpfast.verify_report("fit.html")</code>: charges are added in exact fractions, '
+    '<code>dpfast.inference.verify_report("fit.html")</code>: charges are added in exact '
+    "fractions, "
     "conversions, intervals and this page are made anew from the transcript below. That the "
     "charges were made with genuine noise is the author's word."
 )

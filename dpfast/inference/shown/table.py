@@ -62,7 +62,9 @@ class Summary(str):
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> summary = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0).summary()
+    >>> summary = dpfast.fit(
+    ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
+    ... ).summary()
     >>> summary.table.labels
     ('intercept', 'x1')
     >>> summary.as_latex().count(" & ") == 18 and summary.as_markdown().startswith("**dpfast")
@@ -88,7 +90,9 @@ class Summary(str):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> summary = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0).summary()
+        >>> summary = dpfast.fit(
+        ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
+        ... ).summary()
         >>> summary.as_text() == summary
         True
         """
@@ -100,7 +104,12 @@ class Summary(str):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0, names=["a<b"])
+        >>> fit = dpfast.fit(
+        ...     dpfast.records(X, 0.5 * X[:, 0], names=["a<b"]),
+        ...     None,
+        ...     dpfast.Objective("log-cosh", scale=1.0),
+        ...     privacy=2.0,
+        ... )
         >>> "a&lt;b" in fit.summary().as_html()
         True
         """
@@ -112,7 +121,12 @@ class Summary(str):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0, names=["a_b"])
+        >>> fit = dpfast.fit(
+        ...     dpfast.records(X, 0.5 * X[:, 0], names=["a_b"]),
+        ...     None,
+        ...     dpfast.Objective("log-cosh", scale=1.0),
+        ...     privacy=2.0,
+        ... )
         >>> r"a\\_b & " in fit.summary().as_latex()
         True
         """
@@ -124,7 +138,12 @@ class Summary(str):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0, names=["a|b"])
+        >>> fit = dpfast.fit(
+        ...     dpfast.records(X, 0.5 * X[:, 0], names=["a|b"]),
+        ...     None,
+        ...     dpfast.Objective("log-cosh", scale=1.0),
+        ...     privacy=2.0,
+        ... )
         >>> r"| a\\|b |" in fit.summary().as_markdown()
         True
         """
@@ -136,7 +155,9 @@ class Summary(str):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> summary = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0).summary()
+        >>> summary = dpfast.fit(
+        ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
+        ... ).summary()
         >>> summary.to_html() == summary.as_html()
         True
         """
@@ -148,7 +169,9 @@ class Summary(str):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> summary = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0).summary()
+        >>> summary = dpfast.fit(
+        ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
+        ... ).summary()
         >>> summary.to_latex() == summary.as_latex()
         True
         """
@@ -160,7 +183,9 @@ class Summary(str):
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-        >>> summary = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0).summary()
+        >>> summary = dpfast.fit(
+        ...     X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0
+        ... ).summary()
         >>> summary.to_markdown() == summary.as_markdown()
         True
         """

@@ -177,9 +177,9 @@ def verify_report(path: Any) -> ReportCheck:
     Examples
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
-    >>> fit = dpfast.fit(X, 0.5 * X[:, 0], "log-cosh", privacy=2.0, scale=1.0)
+    >>> fit = dpfast.fit(X, 0.5 * X[:, 0], dpfast.Objective("log-cosh", scale=1.0), privacy=2.0)
     >>> shown = fit.report("fit.html")
-    >>> found = dpfast.verify_report("fit.html")
+    >>> found = dpfast.inference.verify_report("fit.html")
     >>> found.passed, found.digest == shown
     (True, True)
     """

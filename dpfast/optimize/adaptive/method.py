@@ -85,7 +85,7 @@ class AdaptiveNewton(Method):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(5000, 2))
     >>> y = (rng.random(5000) < 0.03).astype(float)
-    >>> fit = dpfast.fit(X, y, "logistic", privacy=1.0, method=dpfast.AdaptiveNewton())
+    >>> fit = dpfast.fit(X, y, "logistic", privacy=1.0, method=dpfast.optimize.AdaptiveNewton())
     >>> fit.params.shape
     (3,)
     """

@@ -78,6 +78,9 @@ ELSEWHERE = 4.0
 #: A declared bound that exceeds every clip of a run by this factor is worth a warning.
 FAR_TOO_LARGE = 1000.0
 
+#: And a clip that fell by this factor, while gradients that are longer may outweigh it.
+FELL = 30.0
+
 #: Rungs of the ladder, and the factor between them.
 RUNGS, FACTOR = 32, math.sqrt(2.0)
 
@@ -340,16 +343,29 @@ class Clip:
             return edge, edge
         return edge, edge * FACTOR ** -min(max(allowed / share, 0.0), 1.0)
 
-    def remark(self) -> str:
-        """What the lengths say about the declared bound, or nothing."""
-        longest = max((value for _, value in self.path), default=math.inf)
+    def remarks(self) -> list[str]:
+        """What the lengths say about the declared bound, and of a clip that fell far."""
+        if not self.path:
+            return []
+        longest = max(value for _, value in self.path)
+        beyond = self._edges > self.value
+        share = float(self._shares[beyond].sum()) + 2.0 * self._noise * float(beyond.sum()) ** 0.5
+        found = []
+        if longest > FELL * self.value and share * longest > self.value:
+            found.append(
+                f"the private clip fell from {longest:.2g} to {self.value:.2g}, and for all that "
+                f"their noise tells up to {min(share, 1.0):.1%} of the gradients are longer: the "
+                "answer may be no minimum of the mean loss. A larger budget, more records, a "
+                "public clip or clip=None in dpfast.optimize.Adaptive tells."
+            )
         if not longest * FAR_TOO_LARGE <= self._curator.lipschitz:
-            return ""
-        return (
+            return found
+        return [
+            *found,
             f"most of the released gradients are shorter than {longest:.3g} all along, and "
             f"lipschitz={self._curator.lipschitz:g} was declared: a bound that is more than "
-            f"{FAR_TOO_LARGE:g} times too large costs accuracy where nothing is clipped below it."
-        )
+            f"{FAR_TOO_LARGE:g} times too large costs accuracy where nothing is clipped below it.",
+        ]
 
 
 def _doubt(dimension: int, ratio: float = 1.0) -> float:

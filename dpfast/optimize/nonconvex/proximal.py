@@ -58,6 +58,12 @@ class InnerOptimiser(Protocol):
 class NoisyDescent:
     """Noisy gradient descent for the strongly convex problem of one round (algorithm 4).
 
+    Algorithm 4 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
+    Alone, as ``dpfast.minimize(..., method=dpfast.optimize.NoisyDescent())``, it is given that
+    problem with the start for its centre and the smoothness for L;
+    ``Proximal(rounds=1, convexity=L)`` has another one.
+
     Parameters
     ----------
     steps : int, optional
@@ -69,9 +75,9 @@ class NoisyDescent:
     --------
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
-    >>> method = dpfast.Proximal(inner=dpfast.NoisyDescent(max_steps=5), rounds=2)
+    >>> method = dpfast.optimize.Proximal(inner=dpfast.optimize.NoisyDescent(max_steps=5), rounds=2)
     >>> dpfast.minimize(
-    ...     X, y, "cauchy", privacy=dpfast.ZCDP(1.0), scale=1.0, method=method
+    ...     X, y, dpfast.Objective("cauchy", scale=1.0), privacy=dpfast.ZCDP(1.0), method=method
     ... ).params.shape
     (2,)
     """
@@ -144,6 +150,8 @@ class NoisyDescent:
 class Proximal:
     """Settings of the private proximal point method; all public.
 
+    Algorithm 2 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
     Parameters
     ----------
     convexity : float, optional
@@ -163,7 +171,11 @@ class Proximal:
     >>> X = np.linspace(-1.0, 1.0, 200)[:, None]
     >>> y = 0.5 * X[:, 0]
     >>> dpfast.minimize(
-    ...     X, y, "cauchy", privacy=dpfast.ZCDP(1.0), scale=1.0, method=dpfast.Proximal(rounds=2)
+    ...     X,
+    ...     y,
+    ...     dpfast.Objective("cauchy", scale=1.0),
+    ...     privacy=dpfast.ZCDP(1.0),
+    ...     method=dpfast.optimize.Proximal(rounds=2),
     ... ).params.shape
     (2,)
     """
@@ -184,8 +196,8 @@ class Proximal:
         self.inner: InnerOptimiser = NoisyDescent() if inner is None else inner
         if not callable(getattr(self.inner, "solve", None)):
             raise InvalidInput(
-                "inner must have a method solve, as dpfast.NoisyDescent() has; received an object "
-                f"of type {type(inner).__name__}."
+                "inner must have a method solve, as dpfast.optimize.NoisyDescent() has; received "
+                f"an object of type {type(inner).__name__}."
             )
 
     def check(self, objective: Objective | PerRecordObjective) -> None:

@@ -86,6 +86,8 @@ class Round(NamedTuple):
 class Spider:
     """Settings of KL-Spider; all public.
 
+    Algorithm 1 of paper 2 (Menart, Ullah, Arora, Bassily and Guzmán 2023).
+
     Parameters
     ----------
     excess : float, optional
@@ -113,11 +115,10 @@ class Spider:
     >>> dpfast.minimize(
     ...     X,
     ...     y,
-    ...     "cauchy",
+    ...     dpfast.Objective("cauchy", scale=1.0),
     ...     privacy=1.0,
-    ...     scale=1.0,
-    ...     method=dpfast.Spider(max_steps=5),
-    ...     kl=dpfast.KL(2.0),
+    ...     method=dpfast.optimize.Spider(max_steps=5),
+    ...     kl=dpfast.nonconvex.KL(2.0),
     ... ).params.shape
     (2,)
     """

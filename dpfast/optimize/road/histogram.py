@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,21 +31,24 @@ CANCELS = 0.4
 #: mean.
 LEAST_FALL = 0.5
 
-#: What scores that nobody sees may vary by in a direction, over what others do in the mean: about 1,
-#: and more where a start is too steep, so that too few of them are foreseen.
+#: What scores that nobody sees may vary by in a direction, over what others do in the mean: about
+#: 1, and more where a start is too steep, so that too few of them are foreseen.
 STEEP = 3.0
 
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
 
 
+@lru_cache(maxsize=8)
 def tops_of_cells(per_octave: int) -> Array:
     """Longest lengths of the cells, so many to a factor 2; the last one holds all beyond, too."""
-    return np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
+    tops = np.exp2(np.arange(LOWEST * per_octave, HIGHEST * per_octave + 1) / per_octave)
+    tops.flags.writeable = False
+    return tops
 
 
 #: Neighbouring cells that may stand out together: what lies far from the others is in several.
-WIDER = (2, 4, 8)
+TOGETHER = 4
 
 
 def _any(seen: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
@@ -82,20 +86,16 @@ class Lengths(NamedTuple):
         """
         tops = unit * tops_of_cells(per_octave)
         mode, fine = int(np.argmax(shares)), per_octave > 1
-        beside = shares > BESIDE * noise_scale
         seen = shares > ALONE * noise_scale
         seen[mode] = True
-        for side in (range(mode, len(shares)), range(mode, -1, -1)) if fine else ():
-            for i in side:
-                if i != mode and not beside[i]:
-                    break
-                seen[i] = True
-        for width in WIDER if fine else ():
-            # several fine cells together stand out of less noise each
-            sums = np.convolve(shares, np.ones(width), "valid")
-            together = sums > ALONE * noise_scale * width**0.5
-            for first in np.flatnonzero(together & ~_any(seen, width)):
-                some = slice(first, first + width)
+        if fine:  # in a run around the largest; and several together, of less noise each
+            gaps = np.flatnonzero(shares <= BESIDE * noise_scale)
+            gaps = gaps[gaps != mode]
+            k = int(np.searchsorted(gaps, mode))
+            seen[gaps[k - 1] + 1 if k else 0 : gaps[k] if k < len(gaps) else len(shares)] = True
+            sums, others = np.convolve(shares, np.ones(TOGETHER), "valid"), ~_any(seen, TOGETHER)
+            for first in np.flatnonzero(others & (sums > ALONE * noise_scale * TOGETHER**0.5)):
+                some = slice(first, first + TOGETHER)
                 seen[some] |= shares[some] > noise_scale
         after = int(np.flatnonzero(seen)[-1]) + 1
         told = max(float(shares[after : after + per_octave].sum()), 0.0)
@@ -107,6 +107,21 @@ class Lengths(NamedTuple):
     @property
     def longest(self) -> float:
         return float(self.tops[-1])
+
+    def mean_square(self, bound: float) -> float:
+        """Of lengths that are held to a bound."""
+        return float(self.shares @ np.minimum(self.middles, bound) ** 2)
+
+    def beyond(self, radius: float, exponent: float) -> float:
+        """Mean ``(radius^2e a^(2-2e) - radius^2)^+``, with e the exponent."""
+        discounted = radius ** (2.0 * exponent) * self.middles ** (2.0 - 2.0 * exponent)
+        over = self.shares @ np.maximum(discounted - radius**2, 0.0)
+        return float(over / max(self.shares.sum(), 1e-300))
+
+    def shortened(self, reach: float) -> float:
+        """Mean ``(a^2 - reach a)^+``: what rows lose of their curvature, at most."""
+        lost = self.shares @ np.maximum(self.middles**2 - reach * self.middles, 0.0)
+        return float(lost / max(self.shares.sum(), 1e-300))
 
     def over(self, unit: float) -> Lengths:
         """The same in units of this length."""
@@ -128,7 +143,18 @@ class Lengths(NamedTuple):
         return float(np.exp2(np.interp(0.5, passed, np.log2(self.tops))))
 
     def tail(self, bounds: Array) -> Array:
-        """Means of ``(length - bound)^+``: lengths fall beyond what is seen as they do within it.
+        """Means of ``(length - bound)^+``."""
+        lengths, shares = self._continued()
+        return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ shares)
+
+    def unseen_square(self) -> float:
+        """Mean of the squares of lengths in the octaves beyond the last that is seen."""
+        lengths, shares = self._continued()
+        beyond = lengths > self.longest
+        return float(lengths[beyond] ** 2 @ shares[beyond])
+
+    def _continued(self) -> tuple[Array, Array]:
+        """Lengths and shares that fall beyond what is seen as they do within it.
 
         The logarithm of an octave's share bends down as much again from each octave to the next,
         or, where less was told of the first octave beyond, as much as that says; lengths that come
@@ -148,8 +174,7 @@ class Lengths(NamedTuple):
         rest = octaves > 1.0
         lengths = [self.middles[rest], (self.longest * np.outer(np.exp2(later), finer)).ravel()]
         shares = [self.shares[rest], np.outer(parts, within / within.sum()).ravel()]
-        beyond = np.maximum(np.concatenate(lengths) - bounds[:, None], 0.0)
-        return np.asarray(beyond @ np.concatenate(shares))
+        return np.concatenate(lengths), np.concatenate(shares)
 
     def taken(self, radius: float, power: float) -> float:
         """Part of these lengths' squares that discounts with this radius and power take."""
@@ -179,13 +204,10 @@ class Lengths(NamedTuple):
 def least_exponent(lengths: Lengths, radius: float, most: float) -> float:
     """The least power of ``w = min(1, radius^2/a^2)`` that keeps the curvature in hand.
 
-    ``mean (radius^2e a^(2-2e) - radius^2)^+``, what rows discounted so have beyond those of the
-    Gram with ``radius``, is then at most ``most``.
+    What rows discounted so have beyond those of the Gram with ``radius`` is then at most ``most``.
     """
     for exponent in (0.0, 0.25, 0.5, 0.75):
-        discounted = radius ** (2.0 * exponent) * lengths.middles ** (2.0 - 2.0 * exponent)
-        beyond = lengths.shares @ np.maximum(discounted - radius**2, 0.0)
-        if beyond <= most * lengths.shares.sum():
+        if lengths.beyond(radius, exponent) <= most:
             return exponent
     return 1.0
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.curator import Answer, JointAnswer
+from dpfast.curator import Answer
 from dpfast.curator.whitened import FREE, At, Discount, Held
 from dpfast.kernels.linalg import eigh, floor_eigenvalues
 from dpfast.models.losses import MASSES, NODES
@@ -28,13 +28,22 @@ from dpfast.optimize.road.histogram import (
     least_exponent,
     tops_of_cells,
 )
-from dpfast.optimize.road.secants import HEARD, Asked, bent, inside, mean_point
+from dpfast.optimize.road.steps import (
+    EARLY,
+    EVEN,
+    HEARD,
+    LEAST,
+    STEPS,
+    Asked,
+    Rough,
+    Rows,
+    inside,
+    joint_noise,
+    walk,
+)
 from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
-
-#: Steps; those after the first few count in the result.
-STEPS, EARLY = 6, 1
 
 #: Shares of ``mu^2`` where records are many; where they are few each is larger by so many times
 #: itself.  The steps have the rest.
@@ -54,9 +63,6 @@ ROUND = (0.45, 0.15, 0.40)
 
 #: Rounds at most; the last is one whose score is hardly told from noise.
 MOST_ROUNDS = 6
-
-#: Least curvature of a round, as a part of what is not told from noise.
-SURE = 0.5
 
 #: Peaks of a curvature over its mean beyond which that of a larger scale is asked for: a rare level
 #: would have hardly any record in the window.
@@ -90,6 +96,14 @@ FORESEEN = 0.1
 #: full step overshoots by less than it goes.
 CURVATURE_BEYOND = 1.0
 
+#: Mean square of the lengths of rows beyond those that a sample shows, as a part of all, up to
+#: which a sample tells of rows what is to be known.
+LIGHT = 0.05
+
+#: Times what is not told from noise that a direction of a sample's rows has at least, if it is to
+#: tell of rows what is to be known.
+CLEAR = 4.0
+
 #: Of the second Gram's eigenvalues, which are about 1 where rows longer than its radius do not
 #: matter; below, hardly any others tell a direction, and steps that do not discount them would be
 #: lost, for all coefficients, by one column of hardly anything but zeros.
@@ -108,58 +122,12 @@ MOST_CELLS = len(tops_of_cells(FINE))
 #: Median of the absolute value of a standard normal number.
 MEDIAN = 0.6745
 
-#: Longest step of a loss that bends, in roots of its curvature, and in its noise.
-FAR = 3.0
-
-#: Least square of what the slopes of a loss with a link explain, in roots of its curvature.
-LEAST_SIGNAL = 0.05
-
-#: A matrix that leans to a target has no eigenvalue below so much of the target's least.
-LOWEST = 0.1
-
-#: Least and largest curvature of a record like the mean one, and the least of a direction as a part
-#: of it: rows cannot be whitened with less, and radii must be numbers that weights can have.
-FLAT, STEEP, FLAT_ALONG = 1e-12, 1e60, 1e-3
+#: Least and largest curvature of a record like the mean one: rows cannot be whitened with less, and
+#: radii must be numbers that weights can have.
+FLAT, STEEP = 1e-12, 1e60
 
 #: Sizes of responses are held to this and its inverse.
 LARGEST = 1e60
-
-#: Instead of nothing below a division bar.
-LEAST = 1e-300
-
-
-class Rows(Protocol):
-    """What the road may ask; each answer is charged before it is drawn."""
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def dimension(self) -> int: ...
-
-    def mapped(self, matrix: Array) -> Rows: ...
-
-    def few(self) -> Rows: ...
-
-    def gram(self, radius: float, mu: float, at: At | None = None) -> Answer: ...
-
-    def moment(
-        self,
-        radius: float,
-        cap: float,
-        mu: float,
-        at: At | None = None,
-        what: str = ...,
-        shift: float = ...,
-    ) -> Answer: ...
-
-    def lengths(
-        self, edges: Array, mu: float, at: At | None = None, what: str = ..., held: Held = ...
-    ) -> Answer: ...
-
-    def clipped(
-        self, at: At, radius: float, mu: float, mu_meat: float = 0.0, held: Held = ...
-    ) -> JointAnswer: ...
 
 
 class Found(NamedTuple):
@@ -195,6 +163,8 @@ class Found(NamedTuple):
         That direction, in the rows' units.
     scale : float
         Of the residuals, in the response's units.
+    steps : int
+        How many there were.
     held : Held
         How rows are held back before their scores count.
     """
@@ -216,6 +186,7 @@ class Found(NamedTuple):
     tellers: float
     thin: Array
     scale: float
+    steps: int = STEPS
     held: Held = FREE
 
     def among(self, kept: Array) -> Found:
@@ -242,6 +213,8 @@ class Setting(NamedTuple):
         Root mean square of the response, where it has a link and no largest value.
     persons : bool
         Whether scores are means over the rows of a person.
+    rough : Loss, optional
+        With the constants that suit a sample; None: only all records tell enough of its curvature.
     """
 
     loss: Any
@@ -249,6 +222,7 @@ class Setting(NamedTuple):
     intercept: bool
     size: float = 1.0
     persons: bool = False
+    rough: Any = None
 
     @property
     def bends(self) -> bool:
@@ -313,18 +287,25 @@ def most_rounds(n: int, p: int, mu: float, setting: Setting) -> int:
 
 
 def budgets(
-    n: int, p: int, mu: float, setting: Setting, rounds: int, begun: bool = False
+    n: int,
+    p: int,
+    mu: float,
+    setting: Setting,
+    rounds: int,
+    begun: bool = False,
+    again: bool = False,
 ) -> Budgets:
     """How ``mu`` is divided if there are so many rounds: public.
 
-    ``begun``: the beginning was paid for already.
+    ``begun``: the beginning was paid for already.  ``again``: lengths are asked for twice.
     """
-    part = {name: share * (1.0 + MORE * few(n, p, mu)) for name, share in SHARES.items()}
+    times = 1.0 + MORE * few(n, p, mu)
+    part = {name: share * times for name, share in SHARES.items()}
     part["scale"] *= setting.sees_scale
     if begun:
         part.update(rows=0.0, pilot=0.0, scale=0.0)
     asked = sum(part.values()) + (rounds - 1) * part["round"]
-    left = 1.0 - 32.0 * MARGIN_SHARES - asked - setting.discounts * part["lengths"]
+    left = 1.0 - 32.0 * MARGIN_SHARES - asked - (setting.discounts + again) * part["lengths"]
     counted = STEPS - EARLY
     shares = [FIRST / EARLY] * EARLY + [(1.0 - FIRST) / counted] * counted
     return Budgets(
@@ -347,6 +328,8 @@ class Begun(NamedTuple):
         Of the pilot's noise.
     scale : float
         Of the residuals.
+    clear : bool
+        Whether every direction of the rows stands well out of noise.
     """
 
     rows: Rows
@@ -355,18 +338,21 @@ class Begun(NamedTuple):
     theta: Array
     variance: Array
     scale: float
+    clear: bool
 
 
 def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
     radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
-    mapping, unmapping, _ = _inverse_root(few_rows.gram(radius, budget.rows))
+    gram = few_rows.gram(radius, budget.rows)
+    mapping, unmapping, values = _inverse_root(gram)
     theta, variance = _pilot(few_rows, mapping, unmapping, radius, setting, budget.pilot)
     rows, scale = rows.mapped(mapping), 1.0
     if setting.sees_scale:
         at = At(theta, setting.loss)
         scale = seen_lengths(rows.few(), COARSE, budget.scale, at, "residual").median() / MEDIAN
-    return Begun(rows, mapping, unmapping, theta, variance, scale)
+    clear = bool(values[0] > CLEAR * floor_of(gram))
+    return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
 
 
 def road(
@@ -403,7 +389,7 @@ def road(
     budget = budgets(n, p, mu, setting, most, paid)
     if begun is None:
         begun = begin(rows, setting, budget)
-    rows, mapping, unmapping, theta, pilot_variance, scale = begun
+    rows, mapping, unmapping, theta, pilot_variance, scale, clear = begun
     loss, one = setting.loss, unmapping[:, 0] if setting.intercept else None
     if one is not None and loss.link == "identity":
         theta = theta + loss.level_shift * scale * one
@@ -412,9 +398,12 @@ def road(
     iterates.append(mapping @ theta)
     rounds: list[Asked] = []
     done, settled = 0, False
+    few_rows, rough = rows, loss
+    if setting.rough and clear:  # a direction that hardly any records tell is that of too few
+        few_rows, rough = rows.few(), setting.rough
     while done < most and not settled:
-        at = At(theta, loss, scale)
-        theta, settled = _round(rows.few(), at, one, setting, budget.round, rounds)
+        at = At(theta, rough, scale)
+        theta, settled = _round(few_rows, at, one, setting, budget.round, rounds)
         iterates.append(mapping @ theta)
         done += 1
     budget, scale = budgets(n, p, mu, setting, done, paid), told
@@ -424,20 +413,31 @@ def road(
     typical = _typical(expected)
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
-    lengths = seen_lengths(rows, FINE, budget.lengths, broad, "curvature")
-    longest = longest_radius(n, p, budget.curvature) * unit
+    told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
+    lengths = seen_lengths(told_by, FINE, budget.lengths, broad, "curvature")
+    longest = longest_radius(told_by.n, p, budget.curvature) * unit
+    light = (
+        few_rows is not rows
+        and lengths.longest <= longest
+        and lengths.unseen_square() <= LIGHT * p * unit**2
+    )
+    if told_by is not rows and not light:
+        told_by, budget = rows, budgets(n, p, mu, setting, done, paid, again=True)
+        lengths = seen_lengths(rows, FINE, budget.lengths, broad, "curvature")
+        longest = longest_radius(n, p, budget.curvature) * unit
     radius = min(longest, lengths.best_radius(p, unit**2, GRAM_NOISE / longest**2))
-    gram = _over(rows.gram(radius, budget.curvature, broad), times)
+    gram = _over(told_by.gram(radius, budget.curvature, broad), times)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
     steep, at = rows.mapped(whiten), At(start, loss, scale)
-    held, lost, power, thin, likely = FREE, 0.0, 0.0, False, None
+    held, lost, power, thin, shortened, likely = FREE, 0.0, 0.0, False, 0.0, None
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     if setting.discounts:
-        foreseen = seen_lengths(steep, FINE, budget.lengths, at, "foreseen")
+        shows = steep.few() if light else steep
+        foreseen = seen_lengths(shows, FINE, budget.lengths, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
-        held, lost = Held(reach=reach), lost * scale
+        held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
     else:
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
@@ -447,38 +447,34 @@ def road(
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
 
-    theta, steep_along, counted = start, np.eye(p), 0
-    asked: list[Asked] = []
-    meats: list[Answer] = []
-    for step, mu_step in enumerate(budget.steps):
-        counts = step >= EARLY
-        # the meat is free up to half of the gradient's mu (claim C17)
-        mu_meat = 0.5 * mu_step if inference and counts else 0.0
-        answer = steep.clipped(At(theta, loss, scale), bound, mu_step, mu_meat, held)
-        direction, noise = answer.gradient.value, answer.gradient.noise_scale
-        asked.append(Asked(theta, direction, noise))
-        if counts:
-            meats.append(answer.meat)
-        counted += counts
-        if step:
-            steeper = bent(steep_along, asked[-2], asked[-1])
-            if steeper is not steep_along:  # what was asked far from here is of no use
-                steep_along, counted = steeper, int(counts)
-        length = math.hypot(*direction)
-        most = max(typical**0.5, FAR * noise * p**0.5)
-        if setting.bends and length > most:  # the curvature may be another one there
-            counted, theta = 0, theta + most / length * direction
-        elif counts:  # of equal noises
-            theta = mean_point(asked[-counted:], steep_along)
-        else:
-            theta = theta + direction
-        part = inside(theta - asked[-1].theta, asked)
-        if part < 1.0:
-            counted, theta = 0, asked[-1].theta + part * (theta - asked[-1].theta)
+    beyond = lengths.beyond(radius, power) / unit**2
+    rough = Rough(
+        math.sqrt(p / told_by.n)
+        + 0.5 * floor_of(gram) / typical / max(float(values[0]), LEAST)
+        + beyond
+        + shortened
+        + few(n, p, mu),  # of few records long rows are not seen
+        0.5 * lengths.longest / (unit * (p * typical) ** 0.5 * at.scale) * setting.bends,
+        scores.mean_square(bound),
+    )
+
+    def report(theta: Array, done: int) -> None:
         iterates.append(mapping @ theta)
         if progress is not None:
-            progress(step + 1, STEPS)
+            progress(done, STEPS)
 
+    theta, steep_along, noise, meats, noises, done = walk(
+        steep,
+        At(start, loss, scale),
+        bound,
+        held,
+        budget.steps,
+        inference,
+        rough,
+        FARTHEST * typical**0.5 if setting.bends else math.inf,
+        1.0 / (1.0 + beyond),
+        report,
+    )
     mapping, unmapping = np.linalg.solve(steep_along, mapping.T).T, steep_along @ unmapping
     theta, back = steep_along @ theta, steep_along @ back
     if held.discount is not None:
@@ -493,7 +489,7 @@ def road(
     if one is not None:
         turned = back @ one
         away = theta - (theta @ turned) / (turned @ turned) * turned
-    signal = max(float(away @ away), LEAST_SIGNAL)
+    signal = float(away @ away)
     unknown = np.minimum(signal / p, pilot_variance + (1.0 - known) ** 2 * signal / p)
     return Found(
         theta=mapping @ theta,
@@ -502,9 +498,9 @@ def road(
         meat=_meat(meats, lengths.over(unit), radius / unit, power, bound)
         if inference
         else np.zeros((p, p)),
-        meat_scale=meats[-1].noise_scale / len(meats) ** 0.5 if inference else 0.0,
-        noise=noise / max(1, counted) ** 0.5,
-        undone=_left_over(known) ** 2 * unknown
+        meat_scale=joint_noise([meat.noise_scale for meat in meats]) if inference else 0.0,
+        noise=noise,
+        undone=_left_over(known, noises) ** 2 * unknown
         + ((CANCELS * cut) ** 2 + (FORESEEN * lost) ** 2) / p,
         n_hidden=int(np.count_nonzero(values < floor)),
         bound=bound,
@@ -517,6 +513,7 @@ def road(
         tellers=n * float(values[0]) * typical / radius**2 if thin else math.inf,
         thin=mapping[:, 0],
         scale=scale,
+        steps=done,
         held=held,
     )
 
@@ -577,7 +574,7 @@ def _round(
     )
     gram = _over(rows.gram(longest, of_curvature, broad), times)
     values, vectors = eigh(leaned(gram, expected))
-    values = np.maximum(values, SURE * floor_of(gram))  # a shorter step is made good by the next
+    values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     steep, at = rows.mapped(whiten), at._replace(theta=back @ theta)
     scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=setting.unit)
@@ -616,7 +613,7 @@ def _expected_curvature(at: At, one: Array | None) -> Array:
     level, along = _within(float(MASSES @ curved)), float(MASSES @ (curved * NODES**2))
     found = level * np.eye(p)
     if variance > LEAST:
-        bend = max(FLAT_ALONG * level, min(STEEP, along)) - level
+        bend = max(EVEN * level, min(STEEP, along)) - level
         found += bend / variance * np.outer(away, away)
     return found
 
@@ -635,8 +632,7 @@ def leaned(gram: Answer, target: Array) -> Array:
     away, p = gram.value - target, len(target)
     noise = gram.noise_scale**2 * p * (p + 1) / 2.0
     kept = max(0.0, 1.0 - noise / max(float(np.vdot(away, away)), LEAST))
-    lowest = LOWEST * float(np.linalg.eigvalsh(target)[0])
-    return np.asarray(floor_eigenvalues(target + kept * away, lowest)[0])
+    return np.asarray(target + kept * away)
 
 
 def seen_lengths(
@@ -670,14 +666,14 @@ def _inverse_root(gram: Answer) -> tuple[Array, Array, Array]:
     return vectors / roots, (vectors * roots).T, values
 
 
-def _left_over(curvatures: Array) -> Array:
+def _left_over(curvatures: Array, noises: list[float]) -> Array:
     """Part of an error at the pilot that the steps leave, where curvature is not 1."""
     away = 1.0 - curvatures
-    at = away**EARLY
-    points: list[Array] = []
-    for _ in range(STEPS - EARLY):
-        points.append(away * at)
-        at = np.mean(points, axis=0)
+    at, parts, whole = away**EARLY, np.zeros(len(away)), 0.0
+    for noise in noises:
+        whole += noise**-2
+        parts = parts + noise**-2 * away * at
+        at = parts / whole
     return at
 
 
@@ -687,7 +683,9 @@ def _meat(meats: list[Answer], rows: Lengths, radius: float, power: float, bound
     Where few long rows are all that tells a direction, clipping takes much of what their scores
     vary by and hardly anything from the others: it is given back where least is left.
     """
-    held = floor_eigenvalues(np.mean([meat.value for meat in meats], axis=0), 0.0)[0]
+    weights = np.array([meat.noise_scale**-2 for meat in meats])
+    mean = np.tensordot(weights / weights.sum(), [meat.value for meat in meats], 1)
+    held = floor_eigenvalues(mean, 0.0)[0]
     spread = math.sqrt(max(float(np.trace(held)), 0.0) / len(held))
     values, vectors = eigh(held)
     level = water_level(values, rows.clipped_off(spread, radius, power, bound))

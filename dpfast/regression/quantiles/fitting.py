@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.arguments import flag, real_array
-from dpfast.data.beside import beside
-from dpfast.errors import InvalidInput
+from dpfast.data.source import EVERYTHING
+from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import UNFINISHED, KeepingPaid
 from dpfast.front.progress import after, watched
 from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
-from dpfast.models import Weighting
+from dpfast.models import Objective
+from dpfast.models.names import resolve_loss
+from dpfast.models.objective import terms_of
 from dpfast.models.quantile import Quantile
 from dpfast.optimize.protocol import Method
 from dpfast.optimize.road.run import STEPS
@@ -26,7 +28,7 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 from dpfast.regression.quantiles.results import QuantileFits
-from dpfast.regression.road import COPIES, OnRoad, on_road
+from dpfast.regression.road import OnRoad, on_road, room_of
 from dpfast.regression.standardise import Standardized, checked_standardize
 
 __all__ = ["fit_quantiles"]
@@ -37,26 +39,16 @@ MOST_LEVELS = 99
 
 def fit_quantiles(
     X: Any,
-    y: Any,
+    y: Any = None,
     taus: Sequence[float] = (0.25, 0.5, 0.75),
+    loss: str | Quantile | Objective = "quantile",
     *,
     privacy: Budget | float,
-    bandwidth: float | None = None,
-    scale: float | None = None,
-    fit_intercept: bool = True,
-    weights: Weighting | None = None,
     method: str | Method = "auto",
     standardize: bool | Standardized | None = None,
     inference: bool = True,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
-    names: Sequence[str] | None = None,
-    group: Any = None,
-    group_size: int | None = None,
-    sample_weight: Any = None,
-    largest_weight: float | None = None,
-    offset: Any = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> QuantileFits:
     """Fit several quantiles of a response under one total, with predictions that do not cross.
@@ -66,24 +58,18 @@ def fit_quantiles(
 
     Parameters
     ----------
-    X, y : array-like, data frame, Design or Records
-        As for :func:`dpfast.fit`.
+    X, y : array-like, data frame, Design, Records or Source
+        As for :func:`dpfast.fit`; quantiles are those of weighted records, less their offsets.
     taus : sequence of float
         Levels between 0 and 1, ascending; at most 99.
+    loss : "quantile", Quantile or Objective
+        With a bandwidth, scale, weights, or without an intercept, of all levels; its own level is
+        not looked at.  By default each level's bandwidth follows from n, p and its part of the
+        budget.
     privacy : GDP, ZCDP, PureDP, ApproxDP or float
         The **total** to spend on all levels, inference included; a float is ``mu`` of Gaussian DP.
-    bandwidth : float, optional
-        Of all levels, in units of the scale; by default each level's follows from n, p and its
-        part of the budget.
-    scale, fit_intercept, weights, method, standardize, inference, ledger, noise, threads, names
+    method, standardize, inference, ledger, noise
         As for :func:`dpfast.fit`.  One ledger entry pays for everything.
-    group : array-like of shape (n,), optional
-    group_size : int, optional
-        As for :func:`dpfast.fit`.
-    sample_weight, offset : array-like of shape (n,) or str, optional
-    largest_weight : float, optional
-        As for :func:`dpfast.fit`, of all levels: quantiles are those of the weighted records, less
-        their offsets.
     progress : callable, optional
         Called as ``progress(step, n_steps)``, of all levels' steps together.
 
@@ -121,31 +107,35 @@ def fit_quantiles(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (5000, 1))
     >>> y = 1 + (2 + X[:, 0]) * rng.normal(size=5000)
-    >>> found = dpfast.fit_quantiles(X, y, [0.25, 0.5, 0.75], privacy=2.0, scale=2.0)
+    >>> found = dpfast.fit_quantiles(X, y, [0.25, 0.5, 0.75], privacy=2.0)
     >>> found.predict([[0.0]]).shape, len(found.fits)
     ((1, 3), 3)
     """
     total = GDP.within(privacy)
-    losses = [Quantile(tau, bandwidth) for tau in _levels(taus)]
+    given = terms_of(loss)
+    own = resolve_loss(given.loss, unbounded=True)
+    if not isinstance(own, Quantile):
+        raise InvalidInput(
+            f'fit_quantiles fits the loss "quantile" alone; received {described(own)}. Use '
+            "dpfast.fit for another."
+        )
+    losses = [Quantile(tau, own.bandwidth) for tau in _levels(taus)]
     standardize = checked_standardize(standardize)
-    options = {"scale": scale, "weights": weights, "ridge": 0.0, "method": method}
+    options = given._asdict() | {"method": method}
     taken = on_road(losses[0], standardize, options)
     request = Request(
         X,
         y,
-        fit_intercept=fit_intercept,
+        fit_intercept=given.fit_intercept,
         noise=noise,
-        threads=threads,
-        names=names,
-        group=group,
-        group_size=group_size,
+        takes=tuple([what for what in EVERYTHING if what != "each"]),
         together=taken,
-        beside=beside(sample_weight, largest_weight, offset, of_predictor=False),
+        bound_to=given.n_covariates,
     )
     inference = flag(inference, "inference")
     if taken:
         planned_road = OnRoad(
-            request, total, losses, scale=scale, standardize=standardize, inference=inference
+            request, total, losses, scale=given.scale, standardize=standardize, inference=inference
         )
         return _on_road(planned_road, request, privacy, total, losses, ledger, progress)
     from dpfast.regression.walk import Walks
@@ -191,7 +181,7 @@ def _on_road(
         np.errstate(all="ignore"),
     ):
         label = request.label("fit_quantiles", f"{len(losses)} levels")
-        charge_shared(ledger, privacy, total, label, request.room(COPIES))
+        charge_shared(ledger, privacy, total, label, room_of(request))
         planned.begin()
         for k in range(len(losses)):
             found = planned.run(k, iterates, after(report, STEPS * k, STEPS * len(losses)))

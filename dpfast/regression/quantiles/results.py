@@ -45,7 +45,9 @@ class QuantileFits:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1.0, 1.0, (2000, 1))
     >>> y = X[:, 0] + rng.normal(size=2000)
-    >>> found = dpfast.fit_quantiles(X, y, [0.25, 0.75], privacy=2.0, scale=1.0)
+    >>> found = dpfast.fit_quantiles(
+    ...     X, y, [0.25, 0.75], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
+    ... )
     >>> found.params.shape, found.predict([[0.0], [0.5]]).shape
     ((2, 2), (2, 2))
     """
@@ -100,7 +102,9 @@ class QuantileFits:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found = dpfast.fit_quantiles(
+        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
+        ... )
         >>> found.conf_int(simultaneous=True).shape
         (2, 2, 2)
         """
@@ -137,7 +141,9 @@ class QuantileFits:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found = dpfast.fit_quantiles(
+        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
+        ... )
         >>> bool((np.diff(found.predict([[0.0], [50.0]])) >= 0.0).all())
         True
         """
@@ -176,7 +182,9 @@ class QuantileFits:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found = dpfast.fit_quantiles(
+        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
+        ... )
         >>> found.predict_interval([[0.0]], 0.9).shape
         (1, 2, 2)
         """
@@ -204,7 +212,9 @@ class QuantileFits:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found = dpfast.fit_quantiles(
+        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
+        ... )
         >>> found.fit_of(0.3).names
         ('intercept', 'x1')
         """
@@ -238,7 +248,9 @@ class QuantileFits:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found = dpfast.fit_quantiles(
+        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
+        ... )
         >>> "hold together" in found.summary()
         True
         """
@@ -287,7 +299,9 @@ class QuantileFits:
         Examples
         --------
         >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(X, X[:, 0], [0.3, 0.6], privacy=2.0, scale=1.0)
+        >>> found = dpfast.fit_quantiles(
+        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
+        ... )
         >>> sorted(found.to_dict())
         ['fits', 'privacy', 'taus']
         """

@@ -9,7 +9,10 @@ from setuptools import Extension, setup
 setup(
     name="embedding",
     ext_modules=cythonize(
-        [Extension("embedding", ["embedding.pyx"], extra_compile_args=["-O1", "-g0"])],
+        [
+            Extension(name, [f"{name}.pyx"], extra_compile_args=["-O1", "-g0"])
+            for name in ("embedding", "others")
+        ],
         language_level=3,
     ),
 )

@@ -1,0 +1,1 @@
+"""Moments of residuals and instruments."""

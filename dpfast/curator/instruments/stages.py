@@ -1,0 +1,111 @@
+"""Grams of all columns, and scores of instruments at residuals of released coefficients.
+
+Both stages of two-stage least squares are asked for here (claim T7): rows under released maps, and
+a response less what released coefficients say of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import Answer, JointAnswer
+from dpfast.curator.curator import Curator
+from dpfast.curator.whitened import At, Whitened
+from dpfast.data import Records
+from dpfast.models import LeastSquares, Mallows, Objective
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+
+__all__ = ["Stages"]
+
+Array = NDArray[np.float64]
+
+
+class Stages:
+    """Records whose rows are instruments and regressors together, copied.
+
+    Parameters
+    ----------
+    records : Records
+        In released units; in memory.
+    ledger : Ledger
+        Charged before the records are touched.
+    noise : NoiseSource
+    threads : int
+    """
+
+    def __init__(self, records: Records, ledger: Ledger, noise: NoiseSource, threads: int) -> None:
+        blocks = [(np.asarray(X, dtype=np.float64), np.array(y)) for X, y in records.blocks()]
+        self._X = np.concatenate([some for some, _ in blocks])
+        self._y = np.concatenate([some for _, some in blocks])
+        self._ledger, self._noise, self._threads = ledger, noise, threads
+        self.n, self.dimension = len(self._y), self._X.shape[1] + 1
+
+    @staticmethod
+    def planned(n: int, dimension: int, noise: NoiseSource, threads: int) -> Whitened:
+        """As many rows as long, without a record: what refuses budgets, free of charge."""
+        nothing: Any = np.broadcast_to(np.nan, (n, dimension))
+        records = Records(nothing[:, 1:], nothing[:, 0], None)
+        objective = Objective(LeastSquares(), Mallows(1.0), dimension - 1)
+        return Whitened(Curator(records, objective, Ledger(GDP(1.0)), noise, threads))
+
+    def gram(self, matrix: Array, radius: float, mu: float) -> Answer:
+        """Mean of outer products of rows under a map, weighted (claim C14); costs ``mu``."""
+        return self._rows(matrix).gram(radius, mu)
+
+    def moment(self, matrix: Array, radius: float, cap: float, mu: float) -> Answer:
+        """Mean of such rows times the response, held to ``+-cap`` (claim C13); costs ``mu``."""
+        return self._rows(matrix).moment(radius, cap, mu)
+
+    def lengths(self, matrix: Array, edges: Array, mu: float) -> Answer:
+        """Shares of the records with rows of these lengths (claim C60); costs ``mu``."""
+        return self._rows(matrix).lengths(edges, mu)
+
+    def score_lengths(self, matrix: Array, params: Array, edges: Array, mu: float) -> Answer:
+        """Shares of the records with scores of these lengths (claim C60); costs ``mu``."""
+        return self._rows(matrix, params).lengths(edges, mu, self._at(matrix), "score")
+
+    def scores(
+        self, matrix: Array, params: Array, bound: float, mu: float, mu_meat: float = 0.0
+    ) -> JointAnswer:
+        """Mean of scores ``a r``, each held to a norm of ``bound``, and of their outer products.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (columns, k)
+            Of which rows (an intercept first) the ``a`` are.
+        params : ndarray of shape (columns,)
+            Of the response of which residuals ``r`` are what is left.
+        bound : float
+        mu, mu_meat : float
+            With ``mu_meat <= mu / 2``.
+
+        Privacy
+        -------
+        Costs ``mu`` (claims T7 and C60); matrix, params and bound are released.
+        """
+        return self._rows(matrix, params).clipped(self._at(matrix), bound, mu, mu_meat)
+
+    def _at(self, matrix: Array) -> At:
+        """Where scores are those of the response as it is."""
+        return At(np.zeros(matrix.shape[1]), LeastSquares())
+
+    def _rows(self, matrix: Array, params: Array | None = None) -> Whitened:
+        y = self._y if params is None else residuals(self._X, self._y, params)
+        objective = Objective(LeastSquares(), Mallows(1.0), self._X.shape[1])
+        records: Any = Records(self._X, y, None)
+        curator = Curator(records, objective, self._ledger, self._noise, self._threads)
+        return Whitened(curator, matrix)
+
+
+def residuals(X: Array, y: Array, params: Array) -> Array:
+    """What these coefficients leave of the response: of each record, a function of itself."""
+    with np.errstate(all="ignore"):
+        left = y - params[0]
+        for j, column in enumerate(X.T):  # one after the other: of no other record
+            left = left - params[j + 1] * column
+        return np.where(np.isfinite(left), left, np.nan)

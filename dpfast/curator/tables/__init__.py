@@ -1,0 +1,1 @@
+"""Counts, moments and quantiles by cell of a declared grouping."""

@@ -1,0 +1,211 @@
+"""Counts, moments and counts below thresholds in the cells of a declared grouping.
+
+A record is in one cell at most.  One with an entry that is not finite, or outside of the declared
+levels, is in none, and still counts in n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.answers import Answer, Receipt
+from dpfast.curator.door import hand_out, source_of_noise
+from dpfast.data import Records
+from dpfast.errors import InvalidInput
+from dpfast.privacy.budget import GDP
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.mechanisms import check_grid_range, gaussian_scale
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.tables.sensitivity import (
+    SQUARE_AT,
+    SQUARE_WEIGHT,
+    cell_counts,
+    cell_excess,
+    cell_moments,
+    count_weight,
+)
+
+__all__ = ["MOST_RECORDS", "UNIT", "Cells"]
+
+Array = NDArray[np.float64]
+
+#: Values are rounded to multiples of 1 over this, so that their sums are whole numbers (claim T4).
+UNIT = 1 << 20
+
+#: Sums of so many of them are exact.
+MOST_RECORDS = 1 << 32
+
+
+class Cells:
+    """Answers what is in each cell.
+
+    Parameters
+    ----------
+    records : Records
+        Of each record the values, coded so that they lie in [-1, 1], and for a response the number
+        of its cell; NaN for none.
+    n_cells : int
+    squared : sequence of bool
+        Of which columns squares are summed, too: not of those that are -1 or 1.
+    ledger : Ledger
+        Charged before the records are touched.
+    noise : NoiseSource
+
+    Attributes
+    ----------
+    n, n_cells : int
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        n_cells: int,
+        squared: Sequence[bool],
+        ledger: Ledger,
+        noise: NoiseSource,
+    ) -> None:
+        if not sum(records.block_sizes) < MOST_RECORDS:
+            raise InvalidInput(f"tables are made of fewer than {MOST_RECORDS} records.")
+        self.n, self.n_cells = records.n, n_cells
+        self.ledger = ledger
+        self._records = records
+        self._squared = np.flatnonzero(squared)
+        self._noise = source_of_noise(noise)
+
+    def counts_receipt(self, mu: float) -> Receipt:
+        """What :meth:`counts` would release; touches nothing."""
+        return self._receipt("counts by cell", "T1", mu, cell_counts(), 1.0, self.n_cells)
+
+    def moments_receipt(self, mu: float) -> Receipt:
+        """What :meth:`moments` would release; touches nothing."""
+        q, a = self._records.n_covariates, len(self._squared)
+        sensitivity = cell_moments(a, q - a, self.n)
+        bound, size = max(SQUARE_WEIGHT, self.count_weight), self.n_cells * (q + a + 1)
+        return self._receipt("moments by cell", "T3", mu, sensitivity, bound, size)
+
+    def below_receipt(self, probabilities: Array, mu: float) -> Receipt:
+        """What :meth:`below` would release; touches nothing."""
+        farthest = np.max(np.maximum(probabilities, 1.0 - probabilities), axis=1).tolist()
+        sensitivity = cell_excess(farthest, self.n)
+        return self._receipt("below by cell", "T5", mu, sensitivity, 1.0, probabilities.size)
+
+    @property
+    def count_weight(self) -> float:
+        """What counts are multiplied with in :meth:`moments`; public."""
+        a = len(self._squared)
+        return count_weight(a, self._records.n_covariates - a)
+
+    def counts(self, mu: float) -> Answer:
+        """Release how many records are in each cell, shape (n_cells,).
+
+        Privacy
+        -------
+        Costs ``mu`` (claim T1).
+        """
+        receipt = self.counts_receipt(mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        counted = self._records.total(_counts, self.n_cells).astype(np.float64)
+        return hand_out(self._noise, (receipt.query, mu), receipt, counted)
+
+    def moments(self, mu: float) -> Answer:
+        """Release the moments of each cell, shape (n_cells, q + a + 1).
+
+        Sums of the q columns; of a of them ``SQUARE_WEIGHT (v^2 - SQUARE_AT)``, summed; the number
+        of records times :attr:`count_weight`.
+
+        Privacy
+        -------
+        Costs ``mu`` (claims T3 and T4): as much as the sums alone.
+        """
+        receipt = self.moments_receipt(mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        counted, sums, high, low = self._records.total(_moments, self.n_cells, self._squared)
+        counted = counted.astype(np.float64)[:, None]
+        squares = (high * float(UNIT) + low) / float(UNIT) ** 2
+        value = np.hstack(
+            [
+                sums / float(UNIT),
+                SQUARE_WEIGHT * (squares - SQUARE_AT * counted),
+                self.count_weight * counted,
+            ]
+        )
+        answer = hand_out(self._noise, (receipt.query, mu), receipt, value.ravel())
+        return answer._replace(value=answer.value.reshape(value.shape))
+
+    def below(self, thresholds: Array, probabilities: Array, mu: float) -> Answer:
+        """Release in each cell how many records are not above a threshold, minus a share of all.
+
+        Parameters
+        ----------
+        thresholds, probabilities : ndarray of shape (J, n_cells)
+            Public or released; of the first column, coded.
+        mu : float
+
+        Returns
+        -------
+        Answer
+            Of shape (J, n_cells), in records.
+
+        Privacy
+        -------
+        Costs ``mu`` (claim T5).
+        """
+        receipt = self.below_receipt(probabilities, mu)
+        self.ledger.charge(GDP(mu), receipt.query)
+        below, counted = self._records.total(_below, thresholds)
+        value = below - probabilities * counted.astype(np.float64)
+        question = (receipt.query, mu, thresholds, probabilities)
+        answer = hand_out(self._noise, question, receipt, value.ravel())
+        return answer._replace(value=answer.value.reshape(value.shape))
+
+    def _receipt(
+        self, query: str, claim: str, mu: float, sensitivity: float, bound: float, size: int
+    ) -> Receipt:
+        scale = gaussian_scale(sensitivity, mu, size)
+        check_grid_range(self.n * bound, scale, size)
+        return Receipt(query, claim, mu, sensitivity, scale)
+
+
+# what a cluster's workers are told by name
+
+
+def _counts(X: Any, y: Any, n_cells: int) -> NDArray[np.int64]:
+    cells, _ = _in_cells(X, y, n_cells)
+    return np.bincount(cells, minlength=n_cells).astype(np.int64)
+
+
+def _moments(X: Any, y: Any, n_cells: int, squared: NDArray[np.intp]) -> Any:
+    """Records of each cell; sums of whole numbers, and of their squares' upper and lower half."""
+    cells, rows = _in_cells(X, y, n_cells)
+    whole = np.rint(np.clip(rows, -1.0, 1.0) * float(UNIT))
+    squares = whole[:, squared] ** 2  # below 2^40: exact
+    high = np.floor(squares / float(UNIT))
+    counted = np.bincount(cells, minlength=n_cells).astype(np.int64)
+    parts = [_summed(cells, some, n_cells) for some in (whole, high, squares - high * float(UNIT))]
+    return counted, *parts
+
+
+def _below(X: Any, y: Any, thresholds: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    n_cells = thresholds.shape[1]
+    cells, rows = _in_cells(X, y, n_cells)
+    values = np.clip(rows[:, 0], -1.0, 1.0)
+    below = [np.bincount(cells[values <= t[cells]], minlength=n_cells) for t in thresholds]
+    return np.array(below, dtype=np.int64), np.bincount(cells, minlength=n_cells).astype(np.int64)
+
+
+def _in_cells(X: Any, y: Any, n_cells: int) -> tuple[NDArray[np.intp], Array]:
+    """The cells of the complete records, and their rows."""
+    complete = (y >= 0.0) & (y < n_cells) & np.isfinite(X).all(axis=1)
+    return y[complete].astype(np.intp), X[complete]
+
+
+def _summed(cells: NDArray[np.intp], whole: Array, n_cells: int) -> NDArray[np.int64]:
+    """Sums by cell of the columns of an array of whole numbers; exact, in any order."""
+    found = np.empty((n_cells, whole.shape[1]), dtype=np.int64)
+    for j in range(whole.shape[1]):
+        found[:, j] = np.bincount(cells, weights=whole[:, j], minlength=n_cells)
+    return found

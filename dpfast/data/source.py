@@ -1,0 +1,180 @@
+"""What stands in the place of X: covariates, response, and what belongs to each record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpfast.errors import InvalidInput, described
+
+if TYPE_CHECKING:
+    from dpfast.data.beside.given import Beside
+
+__all__ = ["EVERYTHING", "Source", "records", "source_of"]
+
+#: What a function may have a use for, beside names and threads.
+EVERYTHING = ("group", "each", "sample_weight", "offset")
+
+
+def records(
+    X: Any,
+    y: Any = None,
+    *,
+    names: Sequence[str] | None = None,
+    group: Any = None,
+    group_size: int | None = None,
+    each: str = "row",
+    sample_weight: Any = None,
+    largest_weight: float | None = None,
+    offset: Any = None,
+    threads: int | None = None,
+) -> Source:
+    """Records with what belongs to each: persons, weights, offsets; passed in the place of X.
+
+    Nothing is read before a function is given them, with ``y=None``.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, q), data frame, Design or Records
+        Covariates, without a column of ones; or a design (``schema.encode(table, response=...)``)
+        or opened records, which hold their response; for :func:`dpfast.fit_formula` the table.
+    y : array-like of shape (n,), optional
+        Response.
+    names : sequence of str, optional
+        Public names of the q covariates; a table's column names by default.
+    group : array-like of shape (n,) or str, optional
+        The person each row belongs to, or the name of its column in a data frame or (with
+        ``each="person"``) a Parquet file: the budget then protects a person with all their rows.
+    group_size : int, optional
+        Public bound m on the rows of one person; further rows are left out.  The noise is that of
+        a budget of ``privacy / m`` for one row.  Standard errors are those of clusters; with
+        weights, a ridge, a method or ``standardize=False`` intervals allow for rows that go
+        together as far as rows can (m times the sampling variance of independent ones).
+    each : {"row", "person"}
+        What counts once.  With "person" a person counts with the mean of what their rows
+        contribute, however many these are: no ``group_size``, the noise of one row a person, and
+        the number of rows is private.  The target is that of rows with weight one over the number
+        of their person's; if that number depends on the response (as for rows until an event) it is
+        another one than that of the rows.  Rows come in any order, from memory or from files (not
+        from Dask).  What is bought is bought with one row of each person, chosen in secret.
+    sample_weight : array-like of shape (n,) or str, optional
+        Private weight of each record, as of a sampling design, or the name of its column in a data
+        frame or Parquet file (of Dask: a collection of its own, or the name).  A weight below zero
+        or missing is zero.  Standard errors are those of sampling weights, and do not change if all
+        weights are multiplied by a number; weights that stand for so many copies of a record
+        (``freq_weights``) are another model.
+    largest_weight : float, optional
+        Public bound A, required with ``sample_weight``; larger weights are held to it.  A record
+        counts with ``a_i / A``, and sums are divided by n, so the noise is ``A / mean(a_i)`` times
+        that of equal weights: a smaller A is quieter, and biased as far as weights are cut.
+    offset : array-like of shape (n,) or str, optional
+        Private part of the linear predictor whose coefficient is 1, or the name of its column; in
+        the units of y (logistic: of log odds).  Predictions are those for an offset of zero.
+    threads : int, optional
+        Threads of the compiled kernels; results do not depend on it.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    InvalidInput
+        By the function that is given them, before anything is spent.
+
+    Privacy
+    -------
+    Costs nothing: the function that is given them says what it spends.  ``names``,
+    ``group_size``, ``each`` and ``largest_weight`` must be public; groups, weights and offsets are
+    private (claims C47, C70, C71 and C81 of ``dpfast/privacy/PROOFS.md``).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(6000, 1))
+    >>> y = X[:, 0] + rng.normal(size=6000)
+    >>> people = dpfast.records(X, y, names=["dose"], group=np.arange(6000) // 3, group_size=3)
+    >>> dpfast.fit(people, loss="log-cosh", privacy=3.0).names
+    ('intercept', 'dose')
+    """
+    return Source(
+        X, y, names=names, group=group, group_size=group_size, each=each,
+        sample_weight=sample_weight, largest_weight=largest_weight, offset=offset, threads=threads,
+    )  # fmt: skip
+
+
+class Source:
+    """Records as a caller has them, of which nothing was read; made by :func:`records`.
+
+    Privacy
+    -------
+    Holds private data, and shows none of it; it cannot be pickled.
+    """
+
+    def __init__(
+        self,
+        covariates: Any,
+        response: Any,
+        *,
+        names: Any = None,
+        group: Any = None,
+        group_size: Any = None,
+        each: Any = "row",
+        sample_weight: Any = None,
+        largest_weight: Any = None,
+        offset: Any = None,
+        threads: Any = None,
+    ) -> None:
+        if isinstance(covariates, Source):
+            raise InvalidInput(
+                "these are records already, with what belongs to them. Give dpfast.records "
+                "everything at once."
+            )
+        self.covariates, self.response, self.names = covariates, response, names
+        self.group, self.group_size, self.each = group, group_size, each
+        self.sample_weight, self.largest_weight = sample_weight, largest_weight
+        self.offset, self.threads = offset, threads
+
+    def but(self, **changed: Any) -> Source:
+        """The same records with other covariates, response or columns beside them."""
+        return Source(**vars(self) | changed)
+
+    def refuse_beyond(self, takes: tuple[str, ...]) -> None:
+        """Refuse what a function has no use for, before it is left out in silence."""
+        given = {
+            "group": self.group is not None or self.group_size is not None,
+            "each": not (isinstance(self.each, str) and self.each == "row"),
+            "sample_weight": self.sample_weight is not None or self.largest_weight is not None,
+            "offset": self.offset is not None,
+        }
+        for name in given:
+            if given[name] and name not in takes:
+                raise InvalidInput(
+                    f"{name} of these records has no meaning here, where every row counts alike "
+                    "and once. Leave it out."
+                )
+
+    def beside(self, of_predictor: bool) -> Beside | None:
+        """Weights and offsets, their public part checked; None without."""
+        if self.sample_weight is None and self.largest_weight is None and self.offset is None:
+            return None
+        from dpfast.data.beside.given import beside
+
+        return beside(self.sample_weight, self.largest_weight, self.offset, of_predictor)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("records hold private data and are not picklable.")
+
+    def __repr__(self) -> str:
+        return f"records({type(self.covariates).__name__})"
+
+
+def source_of(X: Any, y: Any) -> Source:
+    """The arguments X and y of a function, of which the first may be records with everything."""
+    if not isinstance(X, Source):
+        return Source(X, y)
+    if y is not None:
+        raise InvalidInput(
+            f"records hold their response: pass y=None, or leave it out; received {described(y)}."
+        )
+    return X

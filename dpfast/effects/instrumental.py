@@ -1,0 +1,494 @@
+"""``two_stage``: two-stage least squares with instruments, and intervals for weak ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.curator.instruments.stages import Stages
+from dpfast.data.columns import number_columns
+from dpfast.data.formula import columns_of_formula
+from dpfast.data.source import records
+from dpfast.effects.iv import TwoStage
+from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import Request, charge_shared
+from dpfast.inference.degrees import LEAST
+from dpfast.inference.guarantees import Guarantee
+from dpfast.kernels.linalg import floor_eigenvalues
+from dpfast.optimize.road.histogram import CANCELS, Lengths, best_bound, tops_of_cells
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.standardise import Purchase, refuse_boundless
+
+__all__ = ["two_stage"]
+
+Array = NDArray[np.float64]
+
+#: Shares of mu^2, of what units leave: of the first Gram and the lengths it whitens, of the second,
+#: of the pilot's moments and of the lengths of scores.  The steps have the rest.
+GRAM, LENGTHS, SECOND, PILOT, SCORES = 0.06, 0.01, 0.18, 0.10, 0.03
+
+#: Of the steps.
+STEPS = (0.1, 0.3, 0.6)
+
+#: Radius of the first Gram, in the root of the number of columns, and the bound on responses.
+FIRST_RADIUS, CAP = 1.5, 3.0
+
+#: Cells to a factor 2 in the histograms.
+PER_OCTAVE = 2
+
+#: Noise of a Gram, in its eigenvalues of one, up to which rows are not discounted.
+QUIET = 0.3
+
+#: First-stage F below which instruments are called weak (Staiger and Stock 1997).
+WEAK = 10.0
+
+#: What is cut off the scores, in standard errors, from which on it is told.
+CUT = 1.0
+
+COPIES = 6
+
+
+class _Columns(NamedTuple):
+    """Positions among (1, exogenous, instruments, endogenous)."""
+
+    names: tuple[str, ...]
+    exogenous: int
+    instruments: int
+    endogenous: int
+
+    @property
+    def z(self) -> list[int]:
+        return list(range(1 + self.exogenous + self.instruments))
+
+    @property
+    def excluded(self) -> list[int]:
+        return list(range(1 + self.exogenous, 1 + self.exogenous + self.instruments))
+
+    @property
+    def own(self) -> list[int]:
+        """Of the exogenous regressors, the constant among them."""
+        return list(range(1 + self.exogenous))
+
+    @property
+    def ends(self) -> list[int]:
+        first = 1 + self.exogenous + self.instruments
+        return list(range(first, first + self.endogenous))
+
+    @property
+    def x(self) -> list[int]:
+        return [*self.own, *self.ends]
+
+    @property
+    def size(self) -> int:
+        return 1 + self.exogenous + self.instruments + self.endogenous
+
+
+def two_stage(
+    formula: str,
+    table: Any,
+    *,
+    privacy: Budget | float,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+) -> TwoStage:
+    """Two-stage least squares: effects of regressors that are not exogenous, by instruments.
+
+    Both stages' moments come from one released Gram, and three Newton steps on moments of whitened
+    instruments and residuals, held to a bought norm, find the estimate.  A noisy first stage
+    costs precision, not validity: whatever combination of the instruments it picks, they are
+    instruments.
+
+    Parameters
+    ----------
+    formula : str
+        ``"y ~ x + w | z + w"``: regressors, and after the bar the instruments, among them the
+        exogenous regressors (as in ivreg and AER).  Each term is a numeric column.
+    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+        A record with an entry that is not finite contributes zero and counts in n.
+    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+        The **total** to spend, units, first stage and intervals included.
+    ledger : Ledger, optional
+        A budget shared by several analyses.
+    noise : NoiseSource, optional
+        ``SeededNoise`` is for simulation and voids the guarantee.
+    threads : int, optional
+
+    Returns
+    -------
+    TwoStage
+        With the first stage's F, an Anderson-Rubin interval that holds for weak instruments, and a
+        test of over-identifying restrictions.
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        For a formula with fewer instruments than endogenous regressors, a column of a wrong type or
+        a budget that is too small, before anything is spent.  Never because of a value in the
+        table.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+    Exception
+        Ctrl-C and whatever else ends a run has the answers so far in its attribute
+        ``partial_result``.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claim T7); units are claims D1
+    to D6.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z, u = rng.normal(size=(2, 8000))
+    >>> x = z + u + rng.normal(size=8000)
+    >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
+    >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
+    >>> bool(abs(found.params[1] - 2.0) < 0.5), bool(found.first_stage_f > 100.0)
+    (True, True)
+    """
+    total = GDP.within(privacy)
+    columns, response = _parsed(formula)
+    found = number_columns(table, columns_of(formula))
+    source = records(found[:, :-1], found[:, -1], names=columns.names, threads=threads)
+    request = Request(source, None, fit_intercept=True, noise=noise)
+    analysis = _Analysis(request, columns, total)
+
+    def spent() -> Guarantee:
+        return request.guarantee(total, analysis.ledger)
+
+    with KeepingPaid(privacy=spent, units=lambda: analysis.units), np.errstate(all="ignore"):
+        label = request.label("two_stage", f"instruments={columns.instruments}")
+        charge_shared(ledger, privacy, total, label, request.room(COPIES, whole=True))
+        return analysis.run(spent, response)
+
+
+def _parsed(formula: Any) -> tuple[_Columns, str]:
+    if type(formula) is not str or formula.count("|") != 1:
+        raise InvalidInput(
+            "formula must be text with one bar, 'y ~ x + w | z + w': regressors, and after the bar "
+            f"the instruments with the exogenous regressors; received {described(formula)}."
+        )
+    left, _, right = formula.partition("|")
+    response, regressors, intercept = columns_of_formula(left)
+    _, after, also = columns_of_formula(f"{response} ~ {right}")
+    if not (intercept and also):
+        raise InvalidInput("two_stage has an intercept, which is its own instrument.")
+    exogenous = [name for name in regressors if name in after]
+    endogenous = [name for name in regressors if name not in after]
+    excluded = [name for name in after if name not in regressors]
+    names = (*exogenous, *excluded, *endogenous)
+    if response in names or len(set(names)) < len(names):
+        raise InvalidInput("the columns of the formula must differ from one another.")
+    if not endogenous:
+        raise InvalidInput(
+            "every regressor is among the instruments: that is least squares. Use dpfast.fit."
+        )
+    if len(excluded) < len(endogenous):
+        raise InvalidInput(
+            f"{len(endogenous)} endogenous regressors {endogenous} need as many instruments at "
+            f"least; received {excluded}."
+        )
+    return _Columns(names, len(exogenous), len(excluded), len(endogenous)), response
+
+
+def columns_of(formula: Any) -> list[str]:
+    """What a table needs for a formula, the response last."""
+    columns, response = _parsed(formula)
+    return [*columns.names, response]
+
+
+class _Analysis:
+    """Everything that is decided before the charge, and the run after it."""
+
+    def __init__(self, request: Request, columns: _Columns, total: GDP) -> None:
+        self.ledger = Ledger(total)
+        self._request, self._columns = request, columns
+        refuse_boundless(total.mu)
+        n, q, mu = request.n, request.n_covariates, total.mu * (1.0 - MARGIN_8000)
+        share = units_share(n, q + 1, mu)
+        self._purchase = Purchase(request, mu * math.sqrt(share), self.ledger, whole=mu)
+        if n * mu < (needed := SCARCE * columns.size**1.5):
+            raise InvalidBudget(
+                f"n mu = {n * mu:.3g} is below 20 p^1.5 = {needed:.3g} for p = {columns.size} "
+                "columns: estimates would be noise. Use more records, a larger budget, or fewer "
+                "columns."
+            )
+        rest = mu * math.sqrt(1.0 - share)
+        used = GRAM + LENGTHS + SECOND + PILOT + SCORES
+        self._mu = {
+            name: rest * math.sqrt(part)
+            for name, part in (
+                ("gram", GRAM), ("lengths", LENGTHS), ("second", SECOND), ("pilot", PILOT),
+                ("scores", SCORES),
+            )
+        }  # fmt: skip
+        self._steps = [rest * math.sqrt((1.0 - used) * part) for part in STEPS]
+        of_lengths, of_steps = (self._mu["lengths"], self._mu["scores"]), tuple(self._steps)
+        Stages.planned(request.n, columns.size, request.noise, request.threads).refuse(
+            (self._mu["gram"], self._mu["second"]), self._mu["pilot"], of_lengths, of_steps,
+            cells=len(tops_of_cells(PER_OCTAVE)),
+        )  # fmt: skip
+
+    @property
+    def units(self) -> Any:
+        """Units of the columns, once they were bought."""
+        return self._purchase.released
+
+    def run(self, spent: Any, response: str) -> TwoStage:
+        """Pay and estimate."""
+        self._purchase.in_place(spent)
+        request, columns, mu = self._request, self._columns, self._mu
+        stages = Stages(request.records, self.ledger, request.noise, request.threads)
+        moments = _first_stage(stages, columns, mu)
+        found = _steps(stages, columns, moments, mu, self._steps)
+        return _natural(found, moments, columns, request, response, spent())
+
+
+class _Moments(NamedTuple):
+    """Second moments of all columns, and their pilot, in released units."""
+
+    gram: Array
+    noise: float
+    whitening: Array
+    response: Array
+    response_noise: float
+
+
+def _first_stage(stages: Stages, columns: _Columns, mu: dict[str, float]) -> _Moments:
+    p, n = columns.size, stages.n
+    first = stages.gram(np.eye(p), FIRST_RADIUS * math.sqrt(p), mu["gram"])
+    whitening = _inverse_root(first.value, math.sqrt(2.0 * p) * first.noise_scale)
+    edges = tops_of_cells(PER_OCTAVE)
+    answer = stages.lengths(whitening, edges[:-1], mu["lengths"])
+    lengths = Lengths.visible(answer.value, answer.noise_scale, PER_OCTAVE)
+    # sd of the noise in each eigenvalue is the root of 2 p times that of the Gram
+    quiet = math.sqrt(QUIET * n * mu["second"] / (2.0 * math.sqrt(p)))
+    radius = min(lengths.longest, max(quiet, FIRST_RADIUS * math.sqrt(p)))
+    second = stages.gram(whitening, radius, mu["second"])
+    held, _, _ = floor_eigenvalues(second.value, math.sqrt(2.0 * p) * second.noise_scale)
+    back = np.linalg.inv(whitening)
+    moment = stages.moment(whitening, radius, CAP, mu["pilot"])
+    return _Moments(
+        back.T @ held @ back,
+        second.noise_scale,
+        whitening,
+        back.T @ moment.value,
+        moment.noise_scale,
+    )
+
+
+def _inverse_root(gram: Array, floor: float) -> Array:
+    values, vectors = np.linalg.eigh(gram)
+    return np.asarray(vectors / np.sqrt(np.maximum(values, floor)) @ vectors.T)
+
+
+class _Found(NamedTuple):
+    """The estimate in released units, the moments it comes from, and how they are known."""
+
+    params: Array
+    covariance: Array
+    degrees: Array
+    moment: Array
+    variance: Array
+    jacobian: Array
+    bound: float
+    cut: float
+    spread: float
+    mixed: Array
+
+
+def _steps(
+    stages: Stages, columns: _Columns, moments: _Moments, mu: dict[str, float], steps: list[float]
+) -> _Found:
+    z, x, n = columns.z, columns.x, stages.n
+    k, gram = len(z), moments.gram
+    root = _inverse_root(gram[np.ix_(z, z)], 1e-12)
+    matrix = np.zeros((columns.size, k))
+    matrix[z] = root
+    jacobian = root @ gram[np.ix_(z, x)]
+    step = np.linalg.pinv(jacobian)
+    params = np.zeros(columns.size)
+    params[x] = step @ (root @ moments.response[z])
+    edges = tops_of_cells(PER_OCTAVE)
+    answer = stages.score_lengths(matrix, params, edges[:-1], mu["scores"])
+    lengths = Lengths.visible(answer.value, answer.noise_scale, PER_OCTAVE)
+    effective = math.sqrt(steps[-2] ** 2 + steps[-1] ** 2)
+    bound, cut = best_bound(lengths, 2.0 / (n * effective), k)
+    points, places, scores, noises = [], [], [], []
+    for i, part in enumerate(steps):
+        last = i == len(steps) - 1
+        asked = stages.scores(matrix, params, bound, part, 0.5 * part if last else 0.0)
+        point = params.copy()
+        point[x] += step @ asked.gradient.value
+        points.append(point)
+        places.append(params)
+        scores.append(asked.gradient.value)
+        noises.append(asked.gradient.noise_scale)
+        params = point
+    precise = np.array(noises[1:]) ** -2.0
+    weights = precise / precise.sum()
+    params = weights[0] * points[1] + weights[1] * points[2]
+    noise = float(precise.sum()) ** -0.5
+    variance = asked.meat.value / n + noise**2 * np.eye(k)
+    variance = floor_eigenvalues(variance, noise**2)[0]
+    covariance = step @ variance @ step.T
+    unsure = asked.meat.noise_scale * (step**2).sum(axis=1) / n
+    degrees = np.maximum(LEAST, 2.0 / (unsure / covariance.diagonal()) ** 2)
+    # at the estimate, where the regressors' moments are zero
+    moment = sum(
+        weight * (score - jacobian @ (params - place)[x])
+        for weight, score, place in zip(weights, scores[1:], places[1:], strict=True)
+    )
+    left = moments.response - gram @ params
+    spread = math.sqrt(max(float(np.trace(asked.meat.value)) / k, noise**2))
+    return _Found(
+        params, covariance, degrees, moment, variance, jacobian, bound, CANCELS * cut,
+        spread, left,
+    )  # fmt: skip
+
+
+def _natural(
+    found: _Found,
+    moments: _Moments,
+    columns: _Columns,
+    request: Request,
+    response: str,
+    privacy: Guarantee,
+) -> TwoStage:
+    """The result in the columns' own units."""
+    assert request.coding is not None
+    x, ends = columns.x, columns.ends
+    centres, spreads = _units(request)
+    place, spread = request.coding.response_units()
+    scale = np.array([1.0, *[spreads[j - 1] for j in x[1:]]])
+    back = np.diag(spread / scale)
+    back[0, 1:] = -spread * np.array([centres[j - 1] for j in x[1:]]) / scale[1:]
+    params = back @ found.params[x]
+    params[0] += place
+    covariance = back @ found.covariance @ back.T
+    names = ("intercept", *[columns.names[j - 1] for j in x[1:]])
+    degrees = found.degrees.copy()
+    weights = np.abs(back[0]) * np.sqrt(found.covariance.diagonal())
+    degrees[0] = degrees[int(np.argmax(weights))]
+    f = _first_stage_f(moments, columns, request.n)
+    statistic, freedom = _overidentification(found, columns)
+    rubin = None
+    if len(ends) == 1:
+        j = len(x) - 1
+        ranges = _anderson_rubin(found, columns, moments)
+        unit = spread / scale[j]
+        rubin = (found.params[x][j] * unit, unit, ranges)
+    told = list(request.remarks)
+    if f < WEAK:
+        told.append(
+            f"instruments are weak (first-stage F = {f:.1f}): estimates lean towards least squares "
+            "and their intervals may not cover. Use anderson_rubin(), which holds all the same."
+        )
+    largest = float(np.linalg.norm(np.linalg.pinv(found.jacobian), 2)) * found.cut
+    if largest > CUT * math.sqrt(float(np.max(np.linalg.eigvalsh(found.covariance)))):
+        told.append(
+            f"scores were held to a norm of {found.bound:.3g}, and what is cut off may move the "
+            "estimate by more than a standard error. Use the logarithm of a response that spans "
+            "orders of magnitude, or a larger budget."
+        )
+    return TwoStage(
+        params=params,
+        bse=np.sqrt(covariance.diagonal()),
+        degrees_of_freedom=degrees,
+        names=names,
+        response=response,
+        endogenous=tuple([columns.names[j - 1] for j in ends]),
+        instruments=tuple([columns.names[j - 1] for j in columns.excluded]),
+        covariance=covariance,
+        first_stage_f=f,
+        overidentification=(statistic, freedom),
+        n_records=request.n,
+        privacy=privacy,
+        warnings=tuple(told),
+        curve=rubin,
+    )
+
+
+def _units(request: Request) -> tuple[list[float], list[float]]:
+    assert request.coding is not None
+    coded = [request.coding.columns[name] for name in request.column_names]
+    return [one.location for one in coded], [one.spread for one in coded]
+
+
+def _first_stage_f(moments: _Moments, columns: _Columns, n: int) -> float:
+    """Least of the endogenous regressors' F, of the instruments beside the exogenous ones.
+
+    Errors of the first stage are those of sampling and of the Gram's noise, which is of one size
+    along whitened rows.
+    """
+    z, own, excluded = columns.z, columns.own, columns.excluded
+    gram = moments.gram
+    inner = gram[np.ix_(excluded, excluded)] - gram[np.ix_(excluded, own)] @ np.linalg.solve(
+        gram[np.ix_(own, own)], gram[np.ix_(own, excluded)]
+    )
+    found = []
+    for j in columns.ends:
+        first = np.linalg.solve(gram[np.ix_(z, z)], gram[z, j])
+        left = max(float(gram[j, j] - gram[z, j] @ first), 1e-12)
+        pi = first[-len(excluded) :]
+        explained = float(pi @ inner @ pi)
+        # of whitened rows; in units of the regressor as it is
+        noise = moments.noise**2 * float(gram[j, j])
+        found.append(explained / (len(excluded) * (left / n + noise)))
+    return min(found)
+
+
+def _overidentification(found: _Found, columns: _Columns) -> tuple[float, int]:
+    """Hansen's J at the estimate: moments that no choice of the coefficients makes zero."""
+    freedom = columns.instruments - columns.endogenous
+    if freedom == 0:
+        return math.nan, 0
+    half = _inverse_root(found.variance, 1e-300)
+    D, m = half @ found.jacobian, half @ found.moment
+    left = m - D @ np.linalg.lstsq(D, m, rcond=None)[0]
+    return float(left @ left), freedom
+
+
+#: Least variance of residuals anywhere, relative to that at the estimate.
+LEAST_INFLATION = 0.05
+
+#: Distances from the estimate that the Anderson-Rubin test is inverted at, in standard errors.
+GRID = np.concatenate([-np.geomspace(1e4, 1e-3, 4000), [0.0], np.geomspace(1e-3, 1e4, 4000)])
+
+
+def _anderson_rubin(
+    found: _Found, columns: _Columns, moments: _Moments
+) -> tuple[Array, Array, int]:
+    """Distances from the coded estimate, the statistic there, and its degrees of freedom.
+
+    At a coefficient other than the estimate moments differ by the released Jacobian, and the
+    variance of residuals by released second moments; coefficients of exogenous regressors are
+    those that suit the instruments best.
+    """
+    own, j = len(columns.own), columns.ends[0]
+    error = math.sqrt(float(found.covariance[-1, -1]))
+    away, gram = GRID * error, moments.gram
+    left = max(
+        float(gram[j, j] - gram[columns.z, j] @ np.linalg.solve(
+            gram[np.ix_(columns.z, columns.z)], gram[columns.z, j]
+        )),
+        0.0,
+    )  # fmt: skip
+    inflation = 1.0 + (-2.0 * away * float(found.mixed[j]) + away**2 * left) / found.spread**2
+    half = _inverse_root(found.variance, 1e-300)
+    exogenous, moment = half @ found.jacobian[:, :own], half @ found.moment
+    both = np.stack([moment, half @ found.jacobian[:, -1]], axis=1)
+    both = both - exogenous @ np.linalg.lstsq(exogenous, both, rcond=None)[0]
+    products = both.T @ both
+    lengths = products[0, 0] - 2.0 * away * products[0, 1] + away**2 * products[1, 1]
+    statistics = lengths / np.maximum(inflation, LEAST_INFLATION)
+    return away, statistics, columns.instruments

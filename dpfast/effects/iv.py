@@ -1,0 +1,252 @@
+"""The result of two-stage least squares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, chdtri
+
+from dpfast.errors import InferenceUnavailable
+from dpfast.inference.degrees import coverage, t_half_widths, t_pvalues
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.shown.digits import printable, short_number
+from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.summary import headings, row_of
+
+__all__ = ["TwoStage"]
+
+Array = NDArray[np.float64]
+
+
+class TwoStage(NamedTuple):
+    """Coefficients by instruments.  Holds no records, and released numbers only.
+
+    Attributes
+    ----------
+    params, bse, degrees_of_freedom : ndarray of shape (p,)
+        Coefficients in the columns' own units, their standard errors, sampling and privacy noise
+        together, and how well these are known.
+    names, endogenous, instruments : tuple of str
+        Of the coefficients, of the regressors that are not exogenous, and of what is excluded.
+    response : str
+    covariance : ndarray of shape (p, p)
+    first_stage_f : float
+        Of the excluded instruments; of several endogenous regressors the least.  The noise in the
+        first stage is in its denominator.
+    overidentification : (float, int)
+        Hansen's J, and how many instruments are more than needed.
+    n_records : int
+    privacy : Guarantee
+    warnings : tuple of str
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods cost nothing, however often.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z, u = rng.normal(size=(2, 8000))
+    >>> x = z + u + rng.normal(size=8000)
+    >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
+    >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
+    >>> found.names, found.endogenous, found.instruments
+    (('intercept', 'x'), ('x',), ('z',))
+    """
+
+    params: Array
+    bse: Array
+    degrees_of_freedom: Array
+    names: tuple[str, ...]
+    response: str
+    endogenous: tuple[str, ...]
+    instruments: tuple[str, ...]
+    covariance: Array
+    first_stage_f: float
+    overidentification: tuple[float, int]
+    n_records: int
+    privacy: Guarantee
+    warnings: tuple[str, ...]
+    curve: tuple[float, float, Any] | None = None
+
+    @property
+    def zvalues(self) -> Array:
+        """``params / bse``, shape (p,)."""
+        with np.errstate(all="ignore"):
+            return self.params / self.bse
+
+    @property
+    def pvalues(self) -> Array:
+        """Two-sided p values of each coefficient being zero, shape (p,)."""
+        return np.asarray(t_pvalues(self.zvalues, self.degrees_of_freedom))
+
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
+        """Confidence intervals, shape (p, 2); for weak instruments see :meth:`anderson_rubin`.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage.
+        alpha : float, optional
+            ``1 - level``, in its place; by name only.
+
+        Returns
+        -------
+        ndarray of shape (p, 2)
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> z, u = rng.normal(size=(2, 8000))
+        >>> x = z + u + rng.normal(size=8000)
+        >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
+        >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
+        >>> found.conf_int().shape
+        (2, 2)
+        """
+        half = t_half_widths(coverage(level, alpha), self.degrees_of_freedom) * self.bse
+        return np.stack([self.params - half, self.params + half], axis=1)
+
+    def anderson_rubin(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
+        """Values of the endogenous coefficient that the Anderson-Rubin test does not reject.
+
+        Valid however weak the instruments are (Anderson and Rubin 1949); it may be unbounded, and
+        empty where the instruments contradict one another.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage.
+        alpha : float, optional
+            ``1 - level``, in its place; by name only.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            The ends of the smallest interval around these values; NaN if there are none.
+
+        Raises
+        ------
+        InferenceUnavailable
+            With more than one endogenous regressor.
+        InvalidInput
+            If the level is out of range, or both are given.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> z, u = rng.normal(size=(2, 8000))
+        >>> x = z + u + rng.normal(size=8000)
+        >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
+        >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
+        >>> low, high = found.anderson_rubin()
+        >>> bool(low < 2.0 < high)
+        True
+        """
+        level = coverage(level, alpha)
+        if self.curve is None:
+            raise InferenceUnavailable(
+                f"anderson_rubin is of one endogenous regressor; there are {self.endogenous}."
+            )
+        centre, unit, (away, statistics, freedom) = self.curve
+        kept = np.flatnonzero(statistics <= chdtri(freedom, 1.0 - level))
+        if not kept.size:
+            return np.array([math.nan, math.nan])
+        ends = centre + unit * away[[kept[0], kept[-1]]]
+        if kept[0] == 0:
+            ends[0] = -math.inf
+        if kept[-1] == len(away) - 1:
+            ends[1] = math.inf
+        return np.asarray(ends)
+
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """Coefficients, first stage and what it cost: text, and other forms.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage of the intervals.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        Summary
+            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or both are given.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> z, u = rng.normal(size=(2, 8000))
+        >>> x = z + u + rng.normal(size=8000)
+        >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
+        >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
+        >>> "First-stage F" in found.summary()
+        True
+        """
+        level = coverage(level, alpha)
+        facts = [
+            ("Response", self.response),
+            ("Instruments", f"{', '.join(self.instruments)} for {', '.join(self.endogenous)}"),
+            ("Records", str(self.n_records)),
+            ("First-stage F", short_number(self.first_stage_f)),
+        ]
+        if self.curve is not None:
+            low, high = self.anderson_rubin(level)
+            facts.append(("Anderson-Rubin", f"{self.endogenous[0]} within [{low:.5g}, {high:.5g}]"))
+        statistic, freedom = self.overidentification
+        if freedom:
+            p = float(chdtrc(freedom, statistic))
+            facts.append(("Hansen's J", f"{statistic:.3g} on {freedom}, p = {p:.3g}"))
+        columns = (self.params, self.bse, self.zvalues, self.pvalues, *self.conf_int(level).T)
+        return Summary(
+            Table(
+                "dpfast: private two-stage least squares",
+                tuple([(heading, printable(said)) for heading, said in facts]),
+                headings(level),
+                tuple(map(printable, self.names)),
+                tuple([row_of(*map(float, row)) for row in zip(*columns, strict=True)]),
+                notes=tuple(map(printable, str(self.privacy).splitlines())),
+                warnings=tuple(map(printable, self.warnings)),
+            )
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything published, as plain Python values (for JSON).
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> z, u = rng.normal(size=(2, 8000))
+        >>> x = z + u + rng.normal(size=8000)
+        >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
+        >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
+        >>> found.to_dict()["endogenous"]
+        ['x']
+        """
+        found = self._asdict()
+        del found["curve"]
+        plain = {k: v.tolist() for k, v in found.items() if isinstance(v, np.ndarray)}
+        listed = {k: list(v) for k, v in found.items() if isinstance(v, tuple)}
+        rubin = None if self.curve is None else self.anderson_rubin().tolist()
+        own = {"anderson_rubin": rubin, "privacy": self.privacy.to_dict()}
+        return found | plain | listed | own
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __repr__(self) -> str:
+        return f"<TwoStage of {self.response} on {self.endogenous}; {self.privacy.headline}>"

@@ -1,0 +1,1 @@
+"""Constants of counts, sums and quantiles by cell."""

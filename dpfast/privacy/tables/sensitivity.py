@@ -1,0 +1,116 @@
+"""Constants of tables by cell: claims T1 to T5 of PROOFS-tables.md.
+
+Replacement of one record, ``n`` public; a record is in one cell at most.  Everything is in records,
+not in shares of them: cells do not know how many they hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dpfast.errors import InvalidInput, described
+from dpfast.privacy.rounding import MARGIN_30, UNIT_ROUNDOFF
+
+__all__ = [
+    "SQUARE_AT",
+    "SQUARE_WEIGHT",
+    "cell_counts",
+    "cell_excess",
+    "cell_moments",
+    "cell_sums",
+    "count_weight",
+]
+
+_UP = 1.0 + MARGIN_30
+_DOWN = 1.0 - MARGIN_30
+
+#: What is summed beside a number ``v`` in [-1, 1] is ``SQUARE_WEIGHT (v^2 - SQUARE_AT)``, which is
+#: free beside the sum of v and the count (claim T3).  The weight's square is below 2.
+SQUARE_AT, SQUARE_WEIGHT = 0.75, 1.4142
+
+#: The squared weight of the count, of each column with squares and of each without.
+_WITH_SQUARES, _WITHOUT = 0.875, 1.0
+
+
+def cell_counts() -> float:
+    """l2 sensitivity of the counts of records in cells (claim T1): one leaves, another is entered.
+
+    ``sqrt(2)``, whatever the number of cells.
+    """
+    return math.sqrt(2.0) * _UP
+
+
+def cell_sums(bound: float, weight: float) -> float:
+    """l2 sensitivity of sums and weighted counts by cell (claim T2).
+
+    ``max(2 bound, sqrt(2 (bound^2 + weight^2)))``: a record in its cell changes its sign, or it
+    leaves the cell for another.
+
+    Parameters
+    ----------
+    bound : float
+        On the norm of what a record adds to the sums of its cell.
+    weight : float
+        What it adds to the count of its cell.
+    """
+    if not (0.0 < bound < math.inf and 0.0 <= weight < math.inf):
+        raise InvalidInput(
+            "bound must be positive and weight at least 0, both finite; received "
+            f"{described(bound)} and {described(weight)}."
+        )
+    return max(2.0 * bound, math.sqrt(2.0 * (bound * bound + weight * weight))) * _UP
+
+
+def count_weight(squared: int, plain: int) -> float:
+    """Weight at which the count of a cell is free beside its moments (claim T3), rounded down.
+
+    Parameters
+    ----------
+    squared, plain : int
+        Numbers of columns whose squares are summed as well, and of those whose are not.
+    """
+    _check(squared, plain)
+    return math.sqrt(_WITH_SQUARES * squared + _WITHOUT * plain) * _DOWN
+
+
+def cell_moments(squared: int, plain: int, n: int) -> float:
+    """l2 sensitivity of sums, squares and weighted counts by cell (claims T3 and T4).
+
+    ``2 sqrt(squared + plain)``, what the sums alone can move, plus the rounding of both sides.
+
+    Parameters
+    ----------
+    squared, plain : int
+        As for :func:`count_weight`.
+    n : int
+    """
+    _check(squared, plain)
+    return math.sqrt(squared + plain) * (2.0 + 16.0 * n * UNIT_ROUNDOFF) * _UP
+
+
+def cell_excess(probabilities: Sequence[float], n: int) -> float:
+    """l2 sensitivity of counts below thresholds by cell, each minus a share of the cell (claim T5).
+
+    ``max(sqrt(J), sqrt(2 sum max(p, 1 - p)^2))`` for J thresholds in each cell, plus rounding.
+
+    Parameters
+    ----------
+    probabilities : sequence of float
+        For each threshold, the share that is farthest from one half among those of all cells.
+    n : int
+    """
+    if not len(probabilities) or not all(0.0 <= p <= 1.0 for p in probabilities):
+        raise InvalidInput("every cell needs at least one share, and each lies between 0 and 1.")
+    away = math.fsum([max(p, 1.0 - p) ** 2 for p in probabilities])
+    slack = 8.0 * math.sqrt(len(probabilities)) * n * UNIT_ROUNDOFF
+    return (math.sqrt(max(float(len(probabilities)), 2.0 * away)) + slack) * _UP
+
+
+def _check(squared: int, plain: int) -> None:
+    whole = all(isinstance(k, int) and not isinstance(k, bool) and k >= 0 for k in (squared, plain))
+    if not whole or squared + plain < 1:
+        raise InvalidInput(
+            "squared and plain are numbers of columns, at least one together; received "
+            f"{described(squared)} and {described(plain)}."
+        )

@@ -1,0 +1,328 @@
+"""Fits by level: a table of their coefficients, and tests of equality."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc
+
+from dpfast.errors import InvalidInput, described
+from dpfast.inference.degrees import coverage
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.results import Fit
+from dpfast.inference.shown.digits import printable
+from dpfast.inference.shown.table import Summary, Table
+from dpfast.inference.summary import headings, row_of
+from dpfast.tables.results import TOO_SMALL
+
+__all__ = ["SubgroupFits"]
+
+Array = NDArray[np.float64]
+
+#: Degrees of freedom that stand for infinitely many.
+MANY = 1e9
+
+
+class SubgroupFits(NamedTuple):
+    """The same regression in each level of a grouping.  Holds no records.
+
+    Attributes
+    ----------
+    by : str
+    levels : tuple
+        Declared; a row of every table for each.
+    names : tuple of str
+        Of the coefficients.
+    loss : str
+    fits : tuple of Fit or None
+        None for a level that was too small to fit.
+    counts : ndarray of shape (levels,)
+        Records in each level, as released.
+    count_noise : float
+        Standard deviation of the noise in it.
+    least : float
+        Levels whose count was below it were not fitted.
+    n_records : int
+    privacy : Guarantee
+        Of everything together: what each fit says of itself is a part of it.
+    unfinished : object or None
+        What was released of a fit that an exception ended; None otherwise.
+
+    Privacy
+    -------
+    Made of released and public numbers: its methods cost nothing, however often.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
+    >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
+    >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+    >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+    >>> found.bse.shape, found.conf_int("x").shape
+    ((2, 2), (2, 2))
+    """
+
+    by: str
+    levels: tuple[Any, ...]
+    names: tuple[str, ...]
+    loss: str
+    fits: tuple[Fit | None, ...]
+    counts: Array
+    count_noise: float
+    least: float
+    n_records: int
+    privacy: Guarantee
+    unfinished: Any = None
+
+    @property
+    def params(self) -> Array:
+        """Coefficients, shape (levels, p); NaN where a level is too small to fit."""
+        return self._each("params")
+
+    @property
+    def bse(self) -> Array:
+        """Standard errors, shape (levels, p), sampling and privacy noise together."""
+        return self._each("bse")
+
+    def conf_int(self, name: str, level: float = 0.95, *, alpha: float | None = None) -> Array:
+        """Confidence intervals of one coefficient, a row for each level.
+
+        Parameters
+        ----------
+        name : str
+            One of ``names``.
+        level : float in [0.5, 1)
+            Nominal coverage.
+        alpha : float, optional
+            ``1 - level``, in its place; by name only.
+
+        Returns
+        -------
+        ndarray of shape (levels, 2)
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range, or there is no such coefficient.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
+        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+        >>> bool((found.conf_int("x")[:, 1] > 1.5).all())
+        True
+        """
+        level, j = coverage(level, alpha), self._place(name)
+        nothing = np.full(2, np.nan)
+        rows = [nothing if one is None else one.conf_int(level)[j] for one in self.fits]
+        return np.array(rows, dtype=np.float64)
+
+    def equality(self) -> dict[str, tuple[float, float]]:
+        """For each coefficient, the test that it is the same in all levels that were fitted.
+
+        Welch's (1951): estimates of disjoint records are independent, of unequal variances, each
+        known with its own degrees of freedom.
+
+        Returns
+        -------
+        dict of str to (float, float)
+            F statistic and p value; NaN with fewer than two fitted levels.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
+        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+        >>> bool(found.equality()["x"][1] > 0.001)
+        True
+        """
+        fitted = [one for one in self.fits if one is not None]
+        if len(fitted) < 2:
+            return dict.fromkeys(self.names, (float("nan"), float("nan")))
+        params, errors = self.params, self.bse
+        kept = ~np.isnan(params[:, 0])
+        degrees = np.array([one.degrees_of_freedom for one in fitted])
+        return {
+            name: _welch(params[kept, j], errors[kept, j], degrees[:, j])
+            for j, name in enumerate(self.names)
+        }
+
+    def to_frame(self, level: float = 0.95, *, alpha: float | None = None) -> Any:
+        """One row for each level and coefficient.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage of the intervals.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The level, ``count``, ``name``, ``coef``, ``std_err``, ``low`` and ``high``.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range.
+        ImportError
+            Without pandas.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
+        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+        >>> len(found.to_frame())
+        4
+        """
+        from pandas import DataFrame
+
+        level, p = coverage(level, alpha), len(self.names)
+        ends = np.stack([self.conf_int(name, level) for name in self.names], axis=1)
+        return DataFrame(
+            {
+                self.by: [one for one in self.levels for _ in range(p)],
+                "count": np.repeat(self.counts, p),
+                "name": list(self.names) * len(self.levels),
+                "coef": self.params.ravel(),
+                "std_err": self.bse.ravel(),
+                "low": ends[..., 0].ravel(),
+                "high": ends[..., 1].ravel(),
+            }
+        )
+
+    def summary(self, level: float = 0.95, *, alpha: float | None = None) -> Summary:
+        """The coefficients of every level, tests of equality, and what it cost.
+
+        Parameters
+        ----------
+        level : float in [0.5, 1)
+            Nominal coverage of the intervals.
+        alpha : float, optional
+            ``1 - level``, in its place.
+
+        Returns
+        -------
+        Summary
+            A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
+
+        Raises
+        ------
+        InvalidInput
+            If the level is out of range.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
+        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+        >>> found.summary().table.labels
+        ('F: intercept', 'M: intercept', 'F: x', 'M: x')
+        """
+        level, labels, cells = coverage(level, alpha), [], []
+        for j, name in enumerate(self.names):
+            for own, one in zip(self.levels, self.fits, strict=True):
+                labels.append(printable(f"{own}: {name}"))
+                if one is None:
+                    cells.append((TOO_SMALL, *[""] * 5))
+                    continue
+                numbers = (one.params, one.bse, one.zvalues, one.pvalues, *one.conf_int(level).T)
+                cells.append(row_of(*[float(some[j]) for some in numbers]))
+        counts = ", ".join(
+            f"{own} {count:.0f}" if count >= self.least else f"{own} {TOO_SMALL}"
+            for own, count in zip(self.levels, self.counts, strict=True)
+        )
+        tests = "; ".join(f"{name} p = {p:.3g}" for name, (_, p) in self.equality().items())
+        facts = (
+            ("Loss", self.loss),
+            ("Levels", f"{self.by}: {counts}"),
+            ("Records", str(self.n_records)),
+            ("Equality", f"the same in all levels: {tests}"),
+        )
+        warned = {
+            f"{own}: {said}"
+            for own, one in zip(self.levels, self.fits, strict=True)
+            for said in (() if one is None else one.warnings)
+        }
+        return Summary(
+            Table(
+                "dpfast: private fits by level",
+                tuple([(heading, printable(said)) for heading, said in facts]),
+                headings(level),
+                tuple(labels),
+                tuple(cells),
+                notes=tuple(map(printable, str(self.privacy).splitlines())),
+                warnings=tuple(map(printable, sorted(warned))),
+            )
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything published, as plain Python values (for JSON).
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
+        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+        >>> found.to_dict()["levels"]
+        ['F', 'M']
+        """
+        return {
+            "by": self.by,
+            "levels": list(self.levels),
+            "names": list(self.names),
+            "loss": self.loss,
+            "counts": self.counts.tolist(),
+            "count_noise": self.count_noise,
+            "least": self.least,
+            "n_records": self.n_records,
+            "fits": [None if one is None else one.to_dict() for one in self.fits],
+            "equality": {name: list(test) for name, test in self.equality().items()},
+            "privacy": self.privacy.to_dict(),
+        }
+
+    def _each(self, what: str) -> Array:
+        nothing = np.full(len(self.names), np.nan)
+        return np.array([nothing if one is None else getattr(one, what) for one in self.fits])
+
+    def _place(self, name: Any) -> int:
+        if not isinstance(name, str) or name not in self.names:
+            raise InvalidInput(
+                f"name must be one of {list(self.names)}; received {described(name)}."
+            )
+        return self.names.index(name)
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __repr__(self) -> str:
+        return f"<SubgroupFits by {self.by}, {len(self.levels)} levels; {self.privacy.headline}>"
+
+
+def _welch(params: Array, errors: Array, degrees: Array) -> tuple[float, float]:
+    k = len(params)
+    with np.errstate(all="ignore"):
+        weights = 1.0 / errors**2
+        whole = weights.sum()
+        centre = (weights * params).sum() / whole
+        spread = (weights * (params - centre) ** 2).sum() / (k - 1)
+        unsure = ((1.0 - weights / whole) ** 2 / np.minimum(degrees, MANY)).sum()
+        statistic = spread / (1.0 + 2.0 * (k - 2) / (k * k - 1.0) * unsure)
+        freedom = (k * k - 1.0) / (3.0 * unsure)
+        return float(statistic), float(fdtrc(k - 1.0, min(freedom, MANY), statistic))

@@ -1,0 +1,159 @@
+"""The cells of a table and the columns summed in them: public facts, and a fixed coding."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.data import Records
+from dpfast.data.columns import column, numbers
+from dpfast.data.schema import Binary, Categorical, Numeric, Schema
+from dpfast.errors import InvalidInput, described
+
+__all__ = ["Grouping", "declared_levels", "grouping_of"]
+
+Array = NDArray[np.float64]
+
+#: Cells of a table at most; more are no table that anybody reads.
+MOST_CELLS = 100_000
+
+#: Groupings that cross.
+MOST_GROUPINGS = 2
+
+
+class Grouping(NamedTuple):
+    """What is declared of a table's cells and of the columns summed in them.
+
+    Attributes
+    ----------
+    by : tuple of str
+        Names of the groupings.
+    levels : tuple of tuple
+        Of each.
+    columns : tuple of str
+        Names of the columns that are summed.
+    middles, halves : ndarray of shape (q,)
+        Of their declared ranges.
+    squared : tuple of bool
+        Which of them have other values than the ends of their range.
+    """
+
+    by: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    columns: tuple[str, ...]
+    middles: Array
+    halves: Array
+    squared: tuple[bool, ...]
+    schema: Schema
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of levels."""
+        return tuple([len(some) for some in self.levels])
+
+    @property
+    def n_cells(self) -> int:
+        """The product of the numbers of levels; 1 without groupings."""
+        return math.prod(self.shape)
+
+    def records(self, table: Any) -> Records:
+        """The coded columns and the cell of each record; no value of the table is refused."""
+        codes = [declared_levels(self.schema, name, table) for name in self.by]
+        values = [
+            _values(self.schema[name], column(table, name), name, middle, half)
+            for name, middle, half in zip(self.columns, self.middles, self.halves, strict=True)
+        ]
+        lengths = {len(some) for some in (*codes, *values)}
+        if len(lengths) != 1:
+            raise InvalidInput(f"columns must be of one length; received {sorted(lengths)}.")
+        (n,) = lengths
+        if n == 0:
+            raise InvalidInput("the table is empty; at least one record is needed.")
+        cells, missing = np.zeros(n), np.zeros(n, dtype=bool)
+        for code, size in zip(codes, self.shape, strict=True):
+            cells = cells * size + code
+            missing |= code < 0
+        cells[missing] = np.nan
+        return Records(np.array(values).T if values else np.empty((n, 0)), cells, None)
+
+
+def grouping_of(schema: Any, by: Any, columns: Any, what: str = "columns") -> Grouping:
+    """Refuse what no table can be made of; looks at no table."""
+    if not isinstance(schema, Schema):
+        raise InvalidInput(f"schema must be a dpfast.Schema; received {described(schema)}.")
+    names = _listed(schema, () if by is None else by, "by")
+    if len(names) > MOST_GROUPINGS:
+        raise InvalidInput(
+            f"by names {len(names)} groupings; at most {MOST_GROUPINGS} cross. Declare one column "
+            "of their combinations, or make several tables."
+        )
+    levels = tuple([_levels(schema, name)[0] for name in names])
+    if (n_cells := math.prod(map(len, levels))) > MOST_CELLS:
+        raise InvalidInput(
+            f"the groupings have {n_cells} cells; a table has at most {MOST_CELLS}. Declare "
+            "coarser levels."
+        )
+    summed = _listed(schema, columns, what)
+    ends = [_range(schema, name) for name in summed]
+    middles = np.array([0.5 * low + 0.5 * high for low, high in ends])
+    halves = np.array([0.5 * high - 0.5 * low for low, high in ends])
+    if not (halves > 0.0).all():
+        name = summed[int(np.argmin(halves))]
+        raise InvalidInput(
+            f"the declared range of column {described(name, text=True)} is too short to be divided "
+            "by. Declare it in other units."
+        )
+    squared = tuple([isinstance(schema[name], Numeric) for name in summed])
+    return Grouping(tuple(names), levels, tuple(summed), middles, halves, squared, schema)
+
+
+def _listed(schema: Schema, names: Any, argument: str) -> list[str]:
+    found = schema.declared([names] if isinstance(names, str) else names, argument)
+    if len(set(found)) < len(found):
+        raise InvalidInput(f"{argument} names a column twice; received {list(found)}.")
+    return found
+
+
+def _levels(schema: Schema, name: str) -> tuple[tuple[Any, ...], Categorical]:
+    """Levels of a grouping, and what finds them."""
+    declared = schema[name]
+    if isinstance(declared, Categorical):
+        return declared.levels, declared
+    if isinstance(declared, Binary):
+        both = (declared.negative, declared.positive)
+        return both, Categorical(both)
+    raise InvalidInput(
+        f"column {described(name, text=True)} is declared {declared.kind}; records are grouped by "
+        "Categorical or Binary columns. Cut numbers into bands by public bounds before."
+    )
+
+
+def declared_levels(schema: Schema, name: str, table: Any) -> NDArray[np.int64]:
+    """Of each record the position of its level, -1 for one that is not declared."""
+    return _levels(schema, name)[1].codes(column(table, name), name)
+
+
+def _range(schema: Schema, name: str) -> tuple[float, float]:
+    declared = schema[name]
+    if isinstance(declared, Numeric):
+        return float(declared.low), float(declared.high)
+    if isinstance(declared, Binary):
+        return 0.0, 1.0
+    raise InvalidInput(
+        f"column {described(name, text=True)} is declared {declared.kind}; means and quantiles are "
+        "of Numeric columns, and of Binary ones, whose means are shares. Count the levels of "
+        "others by grouping."
+    )
+
+
+def _values(declared: Any, values: Any, name: str, middle: float, half: float) -> Array:
+    """A column in [-1, 1]; NaN where a cell is not what was declared."""
+    with np.errstate(all="ignore"):
+        if isinstance(declared, Binary):
+            return np.asarray(2.0 * declared.encode(values, name)[0][:, 0] - 1.0)
+        found = numbers(values, name)
+        held = np.clip(found, declared.low, declared.high)
+        return np.where(np.isfinite(found), (held - middle) / half, np.nan)

@@ -1,0 +1,140 @@
+"""``plan``: what a table will cost in precision, from declared levels and public numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import positive, whole_number
+from dpfast.curator.tables.cells import MOST_RECORDS, Cells
+from dpfast.data import Records
+from dpfast.data.schema import Schema
+from dpfast.inference.degrees import coverage, t_half_widths
+from dpfast.inference.shown.digits import printable, short_number
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import EntropyNoise
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.tables.grouping import grouping_of
+from dpfast.tables.results import SEEN
+
+__all__ = ["CellPlan", "plan"]
+
+
+class CellPlan(NamedTuple):
+    """What noise a table by cell will have.
+
+    Attributes
+    ----------
+    n_cells : int
+    count_noise : float
+        Standard deviation of the noise of a count.
+    least : float
+        Cells with a count below it will be too small to say more of.
+    columns : tuple of str
+    half_widths : ndarray of shape (columns,)
+        Half the widths that privacy alone gives to intervals of means in a cell with
+        its even share of the records, in the columns' own units.
+    typical : float
+        That even share, ``n / n_cells``.
+    level : float
+
+    Privacy
+    -------
+    Made of public numbers: it costs nothing.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+    >>> dpfast.tables.plan(schema, "sex", n=1000, privacy=1.0).n_cells
+    2
+    """
+
+    n_cells: int
+    count_noise: float
+    least: float
+    columns: tuple[str, ...]
+    half_widths: NDArray[np.float64]
+    typical: float
+    level: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.n_cells} cells of {self.typical:.0f} records each, were they all alike",
+            f"  counts +- {short_number(self.count_noise)} (standard deviation of the noise)",
+            f"  too small to say: below {self.least:.0f}",
+        ]
+        for name, half in zip(self.columns, self.half_widths, strict=True):
+            said = "too small to say" if np.isnan(half) else f"+- {short_number(float(half))}"
+            lines.append(f"  mean of {printable(name)}: {said} ({self.level:.0%}), beside sampling")
+        return "\n".join(lines)
+
+
+def plan(
+    schema: Schema,
+    by: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] = (),
+    *,
+    n: int,
+    privacy: Budget | float,
+    least: float = 0.0,
+    level: float = 0.95,
+) -> CellPlan:
+    """Forecast the noise of counts, or of means, by cell; touches no data and costs nothing.
+
+    Parameters
+    ----------
+    schema : Schema
+    by : str or sequence of str, optional
+        The groupings.
+    columns : str or sequence of str
+        What means are of; none for counts.
+    n : int
+        Number of records.
+    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+        The total that the table would spend.
+    least : float
+        As for :func:`dpfast.tables.means`.
+    level : float in [0.5, 1)
+        Nominal coverage of the intervals.
+
+    Returns
+    -------
+    CellPlan
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        For whatever the table itself would be refused for.
+
+    Privacy
+    -------
+    Public numbers only.
+
+    Examples
+    --------
+    >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"]), "pay": dpfast.Numeric(0, 9)})
+    >>> planned = dpfast.tables.plan(schema, "sex", "pay", n=1000, privacy=1.0)
+    >>> bool(planned.half_widths[0] < 0.1)
+    True
+    """
+    grouping = grouping_of(schema, by, columns)
+    n = whole_number(n, "n", 1, MOST_RECORDS - 1)
+    least, level = positive(least, "least", or_zero=True), coverage(level)
+    mu, q = GDP.within(privacy).mu * (1.0 - MARGIN_8000), len(grouping.columns)
+    nothing: Any = np.broadcast_to(np.nan, (n, q + 1))
+    records = Records(nothing[:, 1:], nothing[:, 0], None)
+    cells = Cells(records, grouping.n_cells, grouping.squared, Ledger(GDP(1.0)), EntropyNoise())
+    receipt = cells.moments_receipt(mu) if q else cells.counts_receipt(mu)
+    count_noise = receipt.noise_scale / (cells.count_weight if q else 1.0)
+    least = max(least, SEEN * count_noise)
+    typical = n / grouping.n_cells
+    deviations = float(t_half_widths(level, np.array([np.inf]))[0])
+    seen = typical if typical >= least else np.nan
+    half_widths = deviations * grouping.halves * receipt.noise_scale / seen
+    return CellPlan(
+        grouping.n_cells, count_noise, least, grouping.columns, half_widths, typical, level
+    )

@@ -1,0 +1,268 @@
+"""``fits``: the same regression in every level of a declared grouping, at the price of one fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpfast.arguments import positive
+from dpfast.curator.tables.cells import Cells
+from dpfast.data import Records
+from dpfast.data.columns import number_columns
+from dpfast.data.formula import coding_from_formula, columns_of_formula
+from dpfast.data.schema import Schema
+from dpfast.data.source import records
+from dpfast.errors import InvalidBudget, InvalidInput, described
+from dpfast.front.partial import KeepingPaid
+from dpfast.front.request import Request, charge_shared
+from dpfast.inference.guarantees import Guarantee
+from dpfast.inference.results import Fit
+from dpfast.models import Loss, Objective, resolve_loss
+from dpfast.privacy.budget import GDP, Budget
+from dpfast.privacy.ledger import Ledger, Part
+from dpfast.privacy.noise import NoiseSource
+from dpfast.privacy.rounding import MARGIN_8000
+from dpfast.regression.fit import fit
+from dpfast.regression.purchase import SCARCE, units_share
+from dpfast.regression.road import COPIES, OnRoad
+from dpfast.regression.standardise import Purchase, refuse_boundless, refuse_no_columns
+from dpfast.tables.fitted import SubgroupFits
+from dpfast.tables.grouping import declared_levels, grouping_of
+
+__all__ = ["fits"]
+
+Array = NDArray[np.float64]
+
+#: Losses whose fits ask what claim T6 is about, and nothing else.
+LOSSES = ("least-squares", "log-cosh", "huber", "pseudo-huber", "logistic")
+
+#: Levels at most: each is a fit, which reads all records.
+MOST_LEVELS = 200
+
+#: Share of mu^2 that buys how many records are in each level.
+COUNTED = 0.01
+
+#: Below it the grids of single queries would have to be looked at in claim T6.
+LEAST_MU = 0.01
+
+
+def fits(
+    formula: str,
+    table: Any,
+    by: str | Sequence[str],
+    loss: str | Loss = "least-squares",
+    *,
+    schema: Schema,
+    privacy: Budget | float,
+    least: float = 0.0,
+    ledger: Ledger | None = None,
+    noise: NoiseSource | None = None,
+    threads: int | None = None,
+) -> SubgroupFits:
+    """Fit a regression in each level of a declared grouping, and test whether they are equal.
+
+    All levels together cost one fit, because a record is in one of them; each has the noise of a
+    fit that has all of the budget.  Where columns lie is bought once, of all records.
+
+    Parameters
+    ----------
+    formula : str
+        As for :func:`dpfast.fit_formula`: of columns that the schema declares, or of numeric
+        columns of which it declares none.
+    table : pandas or polars DataFrame, Arrow table, or mapping of names to arrays
+    by : str or sequence of str
+        One column that the schema declares categorical or binary.
+    loss : {"least-squares", "log-cosh", "huber", "pseudo-huber", "logistic"}
+    schema : Schema
+        Every declared level is a row of the result.
+    privacy : GDP, ZCDP, PureDP, ApproxDP or float
+        The total to spend; a float is mu of Gaussian DP.
+    least : float
+        Public: levels with fewer records are not fitted.  Those with too few for so many
+        coefficients never are: a released count decides.
+    ledger : Ledger, optional
+        A budget shared by several analyses.
+    noise : NoiseSource, optional
+        ``SeededNoise`` is for simulation and voids the guarantee.
+    threads : int, optional
+
+    Returns
+    -------
+    SubgroupFits
+
+    Raises
+    ------
+    InvalidInput, InvalidBudget
+        For a term or column that is not declared, a loss that is none of these, or a budget that is
+        too small, before anything is spent.  Never because of a value in the table.
+    BudgetExceeded
+        If the ledger cannot pay; nothing is spent then.
+    Exception
+        Ctrl-C and whatever else ends a run has the fits so far in its attribute
+        ``partial_result``.
+
+    Privacy
+    -------
+    ``privacy`` in total under replacement of one record, n public (claim T6): every query of every
+    fit is about all n records, those of other levels contributing zero, so that a record
+    that changes its level moves two fits, each by no more than the root of one half.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
+    >>> table = {"x": x, "sex": sex, "y": x * (1 + (sex == "M")) + rng.normal(size=6000)}
+    >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+    >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
+    >>> found.params.shape, bool(found.equality()["x"][1] < 0.001)
+    ((2, 2), True)
+    """
+    plan = _Plan(formula, table, by, loss, schema, GDP.within(privacy), least, noise, threads)
+    keeping = KeepingPaid(lambda error: plan.result(keeping.inner()), privacy=plan.guarantee)
+    with keeping:
+        label = plan.request.label("tables.fits", plan.loss, f"levels={len(plan.levels)}")
+        charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES + 1, whole=True))
+        plan.run()
+        found = plan.result(None)
+        assert found is not None
+        return found
+
+
+class _Plan:
+    """Everything that is decided before the charge, and the run after it."""
+
+    def __init__(
+        self,
+        formula: Any,
+        table: Any,
+        by: Any,
+        loss: Any,
+        schema: Any,
+        total: GDP,
+        least: Any,
+        noise: NoiseSource | None,
+        threads: int | None,
+    ) -> None:
+        grouping = grouping_of(schema, by, ())
+        if len(grouping.by) != 1:
+            raise InvalidInput(f"by must name one grouping; received {described(by)}.")
+        self.total, self.by, self.levels = total, grouping.by[0], grouping.levels[0]
+        if len(self.levels) > MOST_LEVELS:
+            raise InvalidInput(
+                f"{self.by!r} has {len(self.levels)} levels; at most {MOST_LEVELS} are fitted one "
+                "by one. Declare coarser levels."
+            )
+        kind = resolve_loss(loss, unbounded=True)
+        if kind.name not in LOSSES:
+            raise InvalidInput(f"loss must be one of {LOSSES}; received {described(loss)}.")
+        self.loss = kind.name
+        self._least = positive(least, "least", or_zero=True)
+        X, y, names, intercept = _columns(formula, table, schema)
+        self._X, self._y, self._intercept = X, y, intercept
+        self._threads, codes = threads, declared_levels(schema, self.by, table)
+        if len(codes) != len(y):
+            raise InvalidInput(
+                f"columns must be of one length; received {sorted({len(codes), len(y)})}."
+            )
+        self._codes = codes
+        self._objective = Objective(loss, fit_intercept=intercept)
+        source = records(X, y, names=names, threads=threads)
+        self.request = request = Request(source, None, fit_intercept=intercept, noise=noise)
+        refuse_no_columns(request)
+        n, q, linked = request.n, request.n_covariates, kind.link != "identity"
+        mu = total.mu
+        refuse_boundless(mu)
+        if mu < LEAST_MU:
+            raise InvalidBudget(f"fits by level need mu of at least {LEAST_MU}; received {mu:.3g}.")
+        mu *= 1.0 - MARGIN_8000
+        self.ledger, self.names = Ledger(total), request.column_names
+        share = units_share(n, q + int(not linked), mu)
+        parts = [mu * math.sqrt(part) for part in (COUNTED, share, 1.0 - COUNTED - share)]
+        self._mu_counts, mu_units, self._mu = parts
+        cells = Records(np.empty((n, 0)), np.where(codes < 0, np.nan, codes), None)
+        self._cells = Cells(cells, len(self.levels), (), self.ledger, request.noise)
+        self._cells.counts_receipt(self._mu_counts)
+        self._purchase = Purchase(
+            request, mu_units, self.ledger, response=not linked, linked=linked,
+            labels=kind.binary_response, whole=mu,
+        )  # fmt: skip
+        needed = SCARCE * request.dimension**1.5
+        if n * self._mu < needed:
+            raise InvalidBudget(
+                f"n mu = {n * self._mu:.3g} is below 20 p^1.5 = {needed:.3g}: coefficients of any "
+                "level would be noise. Use more records, a larger budget, or fewer covariates."
+            )
+        self.least = max(self._least, needed / self._mu)
+        OnRoad(  # refuses what an answer would be refused for
+            request, GDP(self._mu), [kind], scale=None, standardize=False, inference=True
+        )
+        self._fits: list[Fit | None] = []
+        self._counted: tuple[Array, float] | None = None
+
+    def guarantee(self) -> Guarantee:
+        """What was spent, and on what."""
+        return self.request.guarantee(self.total, self.ledger)
+
+    def run(self) -> None:
+        """Count, buy units, and fit the levels with enough records."""
+        counted = self._cells.counts(self._mu_counts)
+        self._counted = counted.value, counted.noise_scale
+        units = self._purchase.run(self.guarantee)
+        spend = GDP(self._mu)
+        ledgers = [Ledger(spend) for _ in self.levels]
+        self.ledger.charge(spend, "levels side by side")
+        self.ledger.parts.append(Part("levels side by side", spend, ledgers, disjoint=True))
+        for level, book in enumerate(ledgers):
+            found = None
+            if self._counted[0][level] >= self.least:
+                masked_y = masked(self._y, self._codes, level)
+                source = records(self._X, masked_y, names=self.names, threads=self._threads)
+                found = fit(
+                    source, loss=self._objective, privacy=spend, standardize=units, ledger=book,
+                    noise=self.request.noise,
+                )  # fmt: skip
+            self._fits.append(found)
+
+    def result(self, unfinished: Any) -> SubgroupFits | None:
+        """What is there so far; None before anything is."""
+        if self._counted is None:
+            return None
+        none: list[Fit | None] = [None] * (len(self.levels) - len(self._fits))
+        names = ("intercept", *self.names) if self._intercept else self.names
+        return SubgroupFits(
+            by=self.by,
+            levels=self.levels,
+            names=tuple(names),
+            loss=self.loss,
+            fits=(*self._fits, *none),
+            counts=self._counted[0],
+            count_noise=self._counted[1],
+            least=self.least,
+            n_records=self.request.n,
+            privacy=self.guarantee(),
+            unfinished=unfinished,
+        )
+
+
+def masked(y: Array, codes: NDArray[np.int64], level: int) -> Array:
+    """Responses of one level; those of other records are missing, so that they contribute zero."""
+    return np.where(codes == level, y, np.nan)
+
+
+def _columns(formula: Any, table: Any, schema: Schema) -> tuple[Array, Array, Any, bool]:
+    """Covariates, response, names and whether there is an intercept."""
+    if not isinstance(formula, str):
+        raise InvalidInput(f"formula must be text; received {described(formula)}.")
+    left = formula.partition("~")[0].strip()
+    if left not in schema.columns:  # then nothing of it is
+        response, names, intercept = columns_of_formula(formula)
+        found = number_columns(table, [*names, response])
+        return found[:, :-1], found[:, -1], names, intercept
+    coding = coding_from_formula(formula, schema)
+    design = coding.design(table)
+    assert design.y is not None
+    return design.X, design.y, design.names, design.fit_intercept

@@ -1,0 +1,106 @@
+"""The page of the papers: short calls, claims and figures that exist, and every item of each."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import dpfast
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+PAPERS = re.split(r"^## ", PAGE, flags=re.M)[1:]
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.M | re.S)
+
+#: What has a number in each paper and says how something is done.
+ITEMS = {
+    1: [f"equation ({k})" for k in (4, 6, 7, 9, 12, 13, 14)]
+    + [f"theorem {k}" for k in (2,)]
+    + ["theorems 3 and 4", "proposition 1", "proposition 2", "proposition 3", "proposition 4"]
+    + ["lemma 1", "lemmas 2 and 3", "remarks 1 to 5", "remark 6", "remark 7", "remarks 8 to 10"]
+    + ["section 4.4.1", "section 4.4.2", "section 5.2.2", "appendix f", "appendix g"]
+    + ["appendix h.1", "appendix h.2", "appendix h.3", "corollary 1", "corollaries 2 and 3"],
+    2: [f"algorithm {k}" for k in (1, 2, 3, 4)]
+    + ["theorem 1", "theorem 2", "theorems 3", "theorems 6 to 8", "theorem 9", "equation (1)"],
+    3: [f"algorithm {k}" for k in (1, 3, 4, 5, 7)]
+    + ["algorithms 2 and 6", "theorem 1", "theorem 2", "corollary 3.6", "corollary 6.2"]
+    + ["equation (15)"],
+    4: ["algorithm 1", "theorem 3.1", "theorems 3.7 and 3.10", "appendix e.4", "appendix e.1"],
+}
+
+AUTHORS = {1: "Avella-Medina", 2: "Menart", 3: "Asi", 4: "Sopa"}
+
+#: What implements an item: its docstring says paper, number and authors.
+NAMES = {
+    1: "GradientDescent Newton JointNewton FreeScale Mallows Schweppe MallowsLinear Huber "
+    "PseudoHuber LogCosh SmoothedHuber OstrovskiiBach baselines.clipped_gradient_descent "
+    "baselines.sufficient_statistics optimize.damping.Damped optimize.damping.SelfConcordant "
+    "optimize.damping.DecrementSwitch optimize.damping.GradientSwitch "
+    "optimize.damping.Backtracking",
+    2: "Spider Proximal NoisyDescent Adaptive KL estimate_kl minimize",
+    3: "SmoothAbsolute certify release_parameter release_functional release.TestAndRelease "
+    "baselines.objective_perturbation",
+    4: "tune bayesopt.Tuner bayesopt.AdaGrad bayesopt.GradientInformation "
+    "baselines.noisy_descent baselines.global_search baselines.random_search "
+    "baselines.nonprivate_gibo",
+}
+
+
+def test_calls_have_three_lines_at_most():
+    assert len(BLOCKS) > 35
+    for block in BLOCKS[1:]:
+        assert len(block.splitlines()) <= 3, block
+
+
+@pytest.mark.parametrize("paper", ITEMS)
+def test_every_item_of_a_paper_is_there(paper):
+    told = PAPERS[paper - 1].lower()
+    assert [item for item in ITEMS[paper] if item not in told] == []
+
+
+def test_papers_can_be_found():
+    for text in PAPERS:
+        assert re.search(r"arXiv:\d{4}\.\d{5},\s+doi:10\.\d{4,5}/", text)
+
+
+def test_claims_and_errata_that_are_named_exist():
+    pages = (ROOT / "dpfast" / "privacy").rglob("PROOFS*.md")
+    known = {
+        name
+        for page in pages
+        for name in re.findall(r"^### ([A-Z]\d+)\.", page.read_text(encoding="utf-8"), re.M)
+    }
+    named = set(re.findall(r"\b([BCEGKR]\d+)\b", PAGE))
+    assert len(named) > 40 and named <= known
+
+
+@pytest.mark.parametrize("paper", ITEMS)
+def test_every_stored_figure_is_named_and_every_named_one_stored(paper):
+    folder = ROOT / "bench" / "results" / "figures" / f"paper{paper}"
+    there = {path.stem for path in folder.glob("*.json")}
+    named: set[str] = set()
+    for told in re.findall(r"\b(?:Figures?|[Tt]able) ([^.]*)\.", PAPERS[paper - 1]):
+        for first, last in re.findall(r"(\d+) to (\d+)", told):
+            named |= {f"figure-{k}" for k in range(int(first), int(last) + 1)}
+        named |= {f"figure-{k}" for k in re.findall(r"\b\d+\b", told)}
+        named |= set(re.findall(r"[a-z-]{5,}", told))
+    named |= {"table-1"} if re.search(r"\b[Tt]able 1\b", PAPERS[paper - 1]) else set()
+    # figure 2 of paper 4 is stored in parts
+    whole = {re.sub(r"(figure-2)-[a-z-]+$", r"\1", name) for name in there}
+    assert whole - named == set()
+    numbered = {name for name in named if name.startswith("figure-")}
+    assert numbered - whole == set()
+
+
+@pytest.mark.parametrize(
+    ("paper", "name"), [(paper, name) for paper, names in NAMES.items() for name in names.split()]
+)
+def test_what_implements_an_item_says_which(paper, name):
+    module, _, last = name.rpartition(".")
+    found = getattr(import_module(f"dpfast.{module}") if module else dpfast, last)
+    text = " ".join(found.__doc__.split())
+    number = r"(?:[Aa]lgorithms?|[Ee]quations?|[Ss]ection|[Aa]ppendix|Example|rival of section)"
+    assert re.search(rf"{number} [^.]*.*of paper {paper} \({AUTHORS[paper]}", text), text[:200]

@@ -1,0 +1,284 @@
+"""Tables by cell: they estimate what they say, cover, hide what is too small, and are planned."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import tables
+from dpfast.cli import main
+from dpfast.tables.results import SEEN
+
+SCHEMA = dpfast.Schema(
+    {
+        "region": dpfast.Categorical(["north", "south", "west", "nowhere"]),
+        "sex": dpfast.Binary("F", "M"),
+        "age": dpfast.Categorical([0, 1, 2]),
+        "pay": dpfast.Numeric(0.0, 50.0),
+        "poor": dpfast.Binary(1, 0),
+    }
+)
+RNG = np.random.default_rng(3)
+
+
+def population(n, rng=RNG):
+    region = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+    sex = rng.integers(0, 2, n)
+    pay = np.minimum(rng.gamma(4.0, 2.0 + region + sex), 50.0)
+    return {
+        "region": np.array(["north", "south", "west"])[region],
+        "sex": np.array(["M", "F"])[sex],
+        "pay": pay,
+        "poor": (pay < 6.0).astype(int),
+    }
+
+
+def seeded(seed=0):
+    return dpfast.SeededNoise(seed)
+
+
+def test_counts_and_means_of_a_large_budget_are_those_of_the_table():
+    table = population(4000)
+    found = tables.means(
+        table, ["pay", "poor"], ["region", "sex"], schema=SCHEMA, privacy=2000.0, noise=seeded()
+    )
+    counted = tables.counts(table, ["region", "sex"], schema=SCHEMA, privacy=2000.0, noise=seeded())
+    assert found.levels == (("north", "south", "west", "nowhere"), ("M", "F"))
+    for i, region in enumerate(found.levels[0][:3]):
+        for j, sex in enumerate(found.levels[1]):
+            inside = (table["region"] == region) & (table["sex"] == sex)
+            for one in (found, counted):
+                assert one.counts[i, j] == pytest.approx(inside.sum(), abs=0.1)
+            for k, name in enumerate(("pay", "poor")):
+                own = table[name][inside]
+                assert found.mean[k, i, j] == pytest.approx(own.mean(), abs=0.01)
+                error = own.std() / np.sqrt(inside.sum())
+                assert found.bse[k, i, j] == pytest.approx(error, rel=0.01)
+    assert np.isnan(found.mean[:, 3]).all() and not found.told[3].any()
+    share, _ = counted.shares()
+    assert share.sum() == pytest.approx(1.0)
+    within, error = counted.shares("region")
+    np.testing.assert_allclose(within[:3].sum(axis=1), 1.0, atol=1e-3)
+    assert np.isnan(within[3]).all() and (error[:3] > 0.0).all()
+
+
+def test_the_table_of_one_cell_is_of_all_records():
+    table = population(4000)
+    found = tables.means(table, "pay", schema=SCHEMA, privacy=1000.0, noise=seeded())
+    assert found.mean.shape == (1,) and found.counts.shape == ()
+    assert found.mean[0] == pytest.approx(table["pay"].mean(), abs=0.02)
+    assert found.summary().table.labels == ("all records",)
+    middle = tables.quantiles(table, "pay", schema=SCHEMA, privacy=1000.0, noise=seeded())
+    assert middle.quantile[0] == pytest.approx(np.median(table["pay"]), abs=0.05)
+
+
+@pytest.mark.parametrize(("n", "mu"), [(600, 1.0), (6000, 0.3)])
+def test_intervals_cover(n, mu):
+    """120 tables of six cells, which have 30 to 180 records of n = 600 (60 of n = 6,000): 360 to
+    720 intervals of each kind.  Of 360 at .95 fewer than .90 cover with a chance below 1e-4."""
+    rng, runs = np.random.default_rng(7), 120 if n < 1000 else 60
+    truth = np.array([[4.0 * (2.0 + r + s) for s in (0, 1)] for r in range(3)])
+    hits = {"mean": [], "count": [], "median": [], "share": []}
+    medians = 3.6720607 * truth / 4.0  # of a gamma distribution of shape 4
+    for run in range(runs):
+        table, by = population(n, rng), ["region", "sex"]
+        options = {"schema": SCHEMA, "privacy": mu, "noise": seeded(run)}
+        found = tables.means(table, "pay", by, **options)
+        told = found.told[:3]
+        low, high = np.moveaxis(found.conf_int("pay")[:3], -1, 0)
+        hits["mean"].append(((low <= truth) & (truth <= high))[told])
+        counts = np.array([[((table["region"] == r) & (table["sex"] == s)).sum() for s in "MF"]
+                           for r in ("north", "south", "west")])  # fmt: skip
+        low, high = np.moveaxis(found.conf_int()[:3], -1, 0)
+        hits["count"].append(((low <= counts) & (counts <= high)).ravel())
+        share, error = found.shares("region")
+        hits["share"].append((np.abs(share - 0.5) < 1.96 * error)[:3][told])
+        found = tables.quantiles(table, "pay", by, **options)
+        inside = (found.low[0, :3] <= medians) & (medians <= found.high[0, :3])
+        hits["median"].append(inside[found.told[:3]])
+    for what, one in hits.items():
+        together = np.concatenate([some.ravel() for some in one])
+        assert together.size > 300 and together.mean() > 0.9, (what, together.mean())
+
+
+def test_what_is_too_small_is_not_told():
+    table = population(3000)
+    few = tables.counts(table, "region", schema=SCHEMA, privacy=1.0, noise=seeded())
+    assert few.least == pytest.approx(SEEN * few.count_noise)
+    assert few.told.tolist() == [True, True, True, False]
+    text = str(few.summary())
+    assert "too small" in text and "Fewer than 6 records" in text
+    public = tables.means(
+        table, "pay", "region", schema=SCHEMA, privacy=1.0, least=500.0, noise=seeded()
+    )
+    assert public.told.tolist() == [True, True, False, False]
+    assert np.isnan(public.conf_int("pay")[2:]).all() and np.isnan(public.bse[0, 2:]).all()
+    hidden = tables.quantiles(
+        table, "pay", "region", schema=SCHEMA, privacy=1.0, least=500.0, noise=seeded()
+    )
+    assert np.isnan(hidden.quantile[0]).tolist() == [False, False, True, True]
+    assert np.isnan(hidden.low[0, 2]) and np.isnan(hidden.high[0, 2])
+
+
+def test_a_plan_has_the_noise_that_the_table_has():
+    table = population(3000)
+    for columns in ((), "pay", ["pay", "poor"]):
+        planned = tables.plan(SCHEMA, ["region", "sex"], columns, n=3000, privacy=0.5)
+        options = {"schema": SCHEMA, "privacy": 0.5, "noise": seeded()}
+        found = (
+            tables.means(table, columns, ["region", "sex"], **options)
+            if columns
+            else tables.counts(table, ["region", "sex"], **options)
+        )
+        assert planned.count_noise == found.count_noise and planned.least == found.least
+        assert planned.n_cells == found.counts.size
+    # the noise of a mean is beside sampling: of one value there is no other
+    same = table | {"pay": np.full(3000, 25.0)}
+    found = tables.means(same, "pay", "sex", schema=SCHEMA, privacy=0.5, noise=seeded())
+    planned = tables.plan(SCHEMA, "sex", "pay", n=3000, privacy=0.5)
+    error = planned.half_widths[0] / 1.96
+    assert error <= found.bse.max() <= 2.0 * error
+    assert "mean of pay" in str(planned)
+    assert "too small to say" in str(tables.plan(SCHEMA, "sex", "pay", n=10, privacy=0.5))
+
+
+def test_quantiles_come_in_the_order_they_were_asked_for():
+    found = tables.quantiles(
+        population(3000), "pay", "sex", (0.9, 0.1, 0.5), schema=SCHEMA, privacy=1.0, noise=seeded()
+    )
+    assert (found.quantile[1] < found.quantile[2]).all()
+    assert (found.quantile[2] < found.quantile[0]).all()
+    assert (found.low <= found.quantile).all() and (found.quantile <= found.high).all()
+
+
+def test_a_quantile_with_no_room_beside_it_has_the_end_of_the_range():
+    table = {"pay": np.linspace(10.0, 20.0, 200)}
+    found = tables.quantiles(
+        table, "pay", None, (0.999,), schema=SCHEMA, privacy=1.0, noise=seeded()
+    )
+    assert found.high[0] == 50.0 and found.low[0] < 20.0
+
+
+def test_a_ledger_is_charged_once_and_says_what_for():
+    ledger = dpfast.Ledger(2.0)
+    options = {"schema": SCHEMA, "privacy": 0.5, "ledger": ledger, "noise": seeded()}
+    table = population(500)
+    made = [
+        tables.counts(table, "sex", **options),
+        tables.means(table, ["pay", "poor"], "sex", **options),
+        tables.quantiles(table, "pay", "sex", **options),
+    ]
+    assert [entry.spend for entry in ledger.entries] == [dpfast.GDP(0.5)] * 3
+    assert ledger.entries[1].label == "tables.means(n=500, cells=2, columns=2)"
+    for one in made:
+        spent = sum(mu**2 for _, mu in one.privacy.entries)
+        assert 1.0 - 1e-6 <= spent / 0.25 <= 1.0 and one.privacy.total == dpfast.GDP(0.5)
+
+
+def test_frames_and_pages_have_every_cell():
+    pytest.importorskip("pandas")
+    found = tables.means(
+        population(800), ["pay", "poor"], ["region", "sex"], schema=SCHEMA, privacy=1.0
+    )
+    frame = found.to_frame(0.9)
+    assert len(frame) == 8 and list(frame.region[:3]) == ["north", "north", "south"]
+    assert {"count_low", "share_std_err", "pay", "poor_high"} <= set(frame)
+    assert frame.pay[0] == found.mean[0, 0, 0]
+    summary = found.summary()
+    assert len(summary.table.labels) == 16
+    assert "west, F: pay" in summary.as_html() and r"\begin{table}" in summary.as_latex()
+    middle = tables.quantiles(
+        population(800), "pay", ["region", "sex"], (0.25, 0.5), schema=SCHEMA, privacy=1.0
+    )
+    frame = middle.to_frame()
+    assert len(frame) == 16 and frame["quantile"][1] == middle.quantile[1, 0, 0]
+    assert middle.to_dict()["quantile"][0][0] == middle.quantile[0, 0].tolist()
+    json.dumps(found.to_dict()["levels"])
+
+
+REFUSED = [
+    ({"by": "pay"}, "grouped by Categorical"),
+    ({"by": ["region", "region"]}, "twice"),
+    ({"by": ["region", "sex", "poor"]}, "at most 2 cross"),
+    ({"by": "absent"}, "does not declare"),
+    ({"by": "age"}, "no column"),
+    ({"columns": "region"}, "declared categorical"),
+    ({"columns": []}, "is empty"),
+    ({"schema": None}, "must be a dpfast.Schema"),
+    ({"least": -1.0}, "least"),
+    ({"privacy": 1e-9}, "too small"),
+    ({"table": {"region": ["north"], "pay": [1.0, 2.0]}}, "one length"),
+    ({"table": {"region": [], "pay": []}}, "is empty"),
+    ({"schema": dpfast.Schema({"region": SCHEMA["region"],
+                               "pay": dpfast.Numeric(0.0, 5e-324, 0.0, 1.0)})}, "too short"),
+    ({"schema": dpfast.Schema({"region": dpfast.Categorical(range(400)), "pay": SCHEMA["pay"],
+                               "sex": dpfast.Categorical(range(400))}),
+      "by": ["region", "sex"]}, "at most 100000"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "named"), REFUSED, ids=[named for _, named in REFUSED])
+def test_refusals_cost_nothing(wrong, named):
+    ledger = dpfast.Ledger(5.0)
+    right = {"table": population(100), "columns": "pay", "by": "region", "schema": SCHEMA,
+             "privacy": 1.0, "ledger": ledger}  # fmt: skip
+    with pytest.raises((dpfast.DpfastError, KeyError), match=named):
+        tables.means(**right | wrong)
+    assert not ledger.entries
+
+
+def test_no_value_is_refused():
+    """Whatever the cells hold; a record with one that is not declared is in no cell."""
+    odd = np.array(["north", "n/a", "", "WEST ", None, "north"], dtype=object)
+    table = {"region": odd, "pay": np.array([1.0, 2.0, 3.0, np.inf, np.nan, -1e308])}
+    found = tables.means(table, "pay", "region", schema=SCHEMA, privacy=1000.0, noise=seeded())
+    assert np.rint(found.counts).tolist() == [2, 0, 0, 0]
+    found = tables.counts(table, "region", schema=SCHEMA, privacy=1000.0, noise=seeded())
+    assert np.rint(found.counts).tolist() == [2, 0, 1, 0]
+
+
+def test_the_command_says_what_python_does(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = population(500)
+    rows = zip(table["region"], table["sex"], np.round(table["pay"], 3), strict=True)
+    lines = "\n".join(f"{a},{b},{c}" for a, b, c in rows)
+    (tmp_path / "rows.csv").write_text(f"region,sex,pay\n{lines}\n")
+    (tmp_path / "schema.toml").write_text(SCHEMA.to_toml())
+    command = ["table", "rows.csv", "--schema", "schema.toml", "--mu", "1", "--seed", "2"]
+    table["pay"] = np.round(table["pay"], 3)
+    options = {"schema": SCHEMA, "privacy": 1.0, "noise": seeded(2)}
+    for typed, expected in [
+        (["--by", "region,sex"], lambda: tables.counts(table, ["region", "sex"], **options)),
+        (["--means", "pay", "--by", "sex"], lambda: tables.means(table, "pay", "sex", **options)),
+        (
+            ["--quantiles", "pay", "--probabilities", "0.2,0.5"],
+            lambda: tables.quantiles(table, "pay", None, (0.2, 0.5), **options),
+        ),
+    ]:
+        options["noise"] = seeded(2)
+        found = expected()
+        assert main([*command, *typed, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["counts"] == found.counts.tolist()
+        name = "quantile" if "--quantiles" in typed else "mean"
+        numbers = np.array(told[name], dtype=float).reshape(getattr(found, name).shape)
+        np.testing.assert_array_equal(numbers, getattr(found, name))
+        assert main([*command, *typed]) == 0
+        assert "dpfast: private" in capsys.readouterr().out
+    own = dpfast.Schema({"sex": SCHEMA["sex"]})
+    (tmp_path / "schema.toml").write_text(own.to_toml())
+    numbers = np.arange(500) % 7
+    rows = zip(numbers, table["sex"], table["pay"], strict=True)
+    lines = "\n".join(f"{k},{b},{c}" for k, b, c in rows)
+    (tmp_path / "more.csv").write_text(f"x,sex,pay\n{lines}\n")
+    command = ["table", "more.csv", "--schema", "schema.toml", "--mu", "9", "--seed", "2"]
+    found = tables.fits(
+        "pay ~ x", table | {"x": numbers}, "sex", schema=own, privacy=9.0, noise=seeded(2)
+    )
+    assert main([*command, "--by", "sex", "--formula", "pay ~ x", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["fits"][1]["params"] == found.fits[1].params.tolist()
+    assert told["conf_int"]["x"] == found.conf_int("x").tolist()
