@@ -182,9 +182,10 @@ class Whitened:
         curator = self._curator
         curator.ledger.charge(GDP(mu), receipt.query)
         view, records = self._view(what, at, held=held, turned=along is None), curator._records
+        persons: Any = records
         of_rows = self._means and what != "score"
         if self._means and not of_rows:
-            records = PersonScores(records, view, float(edges[-1]))
+            records = PersonScores(persons, view, float(edges[-1]))
             view = View(np.eye(self.dimension), False)
         if of_rows:
             whole = whole_of(self.n)
