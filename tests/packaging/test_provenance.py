@@ -11,10 +11,10 @@ from bench.provenance import ROOT, Stored, closure, digest, stored
 
 #: Stored before there were digests, and not drawn again since: the list only gets shorter.
 WITHOUT = {
-    "paper2": "comparison contamination lower-bounds rates",
+    "paper2": "comparison lower-bounds rates",
     "paper3": "certificates figure-1 figure-2 figure-3 figure-4 figure-5 figure-6 figure-7",
     "paper4": "figure-1 figure-2-bias figure-2-noise figure-2-privacy figure-2-svm-ct "
-    "figure-2-svm-houses figure-3 figure-4 figure-5",
+    "figure-2-svm-houses figure-5",
 }
 
 
