@@ -88,9 +88,11 @@ class Adaptive:
         one, at most this part of the budget, and the last .4 in any case (or this, if less).
     scaling : {"coordinates"} or None
         Steps along each coordinate in inverse proportion to the root mean square of its released
-        gradients, as Adam has it; free, for all of it was released.  Better where coordinates are
-        of unequal scale (networks, regression with columns of other units: stored figure
-        "fresh-problems"), and worse by 1.1 to 1.6 where they are alike.
+        gradients, as Adam has it; free, for all of it was released.  Of no clear use: over 42
+        cells of 14 problems within 1.25 of the best tuned rival in 50%, without it in 43%, with a
+        geometric mean of 1.28 times its excess, without 1.23 (stored figure "fresh-problems").
+        Where coordinates are of unequal scale it is up to twice as good, where they are alike
+        1.1 to 1.8 times worse.
     max_steps : int
 
     Notes
