@@ -41,7 +41,8 @@ HANDED = (
     "release.results.Certificate", "release.results.FunctionalRelease",
     "release.results.NotCertified", "release.results.ParameterRelease",
     "release.results.ReleaseGuarantee",
-    "tables.fitted.SubgroupFits", "tables.planning.CellPlan", "tables.results.CellTable", "tables.results.QuantileTable",
+    "tables.fitted.SubgroupFits", "tables.planning.CellPlan", "tables.results.CellTable",
+    "tables.results.QuantileTable",
 )  # fmt: skip
 
 

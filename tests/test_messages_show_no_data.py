@@ -79,8 +79,12 @@ RELEASE = {"X": X, "y": Y, "loss": "log-cosh", "scale": 1.0, "domain": dpfast.mo
            "ridge": 0.5, **SEEDED}  # fmt: skip
 SCHEMA = dpfast.Schema({"a": dpfast.Numeric(0, 1), "b": dpfast.Numeric(-3, 3)})
 TABLE = {"a": X[:, 0], "b": Y}
-CELLS = {"table": {"a": LABELS, "b": Y}, "privacy": 1.0, **SEEDED,
-         "schema": dpfast.Schema({"a": dpfast.Binary(1, 0), "b": dpfast.Numeric(-3, 3)})}
+CELLS = {
+    "table": {"a": LABELS, "b": Y},
+    "privacy": 1.0,
+    **SEEDED,
+    "schema": dpfast.Schema({"a": dpfast.Binary(1, 0), "b": dpfast.Numeric(-3, 3)}),
+}
 SEARCH = {"losses": losses, "bounds": [[0.0, 1.0]], "privacy": 1.0, "n_records": 60, **SEEDED}
 PERTURBED = {"X": X, "y": LABELS, "loss": "logistic", "ridge": 0.5,
              "privacy": dpfast.ApproxDP(1.0, 1e-6), **SEEDED}  # fmt: skip
@@ -186,7 +190,6 @@ CALLS = {
     "bayesopt.RBF": KERNEL,
     "bayesopt.TrainingCost": {"ledger": dpfast.Ledger(1.0), "cost": dpfast.GDP(0.1)},
     "bayesopt.private_clip": SEARCH,
-    "bayesopt.spread_points": {"bounds": [(0.0, 1.0)], "count": 4},
     "bayesopt.private_choice": {k: v for k, v in SEARCH.items() if k != "bounds"} | {
         "candidates": [[0.1], [0.7]], "loss_range": (0.0, 9.0)
     },

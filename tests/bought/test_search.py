@@ -61,7 +61,7 @@ def test_light_tails_have_their_scale_whatever_their_units(n, mu, low, high, off
 
 
 def test_a_column_is_the_same_however_it_is_coded():
-    """A rare level under nine codings, money that is mostly zero under three.  Seeded, eight runs."""
+    """A rare level under nine codings, mostly-zero money under three.  Seeded, eight runs."""
     rng = np.random.default_rng(1)
     n = 10_000
     rare = (rng.random(n) < 0.03) * 1.0

@@ -197,6 +197,22 @@ def test_a_run_takes_as_many_steps_as_it_needs(sigma):
     assert ("; 2 steps" in fit.method) == (sigma == 0.0)
 
 
+def test_outliers_on_one_side_and_a_smaller_scale_that_is_told():
+    """Three in ten, twenty scales away.  Seeded; rounds at the scale of all residuals are lost."""
+    for seed in (0, 1, 3, 4, 5):
+        rng = np.random.default_rng(seed)
+        n = 16_000
+        X = rng.normal(size=(n, 6)) * [1.0, 1.0, 3.0, 1.0, 5.0, 1.0]
+        y = X @ [0.1, 0.5, -0.1, 0.0, 0.0, 0.2] + 0.35 * rng.normal(size=n)
+        y[: 3 * n // 10] = 7.0 + 0.5 * rng.normal(size=3 * n // 10)
+        exact = dpfast.nonprivate_fit(
+            X, y, dpfast.Objective("huber", weights=dpfast.Mallows(1e9), scale=0.35)
+        )
+        objective = dpfast.Objective("huber", scale=0.35)
+        fit = dpfast.fit(X, y, objective, privacy=1.0, noise=dpfast.SeededNoise(seed))
+        assert np.abs(fit.params - exact.params).max() < 0.05
+
+
 def test_quantiles_of_a_rare_level_are_found():
     """300 of 10,000 records have it, of which the loss's own window holds a dozen.
 

@@ -121,9 +121,7 @@ def called(pictures) -> list[str]:
     before = sys.getprofile()
     sys.setprofile(watch)
     try:
-        dpfast.fit(
-            X, y, "log-cosh", privacy=mu, ledger=dpfast.Ledger(3.0), standardize=units
-        )
+        dpfast.fit(X, y, "log-cosh", privacy=mu, ledger=dpfast.Ledger(3.0), standardize=units)
     finally:
         sys.setprofile(before)
     return seen

@@ -1,7 +1,7 @@
-"""What a default fit of each loss loads: real fits in fresh interpreters, counted by `sys.modules`.
+"""What a default fit of each loss loads: real fits in fresh interpreters, by `sys.modules`.
 
-The figures are printed, and may only fall: a module that a default fit does not need is loaded where
-it is asked for.
+The figures are printed, and may only fall: a module that a default fit does not need is loaded
+where it is asked for.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ def test_explicit_choices_load_what_they_name():
     command = [sys.executable, "-W", "error", "-c", code]
     run = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     names = {line.split(maxsplit=1)[0] for line in run.stdout.splitlines()}
-    assert {"dpfast.optimize.newton", "dpfast.regression.walk", "dpfast.inference.sandwich"} <= names
+    papers = {"dpfast.optimize.newton", "dpfast.regression.walk", "dpfast.inference.sandwich"}
+    assert papers <= names
     for name in OLD:
         path = Path(ROOT, *name.split("."))
         assert path.is_dir() or path.with_suffix(".py").exists(), name

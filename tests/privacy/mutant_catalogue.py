@@ -1495,8 +1495,8 @@ DATA_DEPENDENT_BEHAVIOUR = (
         "the default bound on a row is the largest norm found",
         "dpfast/regression/walk.py",
         OUTLIER_TEST,
-        "        scale, weights = options[\"scale\"], options[\"weights\"]\n",
-        "        scale, weights = options[\"scale\"], options[\"weights\"]\n"
+        '        scale, weights = options["scale"], options["weights"]\n',
+        '        scale, weights = options["scale"], options["weights"]\n'
         "        weights = weights if weights is not None else __import__('dpfast').Mallows(\n"
         "            min(1e90, float(np.nanmax(np.abs(request.records.X), initial=1.0))))\n",
     ),
@@ -4990,7 +4990,9 @@ LEAST_SQUARES = (
         "arrived-whatever-the-last-step-left",
         "how much of a step the one before it left says nothing of the next",
         "dpfast/optimize/road/steps.py",
-        ("tests/optimize/test_road_choices.py::test_steps_go_on_until_what_they_leave_is_hardly_anything",),
+        (
+            "tests/optimize/test_road_choices.py::test_steps_go_on_until_what_they_leave_is_hardly_anything",
+        ),
         "self.even + self.bends * length, math.sqrt(kept)",
         "self.even + self.bends * length, 0.0",
     ),
@@ -5014,7 +5016,9 @@ LEAST_SQUARES = (
         "planes-of-noise",
         "a step stops at planes that noise points",
         "dpfast/optimize/road/steps.py",
-        ("tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",),
+        (
+            "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
+        ),
         "-HEARD * one.noise * math.hypot(*away)",
         "0.0",
     ),
@@ -5025,6 +5029,16 @@ LEAST_SQUARES = (
         ("tests/optimize/test_road_choices.py::test_mostly_zero_money_is_found",),
         "step, length <= HEARD * noise",
         "step, length <= HEARD * noise or math.hypot(*step) < 0.2",
+    ),
+    plant(
+        "rounds-at-another-scale",
+        "rounds are done at the scale that residuals have, however small the one that was told",
+        ROAD,
+        (
+            "tests/optimize/test_road_choices.py::test_outliers_on_one_side_and_a_smaller_scale_that_is_told",
+        ),
+        "arrived = settled and scale <= told",
+        "arrived = settled",
     ),
     plant(
         "curvature-of-a-dozen-records",
@@ -5054,7 +5068,9 @@ LEAST_SQUARES = (
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
         "dpfast/optimize/road/steps.py",
-        ("tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",),
+        (
+            "tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",
+        ),
         "doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2",
         "doubt = 0.0",
     ),
@@ -5348,16 +5364,16 @@ FITS_BY_LEVEL = (
         "a level's fit is about the records of the level, whose number it then shows",
         SUBGROUPS,
         SUBGROUP_TESTS,
-        "                    self._X,\n                    masked(self._y, self._codes, level),",
-        "                    self._X[self._codes == level],\n                    self._y[self._codes == level],",
+        "                masked_y = masked(self._y, self._codes, level)\n                source = records(self._X, masked_y,",
+        "                masked_y = self._y[self._codes == level]\n                source = records(self._X[self._codes == level], masked_y,",
     ),
     plant(
         "units-of-every-level",
         "each level buys units of its own",
         SUBGROUPS,
         SUBGROUP_TESTS,
-        "                    standardize=units,",
-        "                    standardize=None,",
+        "privacy=spend, standardize=units, ledger=book,",
+        "privacy=spend, standardize=None, ledger=book,",
     ),
     plant(
         "levels-not-masked",

@@ -119,11 +119,12 @@ CALLS = {
     "cell quantiles": (dpfast.tables.quantiles, CELLS | {"column": "a", "steps": 3}),
     "fits": (
         dpfast.tables.fits,
-        CELLS | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}),
-                 "privacy": 9.0},
+        CELLS
+        | {"formula": "y ~ a", "schema": dpfast.Schema({"text": HALVES["text"]}), "privacy": 9.0},
     ),
     "two_stage": (
-        dpfast.effects.two_stage, {"formula": "y ~ a | b", "table": TABLE, "privacy": 9.0},
+        dpfast.effects.two_stage,
+        {"formula": "y ~ a | b", "table": TABLE, "privacy": 9.0},
     ),
     "standardize": (dpfast.standardize, {"X": X, "y": Y, "privacy": 9.0}),
     "adassp": (baselines.adassp, SUMS),

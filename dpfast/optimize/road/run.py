@@ -397,15 +397,18 @@ def road(
     scale = max(told, scale)  # most records beyond a smaller one have no curvature
     iterates.append(mapping @ theta)
     rounds: list[Asked] = []
-    done, settled = 0, False
+    done, arrived = 0, False
     few_rows, rough = rows, loss
     if setting.rough and clear:  # a direction that hardly any records tell is that of too few
         few_rows, rough = rows.few(), setting.rough
-    while done < most and not settled:
+    while done < most and not arrived:
         at = At(theta, rough, scale)
         theta, settled = _round(few_rows, at, one, setting, budget.round, rounds)
         iterates.append(mapping @ theta)
         done += 1
+        arrived = settled and scale <= told
+        if settled:  # on to a smaller one, whose scores point elsewhere
+            scale, rounds = max(told, 0.5 * scale), []
     budget, scale = budgets(n, p, mu, setting, done, paid), told
 
     at = At(theta, loss, scale)
@@ -471,7 +474,7 @@ def road(
         budget.steps,
         inference,
         rough,
-        FARTHEST * typical**0.5 if setting.bends else math.inf,
+        whiten / FARTHEST if setting.bends else None,
         1.0 / (1.0 + beyond),
         report,
     )

@@ -242,7 +242,7 @@ def walk(
     mus: tuple[float, ...],
     inference: bool,
     rough: Rough,
-    farthest: float,
+    farthest: Array | None,
     first: float,
     report: Callable[[Array, int], None],
 ) -> Walked:
@@ -261,8 +261,8 @@ def walk(
     inference : bool
         Whether to ask for the scores' covariance.
     rough : Rough
-    farthest : float
-        Longest step.
+    farthest : ndarray of shape (p, p), optional
+        By which no step is longer than 1: of predictors, for a loss that bends.
     first : float
         Part that is taken of the early ones: rows longer than the map's curve more.
     report : callable
@@ -296,7 +296,9 @@ def walk(
             if steeper is not curvature:  # what was asked far from here is of no use
                 curvature, counted = steeper, counted if near else int(counts)
         step = (mean_point(asked[-counted:], curvature) - theta) if counts else first * direction
-        part = min(inside(step, asked), farthest / max(math.hypot(*step), LEAST))
+        part = inside(step, asked)
+        if farthest is not None:
+            part = min(part, 1.0 / max(math.hypot(*(farthest @ step)), LEAST))
         theta = theta + part * step
         near = bool(left) and part == 1.0
         near = near and rough.arrived(asked[-1], earlier, (mu_step, *left), counts, rows.n)
