@@ -26,7 +26,6 @@ from dpfast.data.bought.maps import (
     seen,
 )
 from dpfast.data.bought.units import Units, uncoded
-from dpfast.data.persons.scores import LOOSE, PersonScores, blocks_of_persons
 from dpfast.data.records import Covariates, Records
 from dpfast.data.reduction import additions
 from dpfast.errors import InvalidInput
@@ -185,6 +184,8 @@ class Whitened:
         persons: Any = records
         of_rows = self._means and what != "score"
         if self._means and not of_rows:
+            from dpfast.data.persons.scores import PersonScores
+
             records = PersonScores(persons, view, float(edges[-1]))
             view = View(np.eye(self.dimension), False)
         if of_rows:
@@ -271,6 +272,8 @@ class Whitened:
         """Of scores, of which persons have one each."""
         if not self._means:
             return self._layout
+        from dpfast.data.persons.scores import blocks_of_persons
+
         sizes = blocks_of_persons(self.n, self.dimension)
         return Layout(self.n, self.dimension, max(sizes), additions(len(sizes)))
 
@@ -315,6 +318,8 @@ class Whitened:
         """A curator of what is seen: of squares, or of Huber's loss with a corner at the cap."""
         records: Any = self._curator._records
         if records.means and weights is Clip:
+            from dpfast.data.persons.scores import LOOSE, PersonScores
+
             records = PersonScores(records, view, LOOSE * radius)
         elif records.means:
             records = records.mapped(lambda rows: SeenRows(rows, view))

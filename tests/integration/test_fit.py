@@ -218,7 +218,8 @@ def test_pickle_size_does_not_depend_on_n():
         copy = pickle.loads(payload)
         np.testing.assert_array_equal(copy.params, fit.params)
         assert copy.summary() == fit.summary()
-    assert abs(sizes[0] - sizes[1]) < 64  # the decimal length of n in a label
+    # the decimal length of n in a label, and a step or two more: not 19,000 records
+    assert abs(sizes[0] - sizes[1]) < 512
 
 
 HOSTILE = st.sampled_from([0.0, -0.0, 1.0, 5e-324, 1e-200, 1e160, -1e308, np.inf, -np.inf, np.nan])

@@ -15,6 +15,7 @@ from dpfast.data import as_records
 from dpfast.data.bought.units import Units, in_units, released_coding
 from dpfast.data.persons.chosen import OneRowEach
 from dpfast.data.persons.means import PersonMeans, averaged
+from dpfast.data.persons.scores import PersonScores
 from dpfast.data.records import Records
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.privacy.dealing import secret_choices
@@ -230,7 +231,7 @@ def test_the_number_of_rows_changes_nothing_public():
     """Persons with one row, the same with 64 times that row: one fit, to the last digit shown.
 
     Means of equal rows differ in the last bits only, far below the grid of any release, of which an
-    answer may be one step apart.
+    answer may be one step apart: 6e-5 of an intercept of 3,000, seen here.
     """
     X, y, group = visits(persons=1_500)
     first = np.unique(group, return_index=True)[1]
@@ -245,8 +246,8 @@ def test_the_number_of_rows_changes_nothing_public():
         found.append((result, told))
     (one, steps), (many, more) = found
     assert one.summary() == many.summary() and steps == more
-    np.testing.assert_allclose(one.params, many.params, rtol=1e-8)
-    np.testing.assert_allclose(one.bse, many.bse, rtol=1e-8)
+    np.testing.assert_allclose(one.params, many.params, rtol=1e-7)
+    np.testing.assert_allclose(one.bse, many.bse, rtol=1e-7)
     assert str(one.privacy) == str(many.privacy) and one.names == many.names
 
 
@@ -267,7 +268,8 @@ def test_what_is_bought_of_persons_is_asked_of_single_rows(loss, mu, monkeypatch
         dpfast.records(X, y, group=group, each="person"), None, loss, privacy=mu, standardize=True
     )
     first = asked.index(PersonMeans)
-    assert set(asked[first:]) == {PersonMeans} and set(asked[:first]) == {OneRowEach}
+    assert set(asked[first:]) == {PersonMeans, PersonScores}
+    assert set(asked[:first]) == {OneRowEach}
     assert first > 1
 
 
