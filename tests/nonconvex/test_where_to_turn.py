@@ -12,7 +12,7 @@ from dpfast.models.nonconvex import PerRecordObjective, phase_retrieval
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(1000, 2))
-Y = X @ [1.0, -1.0]
+Y = X @ [1.0, -1.0] + RNG.normal(size=1000)
 OPTIONS = {"privacy": dpfast.ZCDP(0.5), "noise": dpfast.SeededNoise(0)}
 
 
