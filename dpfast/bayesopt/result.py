@@ -88,7 +88,7 @@ class Tuning(NamedTuple):
 
         The length of the released gradient and of its noise (both per unit of the coordinates of
         the search), the part of the surrogate's uncertainty that was left, how many points were
-        evaluated, and the iterate after the step.
+        evaluated, and the iterate after the step; each of shape (steps,).
 
         Examples
         --------

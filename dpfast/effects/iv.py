@@ -41,6 +41,10 @@ class TwoStage(NamedTuple):
     n_records : int
     privacy : Guarantee
     warnings : tuple of str
+    curve : (float, float, tuple) or None
+        Of one endogenous regressor: its coefficient, the unit of distances from it, and these with
+        the Anderson-Rubin statistics there and their degrees of freedom; for
+        :meth:`anderson_rubin`.
 
     Privacy
     -------

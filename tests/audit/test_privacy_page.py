@@ -1,6 +1,7 @@
 """The page on privacy does what it says: its code runs, its numbers and names are right."""
 
 import re
+from inspect import signature
 
 import pytest
 from scipy.special import ndtr
@@ -34,9 +35,14 @@ def test_the_success_probabilities(page):
 
 
 def test_what_the_page_names_exists(page, repository):
-    for option in ("scale", "weights", "ridge", "names", "ledger"):
-        assert option in dpfast.fit.__kwdefaults__
-        assert option in page
+    for function, options in (
+        (dpfast.Objective, ("scale", "weights", "ridge")),
+        (dpfast.records, ("names", "largest_weight")),
+        (dpfast.fit, ("ledger",)),
+    ):
+        for option in options:
+            assert option in signature(function).parameters
+            assert f"`{option}`" in page or f"{option}=" in page
     for setting in ("start", "steps", "schedule"):
         assert setting in dpfast.optimize.Newton.__init__.__kwdefaults__
         assert setting in page

@@ -35,13 +35,15 @@ AUTHORS = {1: "Avella-Medina", 2: "Menart", 3: "Asi", 4: "Sopa"}
 
 #: What implements an item: its docstring says paper, number and authors.
 NAMES = {
-    1: "GradientDescent Newton JointNewton FreeScale Mallows Schweppe MallowsLinear Huber "
-    "PseudoHuber LogCosh SmoothedHuber OstrovskiiBach baselines.clipped_gradient_descent "
+    1: "optimize.GradientDescent optimize.Newton optimize.JointNewton FreeScale Mallows "
+    "models.Schweppe models.MallowsLinear Huber models.PseudoHuber LogCosh models.SmoothedHuber "
+    "models.OstrovskiiBach baselines.clipped_gradient_descent "
     "baselines.sufficient_statistics optimize.damping.Damped optimize.damping.SelfConcordant "
     "optimize.damping.DecrementSwitch optimize.damping.GradientSwitch "
     "optimize.damping.Backtracking",
-    2: "Spider Proximal NoisyDescent Adaptive KL estimate_kl minimize",
-    3: "SmoothAbsolute certify release_parameter release_functional release.TestAndRelease "
+    2: "optimize.Spider optimize.Proximal optimize.NoisyDescent optimize.Adaptive nonconvex.KL "
+    "nonconvex.estimate_kl minimize",
+    3: "models.SmoothAbsolute certify release_parameter release_functional release.TestAndRelease "
     "baselines.objective_perturbation",
     4: "tune bayesopt.Tuner bayesopt.AdaGrad bayesopt.GradientInformation "
     "baselines.noisy_descent baselines.global_search baselines.random_search "
