@@ -39,6 +39,9 @@ EXEMPT: dict[str, str] = {
         "test_effects"
     ),
     "dpfast.curator.tables": "audited within dpfast.tables and attacked by tests/tables",
+    "dpfast.baselines.clipping.clipped_request": (
+        "decides what a descent is made of; audited within clipped_gradient_descent"
+    ),
     "dpfast.tables.estimates.Asked": "what a table is made of; audited within each",
     "dpfast.tables.fitted": "holds released numbers only",
     "dpfast.tables.subgroups.masked": "leaves other levels out; audited within fits",

@@ -98,7 +98,6 @@ def two_stage(
     privacy: Budget | float,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
 ) -> TwoStage:
     """Two-stage least squares: effects of regressors that are not exogenous, by instruments.
 
@@ -120,7 +119,6 @@ def two_stage(
         A budget shared by several analyses.
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
-    threads : int, optional
 
     Returns
     -------
@@ -158,7 +156,7 @@ def two_stage(
     total = GDP.within(privacy)
     columns, response = _parsed(formula)
     found = number_columns(table, columns_of(formula))
-    source = records(found[:, :-1], found[:, -1], names=columns.names, threads=threads)
+    source = records(found[:, :-1], found[:, -1], names=columns.names)
     request = Request(source, None, fit_intercept=True, noise=noise)
     analysis = _Analysis(request, columns, total)
 

@@ -61,7 +61,6 @@ def fits(
     least: float = 0.0,
     ledger: Ledger | None = None,
     noise: NoiseSource | None = None,
-    threads: int | None = None,
 ) -> SubgroupFits:
     """Fit a regression in each level of a declared grouping, and test whether they are equal.
 
@@ -88,7 +87,6 @@ def fits(
         A budget shared by several analyses.
     noise : NoiseSource, optional
         ``SeededNoise`` is for simulation and voids the guarantee.
-    threads : int, optional
 
     Returns
     -------
@@ -121,9 +119,8 @@ def fits(
     >>> found.params.shape, bool(found.equality()["x"][1] < 0.001)
     ((2, 2), True)
     """
-    plan = _Plan(formula, table, by, loss, schema, GDP.within(privacy), least, noise, threads)
-    keeping = KeepingPaid(lambda error: plan.result(keeping.inner()), privacy=plan.guarantee)
-    with keeping:
+    plan = _Plan(formula, table, by, loss, schema, GDP.within(privacy), least, noise)
+    with KeepingPaid(lambda error: plan.result(keeping.inner()), privacy=plan.guarantee) as keeping:
         label = plan.request.label("tables.fits", plan.loss, f"levels={len(plan.levels)}")
         charge_shared(ledger, privacy, plan.total, label, plan.request.room(COPIES + 1, whole=True))
         plan.run()
@@ -145,7 +142,6 @@ class _Plan:
         total: GDP,
         least: Any,
         noise: NoiseSource | None,
-        threads: int | None,
     ) -> None:
         grouping = grouping_of(schema, by, ())
         if len(grouping.by) != 1:
@@ -156,6 +152,8 @@ class _Plan:
                 f"{self.by!r} has {len(self.levels)} levels; at most {MOST_LEVELS} are fitted one "
                 "by one. Declare coarser levels."
             )
+        if isinstance(loss, Objective):
+            raise InvalidInput(f"loss must be one of {LOSSES}; received an Objective.")
         kind = resolve_loss(loss, unbounded=True)
         if kind.name not in LOSSES:
             raise InvalidInput(f"loss must be one of {LOSSES}; received {described(loss)}.")
@@ -163,14 +161,14 @@ class _Plan:
         self._least = positive(least, "least", or_zero=True)
         X, y, names, intercept = _columns(formula, table, schema)
         self._X, self._y, self._intercept = X, y, intercept
-        self._threads, codes = threads, declared_levels(schema, self.by, table)
+        codes = declared_levels(schema, self.by, table)
         if len(codes) != len(y):
             raise InvalidInput(
                 f"columns must be of one length; received {sorted({len(codes), len(y)})}."
             )
         self._codes = codes
         self._objective = Objective(loss, fit_intercept=intercept)
-        source = records(X, y, names=names, threads=threads)
+        source = records(X, y, names=names)
         self.request = request = Request(source, None, fit_intercept=intercept, noise=noise)
         refuse_no_columns(request)
         n, q, linked = request.n, request.n_covariates, kind.link != "identity"
@@ -220,7 +218,7 @@ class _Plan:
             found = None
             if self._counted[0][level] >= self.least:
                 masked_y = masked(self._y, self._codes, level)
-                source = records(self._X, masked_y, names=self.names, threads=self._threads)
+                source = records(self._X, masked_y, names=self.names)
                 found = fit(
                     source, loss=self._objective, privacy=spend, standardize=units, ledger=book,
                     noise=self.request.noise,

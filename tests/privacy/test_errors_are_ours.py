@@ -52,6 +52,7 @@ RIGHT_OF = {
     "nonprivate_fit": {"y": Y, "scale": 1.0},
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
     "plan": {"n": 1000, "p": 2, "mu": 1.0, "scale": 1.0},
+    "tables.plan": {"schema": dpfast.Schema({"a": NUMBER}), "columns": "a"},
     "plan_release": {
         "p": 2,
         "privacy": PAIR,

@@ -226,6 +226,7 @@ READERS = (
     "regression/nonprivate.py",
     "regression/exact.py",
     "front/request.py",  # a Design's X, on its way to the records
+    "tables/subgroups.py",  # a Design's X, on its way to the records
     "bayesopt/sklearn_losses.py",  # lists as arrays, for the caller's estimator
     "estimators/base.py",
     "estimators/validation.py",
