@@ -219,6 +219,7 @@ class Whitened:
         """
         from dpfast.privacy.release.sensitivity import HELD_CELLS
 
+        assert not self._means  # the rows of a person would count each
         cost = PureDP(epsilon)
         ledger.charge(cost, "held Newton step")
         rate = laplace_rate(2 * HELD_CELLS, epsilon)

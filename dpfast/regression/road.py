@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -256,8 +257,8 @@ class OnRoad:
         for loss in self.losses:
             setting = self._setting._replace(loss=loss)
             most = most_rounds(n, p, each, setting)
-            for rounds in {min(1, most), most}:
-                asked = budgets(n, p, each, setting, rounds, begun, rows.few() is not rows)
+            for rounds, again in product({min(1, most), most}, {False, rows.few() is not rows}):
+                asked = budgets(n, p, each, setting, rounds, begun, again)
                 last = math.hypot(*asked.steps[EARLY:])  # if the one before it has arrived
                 of_round = [asked.round * part**0.5 * bool(most) for part in ROUND]
                 rows.refuse(

@@ -22,6 +22,7 @@ from dpfast.front.request import Request, charge_shared
 from dpfast.inference.guarantees import Guarantee
 from dpfast.inference.results import Fit
 from dpfast.models import Loss, Objective, resolve_loss
+from dpfast.models.names import kind_of
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger, Part
 from dpfast.privacy.noise import NoiseSource
@@ -155,7 +156,7 @@ class _Plan:
         if isinstance(loss, Objective):
             raise InvalidInput(f"loss must be one of {LOSSES}; received an Objective.")
         kind = resolve_loss(loss, unbounded=True)
-        if kind.name not in LOSSES:
+        if type(kind) not in {kind_of(name) for name in LOSSES}:  # not by a name it gives itself
             raise InvalidInput(f"loss must be one of {LOSSES}; received {described(loss)}.")
         self.loss = kind.name
         self._least = positive(least, "least", or_zero=True)

@@ -5404,7 +5404,7 @@ FITS_BY_LEVEL = (
         "any loss is fitted by level",
         SUBGROUPS,
         SUBGROUP_TESTS,
-        "        if kind.name not in LOSSES:",
+        "        if type(kind) not in {kind_of(name) for name in LOSSES}:",
         "        if kind.name is None:",
     ),
 )

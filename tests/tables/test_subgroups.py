@@ -101,6 +101,16 @@ def moves_of(query, records, n=30):
     return np.array(found)
 
 
+def test_a_loss_is_known_by_its_class_not_by_a_name_it_gives_itself():
+    ledger = dpfast.Ledger(1.0)
+    own = dpfast.CustomLoss(
+        np.square, np.tanh, np.cos, psi_bound=1.0, psi_prime_bound=1.0, name="huber"
+    )
+    with pytest.raises(dpfast.InvalidInput, match="loss must be one of"):
+        fits("y ~ x", population(400), "g", own, schema=SCHEMA, privacy=1.0, ledger=ledger)
+    assert not ledger.entries
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_t6_next_to_zero_every_query_moves_by_the_root_of_one_half_at_most(name):
     """mu is 1; two records of which none is zero may be 1 apart.  Grams and counts attain it."""
