@@ -53,6 +53,7 @@ RIGHT_OF = {
     "nonprivate_minimize": {"objective": "cauchy", "scale": 1.0},
     "plan": {"n": 1000, "p": 2, "mu": 1.0, "scale": 1.0},
     "tables.plan": {"schema": dpfast.Schema({"a": NUMBER}), "columns": "a"},
+    "bayesopt.spread_points": {"bounds": [(0.0, 1.0)], "count": 4},
     "plan_release": {
         "p": 2,
         "privacy": PAIR,
