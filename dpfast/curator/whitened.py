@@ -296,10 +296,7 @@ class Whitened:
         if turned and self._turn is not None:
             matrix, back = self._half, self._turn.T
             at = at and at._replace(theta=back @ at.theta)
-            if held.discount is not None:
-                far = held.discount.at
-                far = far._replace(theta=back @ far.theta)
-                held = Held(held.discount._replace(at=far, back=back @ held.discount.back))
+            held = held.mapped(back)
         return View(matrix, self._intercept, what, at, shift, held)
 
     def _back(self, answer: Answer) -> Answer:

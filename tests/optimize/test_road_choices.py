@@ -172,7 +172,7 @@ def test_steps_go_on_until_what_they_leave_is_hardly_anything():
     assert not arrived(0.015, rough=Rough(0.5, 0.0, p))
     assert not arrived(0.015, rough=Rough(0.1, 20.0, p))
     step = Asked(np.zeros(p), np.array([0.3, 0.0, 0.4, 0.0]), 0.01)
-    assert rough.heard(step) == pytest.approx((0.25 - 4e-4, 4e-4))
+    assert step.heard == pytest.approx((0.25 - 4e-4, 4e-4))
 
 
 def test_answers_of_unequal_noise_count_by_their_precision():

@@ -4975,8 +4975,8 @@ LEAST_SQUARES = (
         "the last step has, beside what is left, what the step before it was paid with",
         "dpfast/optimize/road/steps.py",
         RUN_TESTS,
-        "            left = [math.hypot(*left)]\n",
-        "            left = [math.hypot(mu_step, *left)]\n",
+        "left = [math.hypot(*left)] if near else left",
+        "left = [math.hypot(mu_step, *left)] if near else left",
     ),
     plant(
         "second-lengths-on-the-house",

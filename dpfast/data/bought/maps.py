@@ -84,6 +84,14 @@ class Held(NamedTuple):
     discount: Discount | None = None
     reach: float = np.inf
 
+    def mapped(self, matrix: Array) -> Held:
+        """The same of rows that are seen under another map: parameters are multiplied by it."""
+        if self.discount is None:
+            return self
+        at, back = self.discount.at, matrix @ self.discount.back
+        at = at._replace(theta=matrix @ at.theta)
+        return self._replace(discount=self.discount._replace(at=at, back=back))
+
 
 FREE = Held()
 

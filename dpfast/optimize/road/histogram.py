@@ -33,7 +33,7 @@ LEAST_FALL = 0.5
 
 #: What scores that nobody sees may vary by in a direction, over what others do in the mean: about
 #: 1, and more where a start is too steep, so that too few of them are foreseen.
-STEEP = 3.0
+UNSEEN_VARY = 3.0
 
 #: Octaves of an unseen tail, and points in each.
 TAIL_OCTAVES, FINER = 6, 8
@@ -223,7 +223,7 @@ def _out_of_sight(rows: Lengths, scores: Lengths, p: int, longest: float, bounds
     lengths = np.minimum(rows.middles, longest)
     far = lengths > scores.longest
     shares, lengths = rows.shares[far], lengths[far]
-    vary = STEEP * float(scores.shares @ scores.middles**2) / p
+    vary = UNSEEN_VARY * float(scores.shares @ scores.middles**2) / p
     few = np.minimum(shares * scores.longest / lengths, scores.invisible)
     few = np.minimum(few, vary / lengths**2)
     return np.asarray(np.maximum(lengths - bounds[:, None], 0.0) @ few)

@@ -37,6 +37,7 @@ from dpfast.optimize.road.steps import (
     Asked,
     Rough,
     Rows,
+    by_precision,
     inside,
     joint_noise,
     walk,
@@ -480,10 +481,7 @@ def road(
     )
     mapping, unmapping = np.linalg.solve(steep_along, mapping.T).T, steep_along @ unmapping
     theta, back = steep_along @ theta, steep_along @ back
-    if held.discount is not None:
-        far = held.discount.at
-        far = far._replace(theta=steep_along @ far.theta)
-        held = Held(held.discount._replace(at=far, back=steep_along @ held.discount.back))
+    held = held.mapped(steep_along)
     floor = floor_of(gram) / typical
     known = np.clip(
         (values - 2.0 * gram.noise_scale / typical) / np.maximum(values, floor), 0.0, 1.0
@@ -686,8 +684,8 @@ def _meat(meats: list[Answer], rows: Lengths, radius: float, power: float, bound
     Where few long rows are all that tells a direction, clipping takes much of what their scores
     vary by and hardly anything from the others: it is given back where least is left.
     """
-    weights = np.array([meat.noise_scale**-2 for meat in meats])
-    mean = np.tensordot(weights / weights.sum(), [meat.value for meat in meats], 1)
+    weights = by_precision([meat.noise_scale for meat in meats])
+    mean = np.tensordot(weights, [meat.value for meat in meats], 1)
     held = floor_eigenvalues(mean, 0.0)[0]
     spread = math.sqrt(max(float(np.trace(held)), 0.0) / len(held))
     values, vectors = eigh(held)

@@ -27,6 +27,7 @@ __all__ = [
     "Rows",
     "Walked",
     "bent",
+    "by_precision",
     "inside",
     "joint_noise",
     "mean_point",
@@ -46,7 +47,7 @@ HEARD = 2.0
 EVEN = 1e-3
 
 #: What steps may leave, as a part of noise, and of the standard error of sampling.
-SLIGHT, FINE = 0.3, 0.03
+SLIGHT, OF_SAMPLING = 0.3, 0.03
 
 #: Instead of nothing below a division bar.
 LEAST = 1e-300
@@ -58,6 +59,12 @@ class Asked(NamedTuple):
     theta: Array
     score: Array
     noise: float
+
+    @property
+    def heard(self) -> tuple[float, float]:
+        """Squared length of the score without its noise's, and that of the noise."""
+        error = len(self.score) * self.noise**2
+        return max(float(self.score @ self.score) - error, 0.0), error
 
 
 def bent(curvature: Array, before: Asked, here: Asked) -> Array:
@@ -102,10 +109,15 @@ def inside(step: Array, asked: list[Asked]) -> float:
     return part
 
 
+def by_precision(noises: list[float]) -> Array:
+    """Weights of a mean of answers with this noise."""
+    weights = np.array([noise**-2 for noise in noises])
+    return weights / weights.sum()
+
+
 def mean_point(asked: list[Asked], curvature: Array) -> Array:
     """Where steps of this curvature lead from the points that were asked about, in the mean."""
-    weights = np.array([one.noise**-2 for one in asked])
-    weights /= weights.sum()
+    weights = by_precision([one.noise for one in asked])
     where = weights @ [one.theta for one in asked]
     scores = weights @ [one.score for one in asked]
     return np.asarray(where + np.linalg.solve(curvature, scores))
@@ -133,11 +145,6 @@ class Rough(NamedTuple):
     bends: float
     spread: float
 
-    def heard(self, step: Asked) -> tuple[float, float]:
-        """Squared length of the score that a step begins with, without its noise's, and that."""
-        error = len(step.score) * step.noise**2
-        return max(float(step.score @ step.score) - error, 0.0), error
-
     def arrived(
         self,
         step: Asked,
@@ -155,14 +162,14 @@ class Rough(NamedTuple):
         ----------
         step : Asked
         before : tuple of float, optional
-            What was :meth:`heard` of the step before.
+            What was heard of the step before.
         mus : tuple of float
             What this step cost, and what those that are left may.
         counts : bool
             Whether it counts in the result.
         n : int
         """
-        square, error = self.heard(step)
+        square, error = step.heard
         length, whole, kept = math.sqrt(square), math.hypot(counts * mus[0], *mus[1:]), 0.0
         if before is not None:
             explained = before[1] * (1.0 + HEARD * math.sqrt(2.0 / len(step.score)))
@@ -171,7 +178,7 @@ class Rough(NamedTuple):
         own = (counts * mus[0] / whole) ** 2
         stays = own * part * length + (1.0 - own) * part * math.hypot(part * length, error**0.5)
         noise = error**0.5 * mus[0] / whole
-        return stays <= math.hypot(SLIGHT * noise, FINE * math.sqrt(self.spread / n))
+        return stays <= math.hypot(SLIGHT * noise, OF_SAMPLING * math.sqrt(self.spread / n))
 
 
 class Rows(Protocol):
@@ -274,7 +281,7 @@ def walk(
     its meat (C17).
     """
     theta, curvature = start.theta, np.eye(len(start.theta))
-    counted, done, near, earlier = 0, 0, False, None
+    counted, done, near = 0, 0, False
     asked: list[Asked] = []
     meats: list[Answer] = []
     noises: list[float] = []
@@ -300,13 +307,13 @@ def walk(
         if farthest is not None:
             part = min(part, 1.0 / max(math.hypot(*(farthest @ step)), LEAST))
         theta = theta + part * step
-        near = bool(left) and part == 1.0
-        near = near and rough.arrived(asked[-1], earlier, (mu_step, *left), counts, rows.n)
         if part < 1.0:  # the curvature is another one there
-            counted = 0
-        if near:
-            left = [math.hypot(*left)]
-        earlier, done = rough.heard(asked[-1]), done + 1
+            counted, near = 0, False
+        elif left:
+            earlier = asked[-2].heard if done else None
+            near = rough.arrived(asked[-1], earlier, (mu_step, *left), counts, rows.n)
+            left = [math.hypot(*left)] if near else left
+        done += 1
         report(theta, done if left else STEPS)
     spread = joint_noise([one.noise for one in asked[-max(counted, 1) :]])
     return Walked(theta, curvature, spread, meats, noises, done)
