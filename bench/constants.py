@@ -49,16 +49,21 @@ ROOMS = (
 #: Constants that judge nothing.
 NOT_JUDGED = {
     "degrees NORMAL": "instead of infinitely many",
+    "degrees DEFAULT_LEVEL": "a convention",
     "smooth_losses SATURATED": "keeps numbers finite",
     "smooth_losses LOGISTIC_KERNEL": "of the logistic distribution",
     "smooth_losses HESSIAN_MU": "of the papers' optimisers",
     "histogram LOWEST": "range of a histogram",
     "histogram HIGHEST": "range of a histogram",
+    "histogram TAIL_OCTAVES": "length of a sum",
+    "histogram FINER": "points of a quadrature",
     "run LEAST": "instead of nothing below a division bar",
     "run LARGEST": "keeps numbers finite",
     "run FLAT": "keeps numbers finite",
     "run STEEP": "keeps numbers finite",
     "run MEDIAN": "of a normal number",
+    "steps LEAST": "instead of nothing below a division bar",
+    "steps EVEN": "keeps a matrix positive",
     "run MOST_CELLS": "length of a table",
     "locations LEAST_MU": "rounding to a grid",
     "locations _BINADE": "of float64",
@@ -73,6 +78,7 @@ NOT_JUDGED = {
     "purchase PILOT_NEEDS": "of the papers' optimisers",
     "road LEAST": "instead of nothing below a division bar",
     "road COPIES": "memory",
+    "standardise LARGEST_MU": "keeps numbers finite",
     "standardise LISTED": "length of a sentence",
 }
 

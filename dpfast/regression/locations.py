@@ -20,20 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast.curator.answers import Answer
+from dpfast.optimize.road.histogram import ALONE, BESIDE
 from dpfast.privacy.bought.sensitivity import complete_weight, query_mu
 from dpfast.privacy.rounding import MARGIN_8000
 
 __all__ = ["COUNTS", "COUNT_SHARE", "LOOK_SHARE", "ColumnAnswers", "Location", "Search"]
 
-#: Counts that are planned for each column, and as many as may be where the budget is ample.
-COUNTS, MOST_COUNTS = 14, 28
+#: Counts that are planned for each column; twice as many may be where the budget is ample.
+COUNTS = 14
 
 #: Parts of mu^2: for counts at most, and for looking once more at columns whose spread was not
 #: seen.  The histogram has the rest, and what the counts leave.
 COUNT_SHARE, LOOK_SHARE = 0.4, 0.25
-
-#: Part of mu^2 for the number of labels, of a response that is 0 or 1.
-LABEL_SHARE = 0.04
 
 #: Of a count, whose noise on a grid costs less than a fifth of it.
 LEAST_MU = 1e-5
@@ -54,9 +52,6 @@ _INSIDE = 0.2
 _PATIENCE, _TRIED = 2, (40, 22)
 #: Around a tie at zero, of which nothing tells the scale, this is no distance.
 _AT_ZERO = 2.0**-50
-#: Standard deviations by which cells of a histogram stand out, alone, beside those that do, and as
-#: a part of what does.
-_ALONE, _BESIDE, _PART = 5.5, 3.0, 2.0
 #: Cells times powers of two are sums of distances that are too large by so much, in the middle.
 _FIRST = 1.06
 #: Keys of 0 and of 1, and the next ones that a count can be asked for.
@@ -217,11 +212,9 @@ def _farthest(cells: Array) -> NDArray[np.intp]:
     """The farthest cell on each side that stands out of its noise, or -1; in units of the noise.
 
     Of cells of shape (columns, 2, octaves).
-    Alone, or beside one that does, farther out or on the other side; and the next one if there is
-    some of it, because the mass of one value may be in two cells.
+    Alone, or beside one that does, farther out or on the other side.
     """
-    seen = _grown(cells > _ALONE, cells > _BESIDE)
-    seen[..., 1:] |= seen[..., :-1] & (cells[..., 1:] > _PART)
+    seen = _grown(cells > ALONE, cells > BESIDE)
     last = cells.shape[-1] - 1 - np.argmax(seen[..., ::-1], axis=2)
     return np.where(seen.any(axis=2), last, -1)
 
@@ -283,7 +276,7 @@ class Search:
         planned, total = self._plan(q, COUNT_SHARE * LOOK_SHARE)
         found = [(m, mu) for m in {1, q} for mu in (query_mu(total, planned, 1), self._total)]
         if self._labels is not None:
-            found.append((len(_OF_LABELS), self._total * math.sqrt(LABEL_SHARE)))
+            found.append((len(_OF_LABELS), self._price_of_labels()))
         return found
 
     @property
@@ -330,7 +323,7 @@ class Search:
         """
         square = share * self._total**2
         each = max(1.0 / (_ENOUGH * self._answers.n), LEAST_MU) ** 2
-        planned = int(min(max(square / each, COUNTS * columns), MOST_COUNTS * columns))
+        planned = int(min(max(square / each, COUNTS * columns), 2 * COUNTS * columns))
         return planned, math.sqrt(min(square, planned * each))
 
     def _left(self, kept: float) -> float:
@@ -356,11 +349,16 @@ class Search:
         """In how many complete records the response is 0 or 1."""
         if self._labels is None:
             return
-        mu = self._total * math.sqrt(LABEL_SHARE) * (1.0 - MARGIN_8000)
+        mu = self._price_of_labels()
         self._spent += mu * mu
         answer = self._answers.below([(self._labels, key) for key in _OF_LABELS], mu)
         below_0, to_0, below_1, to_1 = self._counts(answer)
         self._labelled = float(to_0 - below_0 + to_1 - below_1), 2.0 * answer.noise_scale
+
+    def _price_of_labels(self) -> float:
+        """That of as many counts of columns."""
+        planned, total = self._plan(len(self.columns), COUNT_SHARE)
+        return query_mu(total, planned, len(_OF_LABELS))
 
     def _counts(self, answer: Answer) -> Array:
         """Counts, centred at the quantile; each tells more of how many records are complete."""

@@ -32,7 +32,6 @@ from dpfast.optimize.road.run import (
     EARLY,
     LEAST,
     MOST_CELLS,
-    ROUND,
     STEPS,
     Begun,
     Found,
@@ -251,8 +250,9 @@ class OnRoad:
         begun = len(self.losses) > 1
         if begun:
             first = budgets(n, p, mu, self._setting, 1)
-            rows.refuse((first.rows,), first.pilot, (first.scale,), (), cells=MOST_CELLS)
-            shared = math.hypot(first.rows, first.pilot, first.scale)
+            cells = MOST_CELLS
+            rows.refuse((first.matrix,), first.vector, (first.histogram,), (), cells=cells)
+            shared = first.beginning(self._setting)
         each = math.sqrt(mu**2 - shared**2) * self._part
         for loss in self.losses:
             setting = self._setting._replace(loss=loss)
@@ -260,12 +260,12 @@ class OnRoad:
             for rounds, again in product({min(1, most), most}, {False, rows.few() is not rows}):
                 asked = budgets(n, p, each, setting, rounds, begun, again)
                 last = math.hypot(*asked.steps[EARLY:])  # if the one before it has arrived
-                of_round = [asked.round * part**0.5 * bool(most) for part in ROUND]
+                kinds = (asked, asked.round) if most else (asked,)
                 rows.refuse(
-                    (asked.rows, asked.curvature, of_round[0]),
-                    asked.pilot,
-                    (asked.lengths, asked.scores, of_round[1], asked.scale),
-                    (*asked.steps, last, *filter(None, of_round[2:])),
+                    [one.matrix for one in kinds],
+                    asked.vector,
+                    [one.histogram for one in kinds],
+                    (*asked.steps, last, *[one.vector for one in kinds[1:]]),
                     cells=MOST_CELLS,
                 )
 

@@ -12,7 +12,7 @@ from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.privacy.bought.sensitivity import complete_weight
-from dpfast.regression.locations import LABEL_SHARE, Search
+from dpfast.regression.locations import Search
 from dpfast.regression.standardise import complete_remarks
 
 RNG = np.random.default_rng(0)
@@ -163,9 +163,10 @@ def test_the_noise_of_the_number_is_what_is_said(labels):
 
 
 def test_the_mu_of_all_counts_is_planned():
-    asked = Search(Fake(10_000, 9_000.0, 0.0, RNG), [0, 1], 0.3, 2).counts_asked()
+    labelled = Search(Fake(10_000, 9_000.0, 0.0, RNG), [0, 1], 0.3, 2)
+    asked = labelled.counts_asked()
     others = Search(Fake(10_000, 9_000.0, 0.0, RNG), [0, 1], 0.3).counts_asked()
-    assert asked[:-1] == others and asked[-1] == (4, 0.3 * LABEL_SHARE**0.5)
+    assert asked[:-1] == others and asked[-1] == (4, labelled._price_of_labels())
 
 
 @pytest.mark.parametrize(("found", "noise", "words"), [

@@ -4983,8 +4983,8 @@ LEAST_SQUARES = (
         "lengths that are asked for twice are paid for once",
         ROAD,
         ("tests/privacy/test_samples.py::test_long_rows_are_looked_for_in_all_records",),
-        "(setting.discounts + again) * part",
-        "setting.discounts * part",
+        "2 + setting.discounts + again + first",
+        "2 + setting.discounts + first",
     ),
     plant(
         "arrived-whatever-the-last-step-left",
@@ -5065,6 +5065,17 @@ LEAST_SQUARES = (
         "few = 0.0 * shares",
     ),
     plant(
+        "long-rows-that-are-held-tell-as-much-as-others",
+        "a curvature below that of whitened rows is not learnt: steps along a direction of few long "
+        "rows, whose scores are held, stop short",
+        "dpfast/optimize/road/steps.py",
+        (
+            "tests/optimize/test_road_choices.py::test_a_curvature_follows_what_the_score_changed_by_where_noise_lets_it",
+        ),
+        "was, between = float(step @ turned), float(step @ change)",
+        "was, between = float(step @ turned), max(float(step @ change), size**2)",
+    ),
+    plant(
         "noise-taken-for-curvature",
         "a step's own noise counts as a change of the score",
         "dpfast/optimize/road/steps.py",
@@ -5095,16 +5106,16 @@ LEAST_SQUARES = (
         "what is left for the steps is what one round leaves, however many there were",
         ROAD,
         RUN_TESTS,
-        '(rounds - 1) * part["round"]',
-        '(min(1, rounds) - 1) * part["round"]',
+        "in_rounds = ROUND * rounds",
+        "in_rounds = ROUND * min(1, rounds)",
     ),
     plant(
         "foreseen-lengths-for-nothing",
         "the second histogram of a loss with a link is not taken off what is left",
         ROAD,
         RUN_TESTS,
-        ' - (setting.discounts + again) * part["lengths"]',
-        "",
+        "2 + setting.discounts + again",
+        "2 + again",
     ),
     plant(
         "units-for-nothing",

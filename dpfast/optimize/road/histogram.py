@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-__all__ = ["CANCELS", "Lengths", "best_bound", "least_exponent", "tops_of_cells"]
+__all__ = ["ALONE", "BESIDE", "CANCELS", "Lengths", "best_bound", "least_exponent", "tops_of_cells"]
 
 Array = NDArray[np.float64]
 

@@ -11,6 +11,7 @@ asks which it is.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,21 +47,13 @@ from dpfast.privacy.rounding import MARGIN_SHARES
 
 Array = NDArray[np.float64]
 
-#: Shares of ``mu^2`` where records are many; where they are few each is larger by so many times
-#: itself.  The steps have the rest.
-SHARES = {
-    "rows": 0.05,  # Gram of the rows
-    "pilot": 0.02,
-    "scale": 0.01,  # histogram of residuals, of losses that have a scale
-    "round": 0.02,  # each round of a loss that bends
-    "lengths": 0.01,  # histogram of the lengths of rows as the curvature sees them
-    "curvature": 0.08,
-    "scores": 0.02,  # histogram of the lengths of scores
-}
-MORE = 2.0
+#: Shares of ``mu^2`` of a matrix, a vector and a histogram where records are many; where they are
+#: few each is larger by so many times itself.  The steps have the rest.
+SHARES = {"matrix": 0.05, "vector": 0.02, "histogram": 0.02}
+MORE = 1.0
 
-#: Parts of a round: its curvature, the lengths of its scores, and the scores.
-ROUND = (0.45, 0.15, 0.40)
+#: Of these, what a round spends on one of each: its curvature, its score and the scores' lengths.
+ROUND = 0.25
 
 #: Rounds at most; the last is one whose score is hardly told from noise.
 MOST_ROUNDS = 6
@@ -91,7 +84,7 @@ GRAM_NOISE = 0.3
 
 #: Rows of high leverage are discounted by what is foreseen of their scores, not by the responses,
 #: which leaves a model's target where it is; of another's, so much of what that takes is bias.
-FORESEEN = 0.1
+FORESEEN = 0.05
 
 #: Curvature that discounted rows may have beyond that of the whitened Gram, which is about 1: a
 #: full step overshoots by less than it goes.
@@ -263,16 +256,21 @@ class Setting(NamedTuple):
 
 
 class Budgets(NamedTuple):
-    """Gaussian-DP parameters of each quantity, and of each step's scores."""
+    """Gaussian-DP parameters of whatever is asked of one kind, and of each step's scores."""
 
-    rows: float
-    pilot: float
-    scale: float
-    round: float
-    lengths: float
-    curvature: float
-    scores: float
-    steps: tuple[float, ...]
+    matrix: float
+    vector: float
+    histogram: float
+    steps: tuple[float, ...] = ()
+
+    @property
+    def round(self) -> Budgets:
+        """Of what a round asks."""
+        return Budgets(*[mu * ROUND**0.5 for mu in self[:3]])
+
+    def beginning(self, setting: Setting) -> float:
+        """Of all that :func:`begin` asks."""
+        return math.hypot(self.matrix, self.vector, setting.sees_scale * self.histogram)
 
 
 def few(n: int, p: int, mu: float) -> float:
@@ -298,19 +296,23 @@ def budgets(
 ) -> Budgets:
     """How ``mu`` is divided if there are so many rounds: public.
 
+    A matrix and a vector to begin with, and a histogram of residuals where they have a scale; then
+    a matrix, a histogram of rows and one of scores.
     ``begun``: the beginning was paid for already.  ``again``: lengths are asked for twice.
     """
-    times = 1.0 + MORE * few(n, p, mu)
-    part = {name: share * times for name, share in SHARES.items()}
-    part["scale"] *= setting.sees_scale
-    if begun:
-        part.update(rows=0.0, pilot=0.0, scale=0.0)
-    asked = sum(part.values()) + (rounds - 1) * part["round"]
-    left = 1.0 - 32.0 * MARGIN_SHARES - asked - (setting.discounts + again) * part["lengths"]
+    times, first = 1.0 + MORE * few(n, p, mu), not begun
+    part = [share * times for share in SHARES.values()]
+    in_rounds = ROUND * rounds
+    asked = (
+        1 + first + in_rounds,
+        first + in_rounds,
+        2 + setting.discounts + again + first * setting.sees_scale + in_rounds,
+    )
+    left = 1.0 - 32.0 * MARGIN_SHARES - sum(map(operator.mul, asked, part))
     counted = STEPS - EARLY
     shares = [FIRST / EARLY] * EARLY + [(1.0 - FIRST) / counted] * counted
     return Budgets(
-        **{name: mu * share**0.5 for name, share in part.items()},
+        *[mu * share**0.5 for share in part],
         steps=tuple([mu * math.sqrt(left * share) for share in shares]),
     )
 
@@ -345,13 +347,13 @@ class Begun(NamedTuple):
 def begin(rows: Rows, setting: Setting, budget: Budgets) -> Begun:
     """Buy the rows' Gram, a pilot estimate and the residuals' scale."""
     radius, few_rows = FIRST_RADIUS * rows.dimension**0.5, rows.few()
-    gram = few_rows.gram(radius, budget.rows)
+    gram = few_rows.gram(radius, budget.matrix)
     mapping, unmapping, values = _inverse_root(gram)
-    theta, variance = _pilot(few_rows, mapping, unmapping, radius, setting, budget.pilot)
+    theta, variance = _pilot(few_rows, mapping, unmapping, radius, setting, budget.vector)
     rows, scale = rows.mapped(mapping), 1.0
     if setting.sees_scale:
         at = At(theta, setting.loss)
-        scale = seen_lengths(rows.few(), COARSE, budget.scale, at, "residual").median() / MEDIAN
+        scale = seen_lengths(rows.few(), COARSE, budget.histogram, at, "residual").median() / MEDIAN
     clear = bool(values[0] > CLEAR * floor_of(gram))
     return Begun(rows, mapping, unmapping, theta, variance, scale, clear)
 
@@ -418,8 +420,8 @@ def road(
     broad, times = broadened(at)
     unit = (times * typical) ** 0.5
     told_by = few_rows if times == 1.0 else rows  # a sharp curvature is that of too few of them
-    lengths = seen_lengths(told_by, FINE, budget.lengths, broad, "curvature")
-    longest = longest_radius(told_by.n, p, budget.curvature) * unit
+    lengths = seen_lengths(told_by, FINE, budget.histogram, broad, "curvature")
+    longest = longest_radius(told_by.n, p, budget.matrix) * unit
     light = (
         few_rows is not rows
         and lengths.longest <= longest
@@ -427,10 +429,10 @@ def road(
     )
     if told_by is not rows and not light:
         told_by, budget = rows, budgets(n, p, mu, setting, done, paid, again=True)
-        lengths = seen_lengths(rows, FINE, budget.lengths, broad, "curvature")
-        longest = longest_radius(n, p, budget.curvature) * unit
+        lengths = seen_lengths(rows, FINE, budget.histogram, broad, "curvature")
+        longest = longest_radius(n, p, budget.matrix) * unit
     radius = min(longest, lengths.best_radius(p, unit**2, GRAM_NOISE / longest**2))
-    gram = _over(told_by.gram(radius, budget.curvature, broad), times)
+    gram = _over(told_by.gram(radius, budget.matrix, broad), times)
     whiten, back, values = _inverse_root(gram)
     values = values / typical
     mapping, unmapping, start = mapping @ whiten, back @ unmapping, back @ theta
@@ -439,7 +441,7 @@ def road(
     per_bound = 2.0 / (n * math.hypot(*budget.steps[EARLY:]))
     if setting.discounts:
         shows = steep.few() if light else steep
-        foreseen = seen_lengths(shows, FINE, budget.lengths, at, "foreseen")
+        foreseen = seen_lengths(shows, FINE, budget.histogram, at, "foreseen")
         reach, lost = best_bound(foreseen, per_bound, p, leaves=FORESEEN)
         held, lost, shortened = Held(reach=reach), lost * scale, foreseen.shortened(reach)
         likely = foreseen.over(1.0 / (scale * setting.over)) if setting.over < math.inf else None
@@ -447,7 +449,7 @@ def road(
         thin = values[0] < THIN  # long rows that no cell shows, which the map would make longer
         power = 1.0 if thin else least_exponent(lengths, radius, CURVATURE_BEYOND * typical)
         held = Held(Discount(at, radius, power, np.linalg.inv(whiten))) if power else FREE
-    scores = seen_lengths(steep, COARSE, budget.scores, at, "score", held, setting.unit)
+    scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", held, setting.unit)
     longest = held.reach * scale * setting.over
     bound, cut = best_bound(scores, per_bound, p, longest, foreseen=likely)
 
@@ -560,28 +562,33 @@ def _pilot(
 
 
 def _round(
-    rows: Rows, at: At, one: Array | None, setting: Setting, mu: float, asked: list[Asked]
+    rows: Rows,
+    at: At,
+    one: Array | None,
+    setting: Setting,
+    budget: Budgets,
+    asked: list[Asked],
 ) -> tuple[Array, bool]:
     """A step of clipped scores with a curvature of its own, as far as noise lets it go; and whether
     there was nothing but noise to go by.
     """
     n, p = rows.n, rows.dimension
-    of_curvature, of_lengths, of_scores = [mu * part**0.5 for part in ROUND]
     expected, theta = _expected_curvature(at, one), at.theta
     typical = _typical(expected)
     broad, times = broadened(at)
     longest = (
-        min(3.0 * (p * times) ** 0.5, longest_radius(n, p, of_curvature)) * (times * typical) ** 0.5
+        min(3.0 * (p * times) ** 0.5, longest_radius(n, p, budget.matrix))
+        * (times * typical) ** 0.5
     )
-    gram = _over(rows.gram(longest, of_curvature, broad), times)
+    gram = _over(rows.gram(longest, budget.matrix, broad), times)
     values, vectors = eigh(leaned(gram, expected))
     values = np.maximum(values, floor_of(gram))  # a shorter step is made good by the next
     whiten, back = vectors / np.sqrt(values), (vectors * np.sqrt(values)).T
     steep, at = rows.mapped(whiten), at._replace(theta=back @ theta)
-    scores = seen_lengths(steep, COARSE, of_lengths, at, "score", unit=setting.unit)
-    bound, _ = best_bound(scores, 2.0 / (n * of_scores), p)
+    scores = seen_lengths(steep, COARSE, budget.histogram, at, "score", unit=setting.unit)
+    bound, _ = best_bound(scores, 2.0 / (n * budget.vector), p)
     held = setting.short_enough(bound, at.scale)
-    answer = steep.clipped(at, bound, of_scores, held=held).gradient
+    answer = steep.clipped(at, bound, budget.vector, held=held).gradient
     length, noise = math.hypot(*answer.value), answer.noise_scale * p**0.5
     sure = 1.0 - min(1.0, noise / max(length, LEAST)) ** 2
     along = answer.noise_scale * float(values[-1]) ** 0.5

@@ -72,20 +72,16 @@ def bent(curvature: Array, before: Asked, here: Asked) -> Array:
     told.
 
     Where a loss is flatter at both ends of a step than between, Newton's steps would go to and fro
-    for ever (the update of Broyden, Fletcher, Goldfarb and Shanno).  Noise of the first score is in
-    the step, too.  No curvature falls below 1, which is that of whitened rows.
+    for ever; where few long rows tell a direction and their scores are held, steps would be too
+    short (the update of Broyden, Fletcher, Goldfarb and Shanno).  Noise of the first score is in
+    the step, too.
     """
     step, change = here.theta - before.theta, before.score - here.score
     turned, size = curvature @ step, math.hypot(*step)
     was, between = float(step @ turned), float(step @ change)
     doubt = HEARD * math.hypot(here.noise, before.noise) * size + len(step) * before.noise**2
-    if not (abs(between - was) > doubt and was > 0.0):
+    if not (abs(between - was) > doubt and was > 0.0 and between > 0.0):
         return curvature
-    lowest = min(was, size**2)
-    if between < lowest:
-        if lowest == was:
-            return curvature
-        change, between = lowest / was * turned, lowest
     found = curvature - np.outer(turned, turned) / was + np.outer(change, change) / between
     if not np.isfinite(found).all():
         return curvature
