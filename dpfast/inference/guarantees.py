@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterable
@@ -54,6 +53,16 @@ KINDS: dict[type[Budget], str] = {
     ZCDP: "zCDP",
     PureDP: "pure DP",
     ApproxDP: "(epsilon, delta)-DP",
+}
+
+#: What charges bought, after their name.
+BOUGHT = {
+    "counts": ": where columns lie",
+    "histogram of distances": ": their units",
+    "hessian": ": curvatures, by which steps are scaled",
+    "histogram of lengths": ": norms to which rows and scores are held",
+    "gradient": ": scores, which say where to go",
+    "gradient + meat": ": scores, and how they vary",
 }
 
 
@@ -432,13 +441,15 @@ class Guarantee(NamedTuple):
         return "\n".join(lines + self._vouched_lines())
 
     def _grouped(self) -> list[tuple[str, float]]:
-        """Charges alike that follow each other, together."""
+        """Charges alike, together, and what they bought."""
+        alike: dict[str, list[float]] = {}
+        for label, amount in self.entries:
+            alike.setdefault(label, []).append(amount)
         found = []
-        for label, group in itertools.groupby(self.entries, key=lambda entry: entry[0]):
-            amounts = [amount for _, amount in group]
+        for label, amounts in alike.items():
             spent = math.hypot(*amounts) if self.unit == "mu" else math.fsum(amounts)
             times = f" ({len(amounts)} times)" if len(amounts) > 1 else ""
-            found.append((f"{label}{times}", spent))
+            found.append((f"{label}{times}{BOUGHT.get(label, '')}", spent))
         return found
 
     def _repr_html_(self) -> str:
