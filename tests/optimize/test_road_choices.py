@@ -128,11 +128,13 @@ def test_a_step_stays_on_the_side_that_earlier_scores_point_to():
     """There a convex loss has its least, where a score is heard: half of the way, no farther."""
     here, step = Asked(np.array([1.0, 1.0]), np.array([1.0, 0.0]), 0.0), np.array([4.0, 3.0])
 
-    def part(score, noise=0.0):
+    def part(score, noise=0.0, step=step):
         return inside(step, [Asked(np.array([2.0, 0.0]), np.array(score), noise), here])
 
     assert part([-1.0, 0.0]) == 0.5 * 1.0 / 4.0  # the plane at 2 across the first coefficient
     assert part([-1.0, 0.0], 0.6) == 1.0  # noise may have pointed it there
+    back = np.array([1.0, -1.0])  # to where the earlier score was asked for
+    assert part([-1.0, 0.0], 0.0, back) == 0.5 and part([-1.0, 0.0], 0.0, 0.7 * back) == 1.0
     assert part([1.0, 0.0]) == 1.0  # already on its wrong side: of no use
     assert part([0.0, 1.0]) == 1.0
     assert inside(step, [here]) == 1.0

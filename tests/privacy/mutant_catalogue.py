@@ -5019,8 +5019,18 @@ LEAST_SQUARES = (
         (
             "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
         ),
-        "-HEARD * one.noise * math.hypot(*away)",
-        "0.0",
+        "to_plane > HEARD * one.noise * math.hypot(*away)",
+        "to_plane > 0.0",
+    ),
+    plant(
+        "to-and-fro",
+        "a step may end where an earlier one began, whose score points here",
+        "dpfast/optimize/road/steps.py",
+        (
+            "tests/optimize/test_road_choices.py::test_a_step_stays_on_the_side_that_earlier_scores_point_to",
+        ),
+        "along > BACK * to_plane",
+        "along > to_plane",
     ),
     plant(
         "rounds-that-end-early",

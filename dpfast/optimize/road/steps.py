@@ -43,6 +43,9 @@ STEPS, EARLY = 6, 1
 #: Deviations of noise from which on a score, or what it changed by, says something.
 HEARD = 2.0
 
+#: Of the way to a plane beyond which no least is: a step of more than this goes half of it.
+BACK = 0.75
+
 #: Of a curvature that is learnt, or expected: the least of a direction as a part of the largest.
 EVEN = 1e-3
 
@@ -93,15 +96,15 @@ def inside(step: Array, asked: list[Asked]) -> float:
     """Part of a step from the last point that leads nowhere an earlier score points away from.
 
     Where a score is heard, a convex loss has its least on that side of the point to which the
-    score points (a cutting plane).  A step beyond goes half of the way to the plane.
+    score points (a cutting plane).  A step that ends near the plane or beyond goes half of the way
+    to it: others would go to and fro between points whose scores point at each other.
     """
     part, here = 1.0, asked[-1].theta
     for one in asked[:-1]:
-        away = here + step - one.theta
-        if float(one.score @ away) < -HEARD * one.noise * math.hypot(*away):
-            to_plane, along = float(one.score @ (here - one.theta)), -float(one.score @ step)
-            if 0.0 < to_plane < along:
-                part = min(part, 0.5 * to_plane / along)
+        away = here - one.theta
+        to_plane, along = float(one.score @ away), -float(one.score @ step)
+        if to_plane > HEARD * one.noise * math.hypot(*away) and along > BACK * to_plane:
+            part = min(part, 0.5 * to_plane / along)
     return part
 
 
