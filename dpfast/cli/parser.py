@@ -352,9 +352,9 @@ def _audit(commands: Commands) -> None:
     audit = _add(
         commands,
         "audit",
-        "attack every public function of this installation",
-        "Replays each on a pair of neighbouring synthetic data sets with the same noisy answers: "
-        "whatever differs is a leak.",
+        "attack this installation",
+        "Replays the commonest calls on a pair of neighbouring synthetic data sets with the same "
+        "noisy answers: whatever differs is a leak.",
     )
     audit.add_argument("--pairs", type=int, default=1, help="neighbouring pairs for each call")
     audit.add_argument("--only", metavar="TEXT", help="calls whose name contains this")

@@ -14,10 +14,10 @@ import pytest
 
 import dpfast
 from dpfast import baselines, bayesopt
-from dpfast.audit.calls.flat import flat
 from dpfast.inference import Guarantee
 from dpfast.inference.composition import Charge, Prepaid, Rows, Sum, lines, plain
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise, is_genuine
+from tests.flat import flat
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, size=(400, 2))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.nonconvex import PerRecordObjective
@@ -17,6 +16,7 @@ from dpfast.optimize import Adaptive
 from dpfast.optimize.nonconvex.clip import Clip
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
 from dpfast.privacy.sensitivity import histogram
+from tests.flat import flat
 
 RNG = np.random.default_rng(2)
 EDGES = np.array([0.01, 0.1, 0.3, 0.6, 1.0])

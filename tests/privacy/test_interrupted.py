@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit import calls
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.answers import TAPE, Tape
 from dpfast.curator.door import observed
 from dpfast.errors import DpfastError, InvalidInput
 from dpfast.front.partial import Unfinished
 from dpfast.release import Certificate
+from tests.audit import calls
+from tests.flat import flat
 
 RNG = np.random.default_rng(11)
 N = 400

@@ -1,7 +1,7 @@
 """Every public callable that might see records: audited by calls of its own, or why it need not be.
 
 A test enumerates the package with :func:`callables` and fails for a name that is neither in
-called in :mod:`dpfast.audit.calls` nor exempt here, so that nothing new escapes the audit.
+called in ``tests.audit.calls`` nor exempt here, so that nothing new escapes the audit.
 """
 
 from __future__ import annotations
