@@ -45,21 +45,7 @@ MOST_DESCENT_STEPS = 50_000_000
 
 
 class Search(NamedTuple):
-    """Public constants of the search (claim B5).
-
-    Attributes
-    ----------
-    tolerance : float
-        Distance from the minimiser that is guaranteed.
-    reach : float
-        Radius of a ball around zero that contains the minimiser, ``score_bound / ridge``.
-    error : float
-        How far a computed gradient can be from the exact one.
-    smoothness : float
-        Bound on the curvature, ridge included.
-    n_steps : int
-        Gradient steps that reach the tolerance from anywhere in the ball.
-    """
+    """Public constants of the search (claim B5)."""
 
     tolerance: float
     reach: float
@@ -119,8 +105,6 @@ def minimiser_receipt(curator: Curator, mu: float) -> Receipt:
 def ridge_minimiser(curator: Curator, mu: float) -> Answer:
     """Release the minimiser of the curator's objective.
 
-    Privacy
-    -------
     Charges ``mu`` (claims B4 and B5 of PROOFS-baselines.md): the minimiser moves by at most
     ``2 B / (n ridge)``, and what is released is within the tolerance of it.  How long the search
     takes depends on the records and is not protected.

@@ -42,19 +42,7 @@ GRIDS = (1e-250, 1e250)
 
 
 class StepTerms(NamedTuple):
-    """Public constants of steps along directions.
-
-    Attributes
-    ----------
-    each : float
-        Epsilon of each number.
-    directions : ndarray of shape (k, p)
-        Released or public.
-    grids : tuple of float
-        Of each number; one record moves it by ``STEP_COUNT`` cells at most.
-    rate : tuple of int
-        Of the noise of each.
-    """
+    """Public constants of steps along directions."""
 
     each: float
     directions: Array
@@ -83,16 +71,6 @@ def step_terms(
     """How steps along these directions are released; touches nothing, costs nothing.
 
     None where a grid leaves the range of floating point.
-
-    Parameters
-    ----------
-    curator : Curator
-        With ``Bounded`` covariates and records that are projected onto the domain.
-    domain : Domain
-    directions : ndarray of shape (k, p)
-        Released or public.
-    epsilon : float
-        For all of them together.
     """
     objective, n, depth = curator.objective, curator.n, curator.depth(GRADIENT)
     slope, grids = objective.loss.psi_bound, []
@@ -112,8 +90,6 @@ def step_terms(
 def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
     """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,).
 
-    Privacy
-    -------
     Charges ``terms.each`` of pure DP for each, the first before the records are read (claim R39).
     """
     cost, gradient, found = PureDP(terms.each), None, []

@@ -105,27 +105,7 @@ Measure = MinimiserPlan | SmoothPlan | LeveragePlan
 
 
 class Terms(NamedTuple):
-    """Budget of a certificate and what follows it.
-
-    Attributes
-    ----------
-    what : str
-        ``"functional"``, ``"parameter"`` or ``"nothing"``.
-    epsilon, delta : float
-        Total of both; ``delta = 0`` for a certificate alone, whose bound may fail with
-        probability ``delta1`` but whose privacy is pure.
-    epsilon1, delta1 : float
-        Certificate: what its integers cost, and how often a bound may fail.
-    noise : str
-        Law of a functional's noise, or ``"auto"`` for the best, after the certificate is seen.
-    n_functionals : int
-        Number of functionals.
-    fallback : bool
-        Whether there is something to release in place of what is not certified.
-    certificates : int
-        Integers of the certificate, which share epsilon1 and delta1 equally: the smallest
-        eigenvalue's, and that of the largest if there are two.
-    """
+    """Budget of a certificate and what follows it."""
 
     what: str
     epsilon: float
@@ -228,22 +208,7 @@ def largest_scale(plan: MinimiserPlan, l0: float) -> LogScale | None:
 
 
 class FunctionalTerms(NamedTuple):
-    """How one functional is released, from public and released numbers.
-
-    Attributes
-    ----------
-    l0 : float
-        Lower bound of what is certified.
-    law : str
-        Law of the noise.
-    tau : float
-        Tolerance of the ratio of neighbouring scales.
-    factors : FunctionalFactors
-    multiplier : float
-        Noise over omega.
-    shift_bound, scale_bound : float
-        Public bounds of omega, and of the scale of the noise.
-    """
+    """How one functional is released, from public and released numbers."""
 
     l0: float
     law: str
@@ -273,15 +238,6 @@ def functional_terms(
     """The law and the tolerance with the least noise, or None if nothing can be certified.
 
     One law and one tolerance for all of the functionals, which claims R30 and R35 calibrate.
-
-    Parameters
-    ----------
-    plan : MinimiserPlan or LeveragePlan
-    terms : Terms
-    l0 : float
-        Released lower bound of what the plan measures.
-    sizes : sequence of Size
-        One for each of ``terms.n_functionals`` directions.
     """
     # of the neighbours of the data, too, whose curvature may be half of it
     error = evaluation_error(plan.dimension, plan.largest, 0.5 * l0 / plan.spread)
@@ -319,17 +275,7 @@ def proportional_terms(
     inner_radius: float,
     sizes: Sequence[Size],
 ) -> tuple[FunctionalTerms, ...] | None:
-    """Noise in proportion to Delta, or None if nothing can be certified (claims R29 and R35).
-
-    Parameters
-    ----------
-    largest : float
-        Released upper bound of the largest eigenvalue.
-    inner_radius : float
-        Of the domain.
-    plan, terms, l0, sizes
-        As for :func:`functional_terms`.
-    """
+    """Noise in proportion to Delta, or None if nothing can be certified (claims R29 and R35)."""
     if evaluation_error(plan.dimension, plan.largest, 0.5 * l0) > EVALUATION:
         return None
     e = plan.solver_error
@@ -389,11 +335,6 @@ def functional_noises(terms: Terms) -> tuple[Noise, ...]:
     """The law with the least noise for each tolerance that noise allows.
 
     The one that is used is chosen by the released counts (claims R24, R30 and R35).
-
-    Raises
-    ------
-    InvalidBudget
-        If the grid of a release would be too coarse for the budget.
     """
     rest = terms.rest
     grid = grid_delta(rest.epsilon, terms.n_functionals)
@@ -435,13 +376,7 @@ def parameter_terms(
 
 
 def parameter_multiplier(terms: Terms, dimension: int) -> float:
-    """Noise over shift of the whole parameter, infinite if the budget has none to offer.
-
-    Raises
-    ------
-    InvalidBudget
-        If the grid of a release would be too coarse for it.
-    """
+    """Noise over shift of the whole parameter, infinite if the budget has none to offer."""
     multiplier = calibrate_parameter(
         terms.epsilon, terms.delta - terms.reserve, terms.epsilon1, terms.delta1
     )

@@ -137,21 +137,6 @@ def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float
     """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up.
 
     The root t of ``int_0^t max(l0 - lipschitz s, lreg) ds = push``.
-
-    Parameters
-    ----------
-    l0 : float
-        Lower bound of the smallest eigenvalue of the Hessian, ridge included.
-    lreg : float
-        Public ridge, below which the curvature does not fall.
-    lipschitz : float
-        By how much it can fall per unit of distance.
-    push : float
-
-    Returns
-    -------
-    float
-        Infinity if nothing can be certified: ``lreg = 0`` and ``l0^2 < 2 lipschitz push``.
     """
     least = l0 * (1.0 - MARGIN_30) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
@@ -181,11 +166,6 @@ def smooth_minimiser_plan(
     """Constants for which the search keeps its tolerance for every data set (claim R25).
 
     Parameters as the attributes of :class:`SmoothPlan`.
-
-    Raises
-    ------
-    InvalidInput
-        If rounding could hide one record's influence: n far too large.
     """
     unit = 2.0 * slope * radius / n
     for largest in LARGEST_TOLERANCES:
