@@ -14,19 +14,7 @@ class LeakFound(DpfastError, AssertionError):
 
 
 class Worst(NamedTuple):
-    """The answer of one kind of query whose exact values were furthest apart.
-
-    Attributes
-    ----------
-    ratio : float
-        ``distance / sensitivity``; above 1 is a leak.
-    distance : float
-        l2 (Frobenius) distance of the exact values on the two data sets.
-    sensitivity : float
-        Declared sensitivity.
-    answer : int
-        Which answer it was, counted from 0.
-    """
+    """The answer of one kind of query whose exact values were furthest apart."""
 
     ratio: float
     distance: float

@@ -34,17 +34,7 @@ class Example(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """One call, replayed on its neighbouring pairs.
-
-    Attributes
-    ----------
-    name, label : str
-        The function, and the options it was called with.
-    ratio : float
-        Largest distance of exact values relative to the declared sensitivity or the charge; at
-        most 1.
-    leaks : tuple of str
-    """
+    """One call, replayed on its neighbouring pairs."""
 
     name: str
     label: str
@@ -138,19 +128,6 @@ def self_check(
 ) -> SelfCheck:
     """Replay calls of the curator and of public functions on synthetic neighbours.
 
-    Parameters
-    ----------
-    pairs : int
-        Neighbouring pairs for each call, of different kinds.
-    only : str, optional
-        Calls whose name or options contain this text.
-    quick : bool
-        One call of each function.
-    progress : callable, optional
-        Called as ``progress(done, total)``.
-
-    Privacy
-    -------
     Runs on synthetic data; nothing about it needs protection.
     """
     if not 1 <= pairs <= len(KINDS):

@@ -64,24 +64,7 @@ class Diverged(BaseException):
 
 
 class Run(NamedTuple):
-    """Everything observable about one run.
-
-    Attributes
-    ----------
-    events : list of Charged, Answered and Chosen
-    outcome : object
-        The returned object or the exception raised.
-    returned : bool
-    warnings : list of (str, str)
-        Category and message.
-    lines : list of (str, int)
-        File and number of every line executed in dpfast (outside :data:`UNTRACED`) and in the
-        file of the audited callable, of a run with a script.
-    divergence : str
-        Why the run was cut short, if it was.
-    dealings : dict of int to int
-        Of the ledgers of random blocks: which dealing their blocks are of.
-    """
+    """Everything observable about one run."""
 
     events: list[Event]
     outcome: Any

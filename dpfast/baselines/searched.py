@@ -19,20 +19,7 @@ Array = NDArray[np.float64]
 
 
 class Searched(NamedTuple):
-    """What a comparison search found; released and public numbers only.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (d,)
-        The recommended parameters.
-    path : ndarray of shape (m, d)
-        Iterates, or points evaluated in order; empty where their number is secret.
-    scores : ndarray of shape (m,)
-        Released mean losses of the points, where there are any.
-    method : str
-    privacy : Guarantee
-        For the validation records; training data are not covered.
-    """
+    """What a comparison search found; released and public numbers only."""
 
     theta: Array
     path: Array

@@ -100,13 +100,7 @@ class SklearnLosses:
         self._metric = metric
 
     def __call__(self, parameters: Any) -> Array:
-        """Train on the training records, return one loss per validation record, shape (n,).
-
-        Parameters
-        ----------
-        parameters : dict
-            Names to values, for ``set_params``.
-        """
+        """Train on the training records, return one loss per validation record, shape (n,)."""
         model = self._clone(self._estimator).set_params(**parameters)
         model.fit(*self._training)
         features, unusable = self._usable(model)

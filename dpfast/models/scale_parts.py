@@ -12,15 +12,7 @@ __all__ = ["ScalePart", "ScaleProfile"]
 
 
 class ScaleProfile(NamedTuple):
-    """A smooth loss with corner 1 at residuals ``v >= 0``, as claim C37 needs it.
-
-    Attributes
-    ----------
-    psi, slope, chord : ndarray
-        ``psi``, ``psi'`` and ``psi(v)/v``.
-    rest : ndarray
-        ``sup chi - chi``, without cancellation.
-    """
+    """A smooth loss with corner 1 at residuals ``v >= 0``, as claim C37 needs it."""
 
     psi: NDArray[np.float64]
     rest: NDArray[np.float64]

@@ -209,26 +209,7 @@ def release_functional(
 
 
 class Asked:
-    """What is asked for, however it is released, with the part of the budget for inference.
-
-    Parameters
-    ----------
-    request : ReleaseRequest or RawRequest
-    rows : ndarray of shape (k, p)
-    single : bool
-        Whether one number is handed out in place of an array.
-    labels : tuple of str
-    total : ApproxDP
-    inference : float or None
-    ledger : Ledger or None
-
-    Attributes
-    ----------
-    main : ApproxDP
-        The part for the functionals.
-    aside : (ApproxDP, Ledger) or None
-        The part for inference, and the ledger it is charged to.
-    """
+    """What is asked for, however it is released, with the part of the budget for inference."""
 
     def __init__(
         self,

@@ -65,15 +65,7 @@ def approximate(privacy: Budget) -> ApproxDP:
 
 
 class Asking:
-    """What all requests for functionals have: records, names, and how a result is told.
-
-    Attributes
-    ----------
-    n, dimension : int
-    names : tuple of str
-        Of the coefficients, the intercept first.
-    loss : Loss
-    """
+    """What all requests for functionals have: records, names, and how a result is told."""
 
     n: int
     dimension: int
@@ -128,13 +120,7 @@ class Asking:
 
 
 class ReleaseRequest(Asking):
-    """Checked arguments that all releases share.
-
-    Attributes
-    ----------
-    domain : Domain
-        Bound to the columns of X.
-    """
+    """Checked arguments that all releases share."""
 
     def __init__(
         self,
@@ -209,13 +195,7 @@ class ReleaseRequest(Asking):
 
 
 class RawRequest(Asking):
-    """A request about columns whose domain nobody declared: units are bought, scores are held.
-
-    Parameters
-    ----------
-    X, y, loss, noise
-        As of :func:`dpfast.release_functional`.
-    """
+    """A request about columns whose domain nobody declared: units are bought, scores are held."""
 
     def __init__(
         self,

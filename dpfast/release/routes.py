@@ -68,15 +68,7 @@ MANY = 4
 
 
 class Route(NamedTuple):
-    """What is going to be done, from public numbers.
-
-    Attributes
-    ----------
-    method : str
-    share : float
-        The pilot's part of epsilon; 1 without a step after it.
-    reason : str
-    """
+    """What is going to be done, from public numbers."""
 
     method: str
     share: float
@@ -84,17 +76,7 @@ class Route(NamedTuple):
 
 
 def route(method: str, request: Asking, total: ApproxDP, count: int) -> Route:
-    """The method asked for, or the best one for so many records, coefficients and so much budget.
-
-    Parameters
-    ----------
-    method : str
-    request : Asking
-    total : ApproxDP
-        For the functionals.
-    count : int
-        How many there are.
-    """
+    """The method asked for, or the best for so many records, coefficients and so much budget."""
     level = 2.0 * request.dimension**1.5 / (request.n * GDP.within(total).mu)
     reason = "as requested"
     if method == "auto":
@@ -120,19 +102,7 @@ def _can_be_perturbed(loss: Loss) -> bool:
 
 
 class Answers(NamedTuple):
-    """Released functionals, and public numbers about their noise.
-
-    Attributes
-    ----------
-    values : ndarray of shape (k,)
-    scales : ndarray of shape (k,)
-        Of the noise, a variable of ``law``.
-    law : str
-    beyond : ndarray of shape (k,)
-        About what else is between a value and that in these data.
-    sampling : ndarray of shape (k,), optional
-        Standard errors, where they come with the pilot.
-    """
+    """Released functionals, and public numbers about their noise."""
 
     values: Array
     scales: Array
@@ -142,19 +112,7 @@ class Answers(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A planned mechanism.
-
-    Attributes
-    ----------
-    run : callable
-        Spends the budget.
-    so_far : callable
-        What was released when a run ended early, or None.
-    spent : callable
-        The composition.
-    told : str
-        For the result.
-    """
+    """A planned mechanism."""
 
     run: Callable[[], Answers]
     so_far: Callable[[], Answers | None]
@@ -165,18 +123,7 @@ class Way(NamedTuple):
 def planned_route(
     chosen: Route, request: Asking, total: ApproxDP, rows: Array, whole: ApproxDP
 ) -> Way:
-    """Plan a mechanism; refuses whatever can be refused, and costs nothing.
-
-    Parameters
-    ----------
-    chosen : Route
-    request : ReleaseRequest or RawRequest
-    total : ApproxDP
-        What it may spend, a part of ``whole`` in units of its last place.
-    rows : ndarray of shape (k, p)
-        Directions.
-    whole : ApproxDP
-    """
+    """Plan a mechanism; refuses whatever can be refused, and costs nothing."""
     if isinstance(request, RawRequest):
         return _without_domain(chosen, request, total, rows, whole)
     assert isinstance(request, ReleaseRequest)

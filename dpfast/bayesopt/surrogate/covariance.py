@@ -38,13 +38,7 @@ def _hyperparameter(value: ArrayLike, name: str) -> Array:
 
 
 def as_points(points: ArrayLike, name: str = "points", dimension: int | None = None) -> Array:
-    """Public points as a C-contiguous float64 array of shape (m, d).
-
-    Raises
-    ------
-    InvalidInput
-        If the shape is wrong or a coordinate is not finite.
-    """
+    """Public points as a C-contiguous float64 array of shape (m, d)."""
     array = np.ascontiguousarray(real_array(points, name))
     if array.ndim != 2 or (dimension is not None and array.shape[1] != dimension):
         width = "d" if dimension is None else str(dimension)

@@ -579,8 +579,6 @@ def arrive(
 ) -> Trajectory:
     """Spend ``mu`` on the way from ``start`` to the estimate.
 
-    Privacy
-    -------
     Post-processing of the answers, which charge their ledger; the budgets depend on released
     answers and add up to the total whatever these are (claim C9).
     """

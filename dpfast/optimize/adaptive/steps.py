@@ -44,26 +44,7 @@ step_of = partial(tuple.__new__, Step)  # without the frame of the constructor
 
 
 class Arrival(NamedTuple):
-    """What the answers of a run say of its result.
-
-    Attributes
-    ----------
-    noise : ndarray of shape (p, p)
-        Covariance of the privacy noise in the estimate, and of what may be left undone along
-        directions that noise hides where that is warned of.
-    unfinished : ndarray of shape (p,)
-        Estimated error left along directions that noise hides, per coefficient.
-    unsettled : bool
-        Whether the last steps say that the path has not arrived.
-    n_hidden : int
-        Number of directions that noise hides, zero where they do no harm.
-    stuck : bool
-        Whether a gradient remains along directions that steps cannot follow.
-    outside : bool
-        Whether the scale is beyond the end of its public interval.
-    clipped : bool
-        Whether counts vary so much that clipping their residuals must tell.
-    """
+    """What the answers of a run say of its result."""
 
     noise: Array
     unfinished: Array

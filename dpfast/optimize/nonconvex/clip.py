@@ -105,29 +105,7 @@ class _Verdict(NamedTuple):
 
 
 class Clip:
-    """The clip of a run, and what it is released for.
-
-    Parameters
-    ----------
-    curator : GradientCurator
-    total : float
-        rho of the run.
-    quantile : float or None
-        None: the declared bound, always.
-    given : float or None
-        A public clip, which is not renewed.
-
-    Attributes
-    ----------
-    value : float
-        The clip now; at most the declared bound.
-    path : list of (float, float)
-        Budget spent before each release, and the clip it gave.
-    raised : float or None
-        Budget spent when what the clip in use took away was last found to matter.
-    longest : float
-        No gradient was seen to be longer, of any lengths that were released; at first the bound.
-    """
+    """The clip of a run, and what it is released for."""
 
     def __init__(
         self,

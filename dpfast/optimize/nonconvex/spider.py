@@ -59,21 +59,7 @@ NOT_SHORT = "ended without a gradient as short as planned"
 
 
 class Round(NamedTuple):
-    """Public plan of one round.
-
-    Attributes
-    ----------
-    target : float
-        Excess risk it aims at.
-    n_steps : int
-        Most updates; it reads one gradient and at most ``n_steps - 1`` changes.
-    step : float
-        Length of every update.
-    threshold : float
-        It stops where the estimated gradient is shorter.
-    gradient_rho, change_rho : float
-        Cost of the gradient, and of one change.
-    """
+    """Public plan of one round."""
 
     target: float
     n_steps: int
