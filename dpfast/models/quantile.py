@@ -207,7 +207,7 @@ class Quantile(Loss):
         return self.for_records(n, p, mu)
 
     def _narrowed(self, chosen: Loss, n: int) -> Loss:
-        """With a narrow score where a wide one has much bias; a bandwidth that was given is kept."""
+        """With a narrow score where a wide one has much bias; a bandwidth given is kept."""
         if not self.automatic or type(chosen) is not Quantile:
             return chosen
         tau, moved = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)

@@ -87,7 +87,7 @@ class RecursiveCertificate:
     def smooth_loss(
         cls, G0: float, G1: float, G2: float, n: int, lreg: float = 0.0, *, eta: float = 0.0
     ) -> RecursiveCertificate:
-        """Corollary 6.2 of paper 3 for convex losses, with the sharper and proved map of claim R12."""
+        """Corollary 6.2 of paper 3 for convex losses, with the sharper, proved map of claim R12."""
         a = 4.0 * G0 * G2 / n * ROWS * ROWS * _UP
         g = G1 * ROWS / n * _UP
         table = RecursionTable(

@@ -13,7 +13,7 @@ __all__ = ["capped_tail"]
 
 
 def capped_tail(epsilon1: float, delta1: float, M: int = COUNT) -> int:
-    """Smallest cap k for which noise drawn again above k is ``(epsilon1, delta1)``-DP (claim R36)."""
+    """Smallest cap k for which noise redrawn above k is ``(epsilon1, delta1)``-DP (claim R36)."""
     if not 0.0 < delta1 < 1.0:
         raise InvalidInput(f"delta1 must lie in (0, 1); received {described(delta1)}.")
     numerator, denominator = laplace_rate(M, epsilon1)

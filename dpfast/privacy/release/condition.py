@@ -63,7 +63,7 @@ def log_scale(v: float, solver_error: float, low: float, high: float) -> LogScal
 
 
 def largest_count(lam: float, scale: LogScale, M: int = COUNT) -> int:
-    """Integer ``floor(M log(high/lam) / step)`` in exact rationals, of sensitivity M (claim R28)."""
+    """``floor(M log(high/lam) / step)`` in exact rationals, of sensitivity M (claim R28)."""
     cut = min(max(lam, scale.low), scale.high) if lam == lam else scale.high
     (a, b), (c, d) = (x.as_integer_ratio() for x in (math.log(scale.high / cut), scale.step))
     return max(0, M * a * d // (b * c))

@@ -92,13 +92,13 @@ def _nonnegative(**values: float) -> None:
 
 
 def eigenvalue_step(c: float, B1: float, radius: float, n: int) -> float:
-    """Sensitivity ``2 c B1 radius^2 / n`` of the smallest eigenvalue at the minimiser (claim R3)."""
+    """Sensitivity ``2 c B1 radius^2 / n`` of the minimiser's smallest eigenvalue (claim R3)."""
     check_constants(c=c, B1=B1, radius=radius, n=n)
     return 2.0 * c * B1 * radius * radius / n * ROWS * _UP
 
 
 def hessian_ratio(s: float, l0: float) -> float:
-    """``v = -log(1 - s/l0)``: neighbouring Hessians lie within factors exp(-v), exp(v) (claim R3)."""
+    """``v = -log(1 - s/l0)``: neighbouring Hessians within factors exp(-v), exp(v) (claim R3)."""
     check_constants(s=s)
     if not l0 > s:
         return math.inf
@@ -257,7 +257,7 @@ def scaled_count(
 
 
 def tail_count(epsilon1: float, delta1: float, M: int = COUNT) -> int:
-    """Smallest k with ``P(noise > k) <= delta1`` for the noise of :func:`scaled_count` (claim R5)."""
+    """Smallest k with ``P(noise > k) <= delta1`` for noise of :func:`scaled_count` (claim R5)."""
     numerator, denominator = laplace_rate(M, epsilon1)
     if not 0.0 < delta1 < 1.0:
         raise InvalidInput(f"delta1 must lie in (0, 1); received {described(delta1)}.")
