@@ -62,11 +62,6 @@ def replay(
         a release that was not charged, or whose quantities together moved by more than the
         charge covers; noise smaller than announced.
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Notes
     -----
     One pair of data sets and one draw of the answers are examined; a pass is evidence for these,

@@ -74,14 +74,7 @@ class ReplayReport(NamedTuple):
         return not self.leaks
 
     def raise_on_leak(self) -> ReplayReport:
-        """Return the report, or raise :class:`LeakFound` with all of it if there is a leak.
-
-        Examples
-        --------
-        >>> report = dpfast.audit.ReplayReport((), 3, 3, 100, 0, 1.0, {}, 0.5)
-        >>> report.raise_on_leak() is report
-        True
-        """
+        """Return the report, or raise :class:`LeakFound` with all of it if there is a leak."""
         if self.leaks:
             raise LeakFound(str(self))
         return self

@@ -200,11 +200,6 @@ def sensitivity_search(
         together: "joint" and "joint majorizer" (gradient and meat only for
         :class:`dpfast.models.Clip`).
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Notes
     -----
     A search shows that a constant is wrong, or that it cannot be much smaller; only a proof shows

@@ -159,11 +159,6 @@ def sklearn_losses(
     SklearnLosses
         With ``bounds`` and ``n_records`` to pass on.
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Examples
     --------
     >>> from sklearn.linear_model import Ridge

@@ -230,11 +230,6 @@ def spread_points(bounds: Any, count: int, *, around: Any = None, width: float =
     list
         Points as :func:`dpfast.tune` would hand them to its losses.
 
-    Raises
-    ------
-    InvalidInput
-        If bounds, count, width or the point of the middle are invalid.
-
     Privacy
     -------
     Of public numbers, and of a released point.

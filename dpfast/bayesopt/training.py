@@ -58,13 +58,6 @@ class TrainingCost:
         Privacy
         -------
         Spends the cost of a training run for each point, of the training records' budget.
-
-        Examples
-        --------
-        >>> cost = dpfast.bayesopt.TrainingCost(dpfast.Ledger(dpfast.ZCDP(0.5)), dpfast.ZCDP(0.125))
-        >>> cost.charge(3)
-        >>> cost.ledger.remaining
-        ZCDP(rho=0.125)
         """
         for _ in range(n_points):
             self.ledger.charge(self.cost, "training run")

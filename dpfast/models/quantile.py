@@ -177,16 +177,6 @@ class Quantile(Loss):
         Returns
         -------
         Quantile
-
-        Raises
-        ------
-        InvalidInput
-            If n is not known and the level is not the median, or a number is none.
-
-        Examples
-        --------
-        >>> dpfast.Quantile(0.75).for_records(1000, 2, 1.0)
-        Quantile(0.75, 0.08343)
         """
         if not self.automatic:
             return self

@@ -445,11 +445,6 @@ class FunctionalRelease:
         ndarray of shape (k, 2)
             Lower and upper ends, in the units of the value.
 
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
-
         Examples
         --------
         >>> rng = np.random.default_rng(1)
@@ -596,11 +591,6 @@ class ParameterRelease:
         -------
         ndarray of shape (p, 2)
             Lower and upper ends, in the units of the parameter.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
 
         Examples
         --------

@@ -158,11 +158,6 @@ class Adaptive:
         Parameters
         ----------
         objective : Objective or PerRecordObjective
-
-        Raises
-        ------
-        InvalidInput
-            If it has no smoothness constant and no step size was passed.
         """
         if self.step_size is None and not objective.smoothness < math.inf:
             raise InvalidInput(
@@ -192,11 +187,6 @@ class Adaptive:
         Path
             Iterates, and what is known of the norms of their gradients.
 
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
-
         Privacy
         -------
         Post-processing of the curator's answers; what a query may cost depends on earlier answers
@@ -221,11 +211,6 @@ class Adaptive:
             With less left than this, steps would be noise: the origin is the answer.
         reason : str
             From released and public numbers only.
-
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
 
         Privacy
         -------
@@ -267,11 +252,6 @@ class Adaptive:
         theta : ndarray of shape (p,)
         cost : float
             At most ``rho``.
-
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
 
         Privacy
         -------

@@ -206,12 +206,6 @@ class Proximal:
         Parameters
         ----------
         objective : Objective or PerRecordObjective
-
-        Raises
-        ------
-        InvalidInput
-            If it has no smoothness constant and no convexity was passed, or the inner optimiser
-            refuses it.
         """
         if self.convexity is None and not objective.smoothness < math.inf:
             raise InvalidInput(
@@ -246,11 +240,6 @@ class Proximal:
         -------
         Path
             The answer of each round.
-
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
 
         Privacy
         -------

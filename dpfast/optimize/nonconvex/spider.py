@@ -146,11 +146,6 @@ class Spider:
         Parameters
         ----------
         objective : Objective or PerRecordObjective
-
-        Raises
-        ------
-        InvalidInput
-            If it has no smoothness constant.
         """
         if not objective.smoothness < math.inf:
             raise InvalidInput(
@@ -297,11 +292,6 @@ class Spider:
         -------
         Path
             Iterates, and the noisy norms of their gradients.
-
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
 
         Privacy
         -------
