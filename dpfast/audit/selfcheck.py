@@ -100,16 +100,17 @@ def examples() -> Iterator[Example]:
             yield Example(name, label, ask, binary, GDP(3.0))
 
         def fitted(data: Any, objective: Any = weighted) -> Any:
-            found = dpfast.fit(*data, objective, privacy=1.0)
+            found = dpfast.fit(data[0], data[1], objective, privacy=1.0)
             return found, found.summary()
 
         yield Example("dpfast.fit", loss, fitted, binary, GDP(1.0))
 
     def minimum(data: Any) -> Any:
-        return dpfast.minimize(*data, Objective("tukey", scale=0.8), privacy=ZCDP(0.5)).summary()
+        objective = Objective("tukey", scale=0.8)
+        return dpfast.minimize(data[0], data[1], objective, privacy=ZCDP(0.5)).summary()
 
     def squares(data: Any) -> Any:
-        return dpfast.fit(*data, "least-squares", privacy=40.0).summary()
+        return dpfast.fit(data[0], data[1], "least-squares", privacy=40.0).summary()
 
     def levels(data: Any) -> Any:
         return dpfast.private_quantiles(data[1], (0.2, 0.6), low=-2.0, high=2.0, privacy=1.0)

@@ -244,7 +244,7 @@ class Asked:
             value=float(values[0]) if self._single else values,
             directions=self.rows,
             names=self._labels,
-            sampling_error=errors,
+            _sampling_error=errors,
             **told,
         )
 
@@ -285,7 +285,7 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
         return asked.result(
             found.values,
             errors,
-            scale_bounds=found.scales,
+            _scale_bounds=found.scales,
             noise_law=found.law,
             certificate=None,
             method=way.told,
@@ -338,7 +338,8 @@ def _with_certificate(
         return asked.result(
             values,
             asked.sampling_errors(),
-            scale_bounds=np.array([choice.scale_bound for choice in choices]),
+            _scale_bounds=np.array([choice.scale_bound for choice in choices]),
+            beyond=np.zeros(len(rows)),
             noise_law=choices[0].law,
             certificate=found,
             method=f"{certificate} certificate" + ", the paper's procedure" * twice,
