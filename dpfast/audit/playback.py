@@ -27,11 +27,7 @@ ROUNDING = 1e-13
 
 
 def replay(
-    fn: Callable[[Any], Any],
-    data: Any,
-    neighbour: Any,
-    *,
-    budget: Budget | float | None = None,
+    fn: Callable[[Any], Any], data: Any, neighbour: Any, *, budget: Budget | float | None = None
 ) -> ReplayReport:
     """Run on one data set, replay on a neighbour with the answers frozen, and compare everything.
 

@@ -346,11 +346,7 @@ class _Search:
     def _decode(self, code: Array) -> tuple[tuple[Array, float], tuple[Array, float], Array]:
         size = self.q + 2
         theta = np.ascontiguousarray(code[2 * size :])
-        return (
-            self._record(code[:size], theta),
-            self._record(code[size : 2 * size], theta),
-            theta,
-        )
+        return (self._record(code[:size], theta), self._record(code[size : 2 * size], theta), theta)
 
     def _features(self, records: list[tuple[Array, float]], theta: Array, target: _Target) -> Array:
         """Contributions in the units of the target, one row per record."""

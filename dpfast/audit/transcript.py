@@ -223,9 +223,7 @@ _PATCHING = threading.RLock()
 
 
 @contextmanager
-def _charges_observed(
-    notify: Callable[[Ledger, Any, str, str], None],
-) -> Iterator[None]:
+def _charges_observed(notify: Callable[[Ledger, Any, str, str], None]) -> Iterator[None]:
     """Report every charge to every ledger made in this context.
 
     Replaces ``Ledger.charge`` for the duration, which no seam of the Curator can do for ledgers

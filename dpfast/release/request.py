@@ -17,13 +17,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.request import Request
 from dpfast.inference.composition import Composition
 from dpfast.inference.natural import NaturalMap, natural_map
-from dpfast.models import (
-    Bounded,
-    Domain,
-    Loss,
-    Objective,
-    resolve_loss,
-)
+from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -174,11 +168,7 @@ class ReleaseRequest(Asking):
 
     def curator(self, ledger: Ledger, ridge: float | None = None) -> Curator:
         return Curator(
-            self._records,
-            self.objective(ridge),
-            ledger,
-            self._request.noise,
-            self._request.threads,
+            self._records, self.objective(ridge), ledger, self._request.noise, self._request.threads
         )
 
     def open(
@@ -198,11 +188,7 @@ class RawRequest(Asking):
     """A request about columns whose domain nobody declared: units are bought, scores are held."""
 
     def __init__(
-        self,
-        X: Any,
-        y: Any,
-        loss: str | Loss | Objective,
-        noise: NoiseSource | None,
+        self, X: Any, y: Any, loss: str | Loss | Objective, noise: NoiseSource | None
     ) -> None:
         given = terms_of(loss)
         self._request = request = Request(X, y, fit_intercept=True, noise=noise)

@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import GlobalKind, Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, perturbation_terms
-from dpfast.curator.release.terms import (
-    FunctionalTerms,
-    Terms,
-    difference,
-    in_units,
-    largest_scale,
-)
+from dpfast.curator.release.terms import FunctionalTerms, Terms, difference, in_units, largest_scale
 from dpfast.front.request import charge_shared, refuse_unpayable
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import release_constants

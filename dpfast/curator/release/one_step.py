@@ -26,14 +26,7 @@ from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-__all__ = [
-    "StepTerms",
-    "exact_product",
-    "newton_steps",
-    "shared",
-    "step_rate",
-    "step_terms",
-]
+__all__ = ["StepTerms", "exact_product", "newton_steps", "shared", "step_rate", "step_terms"]
 
 Array = NDArray[np.float64]
 

@@ -110,11 +110,7 @@ class Run:
     most_share = 0.5
 
     def __init__(
-        self,
-        source: Answers,
-        start: Array,
-        mu: float,
-        progress: Callable[[int, int], None] | None,
+        self, source: Answers, start: Array, mu: float, progress: Callable[[int, int], None] | None
     ) -> None:
         self.source = source
         self.objective: Objective = source.objective

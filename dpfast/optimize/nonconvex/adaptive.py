@@ -24,13 +24,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize.nonconvex.clip import Clip
-from dpfast.optimize.nonconvex.descent import (
-    LEAST_RHO,
-    Path,
-    checked_count,
-    noise_for,
-    price_of,
-)
+from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
 from dpfast.optimize.nonconvex.tail import Tail
 
 __all__ = ["Adaptive"]

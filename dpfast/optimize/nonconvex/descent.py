@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import whole_number
 
-__all__ = [
-    "LEAST_RHO",
-    "Path",
-    "checked_count",
-    "noise_for",
-    "price_of",
-]
+__all__ = ["LEAST_RHO", "Path", "checked_count", "noise_for", "price_of"]
 
 Array = NDArray[np.float64]
 

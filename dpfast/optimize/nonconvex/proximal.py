@@ -24,12 +24,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import (
-    LEAST_RHO,
-    Path,
-    checked_count,
-    noise_for,
-)
+from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for
 
 __all__ = ["InnerOptimiser", "NoisyDescent", "Proximal"]
 

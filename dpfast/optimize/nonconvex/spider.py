@@ -28,13 +28,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import (
-    LEAST_RHO,
-    Path,
-    checked_count,
-    noise_for,
-    price_of,
-)
+from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
 
 __all__ = ["Round", "Spider"]
 
@@ -154,12 +148,7 @@ class Spider:
             )
 
     def plan(
-        self,
-        curator: GradientCurator,
-        kl: KL,
-        excess: float,
-        left: float,
-        most: float = math.inf,
+        self, curator: GradientCurator, kl: KL, excess: float, left: float, most: float = math.inf
     ) -> tuple[Round, int]:
         """The next round and how many rounds are planned from here, from public numbers.
 

@@ -12,13 +12,7 @@ import math
 from typing import NamedTuple
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.release.sensitivity import (
-    COUNT,
-    EVALUATION,
-    ROWS,
-    shift_factors,
-    small_enough,
-)
+from dpfast.privacy.release.sensitivity import COUNT, EVALUATION, ROWS, shift_factors, small_enough
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
 
 __all__ = [
