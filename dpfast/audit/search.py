@@ -219,7 +219,7 @@ def sensitivity_search(
             "objective must be a dpfast.Objective for a number of columns, such as "
             f"objective.bind(2); received {described(objective)}."
         )
-    search = _Search(objective, int(n), seed)
+    search = _PairSearch(objective, int(n), seed)
     findings = {
         name: search.run(name, target, rounds)
         for name, target in _targets(objective, int(n), budget).items()
@@ -254,7 +254,7 @@ def _targets(objective: Objective, n: int, budget: StepBudget) -> dict[str, _Tar
     return found
 
 
-class _Search:
+class _PairSearch:
     """Structured pairs, then differential evolution, for one objective."""
 
     def __init__(self, objective: Objective, n: int, seed: int) -> None:

@@ -19,7 +19,7 @@ from dpfast.curator.door import OBSERVER, Release, observed
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Answered", "Charged", "Chosen", "Diverged", "Run", "perform"]
+__all__ = ["Answered", "Charged", "Chosen", "Diverged", "Recorded", "perform"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -63,7 +63,7 @@ class Diverged(BaseException):
     """
 
 
-class Run(NamedTuple):
+class Recorded(NamedTuple):
     """Everything observable about one run."""
 
     events: list[Event]
@@ -75,7 +75,7 @@ class Run(NamedTuple):
     dealings: dict[int, int]
 
 
-def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> Run:
+def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> Recorded:
     """Run ``fn`` on a copy of ``data``; with a script, hand out the script's answers."""
     observer = _Observer(script)
     lines: list[tuple[str, int]] = []
@@ -94,7 +94,7 @@ def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> 
     if script is not None and not observer.divergence and len(observer.events) < len(script):
         missing = script[len(observer.events)]
         observer.divergence = f"{_describe(missing)} was not asked for any more"
-    return Run(
+    return Recorded(
         observer.events,
         outcome,
         returned,

@@ -27,8 +27,8 @@ from dpfast.release.results import (
     ParameterRelease,
     ReleaseGuarantee,
 )
-from dpfast.release.routes import CERTIFIED, METHODS, Answers, planned_route, route
-from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
+from dpfast.release.routes import CERTIFIED, METHODS, Functionals, planned_route, route
+from dpfast.release.sampling import plan_sandwich, sampling_errors, two_parts
 from dpfast.release.session import Session, make_terms
 
 __all__ = ["Certified", "release_functional"]
@@ -198,17 +198,17 @@ def release_functional(
     if domain is None:
         _refuse_without_domain(way, loss, inference)
         raw = RawRequest(X, y, loss, noise=noise)
-        asked = Asked(raw, *raw.direction(direction), total, None, ledger)
+        asked = Question(raw, *raw.direction(direction), total, None, ledger)
         return _without_certificate(asked, way)
     request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
     rows, single, labels = request.direction(direction)
-    asked = Asked(request, rows, single, labels, total, inference, ledger)
+    asked = Question(request, rows, single, labels, total, inference, ledger)
     if way in CERTIFIED:
         return _with_certificate(asked, certified)
     return _without_certificate(asked, way)
 
 
-class Asked:
+class Question:
     """What is asked for, however it is released, with the part of the budget for inference."""
 
     def __init__(
@@ -229,7 +229,7 @@ class Asked:
         if inference is not None:
             assert isinstance(request, ReleaseRequest)
             part = number_in(inference, "inference", "(0, 1)")
-            self.main, rest = divided(total, part)
+            self.main, rest = two_parts(total, part)
             sandwich = plan_sandwich(request, rest)
             self._sandwich = sandwich
             self.aside = rest, sandwich.curator.ledger
@@ -267,7 +267,7 @@ def _refuse_without_domain(method: str, loss: Any, inference: Any) -> None:
         )
 
 
-def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
+def _without_certificate(asked: Question, method: str) -> FunctionalRelease:
     """By the mechanism that public numbers choose, or the one asked for; charged at once."""
     request, rows = asked.request, asked.rows
     chosen = route(method, request, asked.main, len(rows))
@@ -281,7 +281,7 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
             spent = Sum((spent, Prepaid(asked.extra[0], part, composition_of(ledger))))
         return request.guarantee(*whole.values(), entries, spent)
 
-    def told(found: Answers, errors: Array | None) -> FunctionalRelease:
+    def told(found: Functionals, errors: Array | None) -> FunctionalRelease:
         return asked.result(
             found.values,
             errors,
@@ -306,7 +306,7 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
 
 
 def _with_certificate(
-    asked: Asked, settings: Certified
+    asked: Question, settings: Certified
 ) -> FunctionalRelease | ParameterRelease | NotCertified:
     """By test and release: with one certificate, or with those of both eigenvalues."""
     request, rows, total = asked.request, asked.rows, asked.total

@@ -31,7 +31,7 @@ from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import Asking, RawRequest, ReleaseRequest
 from dpfast.release.session import fallback_ridge
 
-__all__ = ["CERTIFIED", "METHODS", "Answers", "Route", "Way", "planned_route", "route"]
+__all__ = ["CERTIFIED", "METHODS", "Functionals", "Route", "Way", "planned_route", "route"]
 
 Array = NDArray[np.float64]
 
@@ -101,7 +101,7 @@ def _can_be_perturbed(loss: Loss) -> bool:
     return loss.certified and loss.self_concordance < math.inf
 
 
-class Answers(NamedTuple):
+class Functionals(NamedTuple):
     """Released functionals, and public numbers about their noise."""
 
     values: Array
@@ -114,8 +114,8 @@ class Answers(NamedTuple):
 class Way(NamedTuple):
     """A planned mechanism."""
 
-    run: Callable[[], Answers]
-    so_far: Callable[[], Answers | None]
+    run: Callable[[], Functionals]
+    so_far: Callable[[], Functionals | None]
     spent: Callable[[], Composition]
     told: str
 
@@ -153,13 +153,13 @@ def _one_shot(
     units = rows / lengths[:, None]
     pilots: list[Pilot] = []
 
-    def of_pilot(pilot: Pilot) -> Answers:
+    def of_pilot(pilot: Pilot) -> Functionals:
         spread = np.sqrt(np.einsum("ij,jk,ik->i", units, pilot.noise, units))
         beyond = np.abs(units) @ pilot.unfinished
-        return Answers(lengths * (units @ pilot.theta), lengths * spread, "gaussian",
+        return Functionals(lengths * (units @ pilot.theta), lengths * spread, "gaussian",
                        lengths * beyond)  # fmt: skip
 
-    def go() -> Answers:
+    def go() -> Functionals:
         with np.errstate(all="ignore"):
             pilot = pilot_of(run)
             pilots.append(pilot)
@@ -176,7 +176,7 @@ def _one_shot(
             if request.domain.intercept:
                 mean = float(pilot.curvature[0, 0])
             bend = request.loss.self_concordance / stepping.objective.scale
-            return Answers(
+            return Functionals(
                 lengths * (units @ pilot.theta - moved),
                 lengths * terms.scales,
                 "laplace",
@@ -217,11 +217,11 @@ def _without_domain(
         planned.rows_for(seen).refuse_lengths(MOST_CELLS, per_cell)
     pilots: list[tuple[Array, Array, Array, Array, Array]] = []
 
-    def of_pilot() -> Answers:
+    def of_pilot() -> Functionals:
         values, scales, beyond, sampling, _ = pilots[0]
-        return Answers(values, scales, "gaussian", beyond, sampling)
+        return Functionals(values, scales, "gaussian", beyond, sampling)
 
-    def go() -> Answers:
+    def go() -> Functionals:
         with np.errstate(all="ignore"):
             planned.begin()
             found = planned.run(0, [], None)
@@ -259,7 +259,7 @@ def _without_domain(
             # a step beyond what the pilot may be off says that unseen records pull at it
             may_be = np.sqrt(found.noise**2 + (left / sizes) ** 2 + 2.0 * scales**2)
             steps = np.where(np.abs(moved) <= FARTHEST * may_be, moved, 0.0)
-            return Answers(
+            return Functionals(
                 values + sizes * steps,
                 sizes * scales,
                 "laplace",
@@ -296,13 +296,13 @@ def _perturbed(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Ar
                 raise
     ridge *= larger
 
-    def go() -> Answers:
+    def go() -> Functionals:
         params = perturbed_minimiser(curator, terms).value
         # the tilt moves what is found by at most its length over the ridge
         scale = math.hypot(terms.tilt_scale / ridge, terms.receipt.noise_scale)
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm(rows, axis=1)
-            return Answers(rows @ params, scale * lengths, "gaussian", np.zeros(len(rows)))
+            return Functionals(rows @ params, scale * lengths, "gaussian", np.zeros(len(rows)))
 
     told = f"objective perturbation with ridge {ridge:.4g}; {chosen.reason}"
     return Way(go, lambda: None, lambda: composition_of(curator.ledger), told)

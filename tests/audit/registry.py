@@ -95,7 +95,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.release.terms": "public constants only",
     "dpfast.release.request": "checks arguments; audited within each release",
     "dpfast.release.session": "audited within each release",
-    "dpfast.release.functional.Asked": "audited within release_functional",
+    "dpfast.release.functional.Question": "audited within release_functional",
     "dpfast.release.pilot": "audited within release_functional",
     "dpfast.release.routes": "audited within release_functional",
     "dpfast.release.sampling": "audited within release_functional with inference",

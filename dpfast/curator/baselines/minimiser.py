@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["Search", "minimiser_receipt", "minimiser_search", "ridge_minimiser"]
+__all__ = ["NewtonSearch", "minimiser_receipt", "minimiser_search", "ridge_minimiser"]
 
 #: Tolerance of the minimiser relative to its sensitivity, where rounding allows it.
 RELATIVE_TOLERANCE = 1e-6
@@ -44,7 +44,7 @@ FAST_STEPS = 200
 MOST_DESCENT_STEPS = 50_000_000
 
 
-class Search(NamedTuple):
+class NewtonSearch(NamedTuple):
     """Public constants of the search (claim B5)."""
 
     tolerance: float
@@ -54,7 +54,7 @@ class Search(NamedTuple):
     n_steps: int
 
 
-def minimiser_search(curator: Curator) -> Search:
+def minimiser_search(curator: Curator) -> NewtonSearch:
     """Tolerance and number of steps, from public constants only."""
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
     refuse_free_scale(objective, "the minimiser")
@@ -88,7 +88,7 @@ def minimiser_search(curator: Curator) -> Search:
             f"{objective.curvature_bound:g}: the minimiser could not be guaranteed within "
             f"{MOST_DESCENT_STEPS} steps. Pass a larger ridge."
         )
-    return Search(tolerance, reach, error, smoothness, n_steps)
+    return NewtonSearch(tolerance, reach, error, smoothness, n_steps)
 
 
 def minimiser_receipt(curator: Curator, mu: float) -> Receipt:
@@ -115,7 +115,7 @@ def ridge_minimiser(curator: Curator, mu: float) -> Answer:
     return curator._release((receipt.query, mu), receipt, value)
 
 
-def _minimise(curator: Curator, search: Search) -> Array:
+def _minimise(curator: Curator, search: NewtonSearch) -> Array:
     """A point within the tolerance of the minimiser; not private."""
     objective = curator.objective
     ridge, p = objective.ridge, objective.dimension
@@ -153,7 +153,7 @@ def _descend(
     gradient_at: Callable[[Array, int], tuple[Array, Array, float]],
     theta: Array,
     enough: float,
-    search: Search,
+    search: NewtonSearch,
     ridge: float,
 ) -> Array:
     """Plain gradient steps: slow, but how many suffice is known whatever the records are."""

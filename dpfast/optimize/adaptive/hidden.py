@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.kernels.linalg import eigh
 
-__all__ = ["Hidden", "Seen", "hidden_directions"]
+__all__ = ["Hidden", "FloorOfStep", "hidden_directions"]
 
 Array = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Hidden(NamedTuple):
         return self.stuck or not (few and bool((self.possible**2 <= reach).all()))
 
 
-class Seen(NamedTuple):
+class FloorOfStep(NamedTuple):
     """A full answer: floors of the step taken at it and of where it says the path ends; weight."""
 
     floor: float
@@ -58,7 +58,7 @@ def hidden_directions(
     curvature: tuple[Array, float],
     floor: float,
     early: Sequence[float],
-    answers: Sequence[Seen],
+    answers: Sequence[FloorOfStep],
     travelled: Array,
     gradients: Sequence[tuple[Array, float]],
 ) -> Hidden:

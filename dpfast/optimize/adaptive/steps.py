@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.optimize.adaptive.hidden import Hidden
 
-__all__ = ["Answered", "Arrival", "Step", "step_of"]
+__all__ = ["FullAnswer", "Arrival", "Step", "step_of"]
 
 Array = NDArray[np.float64]
 
 
-class Answered(NamedTuple):
+class FullAnswer(NamedTuple):
     """A full answer at one parameter, penalty included, and the curvature as it was released."""
 
     theta: Array

@@ -23,7 +23,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.optimize.nonconvex.clip import Clip
+from dpfast.optimize.nonconvex.clip import PrivateClip
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
 from dpfast.optimize.nonconvex.tail import Tail
 
@@ -272,7 +272,7 @@ class Adaptive:
         # the paper's algorithm and inner problems have the declared bound
         private = self.clip == "private" and not self.norm_queries and pull is None
         given = self.clip if isinstance(self.clip, float) and curator.can_clip else None
-        clip = Clip(curator, total, self.quantile if private else None, given)
+        clip = PrivateClip(curator, total, self.quantile if private else None, given)
         square, before = lipschitz * lipschitz, np.zeros(d)
         tail = Tail(noise_for(lipschitz, n, 1.0), d)
         for k in range(self.max_steps):

@@ -34,7 +34,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, noise_for, price_of
 from dpfast.optimize.nonconvex.tail import ALIKE, Tail
 
-__all__ = ["FAR_TOO_LARGE", "Clip"]
+__all__ = ["FAR_TOO_LARGE", "PrivateClip"]
 
 Array = NDArray[np.float64]
 
@@ -104,7 +104,7 @@ class _Verdict(NamedTuple):
     saved: float
 
 
-class Clip:
+class PrivateClip:
     """The clip of a run, and what it is released for."""
 
     def __init__(
