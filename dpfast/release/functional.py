@@ -28,7 +28,7 @@ from dpfast.release.results import (
     ReleaseGuarantee,
 )
 from dpfast.release.routes import CERTIFIED, METHODS, Functionals, planned_route, route
-from dpfast.release.sampling import plan_sandwich, sampling_errors, two_parts
+from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
 
 __all__ = ["Certified", "release_functional"]
@@ -229,7 +229,7 @@ class Question:
         if inference is not None:
             assert isinstance(request, ReleaseRequest)
             part = number_in(inference, "inference", "(0, 1)")
-            self.main, rest = two_parts(total, part)
+            self.main, rest = divided(total, part)
             sandwich = plan_sandwich(request, rest)
             self._sandwich = sandwich
             self.aside = rest, sandwich.curator.ledger

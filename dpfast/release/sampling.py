@@ -13,12 +13,12 @@ from dpfast.privacy.ledger import Ledger
 from dpfast.release.pilot import PlannedRun, plan_run
 from dpfast.release.request import ReleaseRequest
 
-__all__ = ["two_parts", "plan_sandwich", "sampling_errors"]
+__all__ = ["divided", "plan_sandwich", "sampling_errors"]
 
 Array = NDArray[np.float64]
 
 
-def two_parts(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
+def divided(total: ApproxDP, share: float) -> tuple[ApproxDP, ApproxDP]:
     """What is left of a budget, and the share of it that is set aside: exactly the total at most.
 
     ``total * (1 - share)``, rounded, and ``total * share``, rounded, are more than the total for

@@ -39,7 +39,7 @@ from dpfast.inference.composition import (
 from dpfast.models import Huber, Mallows, Objective
 from dpfast.privacy.noise import EntropyNoise, SeededNoise
 from dpfast.release.results import ReleaseGuarantee
-from dpfast.release.sampling import two_parts
+from dpfast.release.sampling import divided
 from tests.audit.calls import examples
 from tests.privacy.test_paid_before import calls as spending_calls
 
@@ -304,7 +304,7 @@ def test_rows_of_one_person_count_as_often_as_there_are_some():
 @pytest.mark.parametrize("total", [ApproxDP(6.0, 1e-3), ApproxDP(1.1, 1e-6), ApproxDP(0.3, 3e-9)])
 def test_a_divided_total_is_not_exceeded_by_a_last_bit(total):
     for share in np.linspace(0.01, 0.99, 99).tolist():
-        parts = two_parts(total, share)
+        parts = divided(total, share)
         spent = cost(Sum(tuple([Charge("part", part) for part in parts])), ApproxDP)
         for whole, sum_of_parts in zip(amounts(total, ApproxDP), spent, strict=True):
             assert NEARLY * whole <= sum_of_parts <= whole

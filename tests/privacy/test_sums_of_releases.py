@@ -35,7 +35,7 @@ from dpfast.privacy.release.profiles import (
 from dpfast.privacy.release.profiles_student import student_profile, student_worst_profile
 from dpfast.privacy.release.scaled import TOTAL_VARIATION
 from dpfast.release import certify, release_functional, release_parameter
-from dpfast.release.sampling import two_parts
+from dpfast.release.sampling import divided
 from dpfast.release.session import make_terms
 from tests.flat import flat
 
@@ -298,7 +298,7 @@ def test_parts_of_a_total_add_up_to_its_last_bit():
     rng = np.random.default_rng(3)
     for _ in range(300):
         total = dpfast.ApproxDP(10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-9, -3))
-        main, aside = two_parts(total, rng.uniform(0.01, 0.9))
+        main, aside = divided(total, rng.uniform(0.01, 0.9))
         made = make_terms(
             "functional", main, rng.uniform(0.01, 0.9), None, noise="auto", count=1, whole=total
         )
