@@ -61,23 +61,12 @@ def clipped_gradient_descent(
         Its settings; by default 100 steps of size ``scale/p`` (logistic: ``4/p``), the inverse
         smoothness of the loss for rows of squared norm p; clipped gradients have no smoothness
         constant of their own.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
-    progress : callable, optional
-        Called as ``progress(step, n_steps)``; see :func:`dpfast.fit`.
+    ledger, noise, progress
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------

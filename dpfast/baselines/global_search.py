@@ -72,8 +72,8 @@ def global_search(
     exploration : float
     start : array-like of shape (d,), optional
         First point; default the middle.
-    ledger : Ledger, optional
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------

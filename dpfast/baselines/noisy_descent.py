@@ -68,8 +68,8 @@ def noisy_descent(
         Share of the iterates that is averaged.
     start : array-like of shape (d,), optional
         Default the middle of the box.
-    ledger : Ledger, optional
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------

@@ -44,20 +44,12 @@ def output_perturbation(
         is inversely proportional; weights by default ``Mallows(sqrt(p))``.
     privacy : GDP, ZCDP, ApproxDP or float
         The total to spend; a float is ``mu`` of Gaussian DP.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------

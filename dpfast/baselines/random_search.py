@@ -63,20 +63,13 @@ def random_search(
         Public range that losses are clipped to.
     mean_trials : float
         Expected number of trials, from 1.01 to 100,000; the actual one is secret.
-    ledger : Ledger, optional
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Searched
         Without a path: what else was tried, and how often, is secret.
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------

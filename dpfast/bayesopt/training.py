@@ -50,11 +50,6 @@ class TrainingCost:
         n_points : int
             Points that are about to be evaluated.
 
-        Raises
-        ------
-        BudgetExceeded
-            If not all of them can be paid for; those before the first that cannot stay charged.
-
         Privacy
         -------
         Spends the cost of a training run for each point, of the training records' budget.

@@ -210,11 +210,6 @@ class Tuner:
         The same points until they are told.  After a resumption without kept values, the points
         evaluated before come first.
 
-        Raises
-        ------
-        BudgetExceeded
-            If all steps were taken, or the budget for training is exhausted.
-
         Privacy
         -------
         Points follow from released numbers and cost the validation records nothing; with a
@@ -242,13 +237,6 @@ class Tuner:
             ``values[j, i]`` is the loss of validation record i at point j of :meth:`ask`.
             Only shape and dtype can raise; a record with a value that is not finite contributes
             nothing.
-
-        Raises
-        ------
-        InvalidInput
-            If no points were asked for, or the shape is not theirs.
-        BudgetExceeded
-            If all steps were paid for by another process.
 
         Privacy
         -------

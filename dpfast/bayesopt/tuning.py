@@ -215,14 +215,6 @@ def private_clip(
     float
         Between 1e-6 and 1e6.
 
-    Raises
-    ------
-    InvalidInput
-        For a senseless public argument; or for losses of another shape or dtype, which is seen at
-        the first point, before anything is spent.
-    BudgetExceeded
-        If a shared ledger cannot pay; nothing is spent then.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: noisy shares of records whose
@@ -297,21 +289,13 @@ def private_choice(
         The total for the choice; a float is ``mu`` of Gaussian DP.
     n_records : int
         Number of validation records, public.
-    ledger : Ledger, optional
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     int
         Position among the candidates.
-
-    Raises
-    ------
-    InvalidInput
-        For a senseless public argument; or for losses of another shape or dtype, which is seen at
-        the first candidate, before anything is spent.
-    BudgetExceeded
-        If a shared ledger cannot pay; nothing is spent then.
 
     Privacy
     -------

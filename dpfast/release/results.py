@@ -97,11 +97,6 @@ class ReleaseGuarantee(NamedTuple):
         str
             Some lines of text.
 
-        Raises
-        ------
-        InvalidBudget
-            If delta is not in (0, 1).
-
         Examples
         --------
         >>> from dpfast.release.results import ReleaseGuarantee

@@ -107,11 +107,6 @@ class NoisyDescent:
         cost : float
             At most ``rho``.
 
-        Raises
-        ------
-        BudgetExceeded
-            If the curator's ledger holds less than ``rho``.
-
         Privacy
         -------
         ``n_steps`` gradients at ``rho / n_steps`` each.
