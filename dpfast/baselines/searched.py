@@ -1,4 +1,4 @@
-"""Results of the comparison searches, and what their calls have in common."""
+"""Results of the comparison searches."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.inference.composition import composition_of
-from dpfast.inference.guarantees import TOLD, Guarantee
-from dpfast.privacy.budget import GDP
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
+from dpfast.inference.guarantees import Guarantee
 
-__all__ = ["Searched", "guarantee_of"]
+__all__ = ["Searched"]
 
 Array = NDArray[np.float64]
 
@@ -26,10 +22,3 @@ class Searched(NamedTuple):
     scores: Array
     method: str
     privacy: Guarantee
-
-
-def guarantee_of(total: GDP, n: int, ledger: Ledger, noise: NoiseSource) -> Guarantee:
-    """The guarantee of a search whose charges are in this ledger."""
-    charges = [(entry.label, entry.charged.mu) for entry in ledger.entries]
-    spent = composition_of(ledger)
-    return Guarantee.of(total, noise, n, charges, vouched=TOLD, expression=spent)

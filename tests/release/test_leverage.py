@@ -10,7 +10,7 @@ import pytest
 
 import dpfast
 from dpfast.curator import Curator
-from dpfast.curator.release.certified import _MinimiserSearch
+from dpfast.curator.release.certified import _Search
 from dpfast.curator.release.kinds import LeverageKind
 from dpfast.curator.release.leverage import Leverage
 from dpfast.curator.release.projection import ProjectedRecords
@@ -247,7 +247,7 @@ def test_the_error_of_search_and_matrix_is_in_the_step():
         y = (rng.random(80) < 0.5) * 1.0
         query = opened(X, y, Logistic(), None, domain)
         plan, leverage = query.kind.plan, query.kind.leverage
-        search = _MinimiserSearch(query._curator, plan, None)
+        search = _Search(query._curator, plan, None)
         found = query._found()
         centre = leverage.value(found.hessian)
         for _ in range(8):

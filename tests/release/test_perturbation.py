@@ -10,7 +10,7 @@ import pytest
 import dpfast
 from dpfast.baselines import objective_perturbation
 from dpfast.curator import Curator
-from dpfast.curator.release.certified import _MinimiserSearch, polished_minimiser
+from dpfast.curator.release.certified import _Search, polished_minimiser
 from dpfast.curator.release.perturbation import perturbation_terms, perturbed_minimiser
 from dpfast.data import as_records
 from dpfast.models import Bounded, LogCosh, Logistic, Objective
@@ -66,7 +66,7 @@ def test_the_output_noise_covers_the_tolerance(loss):
     tilt = normal_vector(terms.tilt_scale, 3, dpfast.SeededNoise(2))
     ends = [polished_minimiser(curator, terms.plan, terms.depth, tilt)]
     starts = (np.full(3, 5.0), np.full(3, -terms.plan.box))
-    search = _MinimiserSearch(curator, terms.plan, tilt)
+    search = _Search(curator, terms.plan, tilt)
     ends += [search.polish(search.run(start).theta, terms.depth) for start in starts]
     for end in ends[1:]:
         assert np.linalg.norm(end - ends[0]) <= 2.0 * terms.distance
@@ -82,7 +82,7 @@ def test_the_farthest_point_where_a_search_may_end_is_within_the_distance():
     curator = Curator(as_records(X, y), objective, dpfast.Ledger(1.0), dpfast.SeededNoise(1))
     terms = perturbation_terms(curator, 2.0, BUDGET)
     tilt = normal_vector(terms.tilt_scale, 3, dpfast.SeededNoise(2))
-    search = _MinimiserSearch(curator, terms.plan, tilt)
+    search = _Search(curator, terms.plan, tilt)
     middle = polished_minimiser(curator, terms.plan, terms.depth, tilt)
     weakest = np.linalg.eigh(search.run(middle).hessian)[1][:, 0]
 

@@ -137,7 +137,7 @@ def test_r37_the_last_digits_are_found_from_wherever_the_search_may_end(loss, sc
     tilt = np.array([0.02, -0.01, 0.03])
     for X, y, curator, plan, depth in rooms(loss, scale):
         middle = certified.polished_minimiser(curator, plan, depth, tilt)
-        search = certified._MinimiserSearch(curator, plan, tilt)
+        search = certified._Search(curator, plan, tilt)
         weakest = np.linalg.eigh(search.evaluate(middle)[1])
         step = 0.5 * plan.tolerance / weakest[0][0] * weakest[1][:, 0]
         theta = search.polish(middle + step, depth)

@@ -105,13 +105,13 @@ def test_r25_safe_steps_alone_arrive(loss, scale, monkeypatch):
 def test_r25_every_step_descends_as_the_proof_says(loss, monkeypatch):
     """Objective values of all accepted points, in extended precision for the bound itself."""
     points = []
-    evaluate = smooth._SmoothSearch.evaluate
+    evaluate = smooth._Search.evaluate
 
     def note(self, theta, *arguments):
         points.append((theta, evaluate(self, theta, *arguments)))
         return points[-1][1]
 
-    monkeypatch.setattr(smooth._SmoothSearch, "evaluate", note)
+    monkeypatch.setattr(smooth._Search, "evaluate", note)
     monkeypatch.setattr(smooth, "LOWER", 1.0)
     rng = np.random.default_rng(2)
     for trial in range(10):
@@ -132,20 +132,20 @@ def test_r25_every_step_descends_as_the_proof_says(loss, monkeypatch):
 def test_r25_what_is_accepted_descends(monkeypatch):
     """Trials with small ridges: those that pass lower the objective, and some do not pass."""
     seen = []
-    accepts = smooth._SmoothSearch.accepts
+    accepts = smooth._Search.accepts
 
     def note(self, back, following, ridge):
         seen.append((self.theta, back, following[2], ridge, accepts(self, back, following, ridge)))
         return seen[-1][-1]
 
-    evaluate = smooth._SmoothSearch.evaluate
+    evaluate = smooth._Search.evaluate
 
     def keep(self, theta, *arguments):
         self.theta = theta
         return evaluate(self, theta, *arguments)
 
-    monkeypatch.setattr(smooth._SmoothSearch, "accepts", note)
-    monkeypatch.setattr(smooth._SmoothSearch, "evaluate", keep)
+    monkeypatch.setattr(smooth._Search, "accepts", note)
+    monkeypatch.setattr(smooth._Search, "evaluate", keep)
     rng, loss, passed, failed = np.random.default_rng(2), SmoothedHuber(1.0, 0.2), 0, 0
     for _ in range(20):
         X = rng.uniform(-1, 1, (40, 2))

@@ -112,18 +112,18 @@ def certified_minimiser(
     curator: Curator, plan: MinimiserPlan, tilt: Array | None = None
 ) -> Minimiser:
     """A point at which the exact gradient is at most ``plan.tolerance``, for every data set."""
-    search = _MinimiserSearch(curator, plan, tilt)
+    search = _Search(curator, plan, tilt)
     start = np.zeros(plan.dimension)
     few = pilot(curator, plan) if tilt is None else None
     if few is not None:
-        start = _MinimiserSearch(*few).fast(start, 30)[0]
+        start = _Search(*few).fast(start, 30)[0]
     return search.run(start)
 
 
 def polished_minimiser(curator: Curator, plan: MinimiserPlan, depth: int, tilt: Array) -> Array:
     """A point at which the exact gradient is at most four errors of a computed one (claim R37)."""
     found = certified_minimiser(curator, plan, tilt)
-    return _MinimiserSearch(curator, plan, tilt).polish(found.theta, depth)
+    return _Search(curator, plan, tilt).polish(found.theta, depth)
 
 
 Plan = TypeVar("Plan", MinimiserPlan, SmoothPlan)
@@ -172,7 +172,7 @@ class PenalisedObjective(Generic[Plan]):
         return gradient, curvature, float(np.linalg.norm(gradient))
 
 
-class _MinimiserSearch(PenalisedObjective[MinimiserPlan]):
+class _Search(PenalisedObjective[MinimiserPlan]):
     """Steps of one search."""
 
     def into_box(self, theta: Array) -> Array:

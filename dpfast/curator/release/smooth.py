@@ -49,11 +49,11 @@ def smooth_plan(curator: Curator, radius: float) -> SmoothPlan:
 
 def smooth_minimiser(curator: Curator, plan: SmoothPlan) -> Minimiser:
     """A point at which the exact gradient is at most ``plan.tolerance``, for every data set."""
-    search = _SmoothSearch(curator, plan)
+    search = _Search(curator, plan)
     few = pilot(curator, plan)
     done = False
     if few is not None:
-        start, _, _ = _SmoothSearch(*few).run(np.zeros(plan.dimension), PILOT_STEPS)
+        start, _, _ = _Search(*few).run(np.zeros(plan.dimension), PILOT_STEPS)
         theta, hessian, done = search.run(start, PILOT_STEPS)
     if not done:
         theta, hessian, _ = search.run(np.zeros(plan.dimension), plan.most_steps)
@@ -61,7 +61,7 @@ def smooth_minimiser(curator: Curator, plan: SmoothPlan) -> Minimiser:
     return Minimiser(theta, hessian, float(values[0]), float(values[-1]), search.passes)
 
 
-class _SmoothSearch(PenalisedObjective[SmoothPlan]):
+class _Search(PenalisedObjective[SmoothPlan]):
     """Steps of one search."""
 
     def run(self, theta: Array, steps: int) -> tuple[Array, Array, bool]:
