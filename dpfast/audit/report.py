@@ -16,9 +16,13 @@ class LeakFound(DpfastError, AssertionError):
 class Worst(NamedTuple):
     """The answer of one kind of query whose exact values were furthest apart."""
 
+    #: ``distance / sensitivity``; above 1 is a leak.
     ratio: float
+    #: l2 (Frobenius) distance of the exact values on the two data sets.
     distance: float
+    #: Declared sensitivity.
     sensitivity: float
+    #: Which answer it was, counted from 0.
     answer: int
 
 

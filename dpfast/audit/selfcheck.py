@@ -36,8 +36,11 @@ class Example(NamedTuple):
 class Checked(NamedTuple):
     """One call, replayed on its neighbouring pairs."""
 
+    #: name, label: The function, and the options it was called with.
     name: str
     label: str
+    #: Largest distance of exact values relative to the declared sensitivity or the charge; at most
+    #: 1.
     ratio: float
     leaks: tuple[str, ...]
 

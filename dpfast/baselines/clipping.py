@@ -127,14 +127,8 @@ def clipped_request(
     request = Request(
         X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
     )
-    return request, Objective(
-        request.loss(perhaps_unbounded(given.loss)),
-        Clip(clip),
-        request.n_covariates,
-        fit_intercept=request.fit_intercept,
-        scale=request.coded_scale(given.scale),
-        ridge=given.ridge,
-    )
+    resolved, scale = perhaps_unbounded(given.loss), request.coded_scale(given.scale)
+    return request, request.objective(resolved, scale=scale, weights=Clip(clip), ridge=given.ridge)
 
 
 def perhaps_unbounded(loss: str | Loss) -> Loss:

@@ -78,14 +78,8 @@ def output_perturbation(
             'sensitivity bound. Use "huber" with a corner c and scale known from outside these '
             "data, or sufficient_statistics with x_bound and y_bound."
         )
-    objective = Objective(
-        request.loss(resolved),
-        given.weights,
-        request.n_covariates,
-        fit_intercept=request.fit_intercept,
-        scale=request.coded_scale(given.scale),
-        ridge=given.ridge,
-    )
+    scale = request.coded_scale(given.scale)
+    objective = request.objective(resolved, scale=scale, weights=given.weights, ridge=given.ridge)
     curator = request.curator(objective, Ledger(total))
     receipt = minimiser_receipt(curator, total.mu)  # refuses what is impossible
     with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):

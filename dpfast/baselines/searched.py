@@ -17,8 +17,12 @@ Array = NDArray[np.float64]
 class Searched(NamedTuple):
     """What a comparison search found; released and public numbers only."""
 
+    #: The recommended parameters.
     theta: Array
+    #: Iterates, or points evaluated in order; empty where their number is secret.
     path: Array
+    #: Released mean losses of the points, where there are any.
     scores: Array
     method: str
+    #: For the validation records; training data are not covered.
     privacy: Guarantee

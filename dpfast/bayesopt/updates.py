@@ -22,10 +22,15 @@ Array = NDArray[np.float64]
 class History(NamedTuple):
     """Released numbers of the steps so far, in the coordinates of the search."""
 
+    #: Where each gradient was taken; one per gradient.
     iterates: list[Array]
+    #: Noisy gradients, projected on the directions that carry signal.
     gradients: list[Array]
+    #: Public variance of the privacy noise in each coordinate, after the projection.
     variances: list[Array]
+    #: Standard deviation of the privacy noise before the projection.
     noise_scales: list[float]
+    #: Number of steps planned.
     n_steps: int
 
 

@@ -15,9 +15,13 @@ __all__ = ["ReleaseConstants", "SmoothConstants", "release_constants", "smooth_c
 class ReleaseConstants(NamedTuple):
     """Public bounds on ``h(t)``, t the linear predictor (formulas page, section II.7)."""
 
+    #: ``B1 = sup |h'|``.
     slope: float
+    #: ``B2 = sup h''``; at most ``concordance * slope``.
     curvature: float
+    #: ``c`` with ``|h'''| <= c h''``.
     concordance: float
+    #: ``sup |h'''|``.
     third: float
 
 
@@ -59,9 +63,11 @@ def _classes(constant: str) -> str:
 class SmoothConstants(NamedTuple):
     """Public bounds on ``h(t)`` of a convex loss with a Lipschitz second derivative."""
 
+    #: slope, curvature, third: ``sup |h'|``, ``sup h''``, ``sup |h'''|``.
     slope: float
     curvature: float
     third: float
+    #: ``sup |r h'''|``, r the residual: what a relative rounding of r does to the curvature.
     stretch: float
 
 

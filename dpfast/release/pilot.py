@@ -71,9 +71,13 @@ class Pilot(NamedTuple):
     """What a run released, and what its optimiser knows about it."""
 
     theta: Array
+    #: With the ridge, and no eigenvalue below its noise.
     curvature: Array
+    #: Of the curvature's noise.
     curvature_scale: float
+    #: Covariance of the privacy noise in the estimate.
     noise: Array
+    #: Estimated error left by stopping.
     unfinished: Array
 
     def steps(self, directions: Array) -> Array:

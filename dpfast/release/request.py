@@ -63,6 +63,7 @@ class Asking:
 
     n: int
     dimension: int
+    #: Of the coefficients, the intercept first.
     names: tuple[str, ...]
     loss: Loss
     _request: Request

@@ -71,6 +71,7 @@ class Route(NamedTuple):
     """What is going to be done, from public numbers."""
 
     method: str
+    #: The pilot's part of epsilon; 1 without a step after it.
     share: float
     reason: str
 
@@ -114,9 +115,13 @@ class Functionals(NamedTuple):
 class Way(NamedTuple):
     """A planned mechanism."""
 
+    #: Spends the budget.
     run: Callable[[], Functionals]
+    #: What was released when a run ended early, or None.
     so_far: Callable[[], Functionals | None]
+    #: The composition.
     spent: Callable[[], Composition]
+    #: For the result.
     told: str
 
 

@@ -35,11 +35,16 @@ __all__ = ["SampledGradients", "SamplingPlan", "gap_rate", "plan_sampling", "poi
 class SamplingPlan(NamedTuple):
     """Public constants of a sequence of sampled gradients."""
 
+    #: What the whole sequence costs.
     budget: ApproxDP
     sampling_rate: float
     n_steps: int
+    #: Noise standard deviation relative to the largest contribution of one record.
     multiplier: float
+    #: Gaussian-DP parameter of the whole sequence if the samples were public: a valid bound that
+    #: ignores what sampling buys.
     mu: float
+    #: Of one step; its ``mu`` and ``l2_sensitivity`` (replacement, record sampled) likewise.
     receipt: Receipt
 
 

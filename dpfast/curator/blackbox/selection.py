@@ -33,11 +33,17 @@ STEPS_PER_RECORD = 1024
 class Selection(NamedTuple):
     """Public constants of a selection."""
 
+    #: What the winner costs.
     cost: PureDP
+    #: Pure-DP epsilon of one trial.
     trial: float
+    #: Step of the grid that mean losses are rounded to.
     grid: float
+    #: Of the discrete Laplace noise, per grid step.
     rate: tuple[int, int]
+    #: Standard deviation of one trial's score.
     noise_scale: float
+    #: Of the winner, in steps of the grid; its mu is what ``cost`` implies.
     receipt: Receipt
 
 

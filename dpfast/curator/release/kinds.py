@@ -51,12 +51,18 @@ NEEDS_EIGENVALUE = (
 class Kind:
     """One kind of certificate, by itself that of theorem A for any measure."""
 
+    #: Where the sensitivity of the count is proved.
     claim: ClassVar[str] = "R5"
+    #: What is bounded from below, in words.
     quantity: ClassVar[str] = "smallest eigenvalue of the Hessian"
+    #: What cannot be asked for beside it ("functional", "parameter", "largest eigenvalue"), and
+    #: what to do instead.
     excludes: ClassVar[Mapping[str, str]] = {}
 
     domain: Domain
+    #: How the minimiser is found and how far it can move.
     plan: MinimiserPlan | SmoothPlan
+    #: Step, error and range of what is certified.
     measure: Measure
 
     def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:

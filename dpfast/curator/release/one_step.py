@@ -37,9 +37,13 @@ GRIDS = (1e-250, 1e250)
 class StepTerms(NamedTuple):
     """Public constants of steps along directions."""
 
+    #: Epsilon of each number.
     each: float
+    #: Released or public.
     directions: Array
+    #: Of each number; one record moves it by ``STEP_COUNT`` cells at most.
     grids: tuple[float, ...]
+    #: Of the noise of each.
     rate: tuple[int, int]
 
     @property

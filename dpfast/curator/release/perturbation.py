@@ -36,10 +36,15 @@ class PerturbationTerms(NamedTuple):
 
     budget: ApproxDP
     plan: MinimiserPlan
+    #: Sequential roundings of the sums.
     depth: int
+    #: Part of epsilon and delta that the noise on the output has.
     share: float
+    #: Standard deviation of each coordinate of the tilt.
     tilt_scale: float
+    #: What the search finds, compressed, is within this of the compressed minimiser.
     distance: float
+    #: Of the noise on the output.
     receipt: Receipt
 
 

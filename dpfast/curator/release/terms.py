@@ -82,21 +82,14 @@ def difference(whole: ApproxDP, part: ApproxDP) -> ApproxDP:
 
 
 class Size(NamedTuple):
-    """What a direction's noise depends on beside the certificate.
+    """What a direction's noise depends on beside the certificate."""
 
-    Attributes
-    ----------
-    norm : float
-        Length of the direction, as measured by the plan.
-    support : float or None
-        ``sup |w'x|`` over the domain, where that bounds the scale further (claim R7).
-    alignment : float
-        Guess of ``sup |x'H^-1 w|`` relative to its bound, where no support is given.  Only the
-        choice among tolerances depends on it.
-    """
-
+    #: Length of the direction, as measured by the plan.
     norm: float
+    #: ``sup |w'x|`` over the domain, where that bounds the scale further (claim R7).
     support: float | None
+    #: Guess of ``sup |x'H^-1 w|`` relative to its bound, where no support is given.  Only the
+    #: choice among tolerances depends on it.
     alignment: float = 1.0
 
 
@@ -107,14 +100,23 @@ Measure = MinimiserPlan | SmoothPlan | LeveragePlan
 class Terms(NamedTuple):
     """Budget of a certificate and what follows it."""
 
+    #: ``"functional"``, ``"parameter"`` or ``"nothing"``.
     what: str
+    #: epsilon, delta: Total of both; ``delta = 0`` for a certificate alone, whose bound may fail
+    #: with probability ``delta1`` but whose privacy is pure.
     epsilon: float
     delta: float
+    #: epsilon1, delta1: Certificate: what its integers cost, and how often a bound may fail.
     epsilon1: float
     delta1: float
+    #: Law of a functional's noise, or ``"auto"`` for the best, after the certificate is seen.
     noise: str = "auto"
+    #: Number of functionals.
     n_functionals: int = 1
+    #: Whether there is something to release in place of what is not certified.
     fallback: bool = False
+    #: Integers of the certificate, which share epsilon1 and delta1 equally: the smallest
+    #: eigenvalue's, and that of the largest if there are two.
     certificates: int = 1
 
     @property
@@ -210,11 +212,16 @@ def largest_scale(plan: MinimiserPlan, l0: float) -> LogScale | None:
 class FunctionalTerms(NamedTuple):
     """How one functional is released, from public and released numbers."""
 
+    #: Lower bound of what is certified.
     l0: float
+    #: Law of the noise.
     law: str
+    #: Tolerance of the ratio of neighbouring scales.
     tau: float
     factors: FunctionalFactors
+    #: Noise over omega.
     multiplier: float
+    #: shift_bound, scale_bound: Public bounds of omega, and of the scale of the noise.
     shift_bound: float
     scale_bound: float
 

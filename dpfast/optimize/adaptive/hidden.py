@@ -32,8 +32,11 @@ class Hidden(NamedTuple):
     """What noise hides."""
 
     n_directions: int
+    #: Whether a gradient that steps could not follow remains along one.
     stuck: bool
+    #: Most that is left undone, per coefficient.
     possible: Array
+    #: Mean square of what is left undone where curvatures are as small as is plausible.
     plausible: Array
 
     def harms(self, covariance: Array) -> bool:

@@ -46,12 +46,20 @@ step_of = partial(tuple.__new__, Step)  # without the frame of the constructor
 class Arrival(NamedTuple):
     """What the answers of a run say of its result."""
 
+    #: Covariance of the privacy noise in the estimate, and of what may be left undone along
+    #: directions that noise hides where that is warned of.
     noise: Array
+    #: Estimated error left along directions that noise hides, per coefficient.
     unfinished: Array
+    #: Whether the last steps say that the path has not arrived.
     unsettled: bool
+    #: Number of directions that noise hides, zero where they do no harm.
     n_hidden: int = 0
+    #: Whether a gradient remains along directions that steps cannot follow.
     stuck: bool = False
+    #: Whether the scale is beyond the end of its public interval.
     outside: bool = False
+    #: Whether counts vary so much that clipping their residuals must tell.
     clipped: bool = False
 
     def beside(self, hidden: Hidden, covariance: Array) -> Arrival:

@@ -55,10 +55,15 @@ NOT_SHORT = "ended without a gradient as short as planned"
 class Round(NamedTuple):
     """Public plan of one round."""
 
+    #: Excess risk it aims at.
     target: float
+    #: Most updates; it reads one gradient and at most ``n_steps - 1`` changes.
     n_steps: int
+    #: Length of every update.
     step: float
+    #: It stops where the estimated gradient is shorter.
     threshold: float
+    #: gradient_rho, change_rho: Cost of the gradient, and of one change.
     gradient_rho: float
     change_rho: float
 

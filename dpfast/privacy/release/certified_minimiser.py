@@ -34,19 +34,31 @@ class MinimiserPlan(NamedTuple):
 
     n: int
     dimension: int
+    #: c, slope, radius: Self-concordance ``|h'''| <= c h''`` and bound ``|h'|`` of a record's loss
+    #: as a function of its linear predictor; bound on the norm of a row.
     c: float
     slope: float
     radius: float
+    #: The caller's penalty is ``ridge/2 ||theta||^2``.
     ridge: float
+    #: stiffness, rate: The public penalty, see the module.
     stiffness: float
     rate: float
+    #: Every coordinate of every minimiser is at most this.
     box: float
+    #: Sensitivity of the smallest eigenvalue of the Hessian at the minimiser.
     step: float
+    #: error, hessian_error: How far a computed gradient (Euclidean norm) and Hessian (spectral
+    #: norm) inside of the box are from the exact ones, eigenvalues of the latter included.
     error: float
     hessian_error: float
+    #: The point found has an exact gradient of at most this norm, whatever the records.
     tolerance: float
+    #: The eigenvalue found is within this of the one at the minimiser.
     eta: float
+    #: As :func:`~dpfast.privacy.release.sensitivity.functional_factors` takes it.
     solver_error: float
+    #: Bound on the largest eigenvalue of the Hessian.
     largest: float
 
     @property

@@ -39,9 +39,12 @@ MOST_CHANGE = 0.5
 class LogScale(NamedTuple):
     """Public scale of the logarithm of the largest eigenvalue (claim R28)."""
 
+    #: low, high: The eigenvalue lies between these for every data set.
     low: float
     high: float
+    #: Bound on the error of its computed logarithm.
     error: float
+    #: Computed logarithms of neighbours differ by at most this.
     step: float
 
 

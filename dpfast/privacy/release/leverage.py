@@ -28,17 +28,26 @@ class LeveragePlan(NamedTuple):
     penalty, and one row along each direction that will be released.
     """
 
+    #: n, dimension, slope, largest: As in
+    #: :class:`~dpfast.privacy.release.certified_minimiser.MinimiserPlan`.
     n: int
     dimension: int
     slope: float
     largest: float
+    #: 1: what the claims of the eigenvalue call the norm of a row is part of L.
     radius: float
+    #: Length of the rows that stand for the penalty.
     unit: float
+    #: Sensitivity of 1/L.
     step: float
+    #: The number computed is within this of 1/L at the minimiser, whatever the records.
     eta: float
+    #: As :func:`~dpfast.privacy.release.sensitivity.functional_factors` takes it.
     solver_error: float
+    #: floor, ceiling: 1/L lies between them for every data set.
     floor: float
     ceiling: float
+    #: The smallest eigenvalue of H is at least ``1/(L spread)``.
     spread: float
 
 
