@@ -20,7 +20,7 @@ import numpy as np
 
 import dpfast
 from bench.provenance import keep
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 LEVEL = 0.95

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals.tables import store
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import DpfastError
+from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results" / "declarations.md"
 Array = NDArray[np.float64]

@@ -22,7 +22,6 @@ from scipy.special import expit
 import dpfast
 from bench import printed
 from bench.provenance import keep
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.inference.sandwich import sandwich_covariance
@@ -30,6 +29,7 @@ from dpfast.models import Mallows, Objective, resolve_loss
 from dpfast.optimize import Budgets, Newton
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.sensitivity import joint_mu
+from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 MU = 1.0

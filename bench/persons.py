@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import dpfast
 from bench.rivals.tables import options, store
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results" / "persons.md"
 Array = NDArray[np.float64]

@@ -24,8 +24,8 @@ from scipy.optimize import brentq
 
 import dpfast
 from bench.provenance import keep
-from dpfast.audit.calls.flat import flat
 from dpfast.models import Loss
+from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 MU, LEVEL = 1.0, 0.9

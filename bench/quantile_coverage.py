@@ -17,7 +17,7 @@ from scipy import stats
 
 import dpfast
 from bench.provenance import keep
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 MU = 1.0

@@ -19,8 +19,8 @@ import numpy as np
 
 import dpfast
 from bench.provenance import keep
-from dpfast.audit.calls.flat import flat
 from dpfast.models import Mallows, Objective, resolve_loss
+from tests.flat import flat
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -19,7 +19,7 @@ import numpy as np
 import dpfast
 from bench.harness import interleaved, processor
 from bench.provenance import keep
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 STORED = Path(__file__).with_name("results") / "sidechannel.md"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dpfast
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 #: Rooms of public functions.  `errors` holds exceptions only.
 ROOMS = ("audit", "baselines", "bayesopt", "datasets", "effects", "estimators", "plots", "tables")

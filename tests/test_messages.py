@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.models import LeastSquares, resolve_loss
 from dpfast.models.names import DECLARED, LOSSES
+from tests.flat import flat
 from tests.privacy.test_refused_first import CALLS
 
 PACKAGE = Path(dpfast.__file__).parent

@@ -10,9 +10,9 @@ import pytest
 
 import dpfast
 from dpfast import baselines, bayesopt
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import described, dtype_name
 from dpfast.models import Objective
+from tests.flat import flat
 from tests.loops import each
 from tests.surface import flat_public, parameters_of, without_paths
 

@@ -15,9 +15,9 @@ import pytest
 import dpfast
 from dpfast import bayesopt
 from dpfast.audit import LowerBound
-from dpfast.audit.calls.flat import flat
 from dpfast.bayesopt.updates import History
 from dpfast.models import Objective
+from tests.flat import flat
 from tests.surface import classes, methods, parameters_of
 from tests.test_messages_show_no_data import (
     CALLS,

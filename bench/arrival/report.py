@@ -27,8 +27,8 @@ from bench.arrival.rules import (
     least_fits,
 )
 from bench.provenance import keep
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import NotConverged
+from tests.flat import flat
 
 __all__ = ["kept", "measure", "run_grid"]
 

@@ -22,7 +22,7 @@ import numpy as np
 import dpfast
 from bench.provenance import keep
 from bench.rivals.tables import LOGISTIC_TABLES, TABLES, available, read
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 DELTA = 1e-6
 METHODS = ("one-shot", "fit", "objective-perturbation", "certified")

@@ -7,7 +7,7 @@ import pytest
 
 import dpfast
 from bench.harness import compare, is_quick
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 N, D = (100_000, 17) if is_quick() else (1_000_000, 17)
 

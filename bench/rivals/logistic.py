@@ -35,8 +35,8 @@ from bench.rivals.tables import (
     store,
 )
 from dpfast import baselines
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
+from tests.flat import flat
 
 Array = NDArray[np.float64]
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 import dpfast
 from bench.rivals.ensemble import ensemble
 from dpfast import baselines
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
+from tests.flat import flat
 
 __all__ = [
     "JUDGED",

@@ -75,17 +75,6 @@ class LowerBound(NamedTuple):
         -------
         float
             Zero or more.
-
-        Raises
-        ------
-        InvalidInput
-            If delta is not in [0, 1).
-
-        Examples
-        --------
-        >>> found = dpfast.audit.LowerBound(1.0, 0.95, 100, (0.0,), (0.1,), (0.5,))
-        >>> round(found.epsilon(), 3), round(found.epsilon(delta=0.3), 3)
-        (1.609, 0.693)
         """
         delta = number_in(delta, "delta", "[0, 1)")
         best = 0.0
@@ -131,11 +120,6 @@ def lower_bound(
     Returns
     -------
     LowerBound
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
 
     Notes
     -----

@@ -114,18 +114,7 @@ def _short(value: Any) -> str:
 
 
 def check_neighbours(data: Any, neighbour: Any) -> int:
-    """Return the index of the one record in which two data sets differ.
-
-    Parameters
-    ----------
-    data, neighbour : array, table, or (nested) tuple, list or dict of them
-        Arrays hold one record per entry of their first axis.
-
-    Raises
-    ------
-    InvalidInput
-        If n, shapes or dtypes differ, or if not exactly one record does.
-    """
+    """Return the index of the one record in which two data sets differ."""
     rows: list[NDArray[np.bool_]] = []
     _collect(data, neighbour, "data", rows)
     if not rows:

@@ -81,11 +81,6 @@ def check_loss(loss: Loss) -> LossReport:
     -------
     LossReport
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Privacy
     -------
     Touches no records.  A search can miss a violation, and need not find it: the kernels enforce

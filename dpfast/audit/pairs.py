@@ -96,11 +96,6 @@ def neighbours(
     dict of str to Pair, or Pair
         Pass a pair on as ``replay(fn, *pair)``.
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Privacy
     -------
     None: the pairs are made of the records.

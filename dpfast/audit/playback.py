@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpfast.audit.comparison import check_neighbours, first_difference
 from dpfast.audit.report import ReplayReport, Worst
-from dpfast.audit.transcript import Answered, Charged, Event, Run, perform
+from dpfast.audit.transcript import Answered, Charged, Event, Recorded, perform
 from dpfast.curator.door import Choice
 from dpfast.privacy.budget import GDP, ApproxDP, Budget, PureDP, as_budget
 
@@ -27,11 +27,7 @@ ROUNDING = 1e-13
 
 
 def replay(
-    fn: Callable[[Any], Any],
-    data: Any,
-    neighbour: Any,
-    *,
-    budget: Budget | float | None = None,
+    fn: Callable[[Any], Any], data: Any, neighbour: Any, *, budget: Budget | float | None = None
 ) -> ReplayReport:
     """Run on one data set, replay on a neighbour with the answers frozen, and compare everything.
 
@@ -61,11 +57,6 @@ def replay(
         results (bit for bit); an exact value that moved by more than its declared sensitivity;
         a release that was not charged, or whose quantities together moved by more than the
         charge covers; noise smaller than announced.
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
 
     Notes
     -----
@@ -120,7 +111,7 @@ def replay(
 # ---- what may not differ -------------------------------------------------------------------------
 
 
-def _reproduction(first: Run, again: Run) -> list[str]:
+def _reproduction(first: Recorded, again: Recorded) -> list[str]:
     """Differences between two runs on the same data with the same answers."""
     found = again.divergence or _outcome_difference(first, again)
     if not found:
@@ -132,7 +123,7 @@ def _reproduction(first: Run, again: Run) -> list[str]:
     ]
 
 
-def _divergences(again: Run, other: Run) -> list[str]:
+def _divergences(again: Recorded, other: Recorded) -> list[str]:
     leaks = []
     if other.divergence:
         leaks.append(f"the sequence of questions depends on the record: {other.divergence}")
@@ -148,7 +139,7 @@ def _divergences(again: Run, other: Run) -> list[str]:
     return leaks
 
 
-def _outcome_difference(a: Run, b: Run) -> str | None:
+def _outcome_difference(a: Recorded, b: Recorded) -> str | None:
     if a.returned and b.returned:
         return first_difference(a.outcome, b.outcome)
     if a.returned or b.returned:
@@ -334,7 +325,7 @@ def _noise_leaks(events: list[Event]) -> list[str]:
     ]
 
 
-def _composition(run: Run) -> float:
+def _composition(run: Recorded) -> float:
     """Mu of everything answered: each group of answers counts what it was asked for.
 
     Of the blocks of one dealing, the one that was asked most (claim C55).
@@ -355,7 +346,7 @@ def _composition(run: Run) -> float:
     return math.sqrt(math.fsum(squares))
 
 
-def _blocks_moved(first: Run, other: Run) -> list[str]:
+def _blocks_moved(first: Recorded, other: Recorded) -> list[str]:
     """Whether answers about more than one block of a dealing moved: they share a record."""
     moved: dict[int, set[int]] = {}
     pairs = list(zip(first.events, other.events, strict=False))  # a run may be cut short

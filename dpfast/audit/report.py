@@ -14,23 +14,15 @@ class LeakFound(DpfastError, AssertionError):
 
 
 class Worst(NamedTuple):
-    """The answer of one kind of query whose exact values were furthest apart.
+    """The answer of one kind of query whose exact values were furthest apart."""
 
-    Attributes
-    ----------
-    ratio : float
-        ``distance / sensitivity``; above 1 is a leak.
-    distance : float
-        l2 (Frobenius) distance of the exact values on the two data sets.
-    sensitivity : float
-        Declared sensitivity.
-    answer : int
-        Which answer it was, counted from 0.
-    """
-
+    #: ``distance / sensitivity``; above 1 is a leak.
     ratio: float
+    #: l2 (Frobenius) distance of the exact values on the two data sets.
     distance: float
+    #: Declared sensitivity.
     sensitivity: float
+    #: Which answer it was, counted from 0.
     answer: int
 
 
@@ -86,14 +78,7 @@ class ReplayReport(NamedTuple):
         return not self.leaks
 
     def raise_on_leak(self) -> ReplayReport:
-        """Return the report, or raise :class:`LeakFound` with all of it if there is a leak.
-
-        Examples
-        --------
-        >>> report = dpfast.audit.ReplayReport((), 3, 3, 100, 0, 1.0, {}, 0.5)
-        >>> report.raise_on_leak() is report
-        True
-        """
+        """Return the report, or raise :class:`LeakFound` with all of it if there is a leak."""
         if self.leaks:
             raise LeakFound(str(self))
         return self

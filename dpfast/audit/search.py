@@ -200,11 +200,6 @@ def sensitivity_search(
         together: "joint" and "joint majorizer" (gradient and meat only for
         :class:`dpfast.models.Clip`).
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Notes
     -----
     A search shows that a constant is wrong, or that it cannot be much smaller; only a proof shows
@@ -224,7 +219,7 @@ def sensitivity_search(
             "objective must be a dpfast.Objective for a number of columns, such as "
             f"objective.bind(2); received {described(objective)}."
         )
-    search = _Search(objective, int(n), seed)
+    search = _PairSearch(objective, int(n), seed)
     findings = {
         name: search.run(name, target, rounds)
         for name, target in _targets(objective, int(n), budget).items()
@@ -259,7 +254,7 @@ def _targets(objective: Objective, n: int, budget: StepBudget) -> dict[str, _Tar
     return found
 
 
-class _Search:
+class _PairSearch:
     """Structured pairs, then differential evolution, for one objective."""
 
     def __init__(self, objective: Objective, n: int, seed: int) -> None:
@@ -351,11 +346,7 @@ class _Search:
     def _decode(self, code: Array) -> tuple[tuple[Array, float], tuple[Array, float], Array]:
         size = self.q + 2
         theta = np.ascontiguousarray(code[2 * size :])
-        return (
-            self._record(code[:size], theta),
-            self._record(code[size : 2 * size], theta),
-            theta,
-        )
+        return (self._record(code[:size], theta), self._record(code[size : 2 * size], theta), theta)
 
     def _features(self, records: list[tuple[Array, float]], theta: Array, target: _Target) -> Array:
         """Contributions in the units of the target, one row per record."""

@@ -1,38 +1,46 @@
-"""Attack every public function of the installed package by record and replay."""
+"""Attack the installed package by record and replay: its curator, and what is called most."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpfast.audit.calls import examples
 from dpfast.audit.pairs import KINDS, neighbours
 from dpfast.audit.playback import replay
+from dpfast.curator import Curator, StepBudget
+from dpfast.data import as_records
 from dpfast.errors import InvalidInput, described
+from dpfast.models import Mallows, Objective
+from dpfast.privacy.budget import GDP, ZCDP, Budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import EntropyNoise
 
-__all__ = ["Checked", "SelfCheck", "self_check"]
+__all__ = ["Checked", "Example", "SelfCheck", "self_check"]
 
 #: Records of the synthetic data sets.
 N_RECORDS = 20
 
 
-class Checked(NamedTuple):
-    """One call, replayed on its neighbouring pairs.
-
-    Attributes
-    ----------
-    name, label : str
-        The function, and the options it was called with.
-    ratio : float
-        Largest distance of exact values relative to the declared sensitivity or the charge; at
-        most 1.
-    leaks : tuple of str
-    """
+class Example(NamedTuple):
+    """A call with ``(X, y)`` of two covariates, what it claims to spend, and its options' label."""
 
     name: str
     label: str
+    call: Callable[[Any], Any]
+    binary: bool
+    budget: Budget
+
+
+class Checked(NamedTuple):
+    """One call, replayed on its neighbouring pairs."""
+
+    #: name, label: The function, and the options it was called with.
+    name: str
+    label: str
+    #: Largest distance of exact values relative to the declared sensitivity or the charge; at most
+    #: 1.
     ratio: float
     leaks: tuple[str, ...]
 
@@ -71,6 +79,50 @@ class SelfCheck(NamedTuple):
         return "\n".join(lines)
 
 
+def examples() -> Iterator[Example]:
+    """The curator's joint answers, and the commonest calls with what they take by default."""
+    import dpfast
+
+    budgets = {
+        "gradient": StepBudget(1.0),
+        "gradient + hessian": StepBudget(0.8, 0.7),
+        "gradient + majorizer": StepBudget(0.8, 0.7, majorize=True),
+        "gradient + meat": StepBudget(0.7, 0.0, 0.5),
+    }
+    theta = np.array([0.2, -0.4, 0.3])
+    for loss in ("huber", "log-cosh", "logistic"):
+        binary = loss == "logistic"
+        weighted = Objective(loss, Mallows(1.5), 2, scale=None if binary else 0.8)
+        for label, budget in budgets.items():
+
+            def ask(data: Any, objective: Any = weighted, budget: Any = budget) -> Any:
+                curator = Curator(as_records(*data), objective, Ledger(5.0), EntropyNoise())
+                return [curator.joint(theta * length, budget) for length in (0.0, 1.0, 1e300)]
+
+            name, label = "dpfast.curator.Curator.joint", f"{loss}, {weighted.weighting}, {label}"
+            yield Example(name, label, ask, binary, GDP(3.0))
+
+        def fitted(data: Any, objective: Any = weighted) -> Any:
+            found = dpfast.fit(data[0], data[1], objective, privacy=1.0)
+            return found, found.summary()
+
+        yield Example("dpfast.fit", loss, fitted, binary, GDP(1.0))
+
+    def minimum(data: Any) -> Any:
+        objective = Objective("tukey", scale=0.8)
+        return dpfast.minimize(data[0], data[1], objective, privacy=ZCDP(0.5)).summary()
+
+    def squares(data: Any) -> Any:
+        return dpfast.fit(data[0], data[1], "least-squares", privacy=40.0).summary()
+
+    def levels(data: Any) -> Any:
+        return dpfast.private_quantiles(data[1], (0.2, 0.6), low=-2.0, high=2.0, privacy=1.0)
+
+    yield Example("dpfast.fit", "least-squares", squares, False, GDP(40.0))
+    yield Example("dpfast.minimize", "tukey", minimum, False, ZCDP(0.5))
+    yield Example("dpfast.private_quantiles", "", levels, False, GDP(1.0))
+
+
 def self_check(
     *,
     pairs: int = 1,
@@ -78,21 +130,8 @@ def self_check(
     quick: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> SelfCheck:
-    """Replay every registered call of every public function on synthetic neighbours.
+    """Replay calls of the curator and of public functions on synthetic neighbours.
 
-    Parameters
-    ----------
-    pairs : int
-        Neighbouring pairs for each call, of different kinds.
-    only : str, optional
-        Calls whose name or options contain this text.
-    quick : bool
-        One call of each function.
-    progress : callable, optional
-        Called as ``progress(done, total)``.
-
-    Privacy
-    -------
     Runs on synthetic data; nothing about it needs protection.
     """
     if not 1 <= pairs <= len(KINDS):

@@ -19,7 +19,7 @@ from dpfast.curator.door import OBSERVER, Release, observed
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource
 
-__all__ = ["Answered", "Charged", "Chosen", "Diverged", "Run", "perform"]
+__all__ = ["Answered", "Charged", "Chosen", "Diverged", "Recorded", "perform"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -63,25 +63,8 @@ class Diverged(BaseException):
     """
 
 
-class Run(NamedTuple):
-    """Everything observable about one run.
-
-    Attributes
-    ----------
-    events : list of Charged, Answered and Chosen
-    outcome : object
-        The returned object or the exception raised.
-    returned : bool
-    warnings : list of (str, str)
-        Category and message.
-    lines : list of (str, int)
-        File and number of every line executed in dpfast (outside :data:`UNTRACED`) and in the
-        file of the audited callable, of a run with a script.
-    divergence : str
-        Why the run was cut short, if it was.
-    dealings : dict of int to int
-        Of the ledgers of random blocks: which dealing their blocks are of.
-    """
+class Recorded(NamedTuple):
+    """Everything observable about one run."""
 
     events: list[Event]
     outcome: Any
@@ -92,7 +75,7 @@ class Run(NamedTuple):
     dealings: dict[int, int]
 
 
-def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> Run:
+def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> Recorded:
     """Run ``fn`` on a copy of ``data``; with a script, hand out the script's answers."""
     observer = _Observer(script)
     lines: list[tuple[str, int]] = []
@@ -111,7 +94,7 @@ def perform(fn: Callable[[Any], Any], data: Any, script: list[Event] | None) -> 
     if script is not None and not observer.divergence and len(observer.events) < len(script):
         missing = script[len(observer.events)]
         observer.divergence = f"{_describe(missing)} was not asked for any more"
-    return Run(
+    return Recorded(
         observer.events,
         outcome,
         returned,
@@ -240,9 +223,7 @@ _PATCHING = threading.RLock()
 
 
 @contextmanager
-def _charges_observed(
-    notify: Callable[[Ledger, Any, str, str], None],
-) -> Iterator[None]:
+def _charges_observed(notify: Callable[[Ledger, Any, str, str], None]) -> Iterator[None]:
     """Report every charge to every ledger made in this context.
 
     Replaces ``Ledger.charge`` for the duration, which no seam of the Curator can do for ledgers

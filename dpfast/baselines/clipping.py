@@ -61,23 +61,12 @@ def clipped_gradient_descent(
         Its settings; by default 100 steps of size ``scale/p`` (logistic: ``4/p``), the inverse
         smoothness of the loss for rows of squared norm p; clipped gradients have no smoothness
         constant of their own.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
-    progress : callable, optional
-        Called as ``progress(step, n_steps)``; see :func:`dpfast.fit`.
+    ledger, noise, progress
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------
@@ -138,14 +127,8 @@ def clipped_request(
     request = Request(
         X, y, fit_intercept=given.fit_intercept, noise=noise, bound_to=given.n_covariates
     )
-    return request, Objective(
-        request.loss(perhaps_unbounded(given.loss)),
-        Clip(clip),
-        request.n_covariates,
-        fit_intercept=request.fit_intercept,
-        scale=request.coded_scale(given.scale),
-        ridge=given.ridge,
-    )
+    resolved, scale = perhaps_unbounded(given.loss), request.coded_scale(given.scale)
+    return request, request.objective(resolved, scale=scale, weights=Clip(clip), ridge=given.ridge)
 
 
 def perhaps_unbounded(loss: str | Loss) -> Loss:

@@ -45,11 +45,6 @@ def nonprivate_gibo(
     -------
     Tuning
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Privacy
     -------
     None.  What it returns says so.

@@ -9,20 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from dpfast.arguments import function, positive, real_array
-from dpfast.baselines.searched import Searched, guarantee_of
+from dpfast.baselines.searched import Searched
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.settings import checked_range
 from dpfast.bayesopt.space import spread_unit
 from dpfast.bayesopt.surrogate.covariance import RBF, Covariance, checked_covariance
-from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.bayesopt.training import Spending
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_after, room_for
-from dpfast.inference.guarantees import Guarantee
 from dpfast.optimize.schedules import Uniform, checked_steps
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.noise import NoiseSource
 
 __all__ = ["global_search"]
 
@@ -72,8 +70,8 @@ def global_search(
     exploration : float
     start : array-like of shape (d,), optional
         First point; default the middle.
-    ledger : Ledger, optional
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
@@ -108,10 +106,9 @@ def global_search(
         covariance = RBF(0.25 * d**0.5, 0.25)
     covariance = checked_covariance(covariance, d)
     exploration = positive(exploration, "exploration", or_zero=True)
-    source = checked_noise(noise)
     total = GDP.within(privacy)
-    own = Ledger(total)
-    values = RecordValues(n_records, own, source)
+    own = Spending(privacy, total, n_records, noise)
+    values = own.values
     low, high = checked_range(loss_range)
     mus = Uniform().step_mus(total.mu, count)
     receipt = values.loss_receipt(low, high, mus[0])  # refuses what is impossible
@@ -123,21 +120,17 @@ def global_search(
     relative = (receipt.noise_scale / (high - low)) ** 2
     centre = places[0]
 
-    def spent() -> Guarantee:
-        return guarantee_of(total, values.n, own, source)
-
     def found() -> Searched:
         return Searched(
             theta=box.outside(centre),
             path=box.outside(places[: len(scores)]),
             scores=np.array(scores),
             method=f"GP-UCB, {covariance!r}, exploration {exploration:g}",
-            privacy=spent(),
+            privacy=own.guarantee(),
         )
 
-    with KeepingPaid(lambda _: found() if scores else None, privacy=spent):
-        room = room_for(values.n)
-        charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label, room)
+    with KeepingPaid(lambda _: found() if scores else None, privacy=own.guarantee):
+        own.begin(lambda: values.append(losses(first)), ledger, label)
         for k, mu in enumerate(mus):
             scores.append(float(values.mean_loss(k, low, high, mu).value[0]))
             known = _relative(scores, low, high)

@@ -8,18 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast.arguments import function, number_in, real_array, real_number
-from dpfast.baselines.searched import Searched, guarantee_of
+from dpfast.baselines.searched import Searched
 from dpfast.bayesopt.box import Box
+from dpfast.bayesopt.training import Spending
 from dpfast.bayesopt.updates import History, Plain, Update, resolve_update
 from dpfast.curator.blackbox.vectors import RecordValues
 from dpfast.errors import InvalidInput
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_after, room_for
-from dpfast.inference.guarantees import Guarantee
 from dpfast.optimize.schedules import Schedule, Uniform, checked_steps, resolve_schedule
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.noise import NoiseSource
 
 __all__ = ["noisy_descent"]
 
@@ -68,8 +67,8 @@ def noisy_descent(
         Share of the iterates that is averaged.
     start : array-like of shape (d,), optional
         Default the middle of the box.
-    ledger : Ledger, optional
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
@@ -98,14 +97,13 @@ def noisy_descent(
     """
     function(gradients, "gradients", "the parameters")
     box = Box(bounds, "theta")
-    source = checked_noise(noise)
     count, d = checked_steps(steps), box.dimension
     rule = resolve_update(update, Plain(1.0))
     average = number_in(average, "average", "[0, 1)")
     total, clip = GDP.within(privacy), real_number(clip, "clip")
     mus = resolve_schedule(schedule, Uniform()).step_mus(total.mu, count)
-    own = Ledger(total)
-    probe = RecordValues(n_records, own, source)
+    own = Spending(privacy, total, n_records, noise)
+    probe = own.values
     for mu in {min(mus), max(mus)}:
         probe.mean_receipt(clip, mu, d)
     theta = 0.5 * box.lower + 0.5 * box.upper
@@ -116,7 +114,7 @@ def noisy_descent(
     theta = box.project(theta)
 
     def told_at(point: Array) -> RecordValues:
-        told = RecordValues(n_records, own, source)
+        told = RecordValues(n_records, own.ledger, own.noise)
         rows = np.asarray(gradients(point))
         if rows.shape != (probe.n, d):
             raise InvalidInput(
@@ -130,9 +128,6 @@ def noisy_descent(
     history = History([], [], [], [], count)
     path = [theta]
 
-    def spent() -> Guarantee:
-        return guarantee_of(total, probe.n, own, source)
-
     def found() -> Searched:
         last = max(1, round(average * (len(path) - 1)))
         return Searched(
@@ -140,12 +135,11 @@ def noisy_descent(
             path=np.array(path),
             scores=np.empty(0),
             method=f"noisy gradient descent, clip {clip:g}, {rule!r}",
-            privacy=spent(),
+            privacy=own.guarantee(),
         )
 
-    with KeepingPaid(lambda _: found() if history.gradients else None, privacy=spent):
-        room = room_for(probe.n, d, 2)
-        told = charge_after(lambda: told_at(path[0]), ledger, privacy, total, label, room)
+    with KeepingPaid(lambda _: found() if history.gradients else None, privacy=own.guarantee):
+        told = own.begin(lambda: told_at(path[0]), ledger, label, d, 2)
         for k, mu in enumerate(mus):
             if k:
                 told = told_at(theta)

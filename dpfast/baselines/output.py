@@ -44,20 +44,12 @@ def output_perturbation(
         is inversely proportional; weights by default ``Mallows(sqrt(p))``.
     privacy : GDP, ZCDP, ApproxDP or float
         The total to spend; a float is ``mu`` of Gaussian DP.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------
@@ -86,14 +78,8 @@ def output_perturbation(
             'sensitivity bound. Use "huber" with a corner c and scale known from outside these '
             "data, or sufficient_statistics with x_bound and y_bound."
         )
-    objective = Objective(
-        request.loss(resolved),
-        given.weights,
-        request.n_covariates,
-        fit_intercept=request.fit_intercept,
-        scale=request.coded_scale(given.scale),
-        ridge=given.ridge,
-    )
+    scale = request.coded_scale(given.scale)
+    objective = request.objective(resolved, scale=scale, weights=given.weights, ridge=given.ridge)
     curator = request.curator(objective, Ledger(total))
     receipt = minimiser_receipt(curator, total.mu)  # refuses what is impossible
     with KeepingPaid(privacy=lambda: request.guarantee(total, curator.ledger)):

@@ -52,20 +52,12 @@ def objective_perturbation(
         The total to spend.
     radius : float
         Rows, intercept included, are projected onto the ball of this radius.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------

@@ -10,19 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from dpfast.arguments import function, real_number
-from dpfast.baselines.searched import Searched, guarantee_of
+from dpfast.baselines.searched import Searched
 from dpfast.bayesopt.box import Box
 from dpfast.bayesopt.settings import checked_range
+from dpfast.bayesopt.training import Spending
 from dpfast.curator.blackbox.selection import best_of_random_trials, plan_selection
-from dpfast.curator.blackbox.vectors import RecordValues, checked_values
+from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.errors import InvalidBudget, described
 from dpfast.front.partial import KeepingPaid
-from dpfast.front.request import charge_after, room_for
-from dpfast.inference.guarantees import Guarantee
 from dpfast.privacy.blackbox.selection import trials_rate
 from dpfast.privacy.budget import GDP, Budget, PureDP
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.noise import NoiseSource
 
 __all__ = ["random_search"]
 
@@ -63,20 +62,13 @@ def random_search(
         Public range that losses are clipped to.
     mean_trials : float
         Expected number of trials, from 1.01 to 100,000; the actual one is secret.
-    ledger : Ledger, optional
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Searched
         Without a path: what else was tried, and how often, is secret.
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------
@@ -93,30 +85,17 @@ def random_search(
     """
     function(losses, "losses", "the parameters")
     box = Box(bounds)
-    source = checked_noise(noise)
     epsilon = _pure(privacy)
     low, high = checked_range(loss_range)
     mean_trials = real_number(mean_trials, "mean_trials")
     trials_rate(mean_trials)  # refuses what is impossible
-    total = PureDP(epsilon).as_gdp()
-    own = Ledger(total)
-    probe = RecordValues(n_records, own, source)
-    plan = plan_selection(probe, low, high, epsilon)
+    own = Spending(privacy, PureDP(epsilon).as_gdp(), n_records, noise)
+    plan = plan_selection(own.values, low, high, epsilon)
     label = f"random_search(n={n_records}, d={box.dimension})"
     middle = 0.5 * box.lower + 0.5 * box.upper  # a point that tells nothing
 
-    def spent() -> Guarantee:
-        return guarantee_of(total, n_records, own, source)
-
-    with KeepingPaid(privacy=spent):  # of the trials only the winner is handed out
-        charge_after(
-            lambda: checked_values(losses(middle), n_records),
-            ledger,
-            privacy,
-            total,
-            label,
-            room_for(probe.n),
-        )
+    with KeepingPaid(privacy=own.guarantee):  # of the trials only the winner is handed out
+        own.begin(lambda: checked_values(losses(middle), n_records), ledger, label)
         found = best_of_random_trials(
             losses,
             (box.lower, box.upper),
@@ -124,8 +103,8 @@ def random_search(
             n=n_records,
             epsilon=epsilon,
             mean_trials=mean_trials,
-            ledger=own,
-            noise=source,
+            ledger=own.ledger,
+            noise=own.noise,
         )
         return Searched(
             theta=found.theta,
@@ -133,7 +112,7 @@ def random_search(
             scores=np.array([found.score]),
             method=f"random search, {mean_trials:g} trials on average, epsilon {plan.trial:.3g} "
             "each",
-            privacy=spent(),
+            privacy=own.guarantee(),
         )
 
 

@@ -1,4 +1,4 @@
-"""Results of the comparison searches, and what their calls have in common."""
+"""Results of the comparison searches."""
 
 from __future__ import annotations
 
@@ -7,42 +7,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.inference.composition import composition_of
-from dpfast.inference.guarantees import TOLD, Guarantee
-from dpfast.privacy.budget import GDP
-from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource
+from dpfast.inference.guarantees import Guarantee
 
-__all__ = ["Searched", "guarantee_of"]
+__all__ = ["Searched"]
 
 Array = NDArray[np.float64]
 
 
 class Searched(NamedTuple):
-    """What a comparison search found; released and public numbers only.
+    """What a comparison search found; released and public numbers only."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (d,)
-        The recommended parameters.
-    path : ndarray of shape (m, d)
-        Iterates, or points evaluated in order; empty where their number is secret.
-    scores : ndarray of shape (m,)
-        Released mean losses of the points, where there are any.
-    method : str
-    privacy : Guarantee
-        For the validation records; training data are not covered.
-    """
-
+    #: The recommended parameters.
     theta: Array
+    #: Iterates, or points evaluated in order; empty where their number is secret.
     path: Array
+    #: Released mean losses of the points, where there are any.
     scores: Array
     method: str
+    #: For the validation records; training data are not covered.
     privacy: Guarantee
-
-
-def guarantee_of(total: GDP, n: int, ledger: Ledger, noise: NoiseSource) -> Guarantee:
-    """The guarantee of a search whose charges are in this ledger."""
-    charges = [(entry.label, entry.charged.mu) for entry in ledger.entries]
-    spent = composition_of(ledger)
-    return Guarantee.of(total, noise, n, charges, vouched=TOLD, expression=spent)

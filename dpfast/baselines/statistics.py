@@ -73,20 +73,12 @@ def sufficient_statistics(
         Public ridge penalty ``ridge/2 ||theta||^2`` beside the mean of ``r^2 / 2``.
     moment_ratio : float
         ``mu^2`` of ``X'y`` relative to that of ``X'X``; public.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------
@@ -166,20 +158,12 @@ def adassp(
         Concerns accuracy only.
     moment_ratio : float
         ``mu^2`` of ``X'y`` relative to that of ``X'X``.
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     Fit
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
 
     Privacy
     -------

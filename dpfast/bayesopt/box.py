@@ -16,21 +16,7 @@ UNITS = ("box", "theta")
 
 
 class Box:
-    """Public bounds of the parameters.
-
-    Parameters
-    ----------
-    bounds : array-like of shape (d, 2)
-        Lower and upper bound of each parameter.
-    units : {"box", "theta"}
-        Coordinates of the search: every side of the box has length one, or the caller's own.
-
-    Attributes
-    ----------
-    lower, upper : ndarray of shape (d,)
-        In the caller's units.
-    dimension : int
-    """
+    """Public bounds of the parameters."""
 
     def __init__(self, bounds: ArrayLike, units: str = "box") -> None:
         corners = np.array(real_array(bounds, "bounds"))

@@ -89,13 +89,6 @@ class Tuning(NamedTuple):
         The length of the released gradient and of its noise (both per unit of the coordinates of
         the search), the part of the surrogate's uncertainty that was left, how many points were
         evaluated, and the iterate after the step; each of shape (steps,).
-
-        Examples
-        --------
-        >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
-        >>> found = dpfast.tune(losses, [(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
-        >>> sorted(found.history)
-        ['evaluations', 'gradient', 'noise', 'theta1', 'uncertainty']
         """
         count, d = len(self.gradients), len(self.theta)
         columns: dict[str, Array] = {
@@ -129,16 +122,7 @@ class Tuning(NamedTuple):
         return tuple(found)
 
     def summary(self) -> str:
-        """Settings, cost and path in plain text.
-
-        Examples
-        --------
-        >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
-        >>> found = dpfast.tune(losses, [(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
-        >>> print(found.summary())
-        Private black-box optimisation (DP-GIBO)
-        ...
-        """
+        """Settings, cost and path in plain text."""
         steps = len(self.gradients)
         lines = [
             "Private black-box optimisation (DP-GIBO)",
@@ -156,15 +140,7 @@ class Tuning(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-able values.
-
-        Examples
-        --------
-        >>> losses = lambda theta: np.full(100, ((theta - 0.3) ** 2).sum())
-        >>> found = dpfast.tune(losses, [(0.0, 1.0)], privacy=1.0, n_records=100, steps=2)
-        >>> len(found.to_dict()["iterates"])
-        3
-        """
+        """Everything as JSON-able values."""
         found = self._asdict()
         for name, value in found.items():
             if isinstance(value, np.ndarray):

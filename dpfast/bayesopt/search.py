@@ -34,17 +34,6 @@ class Search:
 
     Line 4 includes the prior trace and caps the batch; line 9 projects onto the box
     (formulas page, section 12, items 5 and 7).
-
-    Parameters
-    ----------
-    settings : Settings
-
-    Attributes
-    ----------
-    points : list of ndarray of shape (d,)
-        Evaluated points D, in coordinates of the search.
-    iterates : list of ndarray of shape (d,)
-        The start and what follows.
     """
 
     def __init__(self, settings: Settings) -> None:

@@ -100,13 +100,7 @@ class SklearnLosses:
         self._metric = metric
 
     def __call__(self, parameters: Any) -> Array:
-        """Train on the training records, return one loss per validation record, shape (n,).
-
-        Parameters
-        ----------
-        parameters : dict
-            Names to values, for ``set_params``.
-        """
+        """Train on the training records, return one loss per validation record, shape (n,)."""
         model = self._clone(self._estimator).set_params(**parameters)
         model.fit(*self._training)
         features, unusable = self._usable(model)
@@ -164,11 +158,6 @@ def sklearn_losses(
     -------
     SklearnLosses
         With ``bounds`` and ``n_records`` to pass on.
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
 
     Examples
     --------

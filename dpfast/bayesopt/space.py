@@ -37,21 +37,7 @@ def as_parameter(given: Any, what: str) -> Parameter:
 
 
 class Space:
-    """Parameters as declared, and the box of the columns they are searched in.
-
-    Parameters
-    ----------
-    bounds : array-like of shape (d, 2), sequence or mapping
-        Pairs of numbers only, then points are arrays; a sequence with a :class:`Parameter` among
-        its pairs, then points are lists; names with parameters or pairs, then they are dicts.
-    units : {"box", "theta"}
-        As for :class:`Box`; other than "box" for arrays only.
-
-    Attributes
-    ----------
-    box : Box
-        Of the columns.
-    """
+    """Parameters as declared, and the box of the columns they are searched in."""
 
     def __init__(self, bounds: Any, units: str = "box") -> None:
         self._names: tuple[str, ...] | None = None
@@ -171,14 +157,6 @@ class Space:
         nothing about the slope there.  So each rounded coordinate of each point is tried at the
         values on both sides of the search (or at every choice), and what leaves the least unknown
         is kept.
-
-        Parameters
-        ----------
-        points : ndarray of shape (b, d)
-        point : ndarray of shape (d,)
-            Where the search is.
-        unknown : callable
-            Of a batch; public, such as the trace that the acquisition minimises.
         """
         if not self.rounds:
             return points
@@ -251,11 +229,6 @@ def spread_points(bounds: Any, count: int, *, around: Any = None, width: float =
     -------
     list
         Points as :func:`dpfast.tune` would hand them to its losses.
-
-    Raises
-    ------
-    InvalidInput
-        If bounds, count, width or the point of the middle are invalid.
 
     Privacy
     -------

@@ -15,14 +15,7 @@ from dpfast.bayesopt.settings import Settings
 from dpfast.data.files.private_folder import any_folder, replacing
 from dpfast.errors import InvalidInput, described
 
-__all__ = [
-    "ledger_path",
-    "load_state",
-    "restore",
-    "save_state",
-    "staged_state",
-    "values_path",
-]
+__all__ = ["ledger_path", "load_state", "restore", "save_state", "staged_state", "values_path"]
 
 FORMAT = 1
 

@@ -1,12 +1,46 @@
-"""What evaluating a point costs the people in the training data."""
+"""What an evaluation costs the people in the validation data, and those in the training data."""
 
 from __future__ import annotations
 
-from dpfast.errors import InvalidInput, described
-from dpfast.privacy.budget import Budget, as_budget
-from dpfast.privacy.ledger import Ledger
+from collections.abc import Callable
+from typing import TypeVar
 
-__all__ = ["TrainingCost"]
+from dpfast.curator.blackbox.vectors import RecordValues
+from dpfast.errors import InvalidInput, described
+from dpfast.front.request import charge_after, room_for
+from dpfast.inference.composition import composition_of
+from dpfast.inference.guarantees import TOLD, Guarantee
+from dpfast.privacy.budget import GDP, Budget, as_budget
+from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.noise import NoiseSource, checked_noise
+
+__all__ = ["Spending", "TrainingCost"]
+
+Told = TypeVar("Told")
+
+
+class Spending:
+    """What a call has to spend on questions about values that it is told of records."""
+
+    def __init__(
+        self, privacy: Budget | float, total: GDP, n_records: int, noise: NoiseSource | None
+    ) -> None:
+        self.privacy, self.total, self.noise = privacy, total, checked_noise(noise)
+        self.ledger = Ledger(total)
+        self.values = RecordValues(n_records, self.ledger, self.noise)
+
+    def guarantee(self) -> Guarantee:
+        """Of what was charged so far."""
+        charges = [(entry.label, entry.charged.mu) for entry in self.ledger.entries]
+        spent, n = composition_of(self.ledger), self.values.n
+        return Guarantee.of(self.total, self.noise, n, charges, vouched=TOLD, expression=spent)
+
+    def begin(
+        self, first: Callable[[], Told], ledger: Ledger | None, label: str, *room: int
+    ) -> Told:
+        """Charge the shared ledger for all once the first point was told, of the right shape."""
+        needed = room_for(self.values.n, *room)
+        return charge_after(first, ledger, self.privacy, self.total, label, needed)
 
 
 class TrainingCost:
@@ -50,21 +84,9 @@ class TrainingCost:
         n_points : int
             Points that are about to be evaluated.
 
-        Raises
-        ------
-        BudgetExceeded
-            If not all of them can be paid for; those before the first that cannot stay charged.
-
         Privacy
         -------
         Spends the cost of a training run for each point, of the training records' budget.
-
-        Examples
-        --------
-        >>> cost = dpfast.bayesopt.TrainingCost(dpfast.Ledger(dpfast.ZCDP(0.5)), dpfast.ZCDP(0.125))
-        >>> cost.charge(3)
-        >>> cost.ledger.remaining
-        ZCDP(rho=0.125)
         """
         for _ in range(n_points):
             self.ledger.charge(self.cost, "training run")

@@ -210,21 +210,10 @@ class Tuner:
         The same points until they are told.  After a resumption without kept values, the points
         evaluated before come first.
 
-        Raises
-        ------
-        BudgetExceeded
-            If all steps were taken, or the budget for training is exhausted.
-
         Privacy
         -------
         Points follow from released numbers and cost the validation records nothing; with a
         :class:`TrainingCost` each is charged to the training records' budget here.
-
-        Examples
-        --------
-        >>> tuner = dpfast.bayesopt.Tuner([(0.0, 1.0)], n_records=100, privacy=1.0, steps=2)
-        >>> bool((tuner.ask() == tuner.ask()).all()), tuner.steps_paid
-        (True, 0)
         """
         if self._pending is None:
             if self.done:
@@ -249,24 +238,10 @@ class Tuner:
             Only shape and dtype can raise; a record with a value that is not finite contributes
             nothing.
 
-        Raises
-        ------
-        InvalidInput
-            If no points were asked for, or the shape is not theirs.
-        BudgetExceeded
-            If all steps were paid for by another process.
-
         Privacy
         -------
         Spends the budget of one step, before the noise is drawn.  If anything goes wrong after
         that, the step is lost, and never repeated (claim G3).
-
-        Examples
-        --------
-        >>> tuner = dpfast.bayesopt.Tuner([(0.0, 1.0)], n_records=100, privacy=1.0, steps=2)
-        >>> tuner.tell((tuner.ask() - 0.3) ** 2 * np.ones(100))
-        >>> tuner.steps_paid, tuner.done
-        (1, False)
         """
         if self._pending is None:
             raise InvalidInput("there are no points to tell about. Call ask() first.")
@@ -284,15 +259,7 @@ class Tuner:
             self._save()
 
     def result(self) -> Tuning:
-        """What was found so far; costs nothing.
-
-        Examples
-        --------
-        >>> tuner = dpfast.bayesopt.Tuner([(0.0, 1.0)], n_records=100, privacy=1.0, steps=2)
-        >>> tuner.tell((tuner.ask() - 0.3) ** 2 * np.ones(100))
-        >>> tuner.result().iterates.shape
-        (2, 1)
-        """
+        """What was found so far; costs nothing."""
         search, box = self._search, self._settings.box
         d, theta = box.dimension, search.recommendation()
         return Tuning(

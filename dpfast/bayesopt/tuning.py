@@ -14,19 +14,17 @@ from dpfast.arguments import function, number_in
 from dpfast.bayesopt.result import Tuning
 from dpfast.bayesopt.search import Search
 from dpfast.bayesopt.settings import SearchSettings, checked_range, resolve_settings
-from dpfast.bayesopt.training import TrainingCost
+from dpfast.bayesopt.training import Spending, TrainingCost
 from dpfast.bayesopt.tuner import Tuner
-from dpfast.curator.blackbox.vectors import RecordValues, checked_values
+from dpfast.curator.blackbox.vectors import checked_values
 from dpfast.curator.shares import share_receipt
 from dpfast.errors import InvalidInput, described
 from dpfast.front.partial import KeepingPaid
 from dpfast.front.progress import watched
-from dpfast.front.request import charge_after, room_for
-from dpfast.inference.guarantees import TOLD, Guarantee
 from dpfast.optimize.schedules import checked_steps
 from dpfast.privacy.budget import GDP, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.noise import NoiseSource, checked_noise
+from dpfast.privacy.noise import NoiseSource
 from dpfast.privacy.rounding import MARGIN_8000
 
 __all__ = ["private_choice", "private_clip", "tune"]
@@ -215,14 +213,6 @@ def private_clip(
     float
         Between 1e-6 and 1e6.
 
-    Raises
-    ------
-    InvalidInput
-        For a senseless public argument; or for losses of another shape or dtype, which is seen at
-        the first point, before anything is spent.
-    BudgetExceeded
-        If a shared ledger cannot pay; nothing is spent then.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public: noisy shares of records whose
@@ -243,18 +233,15 @@ def private_clip(
     function(losses, "losses", "the parameters")
     share = number_in(share, "share", "(0, 1)")
     settings = resolve_settings(bounds, 1.0, 1, search)
-    total, source = GDP.within(privacy), checked_noise(noise)
-    mu = total.mu / math.sqrt(HALVINGS) * (1.0 - MARGIN_8000)
-    own = Ledger(total)
-    values = RecordValues(n_records, own, source)
+    own = Spending(privacy, GDP.within(privacy), n_records, noise)
+    mu, values = own.total.mu / math.sqrt(HALVINGS) * (1.0 - MARGIN_8000), own.values
     share_receipt(values.n, mu)  # refuses what is impossible, free of charge
     label = f"private_clip(n={values.n}, share={share:g})"
     first = Search(settings)
     batch = first.batch()
     points = settings.space.all_parameters(settings.box.outside(batch))
-    with KeepingPaid(privacy=lambda: _spent(own, values.n, source)):
-        room = room_for(values.n, len(points), 1)
-        charge_after(lambda: values.append(losses(points[0])), ledger, privacy, total, label, room)
+    with KeepingPaid(privacy=own.guarantee):
+        own.begin(lambda: values.append(losses(points[0])), ledger, label, len(points), 1)
         for point in points[1:]:
             values.append(losses(point))
         first.add(batch)
@@ -297,21 +284,13 @@ def private_choice(
         The total for the choice; a float is ``mu`` of Gaussian DP.
     n_records : int
         Number of validation records, public.
-    ledger : Ledger, optional
-    noise : NoiseSource, optional
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------
     int
         Position among the candidates.
-
-    Raises
-    ------
-    InvalidInput
-        For a senseless public argument; or for losses of another shape or dtype, which is seen at
-        the first candidate, before anything is spent.
-    BudgetExceeded
-        If a shared ledger cannot pay; nothing is spent then.
 
     Privacy
     -------
@@ -331,23 +310,14 @@ def private_choice(
             f"candidates must be a list of at least one; received {described(candidates)}."
         )
     low, high = checked_range(loss_range)
-    total, source = GDP.within(privacy), checked_noise(noise)
-    mu = total.mu / math.sqrt(len(candidates)) * (1.0 - MARGIN_8000)
-    own = Ledger(total)
-    values = RecordValues(n_records, own, source)
+    own = Spending(privacy, GDP.within(privacy), n_records, noise)
+    mu, values = own.total.mu / math.sqrt(len(candidates)) * (1.0 - MARGIN_8000), own.values
     values.loss_receipt(low, high, mu)  # refuses what is impossible, free of charge
     label = f"private_choice(n={values.n}, of {len(candidates)})"
-    with KeepingPaid(privacy=lambda: _spent(own, values.n, source)):
-        room, first = room_for(values.n), candidates[0]
-        charge_after(lambda: values.append(losses(first)), ledger, privacy, total, label, room)
+    with KeepingPaid(privacy=own.guarantee):
+        own.begin(lambda: values.append(losses(candidates[0])), ledger, label)
         scores = [values.mean_loss(0, low, high, mu).value[0]]
         for k, candidate in enumerate(candidates[1:], 1):
             values.append(losses(candidate))
             scores.append(values.mean_loss(k, low, high, mu).value[0])
         return int(np.argmin(scores))
-
-
-def _spent(ledger: Ledger, n: int, noise: NoiseSource) -> Guarantee:
-    """The guarantee of a pilot or a choice that a ledger of its own paid for."""
-    entries = [(entry.label, entry.spend.mu) for entry in ledger.entries]
-    return Guarantee.of(ledger.total, noise, n, entries, vouched=TOLD)

@@ -20,26 +20,17 @@ Array = NDArray[np.float64]
 
 
 class History(NamedTuple):
-    """Released numbers of the steps so far, in the coordinates of the search.
+    """Released numbers of the steps so far, in the coordinates of the search."""
 
-    Attributes
-    ----------
-    iterates : list of ndarray of shape (d,)
-        Where each gradient was taken; one per gradient.
-    gradients : list of ndarray of shape (d,)
-        Noisy gradients, projected on the directions that carry signal.
-    variances : list of ndarray of shape (d,)
-        Public variance of the privacy noise in each coordinate, after the projection.
-    noise_scales : list of float
-        Standard deviation of the privacy noise before the projection.
-    n_steps : int
-        Number of steps planned.
-    """
-
+    #: Where each gradient was taken; one per gradient.
     iterates: list[Array]
+    #: Noisy gradients, projected on the directions that carry signal.
     gradients: list[Array]
+    #: Public variance of the privacy noise in each coordinate, after the projection.
     variances: list[Array]
+    #: Standard deviation of the privacy noise before the projection.
     noise_scales: list[float]
+    #: Number of steps planned.
     n_steps: int
 
 

@@ -26,13 +26,6 @@ class PaidResult:
     """Delivery of one paid result to a file, or to standard output.
 
     Open it before the charge, call :meth:`deliver` after it.
-
-    Parameters
-    ----------
-    target : str or None
-        File to be written, replaced if it exists.
-    inputs : paths or None
-        Files that the command reads or charges, which the result must not replace.
     """
 
     def __init__(self, target: str | None, inputs: Iterable[str | None] = ()) -> None:
@@ -79,21 +72,7 @@ class PaidResult:
         self._discard()
 
     def deliver(self, report: str, show: Callable[[], str]) -> int:
-        """Write the report, show something, and return the exit code.
-
-        Parameters
-        ----------
-        report : str
-            All that was paid for.
-        show : callable
-            Makes what goes to standard output, the report or a table for people, once the report
-            is safe.
-
-        Returns
-        -------
-        int
-            0; or 4 if the result is not where it was asked for but where a message says.
-        """
+        """Write the report, show something, and return the exit code."""
         written = self._target is not None and self._write(report)
         # what could not be written is at least on the screen
         shown = _shown(show, report) if written or self._target is None else report

@@ -100,21 +100,6 @@ class TwoStage(NamedTuple):
         Returns
         -------
         ndarray of shape (p, 2)
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> z, u = rng.normal(size=(2, 8000))
-        >>> x = z + u + rng.normal(size=8000)
-        >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
-        >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
-        >>> found.conf_int().shape
-        (2, 2)
         """
         half = t_half_widths(coverage(level, alpha), self.degrees_of_freedom) * self.bse
         return np.stack([self.params - half, self.params + half], axis=1)
@@ -143,17 +128,6 @@ class TwoStage(NamedTuple):
             With more than one endogenous regressor.
         InvalidInput
             If the level is out of range, or both are given.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> z, u = rng.normal(size=(2, 8000))
-        >>> x = z + u + rng.normal(size=8000)
-        >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
-        >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
-        >>> low, high = found.anderson_rubin()
-        >>> bool(low < 2.0 < high)
-        True
         """
         level = coverage(level, alpha)
         if self.curve is None:
@@ -185,21 +159,6 @@ class TwoStage(NamedTuple):
         -------
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> z, u = rng.normal(size=(2, 8000))
-        >>> x = z + u + rng.normal(size=8000)
-        >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
-        >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
-        >>> "First-stage F" in found.summary()
-        True
         """
         level = coverage(level, alpha)
         facts = [
@@ -229,18 +188,7 @@ class TwoStage(NamedTuple):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> z, u = rng.normal(size=(2, 8000))
-        >>> x = z + u + rng.normal(size=8000)
-        >>> table = {"z": z, "x": x, "y": 2.0 * x + 3.0 * u + rng.normal(size=8000)}
-        >>> found = dpfast.effects.two_stage("y ~ x | z", table, privacy=1.0)
-        >>> found.to_dict()["endogenous"]
-        ['x']
-        """
+        """Everything published, as plain Python values (for JSON)."""
         found = self._asdict()
         del found["curve"]
         plain = {k: v.tolist() for k, v in found.items() if isinstance(v, np.ndarray)}

@@ -90,21 +90,6 @@ class TreatmentEffect(NamedTuple):
         -------
         ndarray of shape (2,)
             Lower and upper end, in the outcome's own units.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> x, T = rng.normal(size=(4000, 1)), rng.integers(0, 2, 4000)
-        >>> y = x[:, 0] + T + rng.normal(size=4000)
-        >>> effect = dpfast.effects.treatment_effect(x, T, y, privacy=1.0)
-        >>> low, high = effect.conf_int(0.9)
-        >>> bool(low < effect.estimate < high)
-        True
         """
         known = np.array([self.degrees_of_freedom])
         half = float(t_half_widths(coverage(level, alpha), known)[0]) * self.bse
@@ -124,20 +109,6 @@ class TreatmentEffect(NamedTuple):
         -------
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> x, T = rng.normal(size=(4000, 1)), rng.integers(0, 2, 4000)
-        >>> y = x[:, 0] + T + rng.normal(size=4000)
-        >>> effect = dpfast.effects.treatment_effect(x, T, y, privacy=1.0)
-        >>> "Privacy: 1-GDP in total" in effect.summary()
-        True
         """
         level = coverage(level, alpha)
         low, high = self.conf_int(level)
@@ -163,17 +134,7 @@ class TreatmentEffect(NamedTuple):
         return self.summary().as_html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> x, T = rng.normal(size=(4000, 1)), rng.integers(0, 2, 4000)
-        >>> y = x[:, 0] + T + rng.normal(size=4000)
-        >>> effect = dpfast.effects.treatment_effect(x, T, y, privacy=1.0)
-        >>> sorted(effect.to_dict())[:3]
-        ['bse', 'clip', 'degrees_of_freedom']
-        """
+        """Everything published, as plain Python values (for JSON)."""
         found = self._asdict()
         return found | {
             "overlap": list(self.overlap),

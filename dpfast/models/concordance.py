@@ -13,41 +13,20 @@ __all__ = ["ReleaseConstants", "SmoothConstants", "release_constants", "smooth_c
 
 
 class ReleaseConstants(NamedTuple):
-    """Public bounds on ``h(t)``, t the linear predictor (formulas page, section II.7).
+    """Public bounds on ``h(t)``, t the linear predictor (formulas page, section II.7)."""
 
-    Attributes
-    ----------
-    slope : float
-        ``B1 = sup |h'|``.
-    curvature : float
-        ``B2 = sup h''``; at most ``concordance * slope``.
-    concordance : float
-        ``c`` with ``|h'''| <= c h''``.
-    third : float
-        ``sup |h'''|``.
-    """
-
+    #: ``B1 = sup |h'|``.
     slope: float
+    #: ``B2 = sup h''``; at most ``concordance * slope``.
     curvature: float
+    #: ``c`` with ``|h'''| <= c h''``.
     concordance: float
+    #: ``sup |h'''|``.
     third: float
 
 
 def release_constants(loss: Loss, scale: float = 1.0) -> ReleaseConstants:
-    """Constants of ``scale * rho((y - t)/scale)``: the curvature and c divide by the scale.
-
-    Parameters
-    ----------
-    loss : Loss
-        With a finite self-concordance.
-    scale : float
-        Public residual scale; 1 for losses without one.
-
-    Raises
-    ------
-    InvalidInput
-        For a loss such as Huber's, whose curvature is not comparable at neighbouring parameters.
-    """
+    """Constants of ``scale * rho((y - t)/scale)``: the curvature and c divide by the scale."""
     if not loss.certified:
         raise InvalidInput(
             f"the constants of the {loss.name} loss are declared, not proved, and no kernel can "
@@ -82,37 +61,18 @@ def _classes(constant: str) -> str:
 
 
 class SmoothConstants(NamedTuple):
-    """Public bounds on ``h(t)`` of a convex loss with a Lipschitz second derivative.
+    """Public bounds on ``h(t)`` of a convex loss with a Lipschitz second derivative."""
 
-    Attributes
-    ----------
-    slope, curvature, third : float
-        ``sup |h'|``, ``sup h''``, ``sup |h'''|``.
-    stretch : float
-        ``sup |r h'''|``, r the residual: what a relative rounding of r does to the curvature.
-    """
-
+    #: slope, curvature, third: ``sup |h'|``, ``sup h''``, ``sup |h'''|``.
     slope: float
     curvature: float
     third: float
+    #: ``sup |r h'''|``, r the residual: what a relative rounding of r does to the curvature.
     stretch: float
 
 
 def smooth_constants(loss: Loss, scale: float = 1.0) -> SmoothConstants:
-    """Constants of ``scale * rho((y - t)/scale)`` for algorithm 7 of paper 3 (claim R26).
-
-    Parameters
-    ----------
-    loss : Loss
-    scale : float
-        Public residual scale; 1 for losses without one.
-
-    Raises
-    ------
-    InvalidInput
-        For losses that are not convex, or whose second derivative jumps or is not known to be
-        Lipschitz.
-    """
+    """Constants of ``scale * rho((y - t)/scale)`` for algorithm 7 of paper 3 (claim R26)."""
     advice = f"Use {_classes('psi_second_bound')}."
     if not loss.has_curvature:
         raise InvalidInput(

@@ -62,11 +62,6 @@ class Domain:
         Domain
             Itself where the declaration has the number already.
 
-        Raises
-        ------
-        InvalidInput
-            If it was declared for another number of columns.
-
         Examples
         --------
         >>> dpfast.models.Box(1.0, intercept=True).bind(3).dimension
@@ -108,11 +103,6 @@ class Domain:
         -------
         ndarray of shape (n, q)
 
-        Raises
-        ------
-        InvalidInput
-            If X has another number of columns, or is no matrix of numbers.
-
         Privacy
         -------
         Row by row: what comes back is as private as X.
@@ -146,11 +136,6 @@ class Domain:
         Returns
         -------
         float
-
-        Raises
-        ------
-        InvalidInput
-            If the direction has another shape.
 
         Examples
         --------
@@ -196,11 +181,6 @@ class Domain:
         -------
         float
             Infinity where differences of rows do not reach p.
-
-        Raises
-        ------
-        InvalidInput
-            If the direction is no vector of numbers.
 
         Examples
         --------
@@ -262,11 +242,6 @@ class Domain:
         alignment : float
             ``sup |x'H^-1 p|`` relative to ``length mean(x'H^-1 x)``, at most 1.
 
-        Raises
-        ------
-        InvalidInput
-            If the direction is no vector of numbers.
-
         Examples
         --------
         >>> [round(x, 6) for x in dpfast.models.Box([1.0, 1.0]).even_leverage([1.0, 0.0])]
@@ -297,11 +272,6 @@ class Domain:
         -------
         float
 
-        Raises
-        ------
-        InvalidInput
-            If the matrix has another shape.
-
         Notes
         -----
         Only values that are exact are monotone in the Loewner order, hence have a sensitivity
@@ -328,11 +298,6 @@ class Domain:
         -------
         float or None
 
-        Raises
-        ------
-        InvalidInput
-            If the matrix has another shape.
-
         Examples
         --------
         >>> dpfast.models.LpBall(3.0, 1.0).quadratic_maximum(np.eye(2)) is None
@@ -356,11 +321,6 @@ class Domain:
         Returns
         -------
         float
-
-        Raises
-        ------
-        InvalidInput
-            If the matrix has another shape.
 
         Examples
         --------

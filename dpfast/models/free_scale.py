@@ -82,31 +82,21 @@ class FreeScale:
 
 
 class JointScale(NamedTuple):
-    """Public constants of a joint loss.
+    """Public constants of a joint loss."""
 
-    Attributes
-    ----------
-    low, high, start : float
-        Bounds of the scale and where it starts, in the units of y.
-    factor : float
-        The scale is ``factor`` times the last coordinate.
-    ratio : float
-        ``factor * c / radius``.
-    kappa : float
-        Consistency constant ``2 E chi(Z)``.
-    curvature : float
-        Bound on a record's Hessian in units of ``radius^2 / sigma`` (claim C35).
-    meat : float
-        Bound on a record's squared score in units of ``(c radius)^2`` (claim C36).
-    """
-
+    #: low, high, start: bounds of the scale and where it starts, in the units of y.
     low: float
     high: float
     start: float
+    #: The scale is ``factor`` times the last coordinate.
     factor: float
+    #: ``factor * c / radius``.
     ratio: float
+    #: Consistency constant ``2 E chi(Z)``.
     kappa: float
+    #: Bound on a record's Hessian in units of ``radius^2 / sigma`` (claim C35).
     curvature: float
+    #: Bound on a record's squared score in units of ``(c radius)^2`` (claim C36).
     meat: float
 
 

@@ -398,12 +398,6 @@ class LeastSquares(Huber):
     One record's score has no bound, so it needs scores that are clipped: :func:`dpfast.fit` finds
     the bound itself.  To the kernels it is Huber's loss with a corner, 1e100, that no residual
     reaches.
-
-    Examples
-    --------
-    >>> from dpfast.models import LeastSquares
-    >>> LeastSquares().psi([0.5, 3.0])
-    array([0.5, 3. ])
     """
 
     name = "least-squares"

@@ -49,13 +49,7 @@ class KL(NamedTuple):
     kappa: float = 2.0
 
     def checked(self) -> KL:
-        """Itself, or an error that says what is wrong with it.
-
-        Examples
-        --------
-        >>> dpfast.nonconvex.KL(gamma=2).checked()
-        KL(gamma=2.0, kappa=2.0)
-        """
+        """Itself, or an error that says what is wrong with it."""
         check_constant(self.gamma, "gamma", "the constant of the KL condition")
         check_constant(self.kappa, "kappa", "the exponent of the KL condition")
         if not self.kappa >= 1.0:
@@ -79,11 +73,6 @@ class KL(NamedTuple):
         ------
         OverflowError
             If it is beyond the range of floating point.
-
-        Examples
-        --------
-        >>> dpfast.nonconvex.KL(gamma=2.0).excess(0.25)
-        0.25
         """
         return math.pow(self.gamma * norm, self.kappa)
 
@@ -99,11 +88,6 @@ class KL(NamedTuple):
         -------
         float
             ``excess^(1/kappa) / gamma``.
-
-        Examples
-        --------
-        >>> dpfast.nonconvex.KL(gamma=2.0).norm(0.25)
-        0.25
         """
         return math.exp(math.log(excess) / self.kappa) / self.gamma if excess > 0.0 else 0.0
 
@@ -114,16 +98,6 @@ class KL(NamedTuple):
         -------
         rate, exponent : float
             ``F(w) - F* >= (rate * distance)^exponent``, the distance that to the minimisers.
-
-        Raises
-        ------
-        InvalidInput
-            If kappa is 1: no power of the distance bounds the excess risk from below.
-
-        Examples
-        --------
-        >>> dpfast.nonconvex.KL(gamma=0.5, kappa=2.0).growth()
-        (1.0, 2.0)
         """
         self.checked()
         if not self.kappa > 1.0:
@@ -146,16 +120,6 @@ class KL(NamedTuple):
         Returns
         -------
         KL
-
-        Raises
-        ------
-        InvalidInput
-            If a constant is not positive, or the exponent does not exceed 1.
-
-        Examples
-        --------
-        >>> dpfast.nonconvex.KL.from_growth(rate=0.5, exponent=2.0)
-        KL(gamma=2.0, kappa=2.0)
         """
         rate = check_constant(rate, "rate", "the constant of the growth condition")
         exponent = check_constant(exponent, "exponent", "the exponent of the growth condition")
@@ -271,11 +235,6 @@ class PerRecordObjective:
         -------
         float
             Zero.
-
-        Examples
-        --------
-        >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).ridge_gradient(np.ones(3))
-        0.0
         """
         return 0.0
 
@@ -311,11 +270,6 @@ class PerRecordObjective:
         ------
         Exception
             Whatever the function raises on made-up records, where Numba can compile it.
-
-        Examples
-        --------
-        >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).compiled(3) is None
-        True
         """
         loop = compiled_gradients(self.gradients)
         if loop is not None:
@@ -343,13 +297,6 @@ class PerRecordObjective:
             If it is for another number of columns, or returns another shape or no real numbers.
         Exception
             Whatever the function raises on these records.
-
-        Examples
-        --------
-        >>> dpfast.nonconvex.phase_retrieval(3, radius=2.0).rehearse(4)
-        Traceback (most recent call last):
-        ...
-        dpfast.errors.InvalidInput: phase_retrieval is for 3 covariates and X has 4.
         """
         if self.n_covariates not in (None, n_covariates):
             raise InvalidInput(
@@ -414,11 +361,6 @@ def phase_retrieval(
     Returns
     -------
     PerRecordObjective
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
 
     Examples
     --------
@@ -485,11 +427,6 @@ def one_hidden_layer(
     Returns
     -------
     PerRecordObjective
-
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
 
     Examples
     --------

@@ -251,16 +251,6 @@ class Objective:
         Returns
         -------
         Objective
-
-        Raises
-        ------
-        InvalidInput
-            If it is bound to other columns, or the loss and the weights do not go together.
-
-        Examples
-        --------
-        >>> dpfast.Objective("log-cosh", scale=1.0).bind(3).dimension
-        4
         """
         if self._terms is None:
             if n_covariates != self.n_covariates:
@@ -288,11 +278,6 @@ class Objective:
         Returns
         -------
         Terms
-
-        Examples
-        --------
-        >>> dpfast.Objective("huber", scale=2.0).terms().scale
-        2.0
         """
         if self._terms is not None:
             return self._terms
@@ -309,12 +294,6 @@ class Objective:
         Returns
         -------
         Constants or None
-
-        Examples
-        --------
-        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
-        >>> objective.constants().dimension
-        3
         """
         if self.free_scale is not None:
             return None
@@ -326,11 +305,6 @@ class Objective:
         Returns
         -------
         str
-
-        Examples
-        --------
-        >>> dpfast.Objective("huber", dpfast.models.Clip(1.0), 2, scale=1.0).curvature_refusal()
-        'Clip(radius=1) has no Hessian: ...'
         """
         if not self.loss.has_curvature:
             return self.loss.curvature_refusal
@@ -365,12 +339,6 @@ class Objective:
         ------
         TypeError
             If ``theta`` is no array.
-
-        Examples
-        --------
-        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
-        >>> objective.ridge_gradient(np.array([1.0, 2.0, 3.0]))
-        array([0.1, 0.2, 0.3])
         """
         return self.ridge * theta if self.ridge else 0.0
 
@@ -380,16 +348,6 @@ class Objective:
         Parameters
         ----------
         step_size : float
-
-        Raises
-        ------
-        InvalidInput
-            If it is not below ``2 / ridge``.
-
-        Examples
-        --------
-        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
-        >>> objective.check_step(10.0)
         """
         step_size = positive(step_size, "step_size")
         if not step_size * max(1.0, self.score_bound) <= DERIVED_RANGE[1]:
@@ -417,12 +375,6 @@ class Objective:
         ------
         TypeError
             If ``theta`` is no array and the scale is free.
-
-        Examples
-        --------
-        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
-        >>> objective.scale_at(np.zeros(3))
-        2.0
         """
         joint = self.free_scale
         return self.scale if joint is None else joint.factor * float(theta[-1])
@@ -442,12 +394,6 @@ class Objective:
         ------
         TypeError
             If ``theta`` is no array and the scale is free.
-
-        Examples
-        --------
-        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
-        >>> objective.smoothness_at(np.zeros(3)) == objective.smoothness
-        True
         """
         joint = self.free_scale
         if joint is None:
@@ -470,13 +416,6 @@ class Objective:
         ------
         TypeError
             If ``theta`` is no array and the scale is free.
-
-        Examples
-        --------
-        >>> free = dpfast.FreeScale(0.5, 2.0, start=1.0)
-        >>> objective = dpfast.Objective("huber", scale=free).bind(2)
-        >>> objective.scale_at(objective.project(np.array([0.0, 0.0, 0.0, 1e9])))
-        2.0
         """
         joint = self.free_scale
         if joint is None:
@@ -491,11 +430,6 @@ class Objective:
         Returns
         -------
         ndarray of shape (n_coefficients,)
-
-        Examples
-        --------
-        >>> dpfast.Objective(dpfast.Poisson(largest_mean=2.0)).bind(1).origin()
-        array([0., 0.])
         """
         start = np.zeros(self.n_coefficients)
         if self.fit_intercept:
@@ -508,12 +442,6 @@ class Objective:
         Returns
         -------
         ndarray of shape (p,)
-
-        Examples
-        --------
-        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
-        >>> objective.units()
-        array([1., 1., 1.])
         """
         units = np.ones(self.dimension)
         if self.free_scale is not None:
@@ -528,12 +456,6 @@ class Objective:
         Returns
         -------
         tuple
-
-        Examples
-        --------
-        >>> objective = dpfast.Objective("huber", scale=2.0, ridge=0.1).bind(2)
-        >>> objective.kernel_arguments()[2]
-        2.0
         """
         joint = self.free_scale
         return (

@@ -150,16 +150,6 @@ class Poisson(Loss):
         Returns
         -------
         ndarray of the shape of ``r``
-
-        Raises
-        ------
-        InvalidInput
-            If ``r`` is no array of numbers.
-
-        Examples
-        --------
-        >>> dpfast.Poisson(largest_mean=4.0).mean([0.0, 9.0]).tolist()
-        [1.0, 4.0]
         """
         t = np.minimum(real_array(r, "r"), LARGEST_LOG)
         return np.asarray(np.minimum(np.exp(t), self.h))
@@ -171,15 +161,6 @@ class Poisson(Loss):
         ----------
         r, count : array-like
             Linear predictors, and counts beside them.
-
-        Returns
-        -------
-        ndarray of the shape of both
-
-        Examples
-        --------
-        >>> dpfast.Poisson(4.0, 2.0).loss([0.0, 1.0], 1.0).round(2).tolist()
-        [1.0, 1.72]
         """
         t, y = real_array(r, "r"), np.minimum(self._counts(count), self.h + self.c)
         with np.errstate(divide="ignore"):
@@ -199,15 +180,6 @@ class Poisson(Loss):
         ----------
         r, count : array-like
             Linear predictors, and counts beside them.
-
-        Returns
-        -------
-        ndarray of the shape of both
-
-        Examples
-        --------
-        >>> dpfast.Poisson(4.0, 2.0).psi([0.0, 0.0, 9.0], [1.0, 9.0, 0.0]).tolist()
-        [0.0, -2.0, 2.0]
         """
         return np.clip(self.mean(r) - self._counts(count), -self.c, self.c)
 
@@ -218,15 +190,6 @@ class Poisson(Loss):
         ----------
         r, count : array-like
             Linear predictors, and counts beside them.
-
-        Returns
-        -------
-        ndarray of the shape of both
-
-        Examples
-        --------
-        >>> dpfast.Poisson(4.0, 2.0).psi_prime([0.0, 0.0, 9.0], [1.0, 9.0, 0.0]).tolist()
-        [1.0, 0.0, 0.0]
         """
         mean = self.mean(r)
         inside = np.abs(mean - self._counts(count)) <= self.c
@@ -290,15 +253,6 @@ class Poisson(Loss):
         ----------
         r, count : array-like
             Linear predictors, and counts beside them.
-
-        Returns
-        -------
-        ndarray of the shape of both
-
-        Examples
-        --------
-        >>> dpfast.Poisson(4.0, 2.0).majorizer([0.0], [9.0]).tolist()
-        [4.0]
         """
         return np.full(np.broadcast(real_array(r, "r"), self._counts(count)).shape, self.h)
 

@@ -182,11 +182,6 @@ class Interval:
         Returns
         -------
         float
-
-        Examples
-        --------
-        >>> dpfast.models.Interval(-2.0, 2.0).gauge_at(np.array([1.0]), 0.0)
-        0.5
         """
         half = 0.5 * (self.high - self.low)
         return abs(float(p[0]) - excess * 0.5 * (self.low + self.high)) / half
@@ -202,11 +197,6 @@ class Interval:
         Returns
         -------
         float
-
-        Examples
-        --------
-        >>> dpfast.models.Interval(-2.0, 2.0).gauge_bound(1.0)
-        0.5
         """
         half = 0.5 * (self.high - self.low)
         return math.hypot(1.0, excess * 0.5 * (self.low + self.high)) / half
@@ -221,11 +211,6 @@ class Interval:
         Returns
         -------
         ndarray of shape (n, 1)
-
-        Examples
-        --------
-        >>> dpfast.models.Interval(-2.0, 2.0).project(np.array([[3.0], [1.0]])).tolist()
-        [[2.0], [1.0]]
         """
         return np.asarray(np.clip(block, self.low, self.high))
 
@@ -279,11 +264,6 @@ class OneHot:
         Returns
         -------
         float
-
-        Examples
-        --------
-        >>> dpfast.models.OneHot(2).gauge_at(np.array([1.0, -1.0]), 0.0)
-        2.0
         """
         total = float(np.abs(p).sum())
         return total + abs(excess - float(p.sum())) if self.reference else total
@@ -299,11 +279,6 @@ class OneHot:
         Returns
         -------
         float
-
-        Examples
-        --------
-        >>> dpfast.models.OneHot(4, reference=True).gauge_bound(0.0)
-        4.0
         """
         if not self.reference:
             return math.inf
@@ -319,13 +294,6 @@ class OneHot:
         Returns
         -------
         ndarray of shape (n, levels)
-
-        Examples
-        --------
-        >>> dpfast.models.OneHot(2, reference=True).project(
-        ...     np.array([[0.9, 0.2], [0.1, 0.2]])
-        ... ).tolist()
-        [[1.0, 0.0], [0.0, 0.0]]
         """
         top = block.argmax(axis=1)
         rows = np.arange(len(block))

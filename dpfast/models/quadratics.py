@@ -102,21 +102,7 @@ def _full(choices: Sequence[Array], intercept: bool) -> list[Array]:
 
 
 def vertex_maximum(M: Array, choices: Sequence[Array], intercept: bool) -> float | None:
-    """Maximum over all combinations of the blocks' extreme points, rounded up.
-
-    Parameters
-    ----------
-    M : ndarray of shape (d, d)
-        Positive semidefinite.
-    choices : sequence of ndarray of shape (points, width)
-        Extreme points of consecutive blocks of coordinates, after the intercept.
-    intercept : bool
-
-    Returns
-    -------
-    float or None
-        None if there are more than 2^24 combinations.
-    """
+    """Maximum over all combinations of the blocks' extreme points, rounded up."""
     if not np.isfinite(M).all():
         return math.inf
     blocks = _full(choices, intercept)

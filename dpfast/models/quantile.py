@@ -42,13 +42,6 @@ def rule_of_bandwidth(tau: float, n: int, p: int, mu: float | None = None) -> fl
     ``(sqrt 3/pi) ((p + log n)/n)^(2/5)`` keeps the bias of smoothing below the sampling error; the
     Hessian's noise, ``sqrt(2 p) R^2/(4 b n mu_H)`` times a constant, must stay below the smallest
     eigenvalue of ``f(q) E w xx'``, with the normal density f at its quantile.
-
-    Parameters
-    ----------
-    tau : float
-    n, p : int
-    mu : float, optional
-        Budget of the fit; without one the second rule is left out.
     """
     smooth: float = LOGISTIC_KERNEL * ((p + math.log(n)) / n) ** 0.4
     if mu is None:
@@ -184,16 +177,6 @@ class Quantile(Loss):
         Returns
         -------
         Quantile
-
-        Raises
-        ------
-        InvalidInput
-            If n is not known and the level is not the median, or a number is none.
-
-        Examples
-        --------
-        >>> dpfast.Quantile(0.75).for_records(1000, 2, 1.0)
-        Quantile(0.75, 0.08343)
         """
         if not self.automatic:
             return self
@@ -214,14 +197,7 @@ class Quantile(Loss):
         return self.for_records(n, p, mu)
 
     def _narrowed(self, chosen: Loss, n: int) -> Loss:
-        """With a narrow score where a wide one has much bias; a bandwidth that was given is kept.
-
-        Parameters
-        ----------
-        chosen : Loss
-            With the bandwidth of the rule.
-        n : int
-        """
+        """With a narrow score where a wide one has much bias; a bandwidth given is kept."""
         if not self.automatic or type(chosen) is not Quantile:
             return chosen
         tau, moved = chosen.h, math.pi**2 / 6.0 * abs(chosen.level_shift)
@@ -292,13 +268,6 @@ class NarrowQuantile(Quantile):
     Made by :func:`dpfast.fit` where the bandwidth that the noise of a Hessian asks for would move
     the intercept too far.  Steps with a Hessian solve the equation of the narrow score; those that
     majorise, which only have to get near, use the wide bandwidth throughout.
-
-    Parameters
-    ----------
-    tau : float
-        Level of the quantile.
-    bandwidth : float
-        Of the curvature; the score's is a third of it.
     """
 
     name = "narrow-quantile"

@@ -12,17 +12,11 @@ __all__ = ["ScalePart", "ScaleProfile"]
 
 
 class ScaleProfile(NamedTuple):
-    """A smooth loss with corner 1 at residuals ``v >= 0``, as claim C37 needs it.
+    """A smooth loss with corner 1 at residuals ``v >= 0``, as claim C37 needs it."""
 
-    Attributes
-    ----------
-    psi, slope, chord : ndarray
-        ``psi``, ``psi'`` and ``psi(v)/v``.
-    rest : ndarray
-        ``sup chi - chi``, without cancellation.
-    """
-
+    #: psi, slope, chord: ``psi``, ``psi'`` and ``psi(v)/v``.
     psi: NDArray[np.float64]
+    #: ``sup chi - chi``, without cancellation.
     rest: NDArray[np.float64]
     slope: NDArray[np.float64]
     chord: NDArray[np.float64]
@@ -32,31 +26,22 @@ class ScalePart(NamedTuple):
     """What is proved of a loss whose residual scale is estimated, in units of its corner c.
 
     With ``chi(r) = r psi(r) - rho(r)``, the factor f of the scale's coordinate and the radius R:
-
-    Attributes
-    ----------
-    chi : float
-        ``sup chi / c^2``.
-    score_limit : float
-        Largest ``f c/R`` at which the scale's coordinate adds nothing to the sensitivity of the
-        score (claim C34; rounded down).
-    curvature_limit : float
-        Largest ``f c/R`` for which the bound on the Hessian is proved (claim C35; rounded down).
-    ratio : float
-        The ``f c/R`` used.  Larger values mean less noise in the scale, up to the limits, and less
-        of the Hessian for free (C37); bench/coverage.py has the design they were chosen on.
-    hessian_share, majorizer_share : float
-        ``mu^2`` of the Hessian, or of the majorising curvature, relative to the gradient's: the
-        best trade found.
-    profile : callable or None
-        For smooth losses, whose Hessian is bounded and charged as if the scale were known (C35,
-        C37): the loss at residuals ``v >= 0``.  None: Hessian and score are charged one by one.
     """
 
+    #: ``sup chi / c^2``.
     chi: float
+    #: Largest ``f c/R`` at which the scale's coordinate adds nothing to the sensitivity of the
+    #: score (claim C34; rounded down).
     score_limit: float
+    #: Largest ``f c/R`` for which the bound on the Hessian is proved (claim C35; rounded down).
     curvature_limit: float
+    #: The ``f c/R`` used.  Larger values mean less noise in the scale, up to the limits, and less
+    #: of the Hessian for free (C37); bench/coverage.py has the design they were chosen on.
     ratio: float
+    #: hessian_share, majorizer_share: ``mu^2`` of the Hessian, or of the majorising curvature,
+    #: relative to the gradient's: the best trade found.
     hessian_share: float
     majorizer_share: float
+    #: For smooth losses, whose Hessian is bounded and charged as if the scale were known (C35,
+    #: C37): the loss at residuals ``v >= 0``.  None: Hessian and score are charged one by one.
     profile: Callable[[NDArray[np.float64]], ScaleProfile] | None = None

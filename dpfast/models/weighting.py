@@ -230,20 +230,13 @@ def check_together(weighting: Weighting, loss: Loss, fit_intercept: bool) -> Non
 
 
 class Sides(NamedTuple):
-    """Scores with a longer and a shorter side, of rows with an intercept (claim C75).
+    """Scores with a longer and a shorter side, of rows with an intercept (claim C75)."""
 
-    Attributes
-    ----------
-    short : float
-        Bound on the shorter side's ``|psi|``, relative to the longer one's.
-    square : float
-        Squared radius of the weights.
-    far : bool
-        Whether rows may be far away: with next to no score, and any curvature.
-    """
-
+    #: Bound on the shorter side's ``|psi|``, relative to the longer one's.
     short: float
+    #: Squared radius of the weights.
     square: float
+    #: Whether rows may be far away: with next to no score, and any curvature.
     far: bool
 
     @property

@@ -127,11 +127,6 @@ def estimate_kl(
     -------
     KLEstimate
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Privacy
     -------
     None.  Numbers computed from private data by this function must not be published or used.

@@ -167,12 +167,10 @@ def minimize(
         Which point is the answer: the algorithm's own; the iterate with the smallest of the norms
         that were released anyway (free); or one drawn by the exponential mechanism on exact
         gradient norms, for a tenth of the budget (``ZCDP`` or ``ApproxDP`` only).
-    ledger : Ledger, optional
-        A budget shared by several analyses; the total is charged to it at once.
-    noise : NoiseSource, optional
-        ``SeededNoise`` is for simulation and voids the guarantee.
     progress : callable, optional
         Called as ``progress(done, planned)``; see :func:`dpfast.fit`.
+    ledger, noise
+        As of :func:`dpfast.fit`.
 
     Returns
     -------

@@ -78,13 +78,6 @@ def certify(
     -------
     Certificate
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-
     Privacy
     -------
     ``privacy`` under replacement of one record, n public (claims R3, R5, R20, R28 and R31 of

@@ -143,11 +143,6 @@ def plan_release(
     -------
     ReleasePlan
 
-    Raises
-    ------
-    InvalidInput, InvalidBudget
-        As :func:`dpfast.release_functional`; without p and pilot.
-
     Privacy
     -------
     Spends nothing, and must see public data only: never pass the private records as a pilot.

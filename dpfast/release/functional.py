@@ -27,7 +27,7 @@ from dpfast.release.results import (
     ParameterRelease,
     ReleaseGuarantee,
 )
-from dpfast.release.routes import CERTIFIED, METHODS, Answers, planned_route, route
+from dpfast.release.routes import CERTIFIED, METHODS, Functionals, planned_route, route
 from dpfast.release.sampling import divided, plan_sandwich, sampling_errors
 from dpfast.release.session import Session, make_terms
 
@@ -198,37 +198,18 @@ def release_functional(
     if domain is None:
         _refuse_without_domain(way, loss, inference)
         raw = RawRequest(X, y, loss, noise=noise)
-        asked = Asked(raw, *raw.direction(direction), total, None, ledger)
+        asked = Question(raw, *raw.direction(direction), total, None, ledger)
         return _without_certificate(asked, way)
     request = ReleaseRequest(X, y, loss, domain=domain, noise=noise)
     rows, single, labels = request.direction(direction)
-    asked = Asked(request, rows, single, labels, total, inference, ledger)
+    asked = Question(request, rows, single, labels, total, inference, ledger)
     if way in CERTIFIED:
         return _with_certificate(asked, certified)
     return _without_certificate(asked, way)
 
 
-class Asked:
-    """What is asked for, however it is released, with the part of the budget for inference.
-
-    Parameters
-    ----------
-    request : ReleaseRequest or RawRequest
-    rows : ndarray of shape (k, p)
-    single : bool
-        Whether one number is handed out in place of an array.
-    labels : tuple of str
-    total : ApproxDP
-    inference : float or None
-    ledger : Ledger or None
-
-    Attributes
-    ----------
-    main : ApproxDP
-        The part for the functionals.
-    aside : (ApproxDP, Ledger) or None
-        The part for inference, and the ledger it is charged to.
-    """
+class Question:
+    """What is asked for, however it is released, with the part of the budget for inference."""
 
     def __init__(
         self,
@@ -263,7 +244,7 @@ class Asked:
             value=float(values[0]) if self._single else values,
             directions=self.rows,
             names=self._labels,
-            sampling_error=errors,
+            _sampling_error=errors,
             **told,
         )
 
@@ -286,7 +267,7 @@ def _refuse_without_domain(method: str, loss: Any, inference: Any) -> None:
         )
 
 
-def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
+def _without_certificate(asked: Question, method: str) -> FunctionalRelease:
     """By the mechanism that public numbers choose, or the one asked for; charged at once."""
     request, rows = asked.request, asked.rows
     chosen = route(method, request, asked.main, len(rows))
@@ -300,11 +281,11 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
             spent = Sum((spent, Prepaid(asked.extra[0], part, composition_of(ledger))))
         return request.guarantee(*whole.values(), entries, spent)
 
-    def told(found: Answers, errors: Array | None) -> FunctionalRelease:
+    def told(found: Functionals, errors: Array | None) -> FunctionalRelease:
         return asked.result(
             found.values,
             errors,
-            scale_bounds=found.scales,
+            _scale_bounds=found.scales,
             noise_law=found.law,
             certificate=None,
             method=way.told,
@@ -325,7 +306,7 @@ def _without_certificate(asked: Asked, method: str) -> FunctionalRelease:
 
 
 def _with_certificate(
-    asked: Asked, settings: Certified
+    asked: Question, settings: Certified
 ) -> FunctionalRelease | ParameterRelease | NotCertified:
     """By test and release: with one certificate, or with those of both eigenvalues."""
     request, rows, total = asked.request, asked.rows, asked.total
@@ -357,7 +338,8 @@ def _with_certificate(
         return asked.result(
             values,
             asked.sampling_errors(),
-            scale_bounds=np.array([choice.scale_bound for choice in choices]),
+            _scale_bounds=np.array([choice.scale_bound for choice in choices]),
+            beyond=np.zeros(len(rows)),
             noise_law=choices[0].law,
             certificate=found,
             method=f"{certificate} certificate" + ", the paper's procedure" * twice,

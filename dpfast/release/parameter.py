@@ -59,13 +59,6 @@ def release_parameter(
     -------
     ParameterRelease or NotCertified
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused, before anything is charged.
-    BudgetExceeded
-        If the ledger cannot pay; nothing is spent then.
-
     Privacy
     -------
     ``privacy`` in total under replacement of one record, n public (claims R2 to R5, R8, R20 and

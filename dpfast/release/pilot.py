@@ -68,25 +68,16 @@ def plan_run(
 
 
 class Pilot(NamedTuple):
-    """What a run released, and what its optimiser knows about it.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-    curvature : ndarray of shape (p, p)
-        With the ridge, and no eigenvalue below its noise.
-    curvature_scale : float
-        Of the curvature's noise.
-    noise : ndarray of shape (p, p)
-        Covariance of the privacy noise in the estimate.
-    unfinished : ndarray of shape (p,)
-        Estimated error left by stopping.
-    """
+    """What a run released, and what its optimiser knows about it."""
 
     theta: Array
+    #: With the ridge, and no eigenvalue below its noise.
     curvature: Array
+    #: Of the curvature's noise.
     curvature_scale: float
+    #: Covariance of the privacy noise in the estimate.
     noise: Array
+    #: Estimated error left by stopping.
     unfinished: Array
 
     def steps(self, directions: Array) -> Array:
@@ -99,14 +90,6 @@ class Pilot(NamedTuple):
         The noise of the curvature times that of the estimate, and what the third derivative, at
         most ``bend`` times the second, can make of the distance: of second order both.  It is far
         too large where noise hides directions of the pilot.
-
-        Parameters
-        ----------
-        steps : ndarray of shape (k, p)
-            ``a = H^-1 w``.
-        mean : float
-            Curvature of a record's loss in its predictor, in the mean.
-        bend : float
         """
         noise, left, curvature = self.noise, self.unfinished, self.curvature
         spread = float(np.trace(noise) + left @ left)
@@ -125,8 +108,6 @@ class Pilot(NamedTuple):
 def pilot_of(planned_run: PlannedRun) -> Pilot:
     """Run it, and ask the optimiser about its own error.
 
-    Privacy
-    -------
     Spends the plan's budgets, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
     """
     found = planned_run.run()

@@ -17,13 +17,7 @@ from dpfast.errors import InvalidBudget, InvalidInput, described
 from dpfast.front.request import Request
 from dpfast.inference.composition import Composition
 from dpfast.inference.natural import NaturalMap, natural_map
-from dpfast.models import (
-    Bounded,
-    Domain,
-    Loss,
-    Objective,
-    resolve_loss,
-)
+from dpfast.models import Bounded, Domain, Loss, Objective, resolve_loss
 from dpfast.models.objective import terms_of
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
 from dpfast.privacy.ledger import Ledger
@@ -65,18 +59,11 @@ def approximate(privacy: Budget) -> ApproxDP:
 
 
 class Asking:
-    """What all requests for functionals have: records, names, and how a result is told.
-
-    Attributes
-    ----------
-    n, dimension : int
-    names : tuple of str
-        Of the coefficients, the intercept first.
-    loss : Loss
-    """
+    """What all requests for functionals have: records, names, and how a result is told."""
 
     n: int
     dimension: int
+    #: Of the coefficients, the intercept first.
     names: tuple[str, ...]
     loss: Loss
     _request: Request
@@ -128,13 +115,7 @@ class Asking:
 
 
 class ReleaseRequest(Asking):
-    """Checked arguments that all releases share.
-
-    Attributes
-    ----------
-    domain : Domain
-        Bound to the columns of X.
-    """
+    """Checked arguments that all releases share."""
 
     def __init__(
         self,
@@ -188,11 +169,7 @@ class ReleaseRequest(Asking):
 
     def curator(self, ledger: Ledger, ridge: float | None = None) -> Curator:
         return Curator(
-            self._records,
-            self.objective(ridge),
-            ledger,
-            self._request.noise,
-            self._request.threads,
+            self._records, self.objective(ridge), ledger, self._request.noise, self._request.threads
         )
 
     def open(
@@ -209,20 +186,10 @@ class ReleaseRequest(Asking):
 
 
 class RawRequest(Asking):
-    """A request about columns whose domain nobody declared: units are bought, scores are held.
-
-    Parameters
-    ----------
-    X, y, loss, noise
-        As of :func:`dpfast.release_functional`.
-    """
+    """A request about columns whose domain nobody declared: units are bought, scores are held."""
 
     def __init__(
-        self,
-        X: Any,
-        y: Any,
-        loss: str | Loss | Objective,
-        noise: NoiseSource | None,
+        self, X: Any, y: Any, loss: str | Loss | Objective, noise: NoiseSource | None
     ) -> None:
         given = terms_of(loss)
         self._request = request = Request(X, y, fit_intercept=True, noise=noise)

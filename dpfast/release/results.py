@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -96,11 +97,6 @@ class ReleaseGuarantee(NamedTuple):
         str
             Some lines of text.
 
-        Raises
-        ------
-        InvalidBudget
-            If delta is not in (0, 1).
-
         Examples
         --------
         >>> from dpfast.release.results import ReleaseGuarantee
@@ -141,6 +137,7 @@ class ReleaseGuarantee(NamedTuple):
         return "\n".join(lines)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Certificate:
     """A private lower bound of the curvature at the minimiser.
 
@@ -173,26 +170,14 @@ class Certificate:
     Made of released and public numbers: its methods and properties cost nothing.
     """
 
-    def __init__(
-        self,
-        *,
-        lower_bound: float,
-        estimate: float,
-        step: float,
-        floor: float,
-        failure: float,
-        privacy: ReleaseGuarantee,
-        quantity: str,
-        largest_bound: float | None = None,
-    ) -> None:
-        self.quantity = quantity
-        self.lower_bound = lower_bound
-        self.estimate = estimate
-        self.step = step
-        self.floor = floor
-        self.failure = failure
-        self.largest_bound = largest_bound
-        self.privacy = privacy
+    lower_bound: float
+    estimate: float
+    step: float
+    floor: float
+    failure: float
+    privacy: ReleaseGuarantee
+    quantity: str
+    largest_bound: float | None = None
 
     def with_largest(self, bound: float) -> Certificate:
         """The same, with an upper bound of the largest eigenvalue.
@@ -253,6 +238,7 @@ class Certificate:
         return f"Certificate(lower_bound={self.lower_bound:.6g})"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NotCertified:
     """The certificate does not allow the release.  A result, not an error: it was paid for.
 
@@ -288,28 +274,15 @@ class NotCertified:
 
     certified = False
 
-    def __init__(
-        self,
-        *,
-        certificate: Certificate,
-        lower_bound_needed: float,
-        records_needed: float,
-        records_range: tuple[float, float],
-        ridge_needed: float,
-        shrinkage: float,
-        privacy: ReleaseGuarantee,
-        left: ApproxDP | None = None,
-        unwanted: tuple[float, float] | None = None,
-    ) -> None:
-        self.certificate = certificate
-        self.lower_bound_needed = lower_bound_needed
-        self.records_needed = records_needed
-        self.records_range = records_range
-        self.shrinkage = shrinkage
-        self.ridge_needed = ridge_needed
-        self.left = left
-        self.privacy = privacy
-        self.unwanted = unwanted
+    certificate: Certificate
+    lower_bound_needed: float
+    records_needed: float
+    records_range: tuple[float, float]
+    ridge_needed: float
+    shrinkage: float
+    privacy: ReleaseGuarantee
+    left: ApproxDP | None = None
+    unwanted: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         low, high = self.records_range
@@ -358,6 +331,7 @@ class NotCertified:
         return f"NotCertified(records_needed={self.records_needed:.4g})"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FunctionalRelease:
     """Released linear functionals of the minimiser.
 
@@ -383,30 +357,16 @@ class FunctionalRelease:
     Made of released and public numbers: its methods and properties cost nothing.
     """
 
-    def __init__(
-        self,
-        *,
-        value: Any,
-        directions: Array,
-        names: tuple[str, ...],
-        scale_bounds: Array,
-        noise_law: str,
-        certificate: Certificate | None,
-        method: str,
-        privacy: ReleaseGuarantee,
-        beyond: Array | None = None,
-        sampling_error: Array | None = None,
-    ) -> None:
-        self.value = value
-        self.directions = directions
-        self.names = names
-        self.noise_law = noise_law
-        self.certificate = certificate
-        self.method = method
-        self.privacy = privacy
-        self.beyond = np.zeros(len(directions)) if beyond is None else beyond
-        self._scale_bounds = scale_bounds
-        self._sampling_error = sampling_error
+    value: Any
+    directions: Array
+    names: tuple[str, ...]
+    noise_law: str
+    certificate: Certificate | None
+    method: str
+    privacy: ReleaseGuarantee
+    beyond: Array
+    _scale_bounds: Array
+    _sampling_error: Array | None
 
     @property
     def certified(self) -> bool:
@@ -444,11 +404,6 @@ class FunctionalRelease:
         -------
         ndarray of shape (k, 2)
             Lower and upper ends, in the units of the value.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
 
         Examples
         --------
@@ -543,6 +498,7 @@ class FunctionalRelease:
         return f"FunctionalRelease(value={self.value!r})"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ParameterRelease:
     """The released minimiser.
 
@@ -565,22 +521,12 @@ class ParameterRelease:
 
     certified = True
 
-    def __init__(
-        self,
-        *,
-        params: Array,
-        names: tuple[str, ...],
-        noise_scale: float,
-        certificate: Certificate | None,
-        method: str,
-        privacy: ReleaseGuarantee,
-    ) -> None:
-        self.params = params
-        self.names = names
-        self.noise_scale = noise_scale
-        self.certificate = certificate
-        self.method = method
-        self.privacy = privacy
+    params: Array
+    names: tuple[str, ...]
+    noise_scale: float
+    certificate: Certificate | None
+    method: str
+    privacy: ReleaseGuarantee
 
     def noise_interval(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Intervals for the minimiser of these data, one per coordinate, shape (p, 2).
@@ -596,11 +542,6 @@ class ParameterRelease:
         -------
         ndarray of shape (p, 2)
             Lower and upper ends, in the units of the parameter.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or both are given.
 
         Examples
         --------

@@ -31,7 +31,7 @@ from dpfast.release.pilot import Pilot, pilot_of, plan_run
 from dpfast.release.request import Asking, RawRequest, ReleaseRequest
 from dpfast.release.session import fallback_ridge
 
-__all__ = ["CERTIFIED", "METHODS", "Answers", "Route", "Way", "planned_route", "route"]
+__all__ = ["CERTIFIED", "METHODS", "Functionals", "Route", "Way", "planned_route", "route"]
 
 Array = NDArray[np.float64]
 
@@ -68,33 +68,16 @@ MANY = 4
 
 
 class Route(NamedTuple):
-    """What is going to be done, from public numbers.
-
-    Attributes
-    ----------
-    method : str
-    share : float
-        The pilot's part of epsilon; 1 without a step after it.
-    reason : str
-    """
+    """What is going to be done, from public numbers."""
 
     method: str
+    #: The pilot's part of epsilon; 1 without a step after it.
     share: float
     reason: str
 
 
 def route(method: str, request: Asking, total: ApproxDP, count: int) -> Route:
-    """The method asked for, or the best one for so many records, coefficients and so much budget.
-
-    Parameters
-    ----------
-    method : str
-    request : Asking
-    total : ApproxDP
-        For the functionals.
-    count : int
-        How many there are.
-    """
+    """The method asked for, or the best for so many records, coefficients and so much budget."""
     level = 2.0 * request.dimension**1.5 / (request.n * GDP.within(total).mu)
     reason = "as requested"
     if method == "auto":
@@ -119,20 +102,8 @@ def _can_be_perturbed(loss: Loss) -> bool:
     return loss.certified and loss.self_concordance < math.inf
 
 
-class Answers(NamedTuple):
-    """Released functionals, and public numbers about their noise.
-
-    Attributes
-    ----------
-    values : ndarray of shape (k,)
-    scales : ndarray of shape (k,)
-        Of the noise, a variable of ``law``.
-    law : str
-    beyond : ndarray of shape (k,)
-        About what else is between a value and that in these data.
-    sampling : ndarray of shape (k,), optional
-        Standard errors, where they come with the pilot.
-    """
+class Functionals(NamedTuple):
+    """Released functionals, and public numbers about their noise."""
 
     values: Array
     scales: Array
@@ -142,41 +113,22 @@ class Answers(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A planned mechanism.
+    """A planned mechanism."""
 
-    Attributes
-    ----------
-    run : callable
-        Spends the budget.
-    so_far : callable
-        What was released when a run ended early, or None.
-    spent : callable
-        The composition.
-    told : str
-        For the result.
-    """
-
-    run: Callable[[], Answers]
-    so_far: Callable[[], Answers | None]
+    #: Spends the budget.
+    run: Callable[[], Functionals]
+    #: What was released when a run ended early, or None.
+    so_far: Callable[[], Functionals | None]
+    #: The composition.
     spent: Callable[[], Composition]
+    #: For the result.
     told: str
 
 
 def planned_route(
     chosen: Route, request: Asking, total: ApproxDP, rows: Array, whole: ApproxDP
 ) -> Way:
-    """Plan a mechanism; refuses whatever can be refused, and costs nothing.
-
-    Parameters
-    ----------
-    chosen : Route
-    request : ReleaseRequest or RawRequest
-    total : ApproxDP
-        What it may spend, a part of ``whole`` in units of its last place.
-    rows : ndarray of shape (k, p)
-        Directions.
-    whole : ApproxDP
-    """
+    """Plan a mechanism; refuses whatever can be refused, and costs nothing."""
     if isinstance(request, RawRequest):
         return _without_domain(chosen, request, total, rows, whole)
     assert isinstance(request, ReleaseRequest)
@@ -206,13 +158,13 @@ def _one_shot(
     units = rows / lengths[:, None]
     pilots: list[Pilot] = []
 
-    def of_pilot(pilot: Pilot) -> Answers:
+    def of_pilot(pilot: Pilot) -> Functionals:
         spread = np.sqrt(np.einsum("ij,jk,ik->i", units, pilot.noise, units))
         beyond = np.abs(units) @ pilot.unfinished
-        return Answers(lengths * (units @ pilot.theta), lengths * spread, "gaussian",
+        return Functionals(lengths * (units @ pilot.theta), lengths * spread, "gaussian",
                        lengths * beyond)  # fmt: skip
 
-    def go() -> Answers:
+    def go() -> Functionals:
         with np.errstate(all="ignore"):
             pilot = pilot_of(run)
             pilots.append(pilot)
@@ -229,7 +181,7 @@ def _one_shot(
             if request.domain.intercept:
                 mean = float(pilot.curvature[0, 0])
             bend = request.loss.self_concordance / stepping.objective.scale
-            return Answers(
+            return Functionals(
                 lengths * (units @ pilot.theta - moved),
                 lengths * terms.scales,
                 "laplace",
@@ -270,11 +222,11 @@ def _without_domain(
         planned.rows_for(seen).refuse_lengths(MOST_CELLS, per_cell)
     pilots: list[tuple[Array, Array, Array, Array, Array]] = []
 
-    def of_pilot() -> Answers:
+    def of_pilot() -> Functionals:
         values, scales, beyond, sampling, _ = pilots[0]
-        return Answers(values, scales, "gaussian", beyond, sampling)
+        return Functionals(values, scales, "gaussian", beyond, sampling)
 
-    def go() -> Answers:
+    def go() -> Functionals:
         with np.errstate(all="ignore"):
             planned.begin()
             found = planned.run(0, [], None)
@@ -312,7 +264,7 @@ def _without_domain(
             # a step beyond what the pilot may be off says that unseen records pull at it
             may_be = np.sqrt(found.noise**2 + (left / sizes) ** 2 + 2.0 * scales**2)
             steps = np.where(np.abs(moved) <= FARTHEST * may_be, moved, 0.0)
-            return Answers(
+            return Functionals(
                 values + sizes * steps,
                 sizes * scales,
                 "laplace",
@@ -349,13 +301,13 @@ def _perturbed(chosen: Route, request: ReleaseRequest, total: ApproxDP, rows: Ar
                 raise
     ridge *= larger
 
-    def go() -> Answers:
+    def go() -> Functionals:
         params = perturbed_minimiser(curator, terms).value
         # the tilt moves what is found by at most its length over the ridge
         scale = math.hypot(terms.tilt_scale / ridge, terms.receipt.noise_scale)
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm(rows, axis=1)
-            return Answers(rows @ params, scale * lengths, "gaussian", np.zeros(len(rows)))
+            return Functionals(rows @ params, scale * lengths, "gaussian", np.zeros(len(rows)))
 
     told = f"objective perturbation with ridge {ridge:.4g}; {chosen.reason}"
     return Way(go, lambda: None, lambda: composition_of(curator.ledger), told)

@@ -36,18 +36,6 @@ def plan_sandwich(request: ReleaseRequest, budget: ApproxDP) -> PlannedRun:
 def sampling_errors(sandwich: PlannedRun, directions: Array) -> Array:
     """Standard errors of ``directions @ theta``, from noisy Newton steps and a noisy sandwich.
 
-    Parameters
-    ----------
-    sandwich : PlannedRun
-    directions : ndarray of shape (k, p)
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        ``sqrt(w' H^-1 Q H^-1 w / n)`` of the released H and Q.
-
-    Privacy
-    -------
     Spends the plan's budget, as a private fit of :func:`dpfast.fit` does (claims C9 to C19).
     """
     curator, p = sandwich.curator, sandwich.curator.objective.dimension

@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from dpfast.arguments import number_in, one_of
 from dpfast.curator.release.kinds import GlobalKind, Kind
 from dpfast.curator.release.perturbation import PerturbationTerms, perturbation_terms
-from dpfast.curator.release.terms import (
-    FunctionalTerms,
-    Terms,
-    difference,
-    in_units,
-    largest_scale,
-)
+from dpfast.curator.release.terms import FunctionalTerms, Terms, difference, in_units, largest_scale
 from dpfast.front.request import charge_shared, refuse_unpayable
 from dpfast.inference.composition import Prepaid, Sum, composition_of
 from dpfast.models import release_constants
@@ -90,37 +84,8 @@ class _Fallback(NamedTuple):
 class Session:
     """A certified release whose certificate was charged, and what a refusal returns.
 
-    Parameters
-    ----------
-    request : ReleaseRequest
-    terms : Terms
-    kind : type of Kind
-        What is certified.
-    what : str
-        Name of the public function, for the shared ledger.
-    privacy : PureDP or ApproxDP
-        The total, all of it: ``extra`` and what ``terms`` divide.
-    ledger : Ledger or None
-        Shared.  Refused at once if it cannot pay for all; the certificate is charged at once, and
-        before functionals or their fallback are drawn the rest (claim R35).
-    extra : tuple of str
-        What else the total pays for.
-    directions : ndarray of shape (k, p), optional
-        Whose functionals will be released.
-    aside : (ApproxDP, Ledger), optional
-        What is set aside for ``extra``, and the ledger it is charged to.
-    max_noise : float, optional
-        Largest standard deviation of a functional's noise that is wanted, by its public bound; by
-        default ``TIMES_FIT`` that of a fit, for each of the functionals.
-
-    Attributes
-    ----------
-    query : CertifiedRelease
-    kind : Kind
-    promised : PureDP or ApproxDP
-        What was charged so far, and holds for what was released.
-    tests : str
-        What the certificate consists of, for a guarantee.
+    A shared ledger is refused at once if it cannot pay for all; the certificate is charged at once,
+    and before functionals or their fallback are drawn the rest (claim R35).
     """
 
     _count: int | None = None

@@ -102,21 +102,6 @@ class SubgroupFits(NamedTuple):
         Returns
         -------
         ndarray of shape (levels, 2)
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or there is no such coefficient.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
-        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
-        >>> bool((found.conf_int("x")[:, 1] > 1.5).all())
-        True
         """
         level, j = coverage(level, alpha), self._place(name)
         nothing = np.full(2, np.nan)
@@ -133,16 +118,6 @@ class SubgroupFits(NamedTuple):
         -------
         dict of str to (float, float)
             F statistic and p value; NaN with fewer than two fitted levels.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
-        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
-        >>> bool(found.equality()["x"][1] > 0.001)
-        True
         """
         fitted = [one for one in self.fits if one is not None]
         if len(fitted) < 2:
@@ -176,16 +151,6 @@ class SubgroupFits(NamedTuple):
             If the level is out of range.
         ImportError
             Without pandas.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
-        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
-        >>> len(found.to_frame())
-        4
         """
         from pandas import DataFrame
 
@@ -217,21 +182,6 @@ class SubgroupFits(NamedTuple):
         -------
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
-        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
-        >>> found.summary().table.labels
-        ('F: intercept', 'M: intercept', 'F: x', 'M: x')
         """
         level, labels, cells = coverage(level, alpha), [], []
         for j, name in enumerate(self.names):
@@ -271,18 +221,7 @@ class SubgroupFits(NamedTuple):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> x, sex = rng.normal(size=6000), np.tile(["F", "M"], 3000)
-        >>> table = {"x": x, "sex": sex, "y": 2.0 * x + rng.normal(size=6000)}
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.fits("y ~ x", table, "sex", schema=schema, privacy=1.0)
-        >>> found.to_dict()["levels"]
-        ['F', 'M']
-        """
+        """Everything published, as plain Python values (for JSON)."""
         return {
             "by": self.by,
             "levels": list(self.levels),

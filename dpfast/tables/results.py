@@ -105,21 +105,6 @@ class CellTable(NamedTuple):
         -------
         ndarray of shape (levels..., 2)
             Lower and upper ends.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range, or there is no such column.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.counts(
-        ...     {"sex": np.repeat(["F", "M"], 500)}, "sex", schema=schema, privacy=1.0
-        ... )
-        >>> low, high = found.conf_int(level=0.999)[1]
-        >>> bool(low < 500 < high)
-        True
         """
         level = coverage(level, alpha)
         if column is None:
@@ -144,21 +129,6 @@ class CellTable(NamedTuple):
         share, bse : ndarray of shape (levels...)
             With standard errors, sampling and privacy noise together; NaN where the whole is too
             small to say.
-
-        Raises
-        ------
-        InvalidInput
-            If there is no such grouping.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.counts(
-        ...     {"sex": np.repeat(["F", "M"], 500)}, "sex", schema=schema, privacy=1.0
-        ... )
-        >>> share, bse = found.shares()
-        >>> bool(abs(share[0] - 0.5) < 5.0 * bse[0])
-        True
         """
         axes = list(range(len(self.by)))
         if within is not None:
@@ -202,15 +172,6 @@ class CellTable(NamedTuple):
             If the level is out of range.
         ImportError
             Without pandas.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.counts(
-        ...     {"sex": np.repeat(["F", "M"], 500)}, "sex", schema=schema, privacy=1.0
-        ... )
-        >>> list(found.to_frame())
-        ['sex', 'count', 'count_low', 'count_high', 'share', 'share_std_err']
         """
         from pandas import DataFrame
 
@@ -247,20 +208,6 @@ class CellTable(NamedTuple):
         -------
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.counts(
-        ...     {"sex": np.repeat(["F", "M"], 500)}, "sex", schema=schema, privacy=1.0
-        ... )
-        >>> found.summary().table.labels
-        ('F', 'M')
         """
         level = coverage(level, alpha)
         if not self.columns:
@@ -288,17 +235,7 @@ class CellTable(NamedTuple):
         return _shown(self, what, ("count", "mean", "std err", *_ends(level)), labels, cells)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
-        >>> found = dpfast.tables.counts(
-        ...     {"sex": np.repeat(["F", "M"], 500)}, "sex", schema=schema, privacy=1.0
-        ... )
-        >>> found.to_dict()["levels"]
-        [['F', 'M']]
-        """
+        """Everything published, as plain Python values (for JSON)."""
         return _plain(self._asdict())
 
     def _place(self, column: Any) -> int:
@@ -383,14 +320,6 @@ class QuantileTable(NamedTuple):
         ------
         ImportError
             Without pandas.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"pay": dpfast.Numeric(0, 9)})
-        >>> table = {"pay": np.linspace(0.0, 9.0, 500)}
-        >>> found = dpfast.tables.quantiles(table, "pay", schema=schema, privacy=1.0)
-        >>> list(found.to_frame())
-        ['count', 'probability', 'quantile', 'low', 'high']
         """
         from pandas import DataFrame
 
@@ -413,14 +342,6 @@ class QuantileTable(NamedTuple):
         -------
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"pay": dpfast.Numeric(0, 9)})
-        >>> table = {"pay": np.linspace(0.0, 9.0, 500)}
-        >>> found = dpfast.tables.quantiles(table, "pay", schema=schema, privacy=1.0)
-        >>> found.summary().table.columns[:3]
-        ('count', 'share', 'quantile')
         """
         labels, cells = [], []
         for label, k in _rows(self):
@@ -434,16 +355,7 @@ class QuantileTable(NamedTuple):
         return _shown(self, f"quantiles of {self.column}", headings, labels, cells)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything published, as plain Python values (for JSON).
-
-        Examples
-        --------
-        >>> schema = dpfast.Schema({"pay": dpfast.Numeric(0, 9)})
-        >>> table = {"pay": np.linspace(0.0, 9.0, 500)}
-        >>> found = dpfast.tables.quantiles(table, "pay", schema=schema, privacy=1.0)
-        >>> found.to_dict()["probabilities"]
-        [0.5]
-        """
+        """Everything published, as plain Python values (for JSON)."""
         return _plain(self._asdict())
 
     def _repr_html_(self) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.audit.calls import examples
-from dpfast.audit.calls.flat import flat
+from tests.audit.calls import examples
+from tests.flat import flat
 
 HOSTILE = (
     np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 5e-324, -1e-310, 0.0, -0.0, 1e154, 1e-154, 2.0**53,

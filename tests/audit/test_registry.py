@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit import calls, neighbours, registry, replay
+from dpfast.audit import neighbours, replay
+from tests.audit import calls, registry
 from tests.audit.remembered import runs_shared
 from tests.loops import each
 
@@ -27,8 +28,8 @@ def test_every_callable_is_registered_or_exempt(name):
     reason = registry.reason_for_exemption(name)
     registered = name in REGISTERED
     assert registered or reason, (
-        f"{name} may see records: add calls of it to dpfast/audit/calls, so that replay audits "
-        "it, or a line to EXEMPT in dpfast/audit/registry.py that says why that would show nothing"
+        f"{name} may see records: add calls of it to tests/audit/calls, so that replay audits "
+        "it, or a line to EXEMPT in tests/audit/registry.py that says why that would show nothing"
     )
 
 

@@ -10,11 +10,11 @@ import pytest
 import dpfast
 from dpfast import GDP, Ledger, SeededNoise
 from dpfast.audit import KINDS, LeakFound, neighbours, replay
-from dpfast.audit.calls.flat import flat
 from dpfast.audit.comparison import check_neighbours, first_difference
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Huber, LogCosh, Mallows, Objective
+from tests.flat import flat
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(20, 2))

@@ -13,11 +13,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dpfast.audit import calls, neighbours, replay
+from dpfast.audit import neighbours, replay
 from dpfast.audit.transcript import Charged, _charges_observed, _Observer
 from dpfast.curator.door import observed
 from dpfast.curator.effects import Trial
 from dpfast.privacy.noise import EntropyNoise, SeededNoise
+from tests.audit import calls
 
 N, FEW = 60, 12
 RNG = np.random.default_rng(8)
@@ -149,12 +150,12 @@ def test_folds_that_follow_the_records_of_a_sorted_file(kind, monkeypatch):
 
 def test_the_sweeps_see_an_order(monkeypatch):
     """Signs that follow the rows: the record that goes to the front changes those of all."""
-    from dpfast.audit.calls.example import Example
     from dpfast.curator import Curator, StepBudget
     from dpfast.data import Records
     from dpfast.models import Huber, Mallows, Objective
     from dpfast.privacy.budget import GDP
     from dpfast.privacy.ledger import Ledger
+    from tests.audit.calls.example import Example
 
     def ranks(data):
         covariates, response = data

@@ -15,7 +15,6 @@ from scipy.special import ndtr
 
 import dpfast
 from dpfast import baselines
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.baselines import amplification
 from dpfast.curator.baselines.amplification import noise_multiplier, sampled_epsilon
@@ -28,6 +27,7 @@ from dpfast.curator.baselines.subsample import (
 from dpfast.curator.door import observed
 from dpfast.data import Records
 from dpfast.models import Clip, Huber, Objective
+from tests.flat import flat
 
 BUDGET = dpfast.ApproxDP(2.0, 1e-6)
 

@@ -12,9 +12,9 @@ import pytest
 
 import dpfast
 from dpfast import baselines
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.door import observed
 from dpfast.privacy.baselines.sensitivity import statistics_mu, symmetric_noise_bound
+from tests.flat import flat
 
 HUGE = 3e4
 BETA = np.array([1.0, -1.0, 0.5, -0.5])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.privacy.bought.sensitivity import complete_weight
 from dpfast.regression.locations import Search
 from dpfast.regression.standardise import complete_remarks
+from tests.flat import flat
 
 RNG = np.random.default_rng(0)
 N = 6000

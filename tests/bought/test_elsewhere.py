@@ -7,8 +7,8 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidBudget
+from tests.flat import flat
 
 N = 12_000
 CALLS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 SCALES = (1.0, 1e-90, 1e90, dpfast.FreeScale(1e-3, 1e3), dpfast.FreeScale(1e90, 1e92), None)
 

@@ -10,10 +10,10 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models.names import LOSSES
 from dpfast.regression.purchase import units_share
+from tests.flat import flat
 
 N = 20_000
 RNG = np.random.default_rng(11)

@@ -7,9 +7,9 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable, InvalidBudget, InvalidInput
 from dpfast.regression.purchase import kept_part
+from tests.flat import flat
 
 UNITS, PLACES = np.array([12.0, 1e5, 1e-3, 40.0, 2.0]), np.array([40.0, 2e5, 0.0, -900.0, 3.0])
 

@@ -7,13 +7,13 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.answers import Answer, Receipt
 from dpfast.curator.bought.columns import Columns
 from dpfast.data import as_records
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.privacy.bought.sensitivity import complete_weight
 from dpfast.regression.locations import COUNTS, Search, _mass_below, _threshold, value_of
+from tests.flat import flat
 
 COLUMNS = {
     "normal": lambda rng, n: rng.normal(size=n),

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.data import as_records
 from dpfast.data.bought.units import Units, in_units, released_coding
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.privacy.dealing import chunk_keys, number_of_slots, scatter_chunk
+from tests.flat import flat
 
 N = 20_000
 RNG = np.random.default_rng(7)

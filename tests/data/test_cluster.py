@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records
 from dpfast.errors import RecordsUnavailable
 from dpfast.models import LogCosh, Mallows, Objective
+from tests.flat import flat
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")

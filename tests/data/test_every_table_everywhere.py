@@ -16,9 +16,9 @@ import pytest
 from scipy import sparse
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.data.files import read_table
 from tests.data.test_values_never_speak import arrow, pandas, polars
+from tests.flat import flat
 from tests.loops import each
 from tests.privacy.test_refused_first import CALLS
 from tests.surface import parameters_of, public

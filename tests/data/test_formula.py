@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("formulaic")
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.data.formula import design_from_formula
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import InvalidInput
+from tests.flat import flat
 
 SCHEMA = Schema(
     {

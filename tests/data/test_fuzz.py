@@ -15,13 +15,13 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.data.files import read_numbers, read_table
 from dpfast.data.formula import columns_of_formula
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.errors import DpfastError
 from dpfast.inference.shown.page import page
 from dpfast.inference.shown.transcript import transcript
+from tests.flat import flat
 
 SCHEMA = Schema({"age": Numeric(18, 90), "state": Categorical(["CA", "NY"]), "sick": Binary(1, 0)})
 FEW = settings(max_examples=40)

@@ -12,11 +12,11 @@ from scipy import sparse
 
 import dpfast
 from dpfast.audit import neighbours, replay
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records, streams
 from dpfast.data.reduction import FAN_IN, additions, fold, tree_sum
 from dpfast.models import LogCosh, Mallows, Objective
+from tests.flat import flat
 
 RNG = np.random.default_rng(5)
 N = 1000

@@ -7,7 +7,7 @@ import pytest
 
 import dpfast
 from dpfast import baselines
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 pandas = pytest.importorskip("pandas")
 

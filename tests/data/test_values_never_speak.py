@@ -16,12 +16,12 @@ import pytest
 from scipy import sparse
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.data import as_records
 from dpfast.data.columns import cell_numbers, labels, numbers
 from dpfast.data.files import read_table
 from dpfast.data.files.sample import read_sample
 from dpfast.data.groups import grouped
+from tests.flat import flat
 from tests.loops import each
 
 N, CHANGED = 6, 2

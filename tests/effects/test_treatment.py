@@ -10,9 +10,9 @@ import pytest
 
 import dpfast
 from bench.effects import doubly_robust
-from dpfast.audit.calls.flat import flat
 from dpfast.effects import nuisances, treatment, treatment_effect
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
+from tests.flat import flat
 
 QUIET = dpfast.SeededNoise
 

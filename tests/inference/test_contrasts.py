@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.inference.contrasts import by_name
+from tests.flat import flat
 
 NAMES = ("intercept", "educ", "exper", "exper2", "sex[T.M]", "educ:exper", "net - tax", "net")
 

@@ -14,10 +14,10 @@ import pytest
 
 import dpfast
 from dpfast import baselines, bayesopt
-from dpfast.audit.calls.flat import flat
 from dpfast.inference import Guarantee
 from dpfast.inference.composition import Charge, Prepaid, Rows, Sum, lines, plain
 from dpfast.privacy.noise import EntropyNoise, NoiseSource, SeededNoise, is_genuine
+from tests.flat import flat
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, size=(400, 2))
@@ -213,7 +213,7 @@ def test_every_function_with_a_guarantee_is_swept():
         "fit_formula": "through fit",
         "sufficient_statistics": "through Request.guarantee, as clipped_gradient_descent",
         "adassp": "through Request.guarantee, as clipped_gradient_descent",
-        "global_search": "through guarantee_of, as noisy_descent",
+        "global_search": "through Spending, as noisy_descent",
         "with_private_scaling": "returns a schema",
         "private_quantiles": "returns numbers",
         "private_clip": "returns a number",

@@ -10,9 +10,9 @@ import pytest
 
 import dpfast
 from dpfast import Binary, Categorical, Numeric, Schema
-from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.front.rows import NewRows
+from tests.flat import flat
 
 N = 400
 SCHEMA = Schema(

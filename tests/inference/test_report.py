@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.errors import InferenceUnavailable, InvalidInput
 from dpfast.estimators import DPHuberRegressor
@@ -30,6 +29,7 @@ from dpfast.inference.shown.transcript import (
     digest,
     transcript,
 )
+from tests.flat import flat
 from tests.inference.test_summary import HOSTILE, READERS, fit_of
 
 GENUINE = {"noise": None}

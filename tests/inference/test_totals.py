@@ -17,7 +17,6 @@ import pytest
 
 import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, Ledger, PureDP, baselines
-from dpfast.audit.calls import examples
 from dpfast.audit.transcript import Answered, Charged, _charges_observed, _Observer
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.door import Release, observed
@@ -41,6 +40,7 @@ from dpfast.models import Huber, Mallows, Objective
 from dpfast.privacy.noise import EntropyNoise, SeededNoise
 from dpfast.release.results import ReleaseGuarantee
 from dpfast.release.sampling import divided
+from tests.audit.calls import examples
 from tests.privacy.test_paid_before import calls as spending_calls
 
 #: Records; searches of the registry are over the first few.

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.models import resolve_loss
 from dpfast.models.names import LOSSES
+from tests.flat import flat
 
 WEIGHTS = (
     dpfast.Mallows(1.5),

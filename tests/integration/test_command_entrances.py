@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.effects import treatment_effect
+from tests.flat import flat
 
 RNG = np.random.default_rng(11)
 PERSONS = 500

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
+from tests.flat import flat
 
 WIDE = dpfast.Mallows(1e3)  # every row has full weight
 

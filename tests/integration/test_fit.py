@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
+from tests.flat import flat
 
 LOSSES = ["huber", "log-cosh", "pseudo-huber", "logistic"]
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.bounds import joint_cost
 from dpfast.data import as_records
@@ -14,6 +13,7 @@ from dpfast.data.persons.means import averaged
 from dpfast.errors import InvalidInput
 from dpfast.models import Bounded, Logistic, Objective
 from dpfast.optimize.budgets import divided
+from tests.flat import flat
 
 N = 3_000
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
+from tests.flat import flat
 
 NORMAL = NormalDist()
 LEVELS = (0.25, 0.5, 0.75)

@@ -9,9 +9,9 @@ import pytest
 from scipy import sparse
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.models import resolve_loss
+from tests.flat import flat
 
 N = 4000
 RNG = np.random.default_rng(3)

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
 from dpfast.models import MallowsLinear, Objective, OstrovskiiBach, Schweppe, SmoothedHuber
+from tests.flat import flat
 
 LOSSES = ["huber", "log-cosh", "pseudo-huber"]
 FREE = dpfast.FreeScale(0.02, 100.0)

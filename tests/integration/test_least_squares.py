@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
+from tests.flat import flat
 
 
 def records(n, seed, p=4, degrees=5):

@@ -5,7 +5,7 @@ import pytest
 
 import dpfast
 from dpfast.audit import sensitivity_search
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 2))

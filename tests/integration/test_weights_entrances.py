@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
 from dpfast.errors import InvalidInput
+from tests.flat import flat
 
 N = 600
 RNG = np.random.default_rng(4)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
 from dpfast.kernels import records
 from dpfast.models import FreeScale, Mallows, Objective
@@ -20,6 +19,7 @@ from dpfast.models.quantile import NarrowQuantile
 from dpfast.models.weighting import Weighting
 from dpfast.optimize.budgets import CURVATURE_RATIO
 from dpfast.privacy.sensitivity import COUPLINGS
+from tests.flat import flat
 from tests.twins import losses as twins, scale as scale_twins
 from tests.twins.losses import USER, loss_of
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.kernels.process_threads import VARIABLE, asked_threads, quota_threads
+from tests.flat import flat
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 

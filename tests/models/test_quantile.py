@@ -12,9 +12,9 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
 from dpfast.models.quantile import NarrowQuantile
+from tests.flat import flat
 
 NORMAL = NormalDist()
 

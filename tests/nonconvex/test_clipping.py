@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.nonconvex import PerRecordObjective
 from dpfast.optimize import Adaptive
-from dpfast.optimize.nonconvex.clip import Clip
+from dpfast.optimize.nonconvex.clip import PrivateClip
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
 from dpfast.privacy.sensitivity import histogram
+from tests.flat import flat
 
 RNG = np.random.default_rng(2)
 EDGES = np.array([0.01, 0.1, 0.3, 0.6, 1.0])
@@ -143,7 +143,7 @@ def test_the_clip_is_a_quantile_of_what_was_released():
     rows = np.column_stack([np.cos(angles), np.sin(angles)]) * lengths[:, None]
     for seed in range(20):
         room = curator(rows, own(vectorized=True), rho=1.0, seed=seed)
-        clip = Clip(room, 1.0, 0.8)
+        clip = PrivateClip(room, 1.0, 0.8)
         assert clip.value == 1.0
         assert clip.renew(np.zeros(2), 0.0) > 0.0
         assert 0.02 <= clip.value <= 0.09
@@ -153,7 +153,7 @@ def test_the_clip_is_a_quantile_of_what_was_released():
 
 def test_nothing_is_asked_where_nothing_could_be_read():
     room = curator(RNG.normal(size=(50, 2)), rho=0.01)
-    clip = Clip(room, 0.01, 0.8)
+    clip = PrivateClip(room, 0.01, 0.8)
     assert clip.renew(np.zeros(2), 0.0) == 0.0
     assert clip.value == 1.0
     assert not room.ledger.entries

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.audit.transcript import Answered, Charged, perform
 from dpfast.models.nonconvex import phase_retrieval
 from dpfast.optimize import Adaptive, Proximal, Spider
+from tests.flat import flat
 
 RNG = np.random.default_rng(0)
 N = 400

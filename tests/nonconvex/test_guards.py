@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.nonconvex import KL
 from dpfast.optimize import Adaptive, Proximal, Spider
+from tests.flat import flat
 
 RNG = np.random.default_rng(5)
 N, D = 2000, 4

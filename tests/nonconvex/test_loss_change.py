@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import NODES, WEIGHTS, GradientCurator
 from dpfast.data import as_records
 from dpfast.optimize import Adaptive
 from dpfast.privacy.nonconvex.sensitivity import mean_gradient
+from tests.flat import flat
 from tests.nonconvex.test_clipping import curator, own
 
 RNG = np.random.default_rng(9)

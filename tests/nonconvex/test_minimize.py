@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.nonconvex import KL
 from dpfast.optimize import Adaptive, NoisyDescent, Proximal, Spider
 from dpfast.regression.nonprivate import nonprivate_curator
+from tests.flat import flat
 
 RNG = np.random.default_rng(1)
 N = 20_000

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.curator.nonconvex.recordwise import RecordGradients
 from dpfast.data import as_records
 from dpfast.models.nonconvex import PerRecordObjective, one_hidden_layer, phase_retrieval
+from tests.flat import flat
 
 HOSTILE = [0.0, 1.0, 5e-324, 1e-200, 1e200, -1e308, np.inf, np.nan]
 ANY = st.one_of(st.sampled_from(HOSTILE), st.floats())

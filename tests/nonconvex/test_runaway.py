@@ -9,7 +9,7 @@ from scipy.optimize import minimize as exactly
 import dpfast
 from dpfast.nonconvex import PerRecordObjective
 from dpfast.optimize import Adaptive
-from dpfast.optimize.nonconvex.clip import CERTAIN, Clip, _doubt
+from dpfast.optimize.nonconvex.clip import CERTAIN, PrivateClip, _doubt
 from dpfast.optimize.nonconvex.tail import Tail
 from tests.nonconvex.test_clipping import curator, own
 
@@ -116,7 +116,7 @@ def test_a_clip_falls_only_after_a_question():
 
 def test_a_question_of_a_moving_path_is_not_asked_where_it_could_not_be_answered():
     room = curator(np.full((50, 2), 0.4), own(vectorized=True), rho=0.01)
-    clip = Clip(room, 0.01, 0.8)
+    clip = PrivateClip(room, 0.01, 0.8)
     for _ in range(30):
         assert clip.question(np.zeros(2), 0.0, Tail(1.0, 2)) == 0.0
     assert not room.ledger.entries

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InferenceUnavailable
 from dpfast.models.nonconvex import PerRecordObjective, phase_retrieval
+from tests.flat import flat
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(1000, 2))

@@ -9,7 +9,6 @@ from scipy.special import expit
 
 import dpfast
 from dpfast.audit import neighbours, replay
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.data import as_records
 from dpfast.inference.degrees import VarianceNoise
@@ -20,6 +19,7 @@ from dpfast.optimize.adaptive.joint import JointRun
 from dpfast.optimize.adaptive.run import MOST_STEPS, Run, arrive
 from dpfast.optimize.propagation import Curvature
 from dpfast.optimize.protocol import answers_only
+from tests.flat import flat
 
 LOSSES = pytest.mark.parametrize("loss", ["log-cosh", "huber", "logistic"])
 BLOCKS = pytest.mark.parametrize("blocks", [False, True])

@@ -8,10 +8,10 @@ import pytest
 from scipy.optimize import brentq
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.models import Objective, resolve_loss
 from dpfast.optimize import AdaptiveNewton
 from dpfast.optimize.adaptive.scale import scale_ratio
+from tests.flat import flat
 
 LOSSES = pytest.mark.parametrize("loss", ["huber", "log-cosh", "pseudo-huber"])
 BLOCKS = pytest.mark.parametrize("blocks", [False, True])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.models import Bounded, Clip, Huber, LogCosh, Logistic, Mallows, Objective
 from dpfast.optimize.planning import choose_method
+from tests.flat import flat
 
 
 def data(n=2000, seed=0, loss="log-cosh"):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.optimize.adaptive.hidden import Seen, hidden_directions
+from dpfast.optimize.adaptive.hidden import FloorOfStep, hidden_directions
 from dpfast.optimize.adaptive.start import LEAST_PART, MOST_PART, share_of_location
 
-ONE = (Seen(2.0, 2.0, 1.0),)
+ONE = (FloorOfStep(2.0, 2.0, 1.0),)
 
 
 def hidden(values, travelled, floor, early=(), answers=ONE, gradient=0.0):
@@ -31,7 +31,12 @@ def test_what_steps_leave_undone():
 
 def test_answers_are_averaged():
     """Weights 1 and 3: ends with 1/2 and, after a step, 1/4 of the way undone, 5/16 together."""
-    found = hidden([1.2], np.array([11.0]), 0.5, answers=[Seen(2.0, 2.0, 1.0), Seen(2.0, 2.0, 3.0)])
+    found = hidden(
+        [1.2],
+        np.array([11.0]),
+        0.5,
+        answers=[FloorOfStep(2.0, 2.0, 1.0), FloorOfStep(2.0, 2.0, 3.0)],
+    )
     np.testing.assert_allclose(found.possible, [5.0])
 
 

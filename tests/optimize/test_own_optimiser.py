@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Answer, Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.models import Clip, LogCosh, Mallows, Objective
@@ -20,6 +19,7 @@ from dpfast.optimize import Budgets, GradientDescent, Method, Trajectory, Unifor
 from dpfast.optimize.damping import Backtracking
 from dpfast.optimize.protocol import answers_only, public_copy
 from dpfast.privacy.ledger import Ledger
+from tests.flat import flat
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.cli import main
+from tests.flat import flat
 
 SCHEMA = """
 [columns.wage]
@@ -148,10 +148,16 @@ def test_the_audit_reports_for_people_and_machines(capsys):
     assert len(report["calls"]) >= 3
 
 
-def test_an_audit_that_finds_a_leak_fails(monkeypatch, capsys):
-    from dpfast.audit import calls, selfcheck
+def test_every_call_of_the_audit_passes(capsys):
+    assert main(["audit", "--json"]) == 0
+    found = {call["name"] for call in json.loads(capsys.readouterr().out)["calls"]}
+    assert {"dpfast.fit", "dpfast.minimize", "dpfast.curator.Curator.joint"} <= found
 
-    leaky = calls.Example("leaky", "mean", lambda data: data[1].mean(), False, dpfast.GDP(1.0))
+
+def test_an_audit_that_finds_a_leak_fails(monkeypatch, capsys):
+    from dpfast.audit import selfcheck
+
+    leaky = selfcheck.Example("leaky", "mean", lambda data: data[1].mean(), False, dpfast.GDP(1.0))
     monkeypatch.setattr(selfcheck, "examples", lambda: [leaky])
     assert main(["audit"]) == 1
     captured = capsys.readouterr()

@@ -9,7 +9,7 @@ import dpfast
 from bench import printed
 from bench.figures.paper1 import designs, real_data
 from bench.figures.runner import Run
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 RADIUS = 2.0**0.5
 

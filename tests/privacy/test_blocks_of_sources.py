@@ -12,7 +12,6 @@ from scipy import sparse, stats
 
 import dpfast
 from dpfast.audit import neighbours, replay
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records, cluster, parts, streams
 from dpfast.data.groups import grouped
@@ -29,6 +28,7 @@ from dpfast.privacy.dealing import (
     scatter_chunk,
 )
 from dpfast.privacy.sensitivity import mean_score
+from tests.flat import flat
 
 N, Q = 2048, 2
 BUDGET = StepBudget(0.2, 0.1, 0.1)

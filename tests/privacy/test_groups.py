@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import as_records
 from dpfast.data.bought.maps import View, seen
@@ -21,6 +20,7 @@ from dpfast.inference.composition import Rows, Sum
 from dpfast.inference.guarantees import is_stated
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT
 from dpfast.models import LogCosh, Mallows, Objective
+from tests.flat import flat
 
 
 def test_rows_fill_the_slots_of_their_person():

@@ -17,7 +17,6 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.data import Records, as_records
 from dpfast.kernels.records import GRADIENT, MEAT, summation_depth
@@ -33,6 +32,7 @@ from dpfast.models import (
 )
 from dpfast.privacy.baselines.sensitivity import ridge_minimiser
 from dpfast.privacy.sensitivity import RECORD_ERROR, joint_mu
+from tests.flat import flat
 
 PACKAGE = Path(dpfast.__file__).parent
 

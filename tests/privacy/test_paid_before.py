@@ -18,7 +18,6 @@ import pytest
 
 import dpfast
 from dpfast import GDP, ZCDP, ApproxDP, BudgetExceeded, Ledger, PureDP, baselines
-from dpfast.audit.calls.flat import flat
 from dpfast.bayesopt import private_choice, private_clip, tune
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.baselines.minimiser import ridge_minimiser
@@ -43,6 +42,7 @@ from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.optimize import DoubleNoise, GradientDescent, JointNewton, Newton
 from dpfast.optimize.damping import Backtracking
 from dpfast.privacy.noise import EntropyNoise, NoiseSource
+from tests.flat import flat
 from tests.release.neighbours import certified_functional
 
 N = 40

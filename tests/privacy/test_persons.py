@@ -10,7 +10,6 @@ import pytest
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.bounds import joint_cost
 from dpfast.curator.door import observed
@@ -24,6 +23,7 @@ from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, summation_depth
 from dpfast.models import Bounded, Huber, LogCosh, Logistic, Mallows, Objective
 from dpfast.privacy.noise import SeededNoise
 from dpfast.privacy.sensitivity import joint_mu
+from tests.flat import flat
 
 ALL = GRADIENT | HESSIAN | MEAT
 LOSSES = {"huber": Huber(), "log-cosh": LogCosh(), "logistic": Logistic()}

@@ -8,7 +8,6 @@ from scipy import stats
 
 import dpfast
 from dpfast.audit import replay
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.bought.columns import Columns
 from dpfast.curator.persons import one_row_each
 from dpfast.data import as_records
@@ -20,6 +19,7 @@ from dpfast.data.records import Records
 from dpfast.errors import InvalidBudget, InvalidInput
 from dpfast.privacy.dealing import secret_choices
 from dpfast.privacy.noise import SeededNoise
+from tests.flat import flat
 
 PERSONS, COEFFICIENTS = 3_000, np.array([3e3, 0.2, 500.0])
 

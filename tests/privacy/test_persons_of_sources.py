@@ -10,7 +10,6 @@ import pytest
 from scipy import sparse
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator, StepBudget, persons as sums_of_persons
 from dpfast.data import as_records
 from dpfast.data.files.tables import read_table
@@ -21,6 +20,7 @@ from dpfast.errors import InvalidInput, RecordsUnavailable
 from dpfast.kernels.records import GRADIENT, HESSIAN, MEAT, RecordKernel, summation_depth
 from dpfast.models import Bounded, LogCosh, Mallows, Objective
 from dpfast.privacy.noise import SeededNoise
+from tests.flat import flat
 
 ALL = GRADIENT | HESSIAN | MEAT
 BUDGET = StepBudget(0.5, 0.2, 0.1)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.whitened import Discount, Held, whole_of
 from dpfast.data.bought.maps import View
 from dpfast.data.groups import grouped
@@ -20,6 +19,7 @@ from dpfast.kernels.records import MEAT
 from dpfast.models import Clip
 from dpfast.optimize.road.histogram import tops_of_cells
 from dpfast.privacy.sensitivity import histogram
+from tests.flat import flat
 from tests.privacy.test_whitened import (
     LOSSES,
     MATRIX,

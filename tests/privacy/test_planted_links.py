@@ -51,7 +51,6 @@ PLACES = {
     "inference/shown/methods.py:report": "released numbers, in the very file that was named",
     "plots.py:savefig": "released numbers, in the very file that was named",
     "plots.py:_repr_html_": "in memory",
-    "audit/calls/fits.py:*": "made-up records, in a temporary folder of its own",
 }
 
 #: Names of functions and methods that make, open, replace or fill files.
@@ -93,7 +92,7 @@ def functions_that_write():
         for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call) and writes(n)):
             inside = [f for f in spans if f.lineno <= call.lineno <= f.end_lineno]
             innermost = max(inside, key=lambda f: f.lineno).name if inside else "<module>"
-            found.add(f"{where}:{'*' if where.startswith('audit/calls') else innermost}")
+            found.add(f"{where}:{innermost}")
     return found
 
 

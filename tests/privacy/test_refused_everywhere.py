@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 from tests.privacy.test_refused_first import (
     CALLS,
     WRONG,

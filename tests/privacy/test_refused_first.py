@@ -18,9 +18,9 @@ import pytest
 
 import dpfast
 from dpfast import baselines, bayesopt
-from dpfast.audit.calls.flat import flat
-from dpfast.audit.registry import callables
 from dpfast.optimize.damping import Backtracking, SelfConcordant
+from tests.audit.registry import callables
+from tests.flat import flat
 
 RNG = np.random.default_rng(0)
 N = 60

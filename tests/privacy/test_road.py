@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Answer, JointAnswer, Receipt
 from dpfast.errors import InvalidInput
 from dpfast.models import Clip, Huber, LeastSquares, Mallows
 from dpfast.optimize.road.run import Setting, begin, budgets, road
 from dpfast.privacy.sensitivity import joint_mu
+from tests.flat import flat
 
 LOSSES = {
     "least-squares": LeastSquares(),

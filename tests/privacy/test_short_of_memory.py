@@ -19,7 +19,7 @@ COMMON = """
 import ctypes, gc, json, resource, sys, warnings
 import numpy as np
 import dpfast, dpfast.baselines, dpfast.effects, dpfast.estimators
-from dpfast.audit import calls
+from tests.audit import calls
 from dpfast.front import request
 
 warnings.simplefilter("ignore")
@@ -64,7 +64,7 @@ def tried(call, extra):
 
 #: Calls that copy many records, or nearly none, and what they are called with.
 LARGE = """
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 n, p = 200_000, 20
 rng = np.random.default_rng(0)
 wide = rng.normal(size=(n, p))

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.baselines import objective_perturbation
 from dpfast.curator import door
 from dpfast.curator.door import observed
@@ -38,6 +37,7 @@ from dpfast.privacy.release.scaled import TOTAL_VARIATION
 from dpfast.release import certify, release_functional, release_parameter
 from dpfast.release.sampling import divided
 from dpfast.release.session import make_terms
+from tests.flat import flat
 
 MANY, FEW = 20_000, 60  # certified, and not
 RNG = np.random.default_rng(8)

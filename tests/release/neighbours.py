@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 import dpfast
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 #: Test and release, whatever noise is certified.
 certified_functional = partial(

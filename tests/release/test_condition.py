@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator.release.terms import FunctionalTerms, largest_scale
 from dpfast.models import Ball, Box, Product
 from dpfast.models.products import OneHot
@@ -24,6 +23,7 @@ from dpfast.privacy.release.sensitivity import (
     public_scale,
 )
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease
+from tests.flat import flat
 from tests.release.neighbours import (
     assert_told_apart_no_better,
     certified_functional,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidBudget, InvalidInput
+from tests.flat import flat
 
 PAIR = dpfast.ApproxDP(1.0, 1e-6)
 BOX = dpfast.models.Box(1.0, intercept=True)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.release.kinds import GlobalKind
 from dpfast.curator.release.projection import ProjectedRecords
@@ -28,6 +27,7 @@ from dpfast.models.products import Interval, OneHot
 from dpfast.privacy.release.condition import proportional_factors, proportional_tolerances
 from dpfast.privacy.release.scaled import law_scale
 from dpfast.release import FunctionalRelease, NotCertified, ParameterRelease, TestAndRelease
+from tests.flat import flat
 from tests.release.neighbours import (
     assert_told_apart_no_better,
     certified_functional,

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.whitened import At, Held, Whitened, _sum_held
 from dpfast.data import as_records
@@ -18,6 +17,7 @@ from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
 from dpfast.inference.composition import Prepaid, Sum
 from dpfast.models import Huber, LeastSquares, Logistic, Mallows, Objective
 from dpfast.privacy.release.sensitivity import HELD_CELLS
+from tests.flat import flat
 
 PAIR = dpfast.ApproxDP(1.0, 1e-6)
 DIRECTION, BOUND = np.array([0.5, -2.0, 1.0]), 1.5

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.release.certified import _Search
 from dpfast.curator.release.kinds import LeverageKind
@@ -39,6 +38,7 @@ from dpfast.privacy.release.sensitivity import (
     public_scale,
 )
 from dpfast.release import FunctionalRelease, NotCertified
+from tests.flat import flat
 from tests.release.neighbours import certified_functional, parts_of_the_factors
 
 LOSS = LogCosh(2.0)

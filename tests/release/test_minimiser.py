@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.release import certified
 from dpfast.data import as_records
 from dpfast.models import LogCosh, Logistic, Objective, PseudoHuber
 from dpfast.privacy.release import certified_minimiser as constants
+from tests.flat import flat
 from tests.release.hostile import curator_of, exact_gradient, hostile
 
 LOSSES = [(LogCosh(2.0), 1.0), (PseudoHuber(1.0), 0.7), (Logistic(), None)]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import door
 from dpfast.curator.release.one_step import exact_product, newton_steps, step_rate, step_terms
 from dpfast.errors import BudgetExceeded, InvalidBudget, InvalidInput
@@ -19,6 +18,7 @@ from dpfast.models import Ball, Bounded, Box, LogCosh, Logistic
 from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
 from dpfast.release.request import ReleaseRequest
 from dpfast.release.routes import MANY, route
+from tests.flat import flat
 from tests.release.neighbours import assert_told_apart_no_better
 
 LOSS = LogCosh(2.0)

@@ -10,7 +10,6 @@ import pytest
 from scipy.optimize import brentq
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.curator import Curator
 from dpfast.curator.release import smooth
 from dpfast.curator.release.kinds import SmoothKind
@@ -34,6 +33,7 @@ from dpfast.models import (
 from dpfast.privacy.release import smooth_minimiser as constants
 from dpfast.privacy.release.sensitivity import COUNT
 from dpfast.release import NotCertified, ParameterRelease
+from tests.flat import flat
 from tests.release.hostile import curator_of, exact_gradient, hostile
 from tests.release.neighbours import (
     assert_told_apart_no_better,

@@ -10,9 +10,9 @@ import pytest
 from scipy.special import expit
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.models import LogCosh, Mallows, Objective, resolve_loss
 from dpfast.optimize.newton import _settled
+from tests.flat import flat
 
 SLOPES = np.array([0.5, -0.5, 0.5])
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.models import Mallows, Objective, resolve_loss
+from tests.flat import flat
 
 TRUTH = np.ones(4)
 OPTIONS = {"scale": 2.0, "weights": dpfast.Mallows(2**0.5)}

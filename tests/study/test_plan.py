@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.errors import InvalidInput
 from dpfast.regression.forecast import PILOT_RECORDS, _synthetic
+from tests.flat import flat
 
 
 def test_the_forecast_is_what_fits_deliver():

@@ -13,7 +13,7 @@ from bench import printed
 from bench.figures.paper1.designs import RADIUS, bounded_linear, curves, linear, logistic, one_panel
 from bench.figures.runner import Figure, Outcome, Run
 from dpfast import baselines
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 TRUTH = np.array([1.5, 1.0, -1.0, 0.5])
 OTHER = np.array([1.0, -1.0, 0.5, -0.5])

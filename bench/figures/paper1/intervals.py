@@ -12,8 +12,8 @@ import dpfast
 from bench import printed
 from bench.figures.paper1.designs import COLOURS, RADIUS, curves, linear
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast.audit.calls.flat import flat
 from dpfast.inference.hypotheses import confidence_ellipse
+from tests.flat import flat
 
 Z = 1.959963984540054
 KNOWN = {"scale": 2.0, "weights": dpfast.Mallows(RADIUS)}

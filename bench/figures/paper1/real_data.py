@@ -17,7 +17,7 @@ import dpfast
 from bench import printed
 from bench.figures.paper1.designs import RADIUS, curves
 from bench.figures.runner import Figure, Outcome, Run, data_folder
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 HOUSES, BANK = "kc_house_data.csv.gz", "bank-full.csv.gz"
 #: Last zip code of each group of King County but the first, which is the baseline.

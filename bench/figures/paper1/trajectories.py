@@ -20,8 +20,8 @@ from bench.figures.paper1.designs import (
     one_panel,
 )
 from bench.figures.runner import Figure, Outcome, Run
-from dpfast.audit.calls.flat import flat
 from dpfast.optimize.damping import Backtracking, Damped, FullSteps
+from tests.flat import flat
 
 ZERO = np.zeros(4)
 KNOWN = {"scale": 2.0, "weights": dpfast.Mallows(RADIUS)}

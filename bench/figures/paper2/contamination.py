@@ -10,7 +10,7 @@ import numpy as np
 
 import dpfast
 from bench.figures.runner import Figure, Outcome, Run, data_folder
-from dpfast.audit.calls.flat import flat
+from tests.flat import flat
 
 LOSSES = ("tukey", "welsch", "geman-mcclure", "cauchy")
 SHARES = (0.0, 0.1, 0.2, 0.3)

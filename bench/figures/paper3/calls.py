@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
-from dpfast.audit.calls.flat import flat
 from dpfast.models import release_constants
+from tests.flat import flat
 
 DELTA = 1e-6
 

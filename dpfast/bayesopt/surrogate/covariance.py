@@ -38,13 +38,7 @@ def _hyperparameter(value: ArrayLike, name: str) -> Array:
 
 
 def as_points(points: ArrayLike, name: str = "points", dimension: int | None = None) -> Array:
-    """Public points as a C-contiguous float64 array of shape (m, d).
-
-    Raises
-    ------
-    InvalidInput
-        If the shape is wrong or a coordinate is not finite.
-    """
+    """Public points as a C-contiguous float64 array of shape (m, d)."""
     array = np.ascontiguousarray(real_array(points, name))
     if array.ndim != 2 or (dimension is not None and array.shape[1] != dimension):
         width = "d" if dimension is None else str(dimension)
@@ -107,16 +101,6 @@ class Covariance:
         Returns
         -------
         ndarray of shape (dimension,)
-
-        Raises
-        ------
-        InvalidInput
-            If they were given for another number of coordinates.
-
-        Examples
-        --------
-        >>> dpfast.bayesopt.RBF(0.5).length_scales(2)
-        array([0.5, 0.5])
         """
         dimension = whole_number(dimension, "dimension", least=1)
         if self._length_scales.ndim and len(self._length_scales) != dimension:
@@ -138,19 +122,9 @@ class Covariance:
         -------
         ndarray of shape (m, k)
 
-        Raises
-        ------
-        InvalidInput
-            If the shapes do not agree, or a coordinate is not finite.
-
         Privacy
         -------
         Points are public: reads no record.
-
-        Examples
-        --------
-        >>> dpfast.bayesopt.RBF(1.0).values([[0.0]], [[0.0], [2.0]]).round(3)
-        array([[1.   , 0.135]])
         """
         raise NotImplementedError
 
@@ -168,16 +142,6 @@ class Covariance:
         Returns
         -------
         ndarray of shape (d, m)
-
-        Raises
-        ------
-        InvalidInput
-            If the shapes do not agree, or a coordinate is not finite.
-
-        Examples
-        --------
-        >>> dpfast.bayesopt.RBF(1.0).gradient([0.0], [[0.0], [2.0]]).round(3)
-        array([[0.   , 0.271]])
         """
         raise NotImplementedError
 
@@ -191,16 +155,6 @@ class Covariance:
         Returns
         -------
         ndarray of shape (d, d)
-
-        Raises
-        ------
-        InvalidInput
-            If theta is no vector of as many finite numbers as there are length-scales.
-
-        Examples
-        --------
-        >>> dpfast.bayesopt.RBF(0.5).prior_gradient_covariance([0.0])
-        array([[4.]])
         """
         raise NotImplementedError
 
@@ -214,16 +168,6 @@ class Covariance:
         Returns
         -------
         float
-
-        Raises
-        ------
-        InvalidInput
-            As for the covariance.
-
-        Examples
-        --------
-        >>> dpfast.bayesopt.RBF(0.5).prior_trace([0.0, 0.0])
-        8.0
         """
         return float(np.trace(self.prior_gradient_covariance(theta)))
 

@@ -27,16 +27,6 @@ def hashed_normals(count: int, stream: int) -> Array:
 
     Deterministic, the same on every machine up to rounding of the logarithm; not noise, and of no
     use for privacy.
-
-    Parameters
-    ----------
-    count : int
-    stream : int
-        Public integer; different streams look independent.
-
-    Returns
-    -------
-    ndarray of shape (count,)
     """
     pairs = (count + 1) // 2
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
@@ -72,19 +62,7 @@ def _directions(b: int, d: int, stream: int) -> Array:
 def starting_design(
     theta: Array, b: int, length_scales: Array, lower: Array, upper: Array, index: int
 ) -> Array:
-    """The start number `index`: b points around theta, inside the box.
-
-    Parameters
-    ----------
-    theta, length_scales, lower, upper : ndarray of shape (d,)
-    b : int
-    index : int
-        Non-negative; start 0 is the plain one.
-
-    Returns
-    -------
-    ndarray of shape (b, d)
-    """
+    """The start number `index`: b points around theta, inside the box."""
     radius = RADII[index % len(RADII)]
     steps = radius * length_scales * _directions(b, len(theta), index)
     points = theta + steps

@@ -54,11 +54,6 @@ def fit_covariance(
     covariance : Covariance
     noise_variance : float
 
-    Raises
-    ------
-    InvalidInput
-        If an argument is refused.
-
     Privacy
     -------
     None is spent: public values only.

@@ -113,18 +113,6 @@ class GradientInformation:
         -------
         GradientInformation
             This object.
-
-        Raises
-        ------
-        InvalidInput
-            If D has another number of coordinates, or one that is not finite.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> information.condition([[0.2], [0.7]]).points.shape
-        (2, 1)
         """
         points = as_points(D, "D", self.dimension).copy()
         self._kernel.condition(points)
@@ -141,18 +129,6 @@ class GradientInformation:
         Returns
         -------
         float
-
-        Raises
-        ------
-        InvalidInput
-            If theta is no vector of d finite numbers.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> information.prior_trace([0.5])
-        4.0
         """
         return self._covariance.prior_trace(theta)
 
@@ -166,18 +142,6 @@ class GradientInformation:
         Returns
         -------
         ndarray of shape (d, d)
-
-        Raises
-        ------
-        InvalidInput
-            If theta is no vector of d finite numbers.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> bool(information.condition([[0.3], [0.7]]).gradient_covariance([0.5]) < 0.5)
-        True
         """
         at = self._at(theta)
         B = self._kernel.whitened(at)
@@ -201,19 +165,6 @@ class GradientInformation:
         Returns
         -------
         ndarray of shape (m, d)
-
-        Raises
-        ------
-        InvalidInput
-            If theta is no vector of d finite numbers, or the mean is neither of these.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> weights = information.condition([[0.3], [0.7]]).gradient_weights([0.5])
-        >>> (np.array([[-0.3, 0.3]]) @ weights).round(2)
-        array([[1.56]])
         """
         unknown = one_of(mean, MEANS, "mean") == "constant"
         weights = self._kernel.weights(self._at(theta))
@@ -234,18 +185,6 @@ class GradientInformation:
         -------
         float
             ``T0 + alpha`` in the notation of the paper, with the prior trace T0 included.
-
-        Raises
-        ------
-        InvalidInput
-            If a shape is wrong, or a coordinate not finite.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> round(information.trace([[0.3], [0.7]], [0.5]), 2)
-        0.16
         """
         new = as_points(Z, "Z", self.dimension)
         return self._kernel.value(new, self._at(theta))
@@ -262,18 +201,6 @@ class GradientInformation:
         -------
         trace : float
         gradient : ndarray of shape (b, d)
-
-        Raises
-        ------
-        InvalidInput
-            If a shape is wrong, or a coordinate not finite.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> information.trace_and_gradient([[0.3], [0.7]], [0.5])[1].shape
-        (2, 1)
         """
         new = as_points(Z, "Z", self.dimension)
         return self._kernel.value_and_gradient(new, self._at(theta))
@@ -313,19 +240,6 @@ class GradientInformation:
         -------
         points : ndarray of shape (b, d)
         trace : float
-
-        Raises
-        ------
-        InvalidInput
-            If a shape or a number is out of range, or there is nothing to start from.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> points, trace = information.acquire([0.5], 2)
-        >>> points.shape, trace < information.trace([[0.3], [0.7]], [0.5])
-        ((2, 1), True)
         """
         at = self._at(theta)
         max_evaluations = whole_number(max_evaluations, "max_evaluations")
@@ -384,18 +298,6 @@ class GradientInformation:
         Returns
         -------
         ndarray of shape (b, d)
-
-        Raises
-        ------
-        InvalidInput
-            If a shape or a number is out of range.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> len(information.choose_batch([0.5], 0.4, 8)) < 8
-        True
         """
         at = self._at(theta)
         if not threshold >= 0.0:
@@ -453,18 +355,6 @@ class GradientInformation:
         -------
         int
             From 0 to d.
-
-        Raises
-        ------
-        InvalidInput
-            If theta is no vector of d finite numbers.
-
-        Examples
-        --------
-        >>> box = [(0.0, 1.0), (0.0, 1.0)]
-        >>> information = dpfast.bayesopt.GradientInformation(dpfast.bayesopt.RBF(0.5), 0.01, box)
-        >>> information.fewest_points([0.5, 0.5], 4.0)
-        1
         """
         at = self._at(theta)
         eigenvalues = np.linalg.eigvalsh(self.gradient_covariance(at))

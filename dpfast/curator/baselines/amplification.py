@@ -75,19 +75,7 @@ def sampled_epsilon(
     *,
     interval: float = RELATIVE_INTERVAL,
 ) -> float:
-    """Epsilon of ``n_steps`` Poisson-sampled Gaussian steps under replacement, rounded up.
-
-    Parameters
-    ----------
-    multiplier : float
-        Noise standard deviation / largest norm of one record's contribution.
-    sampling_rate : float
-        Probability that a record is in a step's sample.
-    n_steps : int
-    delta : float
-    interval : float
-        Discretisation of the privacy loss.
-    """
+    """Epsilon of ``n_steps`` Poisson-sampled Gaussian steps under replacement, rounded up."""
     _check_delta(delta)
     losses = _losses(multiplier, sampling_rate, n_steps, interval)
     return float(losses.get_epsilon_for_delta(delta - CONVOLUTION_ERROR))
@@ -95,20 +83,7 @@ def sampled_epsilon(
 
 @lru_cache(maxsize=64)
 def noise_multiplier(budget: ApproxDP, sampling_rate: float, n_steps: int) -> float:
-    """Smallest noise multiplier found that keeps ``n_steps`` sampled steps within the budget.
-
-    Parameters
-    ----------
-    budget : ApproxDP
-    sampling_rate : float
-        Probability that a record is in a step's sample.
-    n_steps : int
-
-    Raises
-    ------
-    ImportError
-        If dp-accounting is not installed.
-    """
+    """Smallest noise multiplier found that keeps ``n_steps`` sampled steps within the budget."""
     _check_delta(budget.delta)
     finest = min(LARGEST_INTERVAL, RELATIVE_INTERVAL * budget.epsilon)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-__all__ = ["Search", "minimiser_receipt", "minimiser_search", "ridge_minimiser"]
+__all__ = ["NewtonSearch", "minimiser_receipt", "minimiser_search", "ridge_minimiser"]
 
 #: Tolerance of the minimiser relative to its sensitivity, where rounding allows it.
 RELATIVE_TOLERANCE = 1e-6
@@ -44,22 +44,8 @@ FAST_STEPS = 200
 MOST_DESCENT_STEPS = 50_000_000
 
 
-class Search(NamedTuple):
-    """Public constants of the search (claim B5).
-
-    Attributes
-    ----------
-    tolerance : float
-        Distance from the minimiser that is guaranteed.
-    reach : float
-        Radius of a ball around zero that contains the minimiser, ``score_bound / ridge``.
-    error : float
-        How far a computed gradient can be from the exact one.
-    smoothness : float
-        Bound on the curvature, ridge included.
-    n_steps : int
-        Gradient steps that reach the tolerance from anywhere in the ball.
-    """
+class NewtonSearch(NamedTuple):
+    """Public constants of the search (claim B5)."""
 
     tolerance: float
     reach: float
@@ -68,7 +54,7 @@ class Search(NamedTuple):
     n_steps: int
 
 
-def minimiser_search(curator: Curator) -> Search:
+def minimiser_search(curator: Curator) -> NewtonSearch:
     """Tolerance and number of steps, from public constants only."""
     objective, n, p = curator.objective, curator.n, curator.objective.dimension
     refuse_free_scale(objective, "the minimiser")
@@ -102,7 +88,7 @@ def minimiser_search(curator: Curator) -> Search:
             f"{objective.curvature_bound:g}: the minimiser could not be guaranteed within "
             f"{MOST_DESCENT_STEPS} steps. Pass a larger ridge."
         )
-    return Search(tolerance, reach, error, smoothness, n_steps)
+    return NewtonSearch(tolerance, reach, error, smoothness, n_steps)
 
 
 def minimiser_receipt(curator: Curator, mu: float) -> Receipt:
@@ -119,8 +105,6 @@ def minimiser_receipt(curator: Curator, mu: float) -> Receipt:
 def ridge_minimiser(curator: Curator, mu: float) -> Answer:
     """Release the minimiser of the curator's objective.
 
-    Privacy
-    -------
     Charges ``mu`` (claims B4 and B5 of PROOFS-baselines.md): the minimiser moves by at most
     ``2 B / (n ridge)``, and what is released is within the tolerance of it.  How long the search
     takes depends on the records and is not protected.
@@ -131,7 +115,7 @@ def ridge_minimiser(curator: Curator, mu: float) -> Answer:
     return curator._release((receipt.query, mu), receipt, value)
 
 
-def _minimise(curator: Curator, search: Search) -> Array:
+def _minimise(curator: Curator, search: NewtonSearch) -> Array:
     """A point within the tolerance of the minimiser; not private."""
     objective = curator.objective
     ridge, p = objective.ridge, objective.dimension
@@ -169,7 +153,7 @@ def _descend(
     gradient_at: Callable[[Array, int], tuple[Array, Array, float]],
     theta: Array,
     enough: float,
-    search: Search,
+    search: NewtonSearch,
     ridge: float,
 ) -> Array:
     """Plain gradient steps: slow, but how many suffice is known whatever the records are."""

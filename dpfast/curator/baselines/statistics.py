@@ -68,8 +68,6 @@ def sufficient_statistics(curator: Curator, mu_gram: float, mu_moment: float) ->
 
     A record that is not finite contributes zero to both.
 
-    Privacy
-    -------
     Charges ``statistics_mu(mu_gram, mu_moment)`` (claims B1 and B2 of PROOFS-baselines.md).
     """
     receipts = statistics_receipts(curator, mu_gram, mu_moment)

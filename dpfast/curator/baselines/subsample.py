@@ -33,28 +33,18 @@ __all__ = ["SampledGradients", "SamplingPlan", "gap_rate", "plan_sampling", "poi
 
 
 class SamplingPlan(NamedTuple):
-    """Public constants of a sequence of sampled gradients.
+    """Public constants of a sequence of sampled gradients."""
 
-    Attributes
-    ----------
-    budget : ApproxDP
-        What the whole sequence costs.
-    sampling_rate : float
-    n_steps : int
-    multiplier : float
-        Noise standard deviation relative to the largest contribution of one record.
-    mu : float
-        Gaussian-DP parameter of the whole sequence if the samples were public: a valid bound
-        that ignores what sampling buys.
-    receipt : Receipt
-        Of one step; its ``mu`` and ``l2_sensitivity`` (replacement, record sampled) likewise.
-    """
-
+    #: What the whole sequence costs.
     budget: ApproxDP
     sampling_rate: float
     n_steps: int
+    #: Noise standard deviation relative to the largest contribution of one record.
     multiplier: float
+    #: Gaussian-DP parameter of the whole sequence if the samples were public: a valid bound that
+    #: ignores what sampling buys.
     mu: float
+    #: Of one step; its ``mu`` and ``l2_sensitivity`` (replacement, record sampled) likewise.
     receipt: Receipt
 
 
@@ -83,14 +73,6 @@ def plan_sampling(
 class SampledGradients(PaidAnswers):
     """A fixed number of noisy gradients, each over a fresh Poisson sample of the records.
 
-    Parameters
-    ----------
-    curator : Curator
-        Its ledger must be in :class:`~dpfast.ApproxDP`.
-    plan : SamplingPlan
-
-    Privacy
-    -------
     Opening charges ``plan.budget``: the whole sequence, with parameters chosen adaptively, is
     (epsilon, delta)-DP (claims B6 to B8 of PROOFS-baselines.md).  A further question is refused,
     and so is any question to a copy or in a forked process (claim C48).
@@ -109,13 +91,7 @@ class SampledGradients(PaidAnswers):
         )
 
     def gradient(self, theta: Array) -> Answer:
-        """Release the sum of the scores of a fresh sample / expected size of a sample.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            Public or released.
-        """
+        """Release the sum of the scores of a fresh sample / expected size of a sample."""
         receipt = self._plan.receipt
         self._take(receipt.query)
         value = self._sampled_sum(theta)

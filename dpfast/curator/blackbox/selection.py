@@ -31,29 +31,19 @@ STEPS_PER_RECORD = 1024
 
 
 class Selection(NamedTuple):
-    """Public constants of a selection.
+    """Public constants of a selection."""
 
-    Attributes
-    ----------
-    cost : PureDP
-        What the winner costs.
-    trial : float
-        Pure-DP epsilon of one trial.
-    grid : float
-        Step of the grid that mean losses are rounded to.
-    rate : tuple of (int, int)
-        Of the discrete Laplace noise, per grid step.
-    noise_scale : float
-        Standard deviation of one trial's score.
-    receipt : Receipt
-        Of the winner, in steps of the grid; its mu is what ``cost`` implies.
-    """
-
+    #: What the winner costs.
     cost: PureDP
+    #: Pure-DP epsilon of one trial.
     trial: float
+    #: Step of the grid that mean losses are rounded to.
     grid: float
+    #: Of the discrete Laplace noise, per grid step.
     rate: tuple[int, int]
+    #: Standard deviation of one trial's score.
     noise_scale: float
+    #: Of the winner, in steps of the grid; its mu is what ``cost`` implies.
     receipt: Receipt
 
 
@@ -90,26 +80,6 @@ def best_of_random_trials(
 ) -> Selected:
     """Draw points from the box, score each by its noisy mean loss, publish the lowest score.
 
-    Parameters
-    ----------
-    losses : callable
-        ``losses(theta)`` returns one loss per record, shape (n,).
-    box : tuple of ndarray
-        Lower and upper corner, shape (d,) each.
-    loss_range : (float, float)
-        Public range that losses are clipped to.
-    n : int
-        Number of records.
-    epsilon : float
-        Pure-DP cost of the whole selection.
-    mean_trials : float
-        Expected number of trials.
-    ledger : Ledger
-        Its currency must be able to pay for PureDP.
-    noise : NoiseSource
-
-    Privacy
-    -------
     ``epsilon``-DP (claims G5 to G7).  The number of trials is secret; the running time, and the
     number of calls of ``losses``, tell it to whoever can observe them, and with it about as much
     as ``mean_trials`` more releases would.

@@ -40,23 +40,7 @@ BOUND_RANGE = (1e-100, 1e100)
 
 
 def checked_values(values: ArrayLike, n: int, points: int | None = None) -> Array:
-    """A copy of per-record values with shape (points, n), checked by shape and dtype alone.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,), or (points, n)
-        Real numbers; any values, finite or not.  Python objects (lists, arrays of type object) are
-        read one by one: what is no real number that a double can hold is NaN.
-    n : int
-        Number of records.
-    points : int, optional
-        Number of rows; by default a single one.
-
-    Raises
-    ------
-    InvalidInput
-        For another shape or an array of a dtype that is not real.
-    """
+    """A copy of per-record values with shape (points, n), checked by shape and dtype alone."""
     expected = (n,) if points is None else (points, n)
     if points is None or not _is_list(values):
         return _checked(values, expected).reshape(-1, n)
@@ -126,22 +110,6 @@ def _scalar(cell: Any) -> float:
 class RecordValues:
     """Values that a caller computed for every record, at points of its own choosing.
 
-    Parameters
-    ----------
-    n : int
-        Number of records, public.
-    ledger : Ledger
-        Charged before noise is drawn; refuses before the values are touched.
-    noise : NoiseSource
-
-    Attributes
-    ----------
-    n : int
-    n_points : int
-        Number of values told for each record so far.
-
-    Notes
-    -----
     A value may depend on its own record and on public or released numbers only: a validation
     set that was standardised by its own mean, a rank-based metric, or early stopping on these
     records break the guarantee and cannot be detected here (condition 1 of PROOFS-bayesopt.md).
@@ -171,11 +139,6 @@ class RecordValues:
 
         The file holds the sensitive values as they are, readable by its owner only; call this
         only if the caller asked for it.
-
-        Returns
-        -------
-        int
-            Number of points that were read; what the file holds beyond is cut off.
         """
         size = 8 * self.n
         with _kept(path) as file:
@@ -192,15 +155,7 @@ class RecordValues:
         return min(self.n, BLOCK) + -(-self.n // BLOCK) + 1
 
     def mean_receipt(self, bound: float, mu: float, dimension: int) -> Receipt:
-        """What :meth:`mean` would release and with which noise; touches nothing, costs nothing.
-
-        Raises
-        ------
-        InvalidInput
-            If the bound is not a positive public number.
-        InvalidBudget
-            If mu is too small, or so large that the grid would be finer than floating point.
-        """
+        """What :meth:`mean` would release and with which noise; touches nothing, costs nothing."""
         bound = real_number(bound, "the clipping norm")
         if not BOUND_RANGE[0] <= bound <= BOUND_RANGE[1]:
             raise InvalidInput(
@@ -215,20 +170,6 @@ class RecordValues:
     def mean(self, weights: Array, bound: float, mu: float, *, label: str = "") -> Answer:
         """Release the mean over records of ``clip(weights' y_i)``, shape (d,).
 
-        Parameters
-        ----------
-        weights : ndarray of shape (n_points, d)
-            Public, or computed from released numbers: one record's vector is ``weights' y_i``,
-            with ``y_i`` its values at all points.
-        bound : float
-            Public norm that each record's vector is clipped to.  A vector that is not finite
-            counts as zero.
-        mu : float
-        label : str
-            Name of the charge; default ``"clipped mean"``.
-
-        Privacy
-        -------
         Costs ``mu``: one record moves the mean by at most ``2 bound / n`` (claims G1 and G2).
         """
         if weights.ndim != 2 or len(weights) != self.n_points:
@@ -247,8 +188,6 @@ class RecordValues:
 
         A norm that is not finite is NaN: its record is in no share, and still counted in n.
 
-        Privacy
-        -------
         Costs nothing until a share is asked for; each costs its ``mu`` (claim C46).
         """
         values = np.concatenate(self._chunks)
@@ -270,8 +209,6 @@ class RecordValues:
 
         A value that is not finite counts as the middle of the range.
 
-        Privacy
-        -------
         Costs ``mu``: one record moves it by at most ``(upper - lower) / n`` (claim G4).
         """
         receipt = self.loss_receipt(lower, upper, mu)

@@ -52,26 +52,7 @@ STEPS_PER_RECORD = 4096
 
 
 class GradientCurator:
-    """Answers questions about gradients of an objective that need not be convex.
-
-    Parameters
-    ----------
-    records : Records
-    objective : Objective or PerRecordObjective
-    ledger : Ledger
-        In zCDP or Gaussian DP; charged before the records are touched.
-    noise : NoiseSource
-    threads : int
-
-    Attributes
-    ----------
-    lipschitz : float
-        ``L0``: bound on the norm of one record's gradient, enforced.
-    smoothness : float
-        ``L1``: bound on the change of one record's gradient per distance, enforced; ``inf`` for
-        clipped scores.
-    dimension, n : int
-    """
+    """Answers questions about gradients of an objective that need not be convex."""
 
     def __init__(
         self,
@@ -131,8 +112,6 @@ class GradientCurator:
 
         A clip is public, or was released; of users' gradients only.
 
-        Privacy
-        -------
         ``sqrt(2 rho)``-GDP, hence rho-zCDP (claims K1 and K7 of PROOFS-nonconvex.md).
         """
         mu = _mu(rho)
@@ -149,15 +128,6 @@ class GradientCurator:
     def gradient_lengths(self, theta: Array, edges: Array, rho: float) -> Answer:
         """Release the shares of records whose gradient has its length in the cells of ``edges``.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (dimension,)
-        edges : ndarray of shape (m,)
-            Increasing and public; the last cell has no upper edge.
-        rho : float
-
-        Privacy
-        -------
         ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K7 of PROOFS-nonconvex.md).
         """
         self._checked_clip(float(edges[0]))
@@ -173,8 +143,6 @@ class GradientCurator:
         Both clips are public, or were released; of users' gradients only.  ``high`` is at most
         ``lipschitz``.
 
-        Privacy
-        -------
         ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K8 of PROOFS-nonconvex.md).
         """
         mu = _mu(rho)
@@ -206,8 +174,6 @@ class GradientCurator:
 
         Each record's change is clipped to ``smoothness * ||new - old||``.
 
-        Privacy
-        -------
         ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K2 of PROOFS-nonconvex.md).
         """
         if not self.smoothness < math.inf:
@@ -232,8 +198,6 @@ class GradientCurator:
         ``clip`` if less, as in :meth:`gradient`), at the nodes of a quadrature, times the line: of
         gradients alone, and with no loss that could be without bound.  A ridge is not in it.
 
-        Privacy
-        -------
         ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K9 of PROOFS-nonconvex.md).
         """
         mu = _mu(rho)
@@ -256,8 +220,6 @@ class GradientCurator:
     def gradient_norm(self, theta: Array, rho: float) -> Answer:
         """Release the norm of the mean clipped gradient, shape (1,).
 
-        Privacy
-        -------
         ``sqrt(2 rho)``-GDP, hence rho-zCDP (claim K3 of PROOFS-nonconvex.md).
         """
         mu = _mu(rho)
@@ -273,8 +235,6 @@ class GradientCurator:
         Probabilities are proportional to ``exp(-rate * norm)`` with norms rounded to a public grid
         and the largest rate that ``rho`` pays for; sampled exactly.
 
-        Privacy
-        -------
         rho-zCDP (claim K5 of PROOFS-nonconvex.md); the ledger must be in zCDP.
         """
         _mu(rho)

@@ -67,15 +67,7 @@ class Minimiser(NamedTuple):
 
 
 def certified_plan(curator: Curator, radius: float) -> MinimiserPlan:
-    """Public constants of the search; touches nothing, costs nothing.
-
-    Parameters
-    ----------
-    curator : Curator
-        With ``Bounded`` covariates.
-    radius : float
-        Bound on the norm of a projected row, intercept included.
-    """
+    """Public constants of the search; touches nothing, costs nothing."""
     problem = public_problem(curator, radius)
     constants = release_constants(curator.objective.loss, curator.objective.scale)
     return minimiser_plan(
@@ -119,15 +111,7 @@ def public_problem(curator: Curator, radius: float) -> PublicProblem:
 def certified_minimiser(
     curator: Curator, plan: MinimiserPlan, tilt: Array | None = None
 ) -> Minimiser:
-    """A point at which the exact gradient is at most ``plan.tolerance``, for every data set.
-
-    Parameters
-    ----------
-    curator : Curator
-    plan : MinimiserPlan
-    tilt : ndarray of shape (p,), optional
-        Added to the gradient (objective perturbation).
-    """
+    """A point at which the exact gradient is at most ``plan.tolerance``, for every data set."""
     search = _Search(curator, plan, tilt)
     start = np.zeros(plan.dimension)
     few = pilot(curator, plan) if tilt is None else None
@@ -137,17 +121,7 @@ def certified_minimiser(
 
 
 def polished_minimiser(curator: Curator, plan: MinimiserPlan, depth: int, tilt: Array) -> Array:
-    """A point at which the exact gradient is at most four errors of a computed one (claim R37).
-
-    Parameters
-    ----------
-    curator : Curator
-    plan : MinimiserPlan
-    depth : int
-        Sequential roundings of the sums.
-    tilt : ndarray of shape (p,)
-        Added to the gradient.
-    """
+    """A point at which the exact gradient is at most four errors of a computed one (claim R37)."""
     found = certified_minimiser(curator, plan, tilt)
     return _Search(curator, plan, tilt).polish(found.theta, depth)
 

@@ -49,38 +49,20 @@ NEEDS_EIGENVALUE = (
 
 
 class Kind:
-    """One kind of certificate, by itself that of theorem A for any measure.
+    """One kind of certificate, by itself that of theorem A for any measure."""
 
-    Parameters
-    ----------
-    curator : Curator
-        With ``Bounded`` covariates and records that are projected onto the domain.
-    domain : Domain
-        Bound to the columns of X.
-    directions : ndarray of shape (k, p), optional
-        Directions whose functionals will be released.
-
-    Attributes
-    ----------
-    claim : str
-        Where the sensitivity of the count is proved.
-    quantity : str
-        What is bounded from below, in words.
-    excludes : mapping
-        What cannot be asked for beside it ("functional", "parameter", "largest eigenvalue"), and
-        what to do instead.
-    plan : MinimiserPlan or SmoothPlan
-        How the minimiser is found and how far it can move.
-    measure : MinimiserPlan, SmoothPlan or LeveragePlan
-        Step, error and range of what is certified.
-    """
-
+    #: Where the sensitivity of the count is proved.
     claim: ClassVar[str] = "R5"
+    #: What is bounded from below, in words.
     quantity: ClassVar[str] = "smallest eigenvalue of the Hessian"
+    #: What cannot be asked for beside it ("functional", "parameter", "largest eigenvalue"), and
+    #: what to do instead.
     excludes: ClassVar[Mapping[str, str]] = {}
 
     domain: Domain
+    #: How the minimiser is found and how far it can move.
     plan: MinimiserPlan | SmoothPlan
+    #: Step, error and range of what is certified.
     measure: Measure
 
     def __init__(self, curator: Curator, domain: Domain, directions: Array | None = None) -> None:
@@ -118,16 +100,7 @@ class Kind:
     def functionals(
         self, terms: Terms, l0: float, largest: float | None = None
     ) -> tuple[FunctionalTerms, ...] | None:
-        """How functionals are released, or None if these bounds do not allow it.
-
-        Parameters
-        ----------
-        terms : Terms
-        l0 : float
-            Released lower bound.
-        largest : float, optional
-            Released upper bound of the largest eigenvalue, if the terms buy one.
-        """
+        """How functionals are released, or None if these bounds do not allow it."""
         raise InvalidInput(self.excludes["functional"])
 
     def parameter(self, terms: Terms, l0: float) -> ParameterTerms | None:

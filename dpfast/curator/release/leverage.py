@@ -16,25 +16,7 @@ Array = NDArray[np.float64]
 
 
 class Leverage:
-    """``1/L`` of a Hessian: a function of it that one record moves by a public step.
-
-    Parameters
-    ----------
-    plan : MinimiserPlan
-    domain : Domain
-        Bound to the columns of X.
-    directions : ndarray of shape (k, p), optional
-        Directions whose functionals will be released.
-
-    Attributes
-    ----------
-    plan : LeveragePlan
-    directions : ndarray of shape (k, p)
-    lengths : ndarray of shape (k,)
-        ``w'H^-1 w <= length^2 L``: what a direction's norm is to the smallest eigenvalue.
-    alignments : ndarray of shape (k,)
-        ``sup |x'H^-1 w|`` relative to its bound if rows were spread evenly; a guess, public.
-    """
+    """``1/L`` of a Hessian: a function of it that one record moves by a public step."""
 
     def __init__(
         self, plan: MinimiserPlan, domain: Domain, directions: Array | None = None

@@ -26,14 +26,7 @@ from dpfast.privacy.release.sensitivity import STEP_COUNT, step_grid, step_shift
 if TYPE_CHECKING:
     from dpfast.curator.curator import Curator
 
-__all__ = [
-    "StepTerms",
-    "exact_product",
-    "newton_steps",
-    "shared",
-    "step_rate",
-    "step_terms",
-]
+__all__ = ["StepTerms", "exact_product", "newton_steps", "shared", "step_rate", "step_terms"]
 
 Array = NDArray[np.float64]
 
@@ -42,23 +35,15 @@ GRIDS = (1e-250, 1e250)
 
 
 class StepTerms(NamedTuple):
-    """Public constants of steps along directions.
+    """Public constants of steps along directions."""
 
-    Attributes
-    ----------
-    each : float
-        Epsilon of each number.
-    directions : ndarray of shape (k, p)
-        Released or public.
-    grids : tuple of float
-        Of each number; one record moves it by ``STEP_COUNT`` cells at most.
-    rate : tuple of int
-        Of the noise of each.
-    """
-
+    #: Epsilon of each number.
     each: float
+    #: Released or public.
     directions: Array
+    #: Of each number; one record moves it by ``STEP_COUNT`` cells at most.
     grids: tuple[float, ...]
+    #: Of the noise of each.
     rate: tuple[int, int]
 
     @property
@@ -83,16 +68,6 @@ def step_terms(
     """How steps along these directions are released; touches nothing, costs nothing.
 
     None where a grid leaves the range of floating point.
-
-    Parameters
-    ----------
-    curator : Curator
-        With ``Bounded`` covariates and records that are projected onto the domain.
-    domain : Domain
-    directions : ndarray of shape (k, p)
-        Released or public.
-    epsilon : float
-        For all of them together.
     """
     objective, n, depth = curator.objective, curator.n, curator.depth(GRADIENT)
     slope, grids = objective.loss.psi_bound, []
@@ -112,8 +87,6 @@ def step_terms(
 def newton_steps(curator: Curator, theta: Array, terms: StepTerms) -> Array:
     """Release ``a'`` times the mean score at ``theta`` for each direction a, shape (k,).
 
-    Privacy
-    -------
     Charges ``terms.each`` of pure DP for each, the first before the records are read (claim R39).
     """
     cost, gradient, found = PureDP(terms.each), None, []

@@ -32,41 +32,24 @@ OUTPUT_SHARES = tuple(2.0**-k for k in range(2, 13))
 
 
 class PerturbationTerms(NamedTuple):
-    """Public constants of objective perturbation.
-
-    Attributes
-    ----------
-    budget : ApproxDP
-    plan : MinimiserPlan
-    depth : int
-        Sequential roundings of the sums.
-    share : float
-        Part of epsilon and delta that the noise on the output has.
-    tilt_scale : float
-        Standard deviation of each coordinate of the tilt.
-    distance : float
-        What the search finds, compressed, is within this of the compressed minimiser.
-    receipt : Receipt
-        Of the noise on the output.
-    """
+    """Public constants of objective perturbation."""
 
     budget: ApproxDP
     plan: MinimiserPlan
+    #: Sequential roundings of the sums.
     depth: int
+    #: Part of epsilon and delta that the noise on the output has.
     share: float
+    #: Standard deviation of each coordinate of the tilt.
     tilt_scale: float
+    #: What the search finds, compressed, is within this of the compressed minimiser.
     distance: float
+    #: Of the noise on the output.
     receipt: Receipt
 
 
 def perturbation_terms(curator: Curator, radius: float, budget: ApproxDP) -> PerturbationTerms:
-    """Calibrate both noises; touches nothing, costs nothing.
-
-    Raises
-    ------
-    MissingBound, InvalidBudget
-        If the ridge is zero, or too small for the budget.
-    """
+    """Calibrate both noises; touches nothing, costs nothing."""
     objective, n = curator.objective, curator.n
     ridge = objective.ridge
     if not ridge > 0.0:
@@ -148,14 +131,6 @@ def _output(
 def perturbed_minimiser(curator: Curator, terms: PerturbationTerms) -> Answer:
     """Release the minimiser of the tilted objective.
 
-    Parameters
-    ----------
-    curator : Curator
-        Its objective has the ridge the terms were made for.
-    terms : PerturbationTerms
-
-    Privacy
-    -------
     Charges ``terms.budget`` (claims R10, R23, R37, R38): the tilt makes the minimiser private, the
     noise on the output covers the tolerance of the search.
     """

@@ -12,12 +12,7 @@ import math
 
 from dpfast.errors import InvalidInput, described
 from dpfast.kernels.certificates import LINEAR_MODEL, SMOOTH_LOSS, RecursionTable
-from dpfast.privacy.release.sensitivity import (
-    COUNT,
-    ROWS,
-    lower_bound_from_release,
-    scaled_count,
-)
+from dpfast.privacy.release.sensitivity import COUNT, ROWS, lower_bound_from_release, scaled_count
 from dpfast.privacy.release.smooth_minimiser import SmoothPlan
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_500
 
@@ -43,15 +38,6 @@ class RecursiveCertificate:
     """A public recursion below every neighbour's eigenvalue, with its counts and lower bounds.
 
     Made by :meth:`linear_model` or :meth:`smooth_loss`.
-
-    Attributes
-    ----------
-    table : RecursionTable
-        Of the eigenvalue without the ridge (linear models) or with it (smooth losses).
-    ridge : float
-        What is subtracted before the table is used.
-    eta : float
-        Public bound on the error of an eigenvalue.
     """
 
     def __init__(self, table: RecursionTable, ridge: float, lreg: float, eta: float) -> None:
@@ -73,22 +59,7 @@ class RecursiveCertificate:
         eta: float = 0.0,
         rho: float = 0.5,
     ) -> RecursiveCertificate:
-        """Equation (10) of paper 3, cut at zero, under its condition (C1).
-
-        Parameters
-        ----------
-        c, B1, B2 : float
-            Self-concordance, slope bound and curvature bound of the records' losses.
-        radius : float
-            Bound on the norm of a row.
-        n : int
-        lreg : float
-            Public ridge.
-        eta : float
-            Public bound on the error of the eigenvalues passed to :meth:`count`.
-        rho : float
-            Free constant of the paper, in (0, 1).
-        """
+        """Equation (10) of paper 3, cut at zero, under its condition (C1)."""
         alpha = linear_slope(c, rho)
         square = radius * radius * ROWS * _UP
         g = B2 * square / n * _UP
@@ -111,16 +82,7 @@ class RecursiveCertificate:
     def smooth_loss(
         cls, G0: float, G1: float, G2: float, n: int, lreg: float = 0.0, *, eta: float = 0.0
     ) -> RecursiveCertificate:
-        """Corollary 6.2 of paper 3 for convex losses, with the sharper and proved map of claim R12.
-
-        Parameters
-        ----------
-        G0, G1, G2 : float
-            Bounds on a record's gradient, on its Hessian and on the change of its Hessian per unit
-            of distance.
-        n, lreg, eta
-            As in :meth:`linear_model`.
-        """
+        """Corollary 6.2 of paper 3 for convex losses, with the sharper, proved map of claim R12."""
         a = 4.0 * G0 * G2 / n * ROWS * ROWS * _UP
         g = G1 * ROWS / n * _UP
         table = RecursionTable(
@@ -141,28 +103,12 @@ class RecursiveCertificate:
         )
 
     def count(self, lam: float, M: int = COUNT) -> int:
-        """Integer of sensitivity M: the certified skip, without iterating (claims R5 and R13).
-
-        Parameters
-        ----------
-        lam : float
-            Within eta of the smallest eigenvalue of the Hessian at the minimiser, ridge included;
-            0 if there is no minimiser.  NaN counts as 0.
-        M : int
-        """
+        """Integer of sensitivity M: the certified skip, without iterating (claims R5 and R13)."""
         level = self.table.integral(lam - self.ridge)
         return scaled_count(level, 1.0, self.table.integral_error, M)
 
     def lower_bound(self, N_hat: int, k: int, M: int = COUNT) -> float:
-        """Lower bound of the eigenvalue, ridge included, from the noisy :meth:`count`.
-
-        Parameters
-        ----------
-        N_hat : int
-            ``count`` plus discrete Laplace noise.
-        k : int
-            From :func:`~dpfast.privacy.release.sensitivity.tail_count` with the same M.
-        """
+        """Lower bound of the eigenvalue, ridge included, from the noisy :meth:`count`."""
         error = self.table.integral_error
         level = lower_bound_from_release(N_hat, k, 1.0, error, M)
         return self._eigenvalue(self.table.integral_inverse(level - error))

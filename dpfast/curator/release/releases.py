@@ -49,16 +49,6 @@ class CountAnswer(NamedTuple):
 class CertifiedRelease(PaidAnswers):
     """A certificate and one release.
 
-    Parameters
-    ----------
-    curator : Curator
-        With ``Bounded`` covariates and records that are projected onto the domain.
-    terms : Terms
-    kind : Kind
-        What is certified, planned for this curator.
-
-    Privacy
-    -------
     Opening charges ``terms.opening`` before any record is touched, functionals and their fallback
     charge ``terms.rest`` before they are drawn (claims R5 to R8, R20 to R27, R35 and R36 of
     ``PROOFS-release.md``).  Every part is released once, by this object alone: a
@@ -91,13 +81,7 @@ class CertifiedRelease(PaidAnswers):
         return self._count("certificate", self.kind.claim, (), count)
 
     def largest(self, scale: LogScale) -> CountAnswer:
-        """Release the count of the largest eigenvalue with discrete Laplace noise (claim R28).
-
-        Parameters
-        ----------
-        scale : LogScale
-            From :func:`~dpfast.curator.release.terms.largest_scale` with the released lower bound.
-        """
+        """Release the count of the largest eigenvalue with discrete Laplace noise (claim R28)."""
         self._take("largest eigenvalue", after="certificate")
         count = largest_count(self._found().largest, scale)
         return self._count("largest eigenvalue", "R28", (scale,), count)
@@ -115,14 +99,7 @@ class CertifiedRelease(PaidAnswers):
         return CountAnswer(value, receipt)
 
     def functionals(self, directions: Array, choices: tuple[FunctionalTerms, ...]) -> Array:
-        """Release linear functionals of the minimiser, each with its secret scale (claim R6).
-
-        Parameters
-        ----------
-        directions : ndarray of shape (k, p)
-        choices : tuple of FunctionalTerms
-            From the kind's ``functionals`` with what was released.
-        """
+        """Release linear functionals of the minimiser, each with its secret scale (claim R6)."""
         if not self.kind.covers(directions):
             raise InvalidInput(
                 "a leverage certificate bounds the noise of the directions it was opened with only."
@@ -166,15 +143,7 @@ class CertifiedRelease(PaidAnswers):
         return choice.multiplier * (choice.factors.A * delta + choice.factors.Bc * psi)
 
     def fallback(self, curator: Curator, terms: PerturbationTerms) -> Answer:
-        """Release the perturbed minimiser in place of what was not certified (claim R24).
-
-        Parameters
-        ----------
-        curator : Curator
-            Of the same records, with the ridge the terms were made for.
-        terms : PerturbationTerms
-            Within the budget that is left beside the certificate.
-        """
+        """Release the perturbed minimiser in place of what was not certified (claim R24)."""
         kept = self.terms.for_fallback
         if not (terms.budget.epsilon <= kept.epsilon and terms.budget.delta <= kept.delta):
             raise BudgetExceeded(

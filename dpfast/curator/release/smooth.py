@@ -35,15 +35,7 @@ LOWER, RAISE, LEAST = 1.0 / 16.0, 64.0, 2.0**-40
 
 
 def smooth_plan(curator: Curator, radius: float) -> SmoothPlan:
-    """Public constants of the search; touches nothing, costs nothing.
-
-    Parameters
-    ----------
-    curator : Curator
-        With ``Bounded`` covariates.
-    radius : float
-        Bound on the norm of a projected row, intercept included.
-    """
+    """Public constants of the search; touches nothing, costs nothing."""
     problem = public_problem(curator, radius)
     constants = smooth_constants(curator.objective.loss, curator.objective.scale)
     return smooth_minimiser_plan(

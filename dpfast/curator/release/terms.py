@@ -82,21 +82,14 @@ def difference(whole: ApproxDP, part: ApproxDP) -> ApproxDP:
 
 
 class Size(NamedTuple):
-    """What a direction's noise depends on beside the certificate.
+    """What a direction's noise depends on beside the certificate."""
 
-    Attributes
-    ----------
-    norm : float
-        Length of the direction, as measured by the plan.
-    support : float or None
-        ``sup |w'x|`` over the domain, where that bounds the scale further (claim R7).
-    alignment : float
-        Guess of ``sup |x'H^-1 w|`` relative to its bound, where no support is given.  Only the
-        choice among tolerances depends on it.
-    """
-
+    #: Length of the direction, as measured by the plan.
     norm: float
+    #: ``sup |w'x|`` over the domain, where that bounds the scale further (claim R7).
     support: float | None
+    #: Guess of ``sup |x'H^-1 w|`` relative to its bound, where no support is given.  Only the
+    #: choice among tolerances depends on it.
     alignment: float = 1.0
 
 
@@ -105,36 +98,25 @@ Measure = MinimiserPlan | SmoothPlan | LeveragePlan
 
 
 class Terms(NamedTuple):
-    """Budget of a certificate and what follows it.
+    """Budget of a certificate and what follows it."""
 
-    Attributes
-    ----------
-    what : str
-        ``"functional"``, ``"parameter"`` or ``"nothing"``.
-    epsilon, delta : float
-        Total of both; ``delta = 0`` for a certificate alone, whose bound may fail with
-        probability ``delta1`` but whose privacy is pure.
-    epsilon1, delta1 : float
-        Certificate: what its integers cost, and how often a bound may fail.
-    noise : str
-        Law of a functional's noise, or ``"auto"`` for the best, after the certificate is seen.
-    n_functionals : int
-        Number of functionals.
-    fallback : bool
-        Whether there is something to release in place of what is not certified.
-    certificates : int
-        Integers of the certificate, which share epsilon1 and delta1 equally: the smallest
-        eigenvalue's, and that of the largest if there are two.
-    """
-
+    #: ``"functional"``, ``"parameter"`` or ``"nothing"``.
     what: str
+    #: epsilon, delta: Total of both; ``delta = 0`` for a certificate alone, whose bound may fail
+    #: with probability ``delta1`` but whose privacy is pure.
     epsilon: float
     delta: float
+    #: epsilon1, delta1: Certificate: what its integers cost, and how often a bound may fail.
     epsilon1: float
     delta1: float
+    #: Law of a functional's noise, or ``"auto"`` for the best, after the certificate is seen.
     noise: str = "auto"
+    #: Number of functionals.
     n_functionals: int = 1
+    #: Whether there is something to release in place of what is not certified.
     fallback: bool = False
+    #: Integers of the certificate, which share epsilon1 and delta1 equally: the smallest
+    #: eigenvalue's, and that of the largest if there are two.
     certificates: int = 1
 
     @property
@@ -228,28 +210,18 @@ def largest_scale(plan: MinimiserPlan, l0: float) -> LogScale | None:
 
 
 class FunctionalTerms(NamedTuple):
-    """How one functional is released, from public and released numbers.
+    """How one functional is released, from public and released numbers."""
 
-    Attributes
-    ----------
-    l0 : float
-        Lower bound of what is certified.
-    law : str
-        Law of the noise.
-    tau : float
-        Tolerance of the ratio of neighbouring scales.
-    factors : FunctionalFactors
-    multiplier : float
-        Noise over omega.
-    shift_bound, scale_bound : float
-        Public bounds of omega, and of the scale of the noise.
-    """
-
+    #: Lower bound of what is certified.
     l0: float
+    #: Law of the noise.
     law: str
+    #: Tolerance of the ratio of neighbouring scales.
     tau: float
     factors: FunctionalFactors
+    #: Noise over omega.
     multiplier: float
+    #: shift_bound, scale_bound: Public bounds of omega, and of the scale of the noise.
     shift_bound: float
     scale_bound: float
 
@@ -273,15 +245,6 @@ def functional_terms(
     """The law and the tolerance with the least noise, or None if nothing can be certified.
 
     One law and one tolerance for all of the functionals, which claims R30 and R35 calibrate.
-
-    Parameters
-    ----------
-    plan : MinimiserPlan or LeveragePlan
-    terms : Terms
-    l0 : float
-        Released lower bound of what the plan measures.
-    sizes : sequence of Size
-        One for each of ``terms.n_functionals`` directions.
     """
     # of the neighbours of the data, too, whose curvature may be half of it
     error = evaluation_error(plan.dimension, plan.largest, 0.5 * l0 / plan.spread)
@@ -319,17 +282,7 @@ def proportional_terms(
     inner_radius: float,
     sizes: Sequence[Size],
 ) -> tuple[FunctionalTerms, ...] | None:
-    """Noise in proportion to Delta, or None if nothing can be certified (claims R29 and R35).
-
-    Parameters
-    ----------
-    largest : float
-        Released upper bound of the largest eigenvalue.
-    inner_radius : float
-        Of the domain.
-    plan, terms, l0, sizes
-        As for :func:`functional_terms`.
-    """
+    """Noise in proportion to Delta, or None if nothing can be certified (claims R29 and R35)."""
     if evaluation_error(plan.dimension, plan.largest, 0.5 * l0) > EVALUATION:
         return None
     e = plan.solver_error
@@ -389,11 +342,6 @@ def functional_noises(terms: Terms) -> tuple[Noise, ...]:
     """The law with the least noise for each tolerance that noise allows.
 
     The one that is used is chosen by the released counts (claims R24, R30 and R35).
-
-    Raises
-    ------
-    InvalidBudget
-        If the grid of a release would be too coarse for the budget.
     """
     rest = terms.rest
     grid = grid_delta(rest.epsilon, terms.n_functionals)
@@ -435,13 +383,7 @@ def parameter_terms(
 
 
 def parameter_multiplier(terms: Terms, dimension: int) -> float:
-    """Noise over shift of the whole parameter, infinite if the budget has none to offer.
-
-    Raises
-    ------
-    InvalidBudget
-        If the grid of a release would be too coarse for it.
-    """
+    """Noise over shift of the whole parameter, infinite if the budget has none to offer."""
     multiplier = calibrate_parameter(
         terms.epsilon, terms.delta - terms.reserve, terms.epsilon1, terms.delta1
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpfast.kernels.linalg import eigh
 
-__all__ = ["Hidden", "Seen", "hidden_directions"]
+__all__ = ["Hidden", "FloorOfStep", "hidden_directions"]
 
 Array = NDArray[np.float64]
 
@@ -29,22 +29,14 @@ HARMLESS = 1.96
 
 
 class Hidden(NamedTuple):
-    """What noise hides.
-
-    Attributes
-    ----------
-    n_directions : int
-    stuck : bool
-        Whether a gradient that steps could not follow remains along one.
-    possible : ndarray of shape (p,)
-        Most that is left undone, per coefficient.
-    plausible : ndarray of shape (p, p)
-        Mean square of what is left undone where curvatures are as small as is plausible.
-    """
+    """What noise hides."""
 
     n_directions: int
+    #: Whether a gradient that steps could not follow remains along one.
     stuck: bool
+    #: Most that is left undone, per coefficient.
     possible: Array
+    #: Mean square of what is left undone where curvatures are as small as is plausible.
     plausible: Array
 
     def harms(self, covariance: Array) -> bool:
@@ -57,7 +49,7 @@ class Hidden(NamedTuple):
         return self.stuck or not (few and bool((self.possible**2 <= reach).all()))
 
 
-class Seen(NamedTuple):
+class FloorOfStep(NamedTuple):
     """A full answer: floors of the step taken at it and of where it says the path ends; weight."""
 
     floor: float
@@ -69,7 +61,7 @@ def hidden_directions(
     curvature: tuple[Array, float],
     floor: float,
     early: Sequence[float],
-    answers: Sequence[Seen],
+    answers: Sequence[FloorOfStep],
     travelled: Array,
     gradients: Sequence[tuple[Array, float]],
 ) -> Hidden:
@@ -79,20 +71,6 @@ def hidden_directions(
     released one less two noise scales; the steps before an answer, and its own, then left a part of
     the way undone, of which only the rest shows in the distance travelled.  And a gradient that
     still stands out of its noise there says so without any assumption.
-
-    Parameters
-    ----------
-    curvature : (ndarray of shape (p, p), float)
-        Released, and its noise scale.
-    floor : float
-        Eigenvalues below it are hidden.
-    early : sequence of float
-        Floors of the steps before the first full answer.
-    answers : sequence of Seen
-    travelled : ndarray of shape (p,)
-        From the start to the estimate.
-    gradients : sequence of (ndarray of shape (p,), float)
-        Of the answers, with their noise scales.
     """
     hessian, scale = curvature
     values, vectors = eigh(hessian)

@@ -47,11 +47,7 @@ class JointRun(Run):
     most_share = 0.3
 
     def __init__(
-        self,
-        source: Answers,
-        start: Array,
-        mu: float,
-        progress: Callable[[int, int], None] | None,
+        self, source: Answers, start: Array, mu: float, progress: Callable[[int, int], None] | None
     ) -> None:
         super().__init__(source, start, mu, progress)
         free = self.objective.free_scale

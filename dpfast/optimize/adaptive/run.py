@@ -24,7 +24,7 @@ from dpfast.kernels.linalg import (
     weighted_mean,
 )
 from dpfast.models import Objective
-from dpfast.optimize.adaptive.hidden import Hidden, Seen, hidden_directions
+from dpfast.optimize.adaptive.hidden import FloorOfStep, Hidden, hidden_directions
 from dpfast.optimize.adaptive.shares import (
     BLOCKS,
     EARLY,
@@ -37,7 +37,7 @@ from dpfast.optimize.adaptive.shares import (
     meat_share,
 )
 from dpfast.optimize.adaptive.start import released_intercept, share_of_location
-from dpfast.optimize.adaptive.steps import Answered, Arrival, Step, step_of
+from dpfast.optimize.adaptive.steps import Arrival, FullAnswer, Step, step_of
 from dpfast.optimize.budgets import divided, hessian_costs
 from dpfast.optimize.protocol import Answers, Blocks
 from dpfast.optimize.trajectory import Trajectory, with_ridge
@@ -110,11 +110,7 @@ class Run:
     most_share = 0.5
 
     def __init__(
-        self,
-        source: Answers,
-        start: Array,
-        mu: float,
-        progress: Callable[[int, int], None] | None,
+        self, source: Answers, start: Array, mu: float, progress: Callable[[int, int], None] | None
     ) -> None:
         self.source = source
         self.objective: Objective = source.objective
@@ -128,7 +124,7 @@ class Run:
         self.theta = start
         self.iterates = [start]
         self.root_p = len(start) ** 0.5
-        self.answers: list[Answered] = []
+        self.answers: list[FullAnswer] = []
         self.cuts: list[bool] = []
         self.yardstick: Answer | None = None
         self._measure: Array | None = None
@@ -388,7 +384,7 @@ class Run:
         """Remember a full answer; the step it asks for."""
         slope, hessian = self.penalised(gradient, curvature)
         scales = gradient.noise_scale, curvature.noise_scale
-        self.answers.append(Answered(self.theta, slope, scales[0], hessian, scales[1], curvature))
+        self.answers.append(FullAnswer(self.theta, slope, scales[0], hessian, scales[1], curvature))
         own = curvature is self.yardstick
         step = self.step(self.theta, slope, hessian, *scales, LONGEST, own)
         self.cuts.append(step.length == math.inf)
@@ -454,7 +450,7 @@ class Run:
         most = self.objective.loss.psi_bound
         return dispersion > DISPERSED and most < CLIPPED * math.sqrt(variance)
 
-    def near_the_end(self) -> list[Answered]:
+    def near_the_end(self) -> list[FullAnswer]:
         """The answers whose curvatures are that at the end but for their noise, the last first."""
         *before, end = self.answers
         near, measure, most = [end], self.measure, ARRIVED**2 * self.mean_weight
@@ -500,7 +496,9 @@ class Run:
         smallest = float(eigh(hessian)[0][0]) - 2.0 * scale
         if smallest >= max(floors + self.early_floors):
             return None
-        seen = [Seen(*of) for of in zip(floors, [*ends, self.floor(scale)], weights, strict=True)]
+        seen = [
+            FloorOfStep(*of) for of in zip(floors, [*ends, self.floor(scale)], weights, strict=True)
+        ]
         gradients = [(answer.gradient, answer.gradient_scale) for answer in self.answers]
         travelled = theta - self.iterates[0]
         return hidden_directions(
@@ -579,8 +577,6 @@ def arrive(
 ) -> Trajectory:
     """Spend ``mu`` on the way from ``start`` to the estimate.
 
-    Privacy
-    -------
     Post-processing of the answers, which charge their ledger; the budgets depend on released
     answers and add up to the total whatever these are (claim C9).
     """

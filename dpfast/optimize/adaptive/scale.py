@@ -80,8 +80,6 @@ def released_location(answers: Answers, mu: float) -> tuple[float, float, float]
     the noise of a step is a small part of the scale of the moment, so nothing is lost where the
     start is near.
 
-    Privacy
-    -------
     Charges the ledger behind the answers (claims C34, C35 and C37 with one coefficient).
     """
     free = answers.objective.free_scale

@@ -46,8 +46,6 @@ def released_intercept(answers: Answers, mu: float) -> tuple[float, float]:
 
     Zero for nothing where that cannot be told.
 
-    Privacy
-    -------
     Charges the ledger behind the answers (claims C13, C14 and C17 to C19 with one parameter).
     """
     if answers.objective.loss.binary_response:

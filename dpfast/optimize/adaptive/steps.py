@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from dpfast.curator import Answer
 from dpfast.optimize.adaptive.hidden import Hidden
 
-__all__ = ["Answered", "Arrival", "Step", "step_of"]
+__all__ = ["FullAnswer", "Arrival", "Step", "step_of"]
 
 Array = NDArray[np.float64]
 
 
-class Answered(NamedTuple):
+class FullAnswer(NamedTuple):
     """A full answer at one parameter, penalty included, and the curvature as it was released."""
 
     theta: Array
@@ -44,33 +44,22 @@ step_of = partial(tuple.__new__, Step)  # without the frame of the constructor
 
 
 class Arrival(NamedTuple):
-    """What the answers of a run say of its result.
+    """What the answers of a run say of its result."""
 
-    Attributes
-    ----------
-    noise : ndarray of shape (p, p)
-        Covariance of the privacy noise in the estimate, and of what may be left undone along
-        directions that noise hides where that is warned of.
-    unfinished : ndarray of shape (p,)
-        Estimated error left along directions that noise hides, per coefficient.
-    unsettled : bool
-        Whether the last steps say that the path has not arrived.
-    n_hidden : int
-        Number of directions that noise hides, zero where they do no harm.
-    stuck : bool
-        Whether a gradient remains along directions that steps cannot follow.
-    outside : bool
-        Whether the scale is beyond the end of its public interval.
-    clipped : bool
-        Whether counts vary so much that clipping their residuals must tell.
-    """
-
+    #: Covariance of the privacy noise in the estimate, and of what may be left undone along
+    #: directions that noise hides where that is warned of.
     noise: Array
+    #: Estimated error left along directions that noise hides, per coefficient.
     unfinished: Array
+    #: Whether the last steps say that the path has not arrived.
     unsettled: bool
+    #: Number of directions that noise hides, zero where they do no harm.
     n_hidden: int = 0
+    #: Whether a gradient remains along directions that steps cannot follow.
     stuck: bool = False
+    #: Whether the scale is beyond the end of its public interval.
     outside: bool = False
+    #: Whether counts vary so much that clipping their residuals must tell.
     clipped: bool = False
 
     def beside(self, hidden: Hidden, covariance: Array) -> Arrival:

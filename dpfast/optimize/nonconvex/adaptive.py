@@ -23,14 +23,8 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import PerRecordObjective
-from dpfast.optimize.nonconvex.clip import Clip
-from dpfast.optimize.nonconvex.descent import (
-    LEAST_RHO,
-    Path,
-    checked_count,
-    noise_for,
-    price_of,
-)
+from dpfast.optimize.nonconvex.clip import PrivateClip
+from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
 from dpfast.optimize.nonconvex.tail import Tail
 
 __all__ = ["Adaptive"]
@@ -158,11 +152,6 @@ class Adaptive:
         Parameters
         ----------
         objective : Objective or PerRecordObjective
-
-        Raises
-        ------
-        InvalidInput
-            If it has no smoothness constant and no step size was passed.
         """
         if self.step_size is None and not objective.smoothness < math.inf:
             raise InvalidInput(
@@ -192,11 +181,6 @@ class Adaptive:
         Path
             Iterates, and what is known of the norms of their gradients.
 
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
-
         Privacy
         -------
         Post-processing of the curator's answers; what a query may cost depends on earlier answers
@@ -221,11 +205,6 @@ class Adaptive:
             With less left than this, steps would be noise: the origin is the answer.
         reason : str
             From released and public numbers only.
-
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
 
         Privacy
         -------
@@ -268,11 +247,6 @@ class Adaptive:
         cost : float
             At most ``rho``.
 
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
-
         Privacy
         -------
         Post-processing of the curator's answers, which cost at most ``rho``.
@@ -298,7 +272,7 @@ class Adaptive:
         # the paper's algorithm and inner problems have the declared bound
         private = self.clip == "private" and not self.norm_queries and pull is None
         given = self.clip if isinstance(self.clip, float) and curator.can_clip else None
-        clip = Clip(curator, total, self.quantile if private else None, given)
+        clip = PrivateClip(curator, total, self.quantile if private else None, given)
         square, before = lipschitz * lipschitz, np.zeros(d)
         tail = Tail(noise_for(lipschitz, n, 1.0), d)
         for k in range(self.max_steps):

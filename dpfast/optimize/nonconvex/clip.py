@@ -34,7 +34,7 @@ from dpfast.curator.nonconvex.gradients import GradientCurator, public_length
 from dpfast.optimize.nonconvex.descent import LEAST_RHO, noise_for, price_of
 from dpfast.optimize.nonconvex.tail import ALIKE, Tail
 
-__all__ = ["FAR_TOO_LARGE", "Clip"]
+__all__ = ["FAR_TOO_LARGE", "PrivateClip"]
 
 Array = NDArray[np.float64]
 
@@ -104,30 +104,8 @@ class _Verdict(NamedTuple):
     saved: float
 
 
-class Clip:
-    """The clip of a run, and what it is released for.
-
-    Parameters
-    ----------
-    curator : GradientCurator
-    total : float
-        rho of the run.
-    quantile : float or None
-        None: the declared bound, always.
-    given : float or None
-        A public clip, which is not renewed.
-
-    Attributes
-    ----------
-    value : float
-        The clip now; at most the declared bound.
-    path : list of (float, float)
-        Budget spent before each release, and the clip it gave.
-    raised : float or None
-        Budget spent when what the clip in use took away was last found to matter.
-    longest : float
-        No gradient was seen to be longer, of any lengths that were released; at first the bound.
-    """
+class PrivateClip:
+    """The clip of a run, and what it is released for."""
 
     def __init__(
         self,

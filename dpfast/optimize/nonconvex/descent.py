@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from dpfast.arguments import whole_number
 
-__all__ = [
-    "LEAST_RHO",
-    "Path",
-    "checked_count",
-    "noise_for",
-    "price_of",
-]
+__all__ = ["LEAST_RHO", "Path", "checked_count", "noise_for", "price_of"]
 
 Array = NDArray[np.float64]
 
@@ -25,23 +19,7 @@ LEAST_RHO = 1e-10
 
 
 class Path:
-    """Released points and norms of an algorithm; everything in it was paid for.
-
-    Attributes
-    ----------
-    iterates : list of ndarray of shape (p,)
-        The start and every point after it.
-    norms : list of float
-        Noisy norm of the gradient at each iterate; NaN where none was released.
-    theta : ndarray of shape (p,)
-        The algorithm's answer.
-    rounds : list of dict
-        Public record of each round: targets, steps, spends.
-    remarks : list of str
-        What did not go as planned, from released numbers only.
-    longest : float
-        No gradient was seen to be longer, of any lengths that were released.
-    """
+    """Released points and norms of an algorithm; everything in it was paid for."""
 
     def __init__(self, start: Array) -> None:
         self.iterates = [start]

@@ -24,12 +24,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import (
-    LEAST_RHO,
-    Path,
-    checked_count,
-    noise_for,
-)
+from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for
 
 __all__ = ["InnerOptimiser", "NoisyDescent", "Proximal"]
 
@@ -111,11 +106,6 @@ class NoisyDescent:
             The centre where ``rho`` is too little for a step.
         cost : float
             At most ``rho``.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the curator's ledger holds less than ``rho``.
 
         Privacy
         -------
@@ -206,12 +196,6 @@ class Proximal:
         Parameters
         ----------
         objective : Objective or PerRecordObjective
-
-        Raises
-        ------
-        InvalidInput
-            If it has no smoothness constant and no convexity was passed, or the inner optimiser
-            refuses it.
         """
         if self.convexity is None and not objective.smoothness < math.inf:
             raise InvalidInput(
@@ -246,11 +230,6 @@ class Proximal:
         -------
         Path
             The answer of each round.
-
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
 
         Privacy
         -------

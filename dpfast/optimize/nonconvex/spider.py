@@ -28,13 +28,7 @@ from dpfast.errors import InvalidInput, described
 from dpfast.models import Objective
 from dpfast.models.nonconvex import KL, PerRecordObjective
 from dpfast.optimize.nonconvex.adaptive import Adaptive
-from dpfast.optimize.nonconvex.descent import (
-    LEAST_RHO,
-    Path,
-    checked_count,
-    noise_for,
-    price_of,
-)
+from dpfast.optimize.nonconvex.descent import LEAST_RHO, Path, checked_count, noise_for, price_of
 
 __all__ = ["Round", "Spider"]
 
@@ -59,26 +53,17 @@ NOT_SHORT = "ended without a gradient as short as planned"
 
 
 class Round(NamedTuple):
-    """Public plan of one round.
+    """Public plan of one round."""
 
-    Attributes
-    ----------
-    target : float
-        Excess risk it aims at.
-    n_steps : int
-        Most updates; it reads one gradient and at most ``n_steps - 1`` changes.
-    step : float
-        Length of every update.
-    threshold : float
-        It stops where the estimated gradient is shorter.
-    gradient_rho, change_rho : float
-        Cost of the gradient, and of one change.
-    """
-
+    #: Excess risk it aims at.
     target: float
+    #: Most updates; it reads one gradient and at most ``n_steps - 1`` changes.
     n_steps: int
+    #: Length of every update.
     step: float
+    #: It stops where the estimated gradient is shorter.
     threshold: float
+    #: gradient_rho, change_rho: Cost of the gradient, and of one change.
     gradient_rho: float
     change_rho: float
 
@@ -160,11 +145,6 @@ class Spider:
         Parameters
         ----------
         objective : Objective or PerRecordObjective
-
-        Raises
-        ------
-        InvalidInput
-            If it has no smoothness constant.
         """
         if not objective.smoothness < math.inf:
             raise InvalidInput(
@@ -173,12 +153,7 @@ class Spider:
             )
 
     def plan(
-        self,
-        curator: GradientCurator,
-        kl: KL,
-        excess: float,
-        left: float,
-        most: float = math.inf,
+        self, curator: GradientCurator, kl: KL, excess: float, left: float, most: float = math.inf
     ) -> tuple[Round, int]:
         """The next round and how many rounds are planned from here, from public numbers.
 
@@ -311,11 +286,6 @@ class Spider:
         -------
         Path
             Iterates, and the noisy norms of their gradients.
-
-        Raises
-        ------
-        InvalidInput
-            As :meth:`check`.
 
         Privacy
         -------

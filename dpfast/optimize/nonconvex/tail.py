@@ -33,14 +33,7 @@ ALIKE = 1.5
 
 
 class Tail:
-    """Points that a path reached, with the gradients that led to them.
-
-    Parameters
-    ----------
-    unit : float
-        Noise per coordinate of a gradient without a clip of its own, at rho = 1.
-    dimension : int
-    """
+    """Points that a path reached, with the gradients that led to them."""
 
     def __init__(self, unit: float, dimension: int) -> None:
         self._unit, self._dimension = unit, dimension

@@ -24,20 +24,7 @@ _UP = 1.0 + MARGIN_30
 
 
 def statistics_mu(mu_gram: float, mu_moment: float) -> float:
-    """What ``mean xx'`` and ``mean xy`` cost together, rounded up (claims B1 and B2).
-
-    Parameters
-    ----------
-    mu_gram, mu_moment : float
-        What each costs on its own, with noise for the sensitivities ``sqrt(2) x^2 / n`` and
-        ``2 x y / n`` of the bounds on ``||x||`` and ``|y|``.
-
-    Returns
-    -------
-    float
-        With ``a, b`` the squares of the two: ``sqrt(b)`` if ``b >= 4 a``, else
-        ``sqrt(a + b/2 + b^2/(16 a))``; below the composition ``sqrt(a + b)``.
-    """
+    """What ``mean xx'`` and ``mean xy`` cost together, rounded up (claims B1 and B2)."""
     check_constants(mu_gram=mu_gram, mu_moment=mu_moment)
     scale = max(mu_gram, mu_moment)
     a, b = (mu_gram / scale) ** 2, (mu_moment / scale) ** 2
@@ -62,15 +49,6 @@ def ridge_minimiser(diameter: float, ridge: float, n: int, *, tolerance: float) 
 
     ``diameter / (n ridge)`` for the minimiser itself, plus ``2 * tolerance`` if what is released
     is within ``tolerance`` of it, whatever the data.
-
-    Parameters
-    ----------
-    diameter : float
-        Largest distance between two records' scores.
-    ridge : float
-        The penalty is ``ridge/2 ||theta||^2``; the records' losses are convex.
-    n : int
-    tolerance : float
     """
     check_constants(diameter=diameter, ridge=ridge, n=n, tolerance=tolerance)
     return (diameter * (1.0 + RECORD_ERROR) / (n * ridge) + 2.0 * tolerance) * _UP
@@ -79,18 +57,7 @@ def ridge_minimiser(diameter: float, ridge: float, n: int, *, tolerance: float) 
 def gradient_error(
     score_bound: float, smoothness: float, reach: float, dimension: int, depth: int
 ) -> float:
-    """How far a computed penalised gradient can be from the exact one (claim B5).
-
-    Parameters
-    ----------
-    score_bound : float
-    smoothness : float
-        Bound on the curvature, ridge included.
-    reach : float
-        Bound on the norm of the parameter.
-    dimension, depth : int
-        Number of parameters, and of sequential roundings of the summation.
-    """
+    """How far a computed penalised gradient can be from the exact one (claim B5)."""
     check_constants(
         score_bound=score_bound, smoothness=smoothness, reach=reach, dimension=dimension
     )
@@ -113,19 +80,7 @@ def descent_steps(smoothness: float, ridge: float, distance: float, tolerance: f
 
 
 def sampled_mean(bound: float, divisor: float, n: int, *, depth: int = 0) -> float:
-    """How far one record's presence in a sample moves the sum over it / ``divisor`` (claim B8).
-
-    Parameters
-    ----------
-    bound : float
-        Largest norm of one record's contribution.
-    divisor : float
-        Public; the expected size of the sample.
-    n : int
-        Number of records, the largest size of the sample.
-    depth : int
-        Largest number of sequential roundings of the summation.
-    """
+    """How far one record's presence in a sample moves the sum over it / ``divisor`` (claim B8)."""
     check_constants(bound=bound, divisor=divisor, n=n)
     gamma = depth * UNIT_ROUNDOFF / (1.0 - depth * UNIT_ROUNDOFF)
     slack = RECORD_ERROR + 2.0 * gamma * n * (1.0 + RECORD_ERROR)

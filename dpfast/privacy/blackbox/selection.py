@@ -29,12 +29,6 @@ def number_of_trials(mean: float, source: NoiseSource) -> int:
     """Draw a geometric number of trials, at least one, with about this mean (claim G7).
 
     A discrete Laplace integer that is not negative is geometric (claim B7), and exactly so.
-
-    Parameters
-    ----------
-    mean : float
-        Expected number of trials, public; at least 1.01.
-    source : NoiseSource
     """
     numerator, denominator = trials_rate(mean)
     while True:

@@ -23,16 +23,6 @@ def clipped_mean(bound: float, n: int, dimension: int, *, depth: int = 0) -> flo
     """l2 sensitivity of a mean of n vectors clipped to a norm, rounding included (claim G1).
 
     ``2 * bound / n``: the clipped vectors of two records can be opposite.
-
-    Parameters
-    ----------
-    bound : float
-        Public norm that every record's vector is clipped to.
-    n : int
-    dimension : int
-        Number of coordinates.
-    depth : int
-        Largest number of sequential roundings of the summation.
     """
     if not 1 <= dimension <= MAX_DIMENSION:
         raise InvalidInput(

@@ -19,15 +19,6 @@ __all__ = ["choose_smallest"]
 def choose_smallest(scores: Sequence[int], rate: tuple[int, int], source: NoiseSource) -> int:
     """Draw an index with probability proportional to ``exp(-score * rate)``.
 
-    Parameters
-    ----------
-    scores : sequence of int
-    rate : (int, int)
-        Numerator and denominator of the rate, as for discrete Laplace noise.
-    source : NoiseSource
-
-    Notes
-    -----
     The number of attempts depends on the scores; so does the time.
     """
     if not scores:

@@ -31,20 +31,7 @@ def mean_gradient(lipschitz: float, n: int, *, depth: int = 0) -> float:
 def gradient_change(
     limit: float, n: int, *, depth: int = 0, lowest: float = 1.0, error: float = 0.0
 ) -> float:
-    """l2 sensitivity of the mean of n changes of gradients clipped to ``limit`` (claim K2).
-
-    Parameters
-    ----------
-    limit : float
-        Largest norm of one record's change: the smoothness times the distance of the parameters.
-    n, depth : int
-    lowest : float
-        For records whose change is ``s B (new - old)`` with a positive semidefinite rank-one B of
-        norm at most ``limit / distance`` and slopes s in ``[-lowest, 1]``: at most 1, and 0 for
-        convex losses.  1 assumes nothing.
-    error : float
-        Largest norm by which rounding can move one record's change away from that form.
-    """
+    """l2 sensitivity of the mean of n changes of gradients clipped to ``limit`` (claim K2)."""
     if not (0.0 <= lowest <= 1.0 and error >= 0.0):
         raise InvalidInput(
             f"lowest must lie in [0, 1] and error be at least 0; received {described(lowest)}, "
@@ -56,30 +43,13 @@ def gradient_change(
 
 
 def change_error(curvature: float, score: float, sizes: float, dimension: int) -> float:
-    """Rounding of one record's change of gradient for a built-in loss (claim K2).
-
-    Parameters
-    ----------
-    curvature : float
-        ``sup |psi'| R^2 / sigma``.
-    score : float
-        Bound on the norm of one record's gradient.
-    sizes : float
-        Sum of the norms of the two parameters.
-    dimension : int
-    """
+    """Rounding of one record's change of gradient for a built-in loss (claim K2)."""
     predictor = (dimension + 8.0) * UNIT_ROUNDOFF * sizes * curvature
     return (predictor + 1e-12 * score) * (1.0 + 1e-6)
 
 
 def gradient_norm(lipschitz: float, n: int, dimension: int, *, depth: int = 0) -> float:
-    """Sensitivity of the norm of the mean of n clipped gradients (claim K3).
-
-    Parameters
-    ----------
-    dimension : int
-        Number of coordinates, whose squares are added up with rounding.
-    """
+    """Sensitivity of the norm of the mean of n clipped gradients (claim K3)."""
     if dimension < 1:
         raise InvalidInput(
             f"dimension must be a positive integer; received {described(dimension)}."
@@ -103,13 +73,6 @@ def exponential_cost(rate: tuple[int, int], steps: int) -> float:
 
     ``(steps * rate)^2 / 2``: the exponential mechanism has bounded range ``eta = 2 steps rate``,
     hence costs ``eta^2 / 8``.
-
-    Parameters
-    ----------
-    rate : (int, int)
-        Numerator and denominator.
-    steps : int
-        By how much one record can move each integer score.
     """
     numerator, denominator = rate
     if numerator < 1 or denominator < 1 or steps < 1:

@@ -70,26 +70,6 @@ def calibrate_functionals(
     """Multipliers b of the scale omega, each of which makes a release ``(epsilon, delta)`` (R35).
 
     Each is enough by itself, so whoever chooses among them may have seen the certificate.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        What the certificate leaves: of the functionals alone, where it holds.
-    choices : tuple of (str, float)
-        Law of Z in ``value + b omega Z`` (Laplace of scale 1, standard normal, Student t(3)), and
-        tolerance tau of the ratio of neighbouring scales, as given to
-        :func:`~dpfast.privacy.release.sensitivity.functional_factors`.
-    count : int
-        Number of functionals with this multiplier, each of its own scale omega.
-    other_delta : float
-        Part of delta set aside for what else may fail, such as
-        :func:`~dpfast.privacy.release.scaled.grid_delta`.
-
-    Returns
-    -------
-    tuple of float
-        For each choice the smallest b up to a relative 1e-7 (1e-4 for several functionals), rounded
-        up; infinity if no noise suffices, because the ratio of scales alone tells neighbours apart.
     """
     if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
         raise InvalidBudget(
@@ -219,22 +199,6 @@ def calibrate_parameter(
     """Gaussian multiplier b of the shift t for which the total is ``(epsilon, delta)`` (claim R8).
 
     The parameter plus noise of scale ``gaussian_scale(t, 1/b, dimension)`` per coordinate.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Total, certificate included.
-    epsilon1, delta1 : float
-        Cost of the certificate's integer and probability that its bound fails.
-    M : int
-        Sensitivity of the integer.
-    other_delta : float
-        Part of delta set aside for what else may fail.
-
-    Returns
-    -------
-    float
-        Smallest b up to a relative 1e-7, rounded up; infinity if no noise suffices.
     """
     if not (0.0 < epsilon1 < epsilon < math.inf and 0.0 < delta1 < delta < 1.0):
         raise InvalidBudget(
@@ -268,21 +232,6 @@ def objective_perturbation_delta(
     """delta at epsilon of objective perturbation of a linear model, rounded up (claim R10).
 
     The minimiser of the mean loss plus ``W'theta + lreg/2 ||theta||^2``, W normal of this scale.
-
-    Parameters
-    ----------
-    epsilon : float
-    noise_scale : float
-        Standard deviation of each coordinate of W.
-    curvature_bound : float
-        Bound on a record's Hessian, ``max h'' radius^2``.
-    B1 : float
-        Bound on ``|h'|``.
-    radius : float
-        Bound on the norm of a row.
-    n : int
-    lreg : float
-        Public ridge, positive.
     """
     for name, value in (
         ("noise_scale", noise_scale), ("curvature_bound", curvature_bound), ("B1", B1),
@@ -325,12 +274,6 @@ def objective_perturbation_scale(
     """Standard deviation of objective perturbation for ``(epsilon, delta)``-DP (claim R10).
 
     Arguments as in :func:`objective_perturbation_delta`.
-
-    Returns
-    -------
-    float
-        Smallest scale up to a relative 1e-7, rounded up; infinity if the ridge is too small for
-        epsilon: ``log(1 + curvature_bound/(n lreg)) >= epsilon``.
     """
     if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
         raise InvalidBudget(

@@ -13,21 +13,7 @@ __all__ = ["capped_tail"]
 
 
 def capped_tail(epsilon1: float, delta1: float, M: int = COUNT) -> int:
-    """Smallest cap k for which noise drawn again above k is ``(epsilon1, delta1)``-DP (claim R36).
-
-    Parameters
-    ----------
-    epsilon1, delta1 : float
-        What the integer release costs.
-    M : int
-        Sensitivity of the integer.
-
-    Returns
-    -------
-    int
-        At least M; of the noise at rate ``laplace_rate(M, epsilon1)``, given that it is at most k,
-        the part above ``k - M`` has a probability of at most delta1.
-    """
+    """Smallest cap k for which noise redrawn above k is ``(epsilon1, delta1)``-DP (claim R36)."""
     if not 0.0 < delta1 < 1.0:
         raise InvalidInput(f"delta1 must lie in (0, 1); received {described(delta1)}.")
     numerator, denominator = laplace_rate(M, epsilon1)

@@ -30,50 +30,35 @@ RELATIVE_TOLERANCE = 1e-6
 
 
 class MinimiserPlan(NamedTuple):
-    """Public constants of a certified minimiser (claims R20 and R21).
-
-    Attributes
-    ----------
-    n, dimension : int
-    c, slope, radius : float
-        Self-concordance ``|h'''| <= c h''`` and bound ``|h'|`` of a record's loss as a function of
-        its linear predictor; bound on the norm of a row.
-    ridge : float
-        The caller's penalty is ``ridge/2 ||theta||^2``.
-    stiffness, rate : float
-        The public penalty, see the module.
-    box : float
-        Every coordinate of every minimiser is at most this.
-    step : float
-        Sensitivity of the smallest eigenvalue of the Hessian at the minimiser.
-    error, hessian_error : float
-        How far a computed gradient (Euclidean norm) and Hessian (spectral norm) inside of the box
-        are from the exact ones, eigenvalues of the latter included.
-    tolerance : float
-        The point found has an exact gradient of at most this norm, whatever the records.
-    eta : float
-        The eigenvalue found is within this of the one at the minimiser.
-    solver_error : float
-        As :func:`~dpfast.privacy.release.sensitivity.functional_factors` takes it.
-    largest : float
-        Bound on the largest eigenvalue of the Hessian.
-    """
+    """Public constants of a certified minimiser (claims R20 and R21)."""
 
     n: int
     dimension: int
+    #: c, slope, radius: Self-concordance ``|h'''| <= c h''`` and bound ``|h'|`` of a record's loss
+    #: as a function of its linear predictor; bound on the norm of a row.
     c: float
     slope: float
     radius: float
+    #: The caller's penalty is ``ridge/2 ||theta||^2``.
     ridge: float
+    #: stiffness, rate: The public penalty, see the module.
     stiffness: float
     rate: float
+    #: Every coordinate of every minimiser is at most this.
     box: float
+    #: Sensitivity of the smallest eigenvalue of the Hessian at the minimiser.
     step: float
+    #: error, hessian_error: How far a computed gradient (Euclidean norm) and Hessian (spectral
+    #: norm) inside of the box are from the exact ones, eigenvalues of the latter included.
     error: float
     hessian_error: float
+    #: The point found has an exact gradient of at most this norm, whatever the records.
     tolerance: float
+    #: The eigenvalue found is within this of the one at the minimiser.
     eta: float
+    #: As :func:`~dpfast.privacy.release.sensitivity.functional_factors` takes it.
     solver_error: float
+    #: Bound on the largest eigenvalue of the Hessian.
     largest: float
 
     @property
@@ -122,25 +107,7 @@ def minimiser_plan(
     ridge: float,
     depth: int,
 ) -> MinimiserPlan:
-    """Tolerances that the search keeps for every data set (claims R20 and R21).
-
-    Parameters
-    ----------
-    c, slope, curvature, third : float
-        ``|h'''| <= c h''``, ``|h'| <= slope``, ``h'' <= curvature``, ``|h'''| <= third``.
-    radius : float
-        Bound on the norm of a row, intercept included.
-    n, dimension : int
-    ridge : float
-        Public, at least 0.
-    depth : int
-        Largest number of sequential roundings of the sums.
-
-    Raises
-    ------
-    InvalidInput
-        If rounding could hide one record's influence: n far too large.
-    """
+    """Tolerances that the search keeps for every data set (claims R20 and R21)."""
     step = eigenvalue_step(c, slope, radius, n)
     levels = float(MOST_LEVELS)
     while levels >= 1.0:

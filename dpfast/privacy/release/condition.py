@@ -12,13 +12,7 @@ import math
 from typing import NamedTuple
 
 from dpfast.errors import InvalidInput, described
-from dpfast.privacy.release.sensitivity import (
-    COUNT,
-    EVALUATION,
-    ROWS,
-    shift_factors,
-    small_enough,
-)
+from dpfast.privacy.release.sensitivity import COUNT, EVALUATION, ROWS, shift_factors, small_enough
 from dpfast.privacy.rounding import MARGIN_6, MARGIN_30
 
 __all__ = [
@@ -43,37 +37,19 @@ MOST_CHANGE = 0.5
 
 
 class LogScale(NamedTuple):
-    """Public scale of the logarithm of the largest eigenvalue (claim R28).
+    """Public scale of the logarithm of the largest eigenvalue (claim R28)."""
 
-    Attributes
-    ----------
-    low, high : float
-        The eigenvalue lies between these for every data set.
-    error : float
-        Bound on the error of its computed logarithm.
-    step : float
-        Computed logarithms of neighbours differ by at most this.
-    """
-
+    #: low, high: The eigenvalue lies between these for every data set.
     low: float
     high: float
+    #: Bound on the error of its computed logarithm.
     error: float
+    #: Computed logarithms of neighbours differ by at most this.
     step: float
 
 
 def log_scale(v: float, solver_error: float, low: float, high: float) -> LogScale:
-    """How the logarithm of the largest eigenvalue is counted (claim R28).
-
-    Parameters
-    ----------
-    v : float
-        From :func:`~dpfast.privacy.release.sensitivity.hessian_ratio`, finite.
-    solver_error : float
-        The computed Hessian lies between ``exp(-solver_error)`` and ``exp(solver_error)`` times
-        that at the minimiser.
-    low, high : float
-        Public bounds of the largest eigenvalue, ridge included.
-    """
+    """How the logarithm of the largest eigenvalue is counted (claim R28)."""
     if not (0.0 < v < math.inf and 0.0 <= solver_error <= 1.0 and 0.0 < low < high < math.inf):
         raise InvalidInput(
             "v must be positive and finite, solver_error in [0, 1] and 0 < low < high; received "
@@ -84,16 +60,7 @@ def log_scale(v: float, solver_error: float, low: float, high: float) -> LogScal
 
 
 def largest_count(lam: float, scale: LogScale, M: int = COUNT) -> int:
-    """Integer ``floor(M log(high/lam) / step)`` in exact rationals, of sensitivity M (claim R28).
-
-    Parameters
-    ----------
-    lam : float
-        Computed largest eigenvalue; cut at the public bounds.
-    scale : LogScale
-    M : int
-        Sensitivity of the result: that of the number computed, rounding included.
-    """
+    """``floor(M log(high/lam) / step)`` in exact rationals, of sensitivity M (claim R28)."""
     cut = min(max(lam, scale.low), scale.high) if lam == lam else scale.high
     (a, b), (c, d) = (x.as_integer_ratio() for x in (math.log(scale.high / cut), scale.step))
     return max(0, M * a * d // (b * c))
@@ -103,15 +70,6 @@ def largest_bound(N_hat: int, k: int, scale: LogScale, M: int = COUNT) -> float:
     """Upper bound of the largest eigenvalue from its noisy count, rounded up (claim R28).
 
     At least the eigenvalue unless the noise exceeds k; never above the public bound.
-
-    Parameters
-    ----------
-    N_hat : int
-        ``largest_count`` plus discrete Laplace noise.
-    k : int
-        From :func:`~dpfast.privacy.release.sensitivity.tail_count`.
-    scale, M
-        As given to :func:`largest_count`.
     """
     level = (int(N_hat) - int(k)) * scale.step / M * (1.0 - MARGIN_6) - scale.error
     if level <= 0.0:
@@ -126,20 +84,6 @@ def psi_over_delta(
 
     ``radius/inner_radius sqrt(largest/l0)``: the square root of the condition number for a ball,
     of d times it for the box [-1, 1]^d.
-
-    Parameters
-    ----------
-    radius, inner_radius : float
-        Of the domain: rows have at most this norm, and ``sup |p'x| >= inner_radius ||p||``.
-    l0, largest : float
-        Bounds of the smallest and of the largest eigenvalue of the Hessian.
-    solver_error : float
-        As given to :func:`~dpfast.privacy.release.sensitivity.functional_factors`.
-
-    Returns
-    -------
-    float
-        Infinity where the domain does not see a direction.
     """
     if not inner_radius > 0.0:
         return math.inf
@@ -157,22 +101,7 @@ class ProportionalFactors(NamedTuple):
 def proportional_factors(
     v: float, spread: float, solver_error: float = 0.0
 ) -> ProportionalFactors | None:
-    """Scale in proportion to Delta, and the tolerance that it keeps (claim R29).
-
-    Parameters
-    ----------
-    v : float
-        From :func:`~dpfast.privacy.release.sensitivity.hessian_ratio`.
-    spread : float
-        From :func:`psi_over_delta`.
-    solver_error : float
-        As given to :func:`~dpfast.privacy.release.sensitivity.functional_factors`.
-
-    Returns
-    -------
-    ProportionalFactors or None
-        None if v is too large or the Hessian too ill-conditioned: nothing can be certified.
-    """
+    """Scale in proportion to Delta, and the tolerance that it keeps (claim R29)."""
     error = 4.0 * EVALUATION * (1.0 + spread)
     if not (small_enough(v, solver_error) and error <= 1e-3):
         return None

@@ -26,60 +26,35 @@ class LeveragePlan(NamedTuple):
 
     L is the largest ``x'H^-1 x`` over the declared rows, the rows ``unit e_j`` of the public
     penalty, and one row along each direction that will be released.
-
-    Attributes
-    ----------
-    n, dimension, slope, largest
-        As in :class:`~dpfast.privacy.release.certified_minimiser.MinimiserPlan`.
-    radius : float
-        1: what the claims of the eigenvalue call the norm of a row is part of L.
-    unit : float
-        Length of the rows that stand for the penalty.
-    step : float
-        Sensitivity of 1/L.
-    eta : float
-        The number computed is within this of 1/L at the minimiser, whatever the records.
-    solver_error : float
-        As :func:`~dpfast.privacy.release.sensitivity.functional_factors` takes it.
-    floor, ceiling : float
-        1/L lies between them for every data set.
-    spread : float
-        The smallest eigenvalue of H is at least ``1/(L spread)``.
     """
 
+    #: n, dimension, slope, largest: As in
+    #: :class:`~dpfast.privacy.release.certified_minimiser.MinimiserPlan`.
     n: int
     dimension: int
     slope: float
     largest: float
+    #: 1: what the claims of the eigenvalue call the norm of a row is part of L.
     radius: float
+    #: Length of the rows that stand for the penalty.
     unit: float
+    #: Sensitivity of 1/L.
     step: float
+    #: The number computed is within this of 1/L at the minimiser, whatever the records.
     eta: float
+    #: As :func:`~dpfast.privacy.release.sensitivity.functional_factors` takes it.
     solver_error: float
+    #: floor, ceiling: 1/L lies between them for every data set.
     floor: float
     ceiling: float
+    #: The smallest eigenvalue of H is at least ``1/(L spread)``.
     spread: float
 
 
 def leverage_plan(
     plan: MinimiserPlan, axes: Sequence[float], widest: float = math.inf
 ) -> LeveragePlan:
-    """Constants of a leverage certificate at a certified minimiser (claim R32).
-
-    Parameters
-    ----------
-    plan : MinimiserPlan
-        Of the search, with the Euclidean radius of the rows.
-    axes : sequence of float
-        ``domain.gauge`` of each coordinate vector; may be infinite.
-    widest : float
-        ``domain.gauge_bound()``, at least the gauge of every unit vector.
-
-    Raises
-    ------
-    InvalidInput
-        If rounding of the inverse Hessian could hide one record's influence: n far too large.
-    """
+    """Constants of a leverage certificate at a certified minimiser (claim R32)."""
     unit = plan.rate / plan.c * _UP  # the penalty's rate is at most c times it
     spread = math.fsum(min(gauge, 1.0 / unit) ** 2 for gauge in axes)
     spread = min(spread, widest * widest) * _UP
@@ -120,16 +95,6 @@ def row_length(
     sees, with ``||w||/radius`` as much as the smallest eigenvalue asks; the announced bound of the
     noise is in proportion to t.  Between them, ``even`` asks nothing more of records that are
     spread evenly.
-
-    Parameters
-    ----------
-    plan : LeveragePlan
-    radius : float
-        Bound on the norm of a row, intercept included.
-    gauge, even : float
-        ``domain.gauge(direction)``, which may be infinite, and the length of
-        ``domain.even_leverage(direction)``.
-    direction : sequence of float
     """
     largest = min(gauge, math.fsum(abs(w) for w in direction) / plan.unit)
     least = math.hypot(*direction) / radius

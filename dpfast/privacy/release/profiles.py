@@ -52,17 +52,7 @@ def broadcast(epsilon: Array, shift: Values, ratio: Values) -> tuple[Array, Arra
 
 
 def gaussian_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
-    """Profile of ``N(0, 1)`` against ``N(shift, ratio^2)``, rounded up (claim C26).
-
-    Parameters
-    ----------
-    epsilon : ndarray
-        Any real values.
-    shift : float or ndarray
-        Distance of the centres in units of the first scale.
-    ratio : float or ndarray
-        Second scale over the first.
-    """
+    """Profile of ``N(0, 1)`` against ``N(shift, ratio^2)``, rounded up (claim C26)."""
     e, shift, ratio = broadcast(epsilon, shift, ratio)
     with np.errstate(all="ignore"):
         factor = np.exp(e)
@@ -225,14 +215,6 @@ def composed_profile(profile: Profile, count: int, reach: float) -> Profile:
 
     The profile is convex in ``exp(epsilon)``, hence below the convex hull of its bounds at knots,
     which is that of finitely many losses; their sums follow from a power of a Fourier transform.
-
-    Parameters
-    ----------
-    profile : callable
-        An upper bound for every real epsilon.
-    count : int
-    reach : float
-        Losses above count as infinite, those below ``-reach`` as that.
     """
     step = 2.0 * reach / LOSSES
     knots: Array = step * np.arange(-LOSSES // 2, LOSSES // 2 + 1, dtype=float)

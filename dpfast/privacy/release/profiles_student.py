@@ -22,15 +22,6 @@ def student_profile(epsilon: Array, shift: Values, ratio: Values) -> Array:
     The loss is a quotient of two quadratics to a power, so the event where it exceeds epsilon is
     an interval or the complement of one (claim R9).  :func:`~.profiles.worst_profile`
     of it is proved for epsilon of at least ``-1.5 log(1 + shift^2/3)``, in particular from 0 on.
-
-    Parameters
-    ----------
-    epsilon : ndarray
-        Any real values.
-    shift : float or ndarray
-        Distance of the centres in units of the first scale.
-    ratio : float or ndarray
-        Second scale over the first.
     """
     e, shift, ratio = broadcast(epsilon, shift, ratio)
     nu = float(STUDENT_DEGREES)

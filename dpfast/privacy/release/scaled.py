@@ -69,19 +69,6 @@ def release_scaled(
 ) -> float:
     """``grid * floor((value + scale * Z)/grid)`` with the public grid of the bound (claim R22).
 
-    Parameters
-    ----------
-    value : tuple of int
-        Secret; numerator and positive denominator.
-    scale : float
-        Secret; above the bound, or a NaN, it counts as the bound.
-    scale_bound : float
-        Public.
-    law : {"laplace", "gaussian", "student"}
-    source : NoiseSource
-
-    Notes
-    -----
     Released as a float: integers beyond ``2^53`` grid steps are rounded, which is
     post-processing.
     """

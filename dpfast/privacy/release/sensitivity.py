@@ -92,44 +92,13 @@ def _nonnegative(**values: float) -> None:
 
 
 def eigenvalue_step(c: float, B1: float, radius: float, n: int) -> float:
-    """Sensitivity ``2 c B1 radius^2 / n`` of the smallest eigenvalue at the minimiser (claim R3).
-
-    Parameters
-    ----------
-    c : float
-        Self-concordance of a record's loss as a function of its linear predictor:
-        ``|h'''| <= c h''``.
-    B1 : float
-        Bound on ``|h'|``.
-    radius : float
-        Largest norm of a row, intercept included.
-    n : int
-
-    Returns
-    -------
-    float
-        Rounded up, rows projected in floating point included.  With ``radius=1`` it is the
-        sensitivity of ``1/L`` for every Loewner-monotone homogeneous bound ``L >= sup x'H^-1 x``.
-    """
+    """Sensitivity ``2 c B1 radius^2 / n`` of the minimiser's smallest eigenvalue (claim R3)."""
     check_constants(c=c, B1=B1, radius=radius, n=n)
     return 2.0 * c * B1 * radius * radius / n * ROWS * _UP
 
 
 def hessian_ratio(s: float, l0: float) -> float:
-    """``v = -log(1 - s/l0)``: neighbouring Hessians lie within factors exp(-v), exp(v) (claim R3).
-
-    Parameters
-    ----------
-    s : float
-        From :func:`eigenvalue_step`.
-    l0 : float
-        Lower bound of the smallest eigenvalue of the Hessian, ridge included.
-
-    Returns
-    -------
-    float
-        Rounded up; infinity unless ``l0 > s``.
-    """
+    """``v = -log(1 - s/l0)``: neighbouring Hessians within factors exp(-v), exp(v) (claim R3)."""
     check_constants(s=s)
     if not l0 > s:
         return math.inf
@@ -141,20 +110,6 @@ def parameter_shift(l0: float, lreg: float, c: float, B1: float, radius: float, 
     """Distance the minimiser can move if the smallest eigenvalue is at least l0 (claim R4).
 
     The root t of ``(l0 - lreg)(1 - exp(-c radius t))/(c radius) + lreg t = 2 B1 radius/n``.
-
-    Parameters
-    ----------
-    l0 : float
-        Lower bound of the smallest eigenvalue of the Hessian at the minimiser, ridge included.
-    lreg : float
-        Public ridge, at least 0.
-    c, B1, radius, n
-        As in :func:`eigenvalue_step`.
-
-    Returns
-    -------
-    float
-        Rounded up; infinity if nothing can be certified (``lreg = 0`` and ``l0 <= s``).
     """
     check_constants(c=c, B1=B1, radius=radius, n=n)
     _nonnegative(lreg=lreg)
@@ -202,11 +157,6 @@ def solver_tolerance(
 
     ``solver_error * 2 B1 radius / (n sqrt(curvature_bound + lreg))``, at most
     ``solver_error * 2 B1 radius / (n sqrt(l0))`` whatever the records.
-
-    Parameters
-    ----------
-    curvature_bound : float
-        Bound on a record's Hessian, ``max h'' * radius^2``.
     """
     check_constants(
         solver_error=solver_error, curvature_bound=curvature_bound, B1=B1, radius=radius
@@ -219,24 +169,6 @@ def solver_tolerance(
 def functional_factors(v: float, tau: float, solver_error: float = 0.0) -> FunctionalFactors | None:
     """Factors whose scale omega bounds the shift and changes by at most ``1 -+ tau`` (claim R6).
 
-    Parameters
-    ----------
-    v : float
-        From :func:`hessian_ratio`.
-    tau : float
-        Public tolerance of the ratio of neighbouring scales, in (0, 1).
-    solver_error : float
-        Public ``e``: the approximate minimiser is within ``e 2 B1 radius / (n sqrt(l0))`` of the
-        minimiser in the norm of its Hessian H (:func:`solver_tolerance`), and the computed Hessian
-        lies between ``exp(-e) H`` and ``exp(e) H``.
-
-    Returns
-    -------
-    FunctionalFactors or None
-        None if v is too large for the tolerance: nothing can be certified.
-
-    Notes
-    -----
     Covers relative errors up to :data:`EVALUATION` in the computed Delta and Psi
     (:func:`evaluation_error`).
     """
@@ -281,16 +213,7 @@ def shift_factors(v: float, solver_error: float) -> ShiftFactors:
 
 
 def evaluation_error(dimension: int, largest: float, l0: float) -> float:
-    """Bound on the relative error of Delta and Psi computed by a Cholesky solution (claim R6).
-
-    Parameters
-    ----------
-    dimension : int
-    largest : float
-        Public bound on the largest eigenvalue of the Hessian, ridge included.
-    l0 : float
-        Released lower bound of the smallest.
-    """
+    """Bound on the relative error of Delta and Psi computed by a Cholesky solution (claim R6)."""
     check_constants(dimension=dimension, largest=largest, l0=l0)
     solution = 4.0 * dimension * (3.0 * dimension + 2.0) * 2.0**-53 * largest / l0
     return solution + 8.0 * (dimension + 8.0) * 2.0**-53 * math.sqrt(largest / l0)
@@ -308,26 +231,7 @@ def public_scale(
     support: float | None = None,
     solver_error: float = 0.0,
 ) -> float:
-    """Public upper bound of the secret scale ``omega = A Delta + Bc Psi`` (claim R7).
-
-    Parameters
-    ----------
-    A, Bc : float
-        From :func:`functional_factors`; Bc may be zero.
-    B1, radius, n, l0
-        As above.
-    norm : float
-        Length of the direction w.
-    support : float, optional
-        ``sup |w'x|`` over the domain, if it is below ``radius * norm``.
-    solver_error : float
-        As given to :func:`functional_factors`.
-
-    Returns
-    -------
-    float
-        ``2 B1 / (n l0) * (A (radius ||w|| + support)/2 + Bc radius ||w||)``, rounded up.
-    """
+    """Public upper bound of the secret scale ``omega = A Delta + Bc Psi`` (claim R7)."""
     check_constants(A=A, B1=B1, radius=radius, n=n, l0=l0, norm=norm)
     _nonnegative(Bc=Bc)
     longest = radius * norm
@@ -343,27 +247,7 @@ def public_scale(
 def scaled_count(
     lam: float, s: float, eta: float, M: int = COUNT, *, largest: float = math.inf
 ) -> int:
-    """Integer ``floor(M max(lam - s, 0) / (s + 2 eta))`` in exact rationals (claim R5).
-
-    Parameters
-    ----------
-    lam : float
-        Within eta of the smallest eigenvalue at the minimiser (0 if there is no minimiser), for
-        every data set.  NaN counts as 0.
-    s : float
-        From :func:`eigenvalue_step`.
-    eta : float
-        Public bound on the error of ``lam``.
-    M : int
-        Sensitivity of the result.
-    largest : float
-        Public bound above which lam is cut, if there is one.
-
-    Returns
-    -------
-    int
-        Two neighbours differ by at most M: that of the number computed, rounding included.
-    """
+    """Integer ``floor(M max(lam - s, 0) / (s + 2 eta))`` in exact rationals (claim R5)."""
     check_constants(s=s, M=M)
     _nonnegative(eta=eta)
     lam = min(lam, largest, 1e300) if lam > 0.0 else 0.0
@@ -373,17 +257,7 @@ def scaled_count(
 
 
 def tail_count(epsilon1: float, delta1: float, M: int = COUNT) -> int:
-    """Smallest k with ``P(noise > k) <= delta1`` for the noise of :func:`scaled_count` (claim R5).
-
-    Parameters
-    ----------
-    epsilon1 : float
-        What the integer release costs.
-    delta1 : float
-        Probability that the lower bound fails.
-    M : int
-        Sensitivity of the integer.
-    """
+    """Smallest k with ``P(noise > k) <= delta1`` for noise of :func:`scaled_count` (claim R5)."""
     numerator, denominator = laplace_rate(M, epsilon1)
     if not 0.0 < delta1 < 1.0:
         raise InvalidInput(f"delta1 must lie in (0, 1); received {described(delta1)}.")
@@ -405,17 +279,6 @@ def lower_bound_from_release(
 
     ``max(lreg, (N_hat - k)(s + 2 eta)/M + s - eta)`` if ``N_hat > k``, else lreg: at most the
     eigenvalue unless the noise exceeds k.
-
-    Parameters
-    ----------
-    N_hat : int
-        Released count, ``scaled_count`` plus discrete Laplace noise.
-    k : int
-        From :func:`tail_count`.
-    s, eta, M
-        As given to :func:`scaled_count`.
-    lreg : float
-        Public ridge, the least the eigenvalue can be.
     """
     _nonnegative(lreg=lreg)
     if N_hat <= k:
@@ -432,18 +295,7 @@ def _float_below(numerator: int, denominator: int) -> float:
 
 
 def step_shift(reach: float, length: float, n: int, *, depth: int) -> float:
-    """By how much one record can move the computed ``a'`` times the mean score (claim R39).
-
-    Parameters
-    ----------
-    reach : float
-        Bound of ``|a's|`` over the scores s of records.
-    length : float
-        Bound of ``||a|| ||s||``, which rounding is relative to.
-    n : int
-    depth : int
-        Largest number of sequential roundings of the summation.
-    """
+    """By how much one record can move the computed ``a'`` times the mean score (claim R39)."""
     check_constants(reach=reach, length=length)
     return 2.0 / n * (reach + length * relative_slack(n, depth)) * _UP
 

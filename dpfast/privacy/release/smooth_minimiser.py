@@ -37,56 +37,42 @@ SLACK = 1e-3
 
 
 class SmoothPlan(NamedTuple):
-    """Public constants of the search and of what follows from the point found.
+    """Public constants of the search and of what follows from the point found."""
 
-    Attributes
-    ----------
-    n, dimension, depth : int
-        ``depth`` is the largest number of sequential roundings of the sums.
-    slope, curvature, third : float
-        Bounds of ``|h'|``, ``h''`` and ``|h'''|`` of a record's loss as a function of its linear
-        predictor.
-    stretch : float
-        Bound of ``|r h'''|``, r the residual: what a relative rounding of r does to the curvature.
-    radius : float
-        Bound on the norm of a row.
-    ridge : float
-        The caller's penalty is ``ridge/2 ||theta||^2``.
-    stiffness, rate : float
-        The public penalty is ``stiffness/rate^2 sum_j (cosh(rate theta_j) - 1)``.
-    box : float
-        Every coordinate of every point of the search is at most this.
-    lipschitz : float
-        By how much the Hessian of records and penalty can fall per unit of distance from the point
-        found.
-    search_lipschitz, top : float
-        Lipschitz constant of the Hessian, and bound of the gradient, wherever the search goes.
-    error, hessian_error : float
-        How far a computed gradient and a computed Hessian are from the exact ones.
-    tolerance : float
-        The point found has an exact gradient of at most this norm, whatever the records.
-    most_steps : int
-        The search has ended after this many steps (claim R25).
-    """
-
+    #: ``depth`` is the largest number of sequential roundings of the sums.
     n: int
     dimension: int
     depth: int
+    #: slope, curvature, third: bounds of ``|h'|``, ``h''`` and ``|h'''|`` of a record's loss as a
+    #: function of its linear predictor.
     slope: float
     curvature: float
     third: float
+    #: Bound of ``|r h'''|``, r the residual: what a relative rounding of r does to the curvature.
     stretch: float
+    #: Bound on the norm of a row.
     radius: float
+    #: The caller's penalty is ``ridge/2 ||theta||^2``.
     ridge: float
+    #: stiffness, rate: the public penalty is ``stiffness/rate^2 sum_j (cosh(rate theta_j) - 1)``.
     stiffness: float
     rate: float
+    #: Every coordinate of every point of the search is at most this.
     box: float
+    #: By how much the Hessian of records and penalty can fall per unit of distance from the point
+    #: found.
     lipschitz: float
+    #: search_lipschitz, top: Lipschitz constant of the Hessian, and bound of the gradient,
+    #: wherever the search goes.
     search_lipschitz: float
     top: float
+    #: error, hessian_error: how far a computed gradient and a computed Hessian are from the exact
+    #: ones.
     error: float
     hessian_error: float
+    #: The point found has an exact gradient of at most this norm, whatever the records.
     tolerance: float
+    #: The search has ended after this many steps (claim R25).
     most_steps: int
 
     @property
@@ -137,21 +123,6 @@ def smooth_shift(l0: float, lreg: float, lipschitz: float, push: float) -> float
     """Distance at which a gradient can have grown by ``push`` (claim R26), rounded up.
 
     The root t of ``int_0^t max(l0 - lipschitz s, lreg) ds = push``.
-
-    Parameters
-    ----------
-    l0 : float
-        Lower bound of the smallest eigenvalue of the Hessian, ridge included.
-    lreg : float
-        Public ridge, below which the curvature does not fall.
-    lipschitz : float
-        By how much it can fall per unit of distance.
-    push : float
-
-    Returns
-    -------
-    float
-        Infinity if nothing can be certified: ``lreg = 0`` and ``l0^2 < 2 lipschitz push``.
     """
     least = l0 * (1.0 - MARGIN_30) if l0 > lreg else lreg  # NaN certifies nothing
     falling = 2.0 * lipschitz * push * _UP
@@ -181,11 +152,6 @@ def smooth_minimiser_plan(
     """Constants for which the search keeps its tolerance for every data set (claim R25).
 
     Parameters as the attributes of :class:`SmoothPlan`.
-
-    Raises
-    ------
-    InvalidInput
-        If rounding could hide one record's influence: n far too large.
     """
     unit = 2.0 * slope * radius / n
     for largest in LARGEST_TOLERANCES:

@@ -98,15 +98,6 @@ class QuantileFits:
             If the level is out of range, or both are given.
         InferenceUnavailable
             If no covariance was bought.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(
-        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
-        ... )
-        >>> found.conf_int(simultaneous=True).shape
-        (2, 2, 2)
         """
         each = coverage(level, alpha)
         if simultaneous:
@@ -129,23 +120,9 @@ class QuantileFits:
         ndarray of shape (m, K)
             In the response's own units; NaN for a row without a prediction.
 
-        Raises
-        ------
-        InvalidInput
-            If X has other columns than the fit.
-
         Privacy
         -------
         Costs nothing for public rows.  The prediction for a private row tells of that row.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(
-        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
-        ... )
-        >>> bool((np.diff(found.predict([[0.0], [50.0]])) >= 0.0).all())
-        True
         """
         return np.sort(np.column_stack([fit.predict(X) for fit in self.fits]), axis=1)
 
@@ -178,15 +155,6 @@ class QuantileFits:
         Privacy
         -------
         As for :meth:`predict`.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(
-        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
-        ... )
-        >>> found.predict_interval([[0.0]], 0.9).shape
-        (1, 2, 2)
         """
         each = 1.0 - (1.0 - coverage(level, alpha)) / len(self.fits)
         ends = np.stack([fit.predict_interval(X, each) for fit in self.fits], axis=1)
@@ -203,20 +171,6 @@ class QuantileFits:
         Returns
         -------
         Fit
-
-        Raises
-        ------
-        InvalidInput
-            For another level.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(
-        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
-        ... )
-        >>> found.fit_of(0.3).names
-        ('intercept', 'x1')
         """
         for own, fit in zip(self.taus, self.fits, strict=True):
             if own == tau:
@@ -239,20 +193,6 @@ class QuantileFits:
         -------
         Summary
             A string with methods ``as_html``, ``as_latex`` and ``as_markdown``.
-
-        Raises
-        ------
-        InvalidInput
-            If the level is out of range.
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(
-        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
-        ... )
-        >>> "hold together" in found.summary()
-        True
         """
         coverage(level, None)
         bought = all(fit._covariance is not None for fit in self.fits)
@@ -295,15 +235,6 @@ class QuantileFits:
         Returns
         -------
         dict
-
-        Examples
-        --------
-        >>> X = np.linspace(-1.0, 1.0, 2000)[:, None]
-        >>> found = dpfast.fit_quantiles(
-        ...     X, X[:, 0], [0.3, 0.6], privacy=2.0, loss=dpfast.Objective("quantile", scale=1.0)
-        ... )
-        >>> sorted(found.to_dict())
-        ['fits', 'privacy', 'taus']
         """
         fits = [fit.to_dict() for fit in self.fits]
         for one in fits:

@@ -1,19 +1,12 @@
-"""A call to audit, and the losses and weightings that calls are made with."""
+"""The losses and weightings that calls to audit are made with."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
-from dpfast.models import (
-    Bounded,
-    Clip,
-    Mallows,
-    resolve_loss,
-)
+from dpfast.audit.selfcheck import Example
+from dpfast.models import Bounded, Clip, Mallows, resolve_loss
 from dpfast.models.names import LOSSES as BUILT_IN
-from dpfast.privacy.budget import Budget
 
 __all__ = [
     "BINARY",
@@ -26,30 +19,6 @@ __all__ = [
     "WEIGHTS",
     "Example",
 ]
-
-
-class Example(NamedTuple):
-    """One call to audit.
-
-    Attributes
-    ----------
-    name : str
-        Qualified name of the public callable.
-    label : str
-        Which options it is called with.
-    call : callable
-        Takes ``(X, y)`` with two covariates.
-    binary : bool
-        Whether y must be in {0, 1}.
-    budget : budget
-        What the call claims to spend.
-    """
-
-    name: str
-    label: str
-    call: Callable[[Any], Any]
-    binary: bool
-    budget: Budget
 
 
 #: Losses that are tried with every option, and the rest of the built-in ones.

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import Example
 from dpfast.privacy.budget import GDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
+from tests.audit.calls.example import Example
 
 __all__ = ["searches"]
 

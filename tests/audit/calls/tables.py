@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import Example
 from dpfast.data.schema import Binary, Categorical, Numeric, Schema
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.tables.estimates import counts, means
 from dpfast.tables.quantiles import quantiles
 from dpfast.tables.subgroups import fits
+from tests.audit.calls.example import Example
 
 __all__ = ["tables"]
 

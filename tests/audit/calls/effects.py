@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import Example
-from dpfast.audit.calls.flat import flat
 from dpfast.effects.instrumental import two_stage
 from dpfast.effects.treatment import METHODS, treatment_effect
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
+from tests.audit.calls.example import Example
+from tests.flat import flat
 
 __all__ = ["effects"]
 

@@ -1,7 +1,7 @@
 """Every public callable that might see records: audited by calls of its own, or why it need not be.
 
 A test enumerates the package with :func:`callables` and fails for a name that is neither in
-called in :mod:`dpfast.audit.calls` nor exempt here, so that nothing new escapes the audit.
+called in ``tests.audit.calls`` nor exempt here, so that nothing new escapes the audit.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ EXEMPT: dict[str, str] = {
     "dpfast.curator.release.terms": "public constants only",
     "dpfast.release.request": "checks arguments; audited within each release",
     "dpfast.release.session": "audited within each release",
-    "dpfast.release.functional.Asked": "audited within release_functional",
+    "dpfast.release.functional.Question": "audited within release_functional",
     "dpfast.release.pilot": "audited within release_functional",
     "dpfast.release.routes": "audited within release_functional",
     "dpfast.release.sampling": "audited within release_functional with inference",

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import BINARY, LOSSES, OTHERS, Example
 from dpfast.curator import Curator, StepBudget
 from dpfast.curator.nonconvex.gradients import GradientCurator
 from dpfast.data import as_records
@@ -26,6 +25,7 @@ from dpfast.models.nonconvex import PerRecordObjective
 from dpfast.privacy.budget import GDP, ZCDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import EntropyNoise
+from tests.audit.calls.example import BINARY, LOSSES, OTHERS, Example
 
 __all__ = ["gradient_queries", "joint_releases", "steering_queries"]
 

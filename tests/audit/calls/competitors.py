@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import BINARY, CONCORDANT, LOSSES, Example
-from dpfast.audit.calls.flat import flat
 from dpfast.models import (
     Bounded,
     Mallows,
@@ -22,6 +20,8 @@ from dpfast.optimize.nonconvex.adaptive import Adaptive
 from dpfast.optimize.nonconvex.proximal import NoisyDescent, Proximal
 from dpfast.optimize.nonconvex.spider import Spider
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget
+from tests.audit.calls.example import BINARY, CONCORDANT, LOSSES, Example
+from tests.flat import flat
 
 __all__ = ["baseline_fits", "minimizations"]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dpfast.audit.calls.competitors import baseline_fits, minimizations
-from dpfast.audit.calls.effects import effects
-from dpfast.audit.calls.example import Example
-from dpfast.audit.calls.fits import (
+from tests.audit.calls.competitors import baseline_fits, minimizations
+from tests.audit.calls.effects import effects
+from tests.audit.calls.example import Example
+from tests.audit.calls.fits import (
     fits,
     formulas,
     levels,
@@ -20,10 +20,10 @@ from dpfast.audit.calls.fits import (
     stored,
     weighted,
 )
-from dpfast.audit.calls.queries import gradient_queries, joint_releases, steering_queries
-from dpfast.audit.calls.releases import releases
-from dpfast.audit.calls.searches import searches
-from dpfast.audit.calls.tables import tables
+from tests.audit.calls.queries import gradient_queries, joint_releases, steering_queries
+from tests.audit.calls.releases import releases
+from tests.audit.calls.searches import searches
+from tests.audit.calls.tables import tables
 
 __all__ = ["MAKERS", "Example", "examples"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.audit.calls.example import BINARY, CONCORDANT, Example
-from dpfast.audit.calls.flat import flat
 from dpfast.privacy.budget import ApproxDP, PureDP
 from dpfast.privacy.noise import SeededNoise
+from tests.audit.calls.example import BINARY, CONCORDANT, Example
+from tests.flat import flat
 
 __all__ = ["releases"]
 

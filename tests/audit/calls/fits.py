@@ -11,16 +11,6 @@ from typing import Any
 import numpy as np
 
 from dpfast import Objective
-from dpfast.audit.calls.example import (
-    BINARY,
-    CURVED,
-    LOSSES,
-    REDESCENDING,
-    SCALED,
-    WEIGHTS,
-    Example,
-)
-from dpfast.audit.calls.flat import flat
 from dpfast.models import (
     Bounded,
     Clip,
@@ -51,6 +41,16 @@ from dpfast.optimize.damping import (
 from dpfast.privacy.budget import GDP, ZCDP, ApproxDP
 from dpfast.privacy.ledger import Ledger
 from dpfast.regression.fit import fit
+from tests.audit.calls.example import (
+    BINARY,
+    CURVED,
+    LOSSES,
+    REDESCENDING,
+    SCALED,
+    WEIGHTS,
+    Example,
+)
+from tests.flat import flat
 
 __all__ = [
     "fits",
