@@ -36,6 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
     _instruments(commands)
     _quantiles(commands)
     _table(commands)
+    _run(commands)
     _plan(commands)
     _explain(commands)
     _ledger(commands)
@@ -275,6 +276,26 @@ def _table(commands: Commands) -> None:
     )
     table.add_argument("--level", type=float, default=0.95, help="of the intervals (default .95)")
     _spending(table)
+
+
+def _run(commands: Commands) -> None:
+    run = _add(
+        commands,
+        "run",
+        "answer a request of a study, a small JSON document",
+        'Such as {"analysis": "fit", "formula": "y ~ x", "share": 0.2}: a share of the total of '
+        "the ledger. The same request is paid for once.",
+    )
+    run.add_argument("request", help="a file of JSON")
+    run.add_argument("--data", help=".csv, .csv.gz, .parquet, .feather or .npz")
+    run.add_argument("--schema", help="TOML file of public facts")
+    run.add_argument("--ledger", required=True, help="budget file; see dpfast ledger")
+    run.add_argument("--n", type=int, help="number of records, public; widths follow from it")
+    run.add_argument("--like", help="a PUBLIC file like the data, for expected widths")
+    run.add_argument("--quote", action="store_true", help="say what it costs; reads no data")
+    run.add_argument("--out", help="write the answer as JSON")
+    run.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    run.add_argument("--seed", type=int, help="simulation: reproducible, and NOT private")
 
 
 def _completion(commands: Commands) -> None:

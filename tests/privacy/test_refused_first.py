@@ -98,8 +98,8 @@ CALLS = {
     "private_clip": (bayesopt.private_clip, SEARCH),
     "private_choice": (bayesopt.private_choice, CHOICE),
     "Tuner": (bayesopt.Tuner, {"bounds": BOX, "privacy": 1.0, "n_records": N, "steps": 2}),
-    "certify": (dpfast.certify, RELEASE | {"privacy": dpfast.PureDP(1.0)}),
-    "certify, both": (dpfast.certify, RELEASE | {"which": "both"}),
+    "certify": (dpfast.release.certify, RELEASE | {"privacy": dpfast.PureDP(1.0)}),
+    "certify, both": (dpfast.release.certify, RELEASE | {"which": "both"}),
     "release_functional": (dpfast.release_functional, RELEASE | {"direction": "x1"}),
     "release_parameter": (dpfast.release_parameter, RELEASE),
     "private_quantiles": (

@@ -1,0 +1,6 @@
+"""Studies: several analyses of one table under one ledger, asked by small documents."""
+
+from dpfast.studies.quotes import Quote
+from dpfast.studies.study import Study
+
+__all__ = ["Quote", "Study"]
