@@ -1,6 +1,5 @@
 """Studies: several analyses of one table under one ledger, asked by small documents."""
 
-from dpfast.studies.quotes import Quote
 from dpfast.studies.study import Study
 
-__all__ = ["Quote", "Study"]
+__all__ = ["Study"]

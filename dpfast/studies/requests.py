@@ -112,7 +112,10 @@ def _names(value: Any, name: str) -> list[str]:
             f"{name} must be the name of a column, or a list of 1 to {MOST_NAMES}; received "
             f"{described(value)}."
         )
-    return [_text(one, f"{name}[{i}]") for i, one in enumerate(given)]
+    for i, one in enumerate(given):  # not shown: a list of cells may stand in its place
+        if type(one) is not str or not 0 < len(one) <= LONGEST_NAME or not one.isprintable():
+            raise InvalidInput(f"{name}[{i}] is no name of at most {LONGEST_NAME} printed signs.")
+    return list(given)
 
 
 def _formula(value: Any, name: str) -> str:
@@ -145,7 +148,9 @@ def _formula(value: Any, name: str) -> str:
 def _numbers(value: Any, name: str) -> list[float]:
     if not isinstance(value, list | tuple) or not 0 < len(value) <= MOST_NAMES:
         raise InvalidInput(f"{name} must be a list of numbers; received {described(value)}.")
-    return [number_in(one, f"{name}[{i}]", "(0, 1)") for i, one in enumerate(value)]
+    if not all(type(one) in (int, float) and 0.0 < one < 1.0 for one in value):
+        raise InvalidInput(f"each of {name} must be a number between 0 and 1.")
+    return list(map(float, value))
 
 
 def _loss(value: Any, name: str) -> Any:

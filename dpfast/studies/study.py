@@ -285,7 +285,9 @@ class Study:
         loss: str | Loss | dict[str, Any] = "log-cosh",
         *,
         level: float = 0.95,
-        **price: Any,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
     ) -> Any:
         """A regression: :func:`dpfast.fit_formula`.
 
@@ -297,8 +299,10 @@ class Study:
             By its name, or by name and settings: ``{"name": "quantile", "tau": 0.9}``.
         level : float in [0.5, 1)
             Of the intervals that a report shows.
-        **price : float or str
-            ``share`` of the total, or ``mu``; and ``name``, which makes it another request.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
 
         Returns
         -------
@@ -320,7 +324,7 @@ class Study:
         >>> study.fit("y ~ x", "least-squares", share=0.5).names
         ('intercept', 'x')
         """
-        return self._ask("fit", price, formula=formula, loss=loss, level=level)
+        return self._ask("fit", (share, mu, name), formula=formula, loss=loss, level=level)
 
     def effect(
         self,
@@ -330,7 +334,9 @@ class Study:
         *,
         method: str = "aipw",
         level: float = 0.95,
-        **price: Any,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
     ) -> Any:
         """The average effect of a treatment: :func:`dpfast.effects.treatment_effect`.
 
@@ -343,8 +349,10 @@ class Study:
         method : {"aipw", "regression", "difference"}
         level : float in [0.5, 1)
             Of the interval that a report shows.
-        **price : float or str
-            ``share`` of the total, or ``mu``; and ``name``, which makes it another request.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
 
         Returns
         -------
@@ -369,9 +377,17 @@ class Study:
         True
         """
         named = {"treatment": treatment, "response": response, "covariates": covariates}
-        return self._ask("effect", price, **named, method=method, level=level)
+        return self._ask("effect", (share, mu, name), **named, method=method, level=level)
 
-    def two_stage(self, formula: str, *, level: float = 0.95, **price: Any) -> Any:
+    def two_stage(
+        self,
+        formula: str,
+        *,
+        level: float = 0.95,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
+    ) -> Any:
         """Two-stage least squares: :func:`dpfast.effects.two_stage`.
 
         Parameters
@@ -380,8 +396,10 @@ class Study:
             ``"y ~ x + w | z + w"``, of numeric columns.
         level : float in [0.5, 1)
             Of the intervals that a report shows.
-        **price : float or str
-            ``share`` of the total, or ``mu``; and ``name``, which makes it another request.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
 
         Returns
         -------
@@ -405,10 +423,17 @@ class Study:
         >>> dpfast.Study(table, privacy=2.0).two_stage("y ~ x | z", share=0.5).instruments
         ('z',)
         """
-        return self._ask("two_stage", price, formula=formula, level=level)
+        return self._ask("two_stage", (share, mu, name), formula=formula, level=level)
 
     def counts(
-        self, by: str | Sequence[str], *, least: float = 0.0, level: float = 0.95, **price: Any
+        self,
+        by: str | Sequence[str],
+        *,
+        least: float = 0.0,
+        level: float = 0.95,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
     ) -> Any:
         """Counts by declared groupings: :func:`dpfast.tables.counts`.
 
@@ -420,8 +445,10 @@ class Study:
             Cells with fewer records are not told.
         level : float in [0.5, 1)
             Of the intervals that a report shows.
-        **price : float or str
-            ``share`` of the total, or ``mu``; and ``name``, which makes it another request.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
 
         Returns
         -------
@@ -443,7 +470,7 @@ class Study:
         >>> study.counts("sex", share=0.1).levels
         (('F', 'M'),)
         """
-        return self._ask("counts", price, by=by, least=least, level=level)
+        return self._ask("counts", (share, mu, name), by=by, least=least, level=level)
 
     def means(
         self,
@@ -452,7 +479,9 @@ class Study:
         *,
         least: float = 0.0,
         level: float = 0.95,
-        **price: Any,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
     ) -> Any:
         """Means of declared columns: :func:`dpfast.tables.means`.
 
@@ -465,8 +494,10 @@ class Study:
             Cells with fewer records are not told.
         level : float in [0.5, 1)
             Of the intervals that a report shows.
-        **price : float or str
-            ``share`` of the total, or ``mu``; and ``name``, which makes it another request.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
 
         Returns
         -------
@@ -488,7 +519,9 @@ class Study:
         >>> bool(abs(study.means("pay", share=0.5).mean[0] - 3.5) < 0.5)
         True
         """
-        return self._ask("means", price, columns=columns, by=by, least=least, level=level)
+        return self._ask(
+            "means", (share, mu, name), columns=columns, by=by, least=least, level=level
+        )
 
     def quantiles(
         self,
@@ -498,7 +531,9 @@ class Study:
         *,
         least: float = 0.0,
         level: float = 0.95,
-        **price: Any,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
     ) -> Any:
         """Quantiles of a declared column: :func:`dpfast.tables.quantiles`.
 
@@ -512,8 +547,10 @@ class Study:
             Cells with fewer records are not told.
         level : float in [0.5, 1)
             Of the intervals.
-        **price : float or str
-            ``share`` of the total, or ``mu``; and ``name``, which makes it another request.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
 
         Returns
         -------
@@ -536,7 +573,7 @@ class Study:
         (0.25, 0.75)
         """
         asked = {"column": column, "by": by, "probabilities": probabilities}
-        return self._ask("quantiles", price, **asked, least=least, level=level)
+        return self._ask("quantiles", (share, mu, name), **asked, least=least, level=level)
 
     def fits(
         self,
@@ -546,7 +583,9 @@ class Study:
         *,
         least: float = 0.0,
         level: float = 0.95,
-        **price: Any,
+        share: float | None = None,
+        mu: float | None = None,
+        name: str | None = None,
     ) -> Any:
         """The same regression in each level of a grouping: :func:`dpfast.tables.fits`.
 
@@ -561,8 +600,10 @@ class Study:
             Levels with fewer records are not fitted.
         level : float in [0.5, 1)
             Of the intervals that a report shows.
-        **price : float or str
-            ``share`` of the total, or ``mu``; and ``name``, which makes it another request.
+        share, mu : float
+            What it costs: a share of the total, or mu of Gaussian DP.  Give one.
+        name : str, optional
+            Makes it another request than the same one without it.
 
         Returns
         -------
@@ -588,12 +629,14 @@ class Study:
         ('F', 'M')
         """
         asked = {"formula": formula, "by": by, "loss": loss}
-        return self._ask("fits", price, **asked, least=least, level=level)
+        return self._ask("fits", (share, mu, name), **asked, least=least, level=level)
 
     # ---- within ----------------------------------------------------------------------------------
 
-    def _ask(self, analysis: str, price: dict[str, Any], **asked: Any) -> Any:
-        return self.run({"analysis": analysis} | price | asked)
+    def _ask(self, analysis: str, price: tuple[Any, ...], **asked: Any) -> Any:
+        named = zip(("share", "mu", "name"), price, strict=True)
+        given = {key: value for key, value in named if value is not None}
+        return self.run({"analysis": analysis} | given | asked)
 
     def _read(self, request: Any) -> Request:
         return read_request(request, self.schema, self.ledger.total)
@@ -668,6 +711,9 @@ def _source(data: Any, name: str) -> Any:
 def _columns(source: Any, reads: Reads, schema: Schema | None) -> Any:
     """A table; of a file the columns that a request names."""
     if not isinstance(source, str):
+        here = column_names(source)
+        if not {*reads.declared, *reads.plain} <= {*here}:
+            raise InvalidInput(f"the request names a column that the table lacks; it has {here}.")
         return source
     table: dict[str, Any] = {}
     if reads.declared and schema is not None:
