@@ -340,17 +340,19 @@ def test_values_never_speak(tmp_path):
 # ---- no more than was quoted, and once -----------------------------------------------------------
 
 
-def test_a_request_can_spend_what_it_was_quoted_and_no_more(monkeypatch):
-    study = study_of()
+@pytest.mark.parametrize("first", [1.0, 1.0 + 1e-9])
+def test_a_request_can_spend_what_it_was_quoted_and_no_more(monkeypatch, first):
+    """Neither at once nor by and by."""
+    study, quote = study_of(), study_of().quote(FIT)
 
-    def twice(request, table, schema, ledger=None, **options):
-        ledger.charge(request.spend, "once")
+    def greedy(request, table, schema, ledger=None, **options):
+        ledger.charge(dpfast.GDP(first * request.spend.mu), "once")
         ledger.charge(dpfast.GDP(1e-6), "and a little more")
 
-    monkeypatch.setattr("dpfast.studies.study.answered", twice)
+    monkeypatch.setattr("dpfast.studies.study.answered", greedy)
     with pytest.raises(BudgetExceeded):
         study.run(FIT)
-    assert [entry.spend for entry in study.ledger.entries] == [study.quote(FIT).spend]
+    assert [entry.spend for entry in study.ledger.entries] == [quote.spend] * (first == 1.0)
 
 
 def test_what_was_paid_for_is_not_paid_for_again_by_anybody(tmp_path):
