@@ -31,7 +31,7 @@ RESULTS = Path(__file__).parent / "results" / "planned.md"
 PUBLIC = 4000
 
 #: Records of a cell at most, so that all take minutes; every so many-th cell.
-LARGEST, EVERY = 60_000, 14
+LARGEST, EVERY = 60_000, 7
 
 #: How near a forecast has to be, in most cells and in all.
 NEAR, FAR, MOST = 0.10, 0.25, 0.8

@@ -21,6 +21,9 @@ from dpfast.tables.planning import plan as plan_cells
 
 __all__ = ["Quote", "expected_widths", "forecast_of", "share_of"]
 
+#: Simulations, and rows of one at most.
+REHEARSALS, MOST_REHEARSED = 5, 1_000_000
+
 #: Of what an epsilon is told.
 DELTA = 1e-6
 
@@ -123,10 +126,10 @@ def expected_widths(
         return None, "widths follow from the number of records: pass n="
     asked, public = request.asked, "expected from the public table"
     if request.analysis == "fit":
-        found = forecast_of(request, n, like, schema, mu=spend)
+        planned = forecast_of(request, n, like, schema, mu=spend)
         first = ("intercept",) if request.reads.intercept else ()
         names = (*first, *request.reads.coefficients)
-        widths = dict(zip(names, found.widths.tolist(), strict=True))
+        widths = dict(zip(names, planned.widths.tolist(), strict=True))
         return widths, SYNTHETIC if like is None else public
     if request.analysis in ("counts", "means"):
         assert schema is not None
@@ -143,14 +146,20 @@ def expected_widths(
             return widths, "of privacy alone, beside sampling, in a cell with its even share"
     elif like is None:
         return None, "widths follow from what the columns are like: pass a public table as like="
+    if n > MOST_REHEARSED:
+        return None, f"widths of more than {MOST_REHEARSED:,} records are not simulated"
     # what it would be of the public table, with as many rows; the noise has a seed
     rows = np.arange(n)
     names = (*request.reads.declared, *request.reads.plain)
     columns = {name: np.asarray(column(like, name)) for name in names}
     table = {name: some[rows % len(some)] for name, some in columns.items()}
-    result = answered(request, table, schema, privacy=spend, ledger=None, noise=SeededNoise(0))
-    with np.errstate(all="ignore"):
-        sizes = {name: np.ptp(ends, axis=-1) for name, ends in ends_of(request, result).items()}
-    known = {name: np.asarray(some)[~np.isnan(some)] for name, some in sizes.items()}
-    widths = {name: float(np.median(some)) if some.size else np.inf for name, some in known.items()}
+    found: dict[str, list[float]] = {}
+    for seed in range(REHEARSALS):
+        noise = SeededNoise(seed)
+        result = answered(request, table, schema, privacy=spend, ledger=None, noise=noise)
+        for name, ends in ends_of(request, result).items():
+            own = np.ptp(ends, axis=-1).ravel()
+            known = own[~np.isnan(own)]  # of cells that are large enough
+            found.setdefault(name, []).append(float(np.median(known)) if known.size else np.inf)
+    widths = {name: float(np.median(some)) for name, some in found.items()}
     return widths, f"{public}, repeated to so many rows, with simulated noise"

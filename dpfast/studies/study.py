@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from dpfast.arguments import file_path, whole_number
+from dpfast.arguments import file_path, flag, whole_number
 from dpfast.data.columns import column, column_names
 from dpfast.data.files import read_numbers, read_table
 from dpfast.data.schema import Schema
@@ -19,6 +19,7 @@ from dpfast.privacy.budget import GDP, ZCDP, ApproxDP, Budget, as_budget
 from dpfast.privacy.ledger import Ledger
 from dpfast.privacy.noise import NoiseSource, checked_noise
 from dpfast.studies.answers import answered, ends_of, summary_of
+from dpfast.studies.plans import StudyPlan, plan_of
 from dpfast.studies.quotes import Quote, expected_widths, share_of
 from dpfast.studies.requests import Reads, Request, read_request
 
@@ -157,6 +158,47 @@ class Study:
         (GDP(mu=0.5), True, ['intercept', 'x'])
         """
         return self._quoted(self._read(request))
+
+    def plan(self, requests: Sequence[Any], *, records: bool = False) -> StudyPlan:
+        """What a list of requests costs and tells, before any is asked; no record is looked at.
+
+        Parameters
+        ----------
+        requests : sequence of str, bytes or mapping
+            As for :meth:`run`; each may have a ``width``, of its widest interval but that of an
+            intercept, in the place of its price, which is found then.
+        records : bool
+            Find the number of records with which every interval is as narrow as its ``width``, at
+            the prices that are given, too.
+
+        Returns
+        -------
+        StudyPlan
+
+        Raises
+        ------
+        InvalidInput, InvalidBudget
+            For a request that would be refused, or a width that is out of reach.
+
+        Privacy
+        -------
+        Spends nothing: from the requests, the schema, n and a public table alone.
+
+        Examples
+        --------
+        >>> schema = dpfast.Schema({"sex": dpfast.Categorical(["F", "M"])})
+        >>> study = dpfast.Study(None, privacy=1.0, schema=schema, n=10_000)
+        >>> found = study.plan([
+        ...     {"analysis": "fit", "formula": "y ~ x", "loss": "least-squares", "share": 0.5},
+        ...     {"analysis": "counts", "by": "sex", "width": 20.0},
+        ... ])
+        >>> found.payable, found.rows[1].spend
+        (True, GDP(mu=0.27...))
+        """
+        if not (flag(records, "records") or self.n):
+            raise InvalidInput("a plan needs the number of records: pass n= to the study.")
+        n, total = None if records else self.n, self.ledger.total
+        return plan_of(requests, self.schema, total, n, self._public)
 
     def run(self, request: Any) -> Any:
         """Answer a request: charge what it was quoted, and then ask.
@@ -647,9 +689,12 @@ class Study:
         share = share_of(ledger.total, spend)
         ends = tuple(entry.label for entry in ledger.entries if entry.label.endswith(request.mark))
         payable = not ends and share <= share_of(ledger.total, ledger.remaining)
-        like = None if self._like is None else _columns(self._like, request.reads, self.schema)
-        told = expected_widths(request, spend, self.n, like, self.schema)
+        told = expected_widths(request, spend, self.n, self._public(request), self.schema)
         return Quote(request.to_dict(), request.digest, spend, float(share), payable, *told)
+
+    def _public(self, request: Request) -> Any:
+        """The public table, if there is one, or its columns that a request names."""
+        return None if self._like is None else _columns(self._like, request.reads, self.schema)
 
     def _table(self, request: Request) -> Any:
         """The table that a request is about, or its columns of the one file there is."""

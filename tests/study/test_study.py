@@ -239,6 +239,54 @@ def test_a_quote_says_what_it_lacks():
     assert study.quote(REQUESTS[0] | {"mu": 6.0}).payable
 
 
+# ---- plans ---------------------------------------------------------------------------------------
+
+
+def planning(n=5000):
+    return dpfast.Study("absent", privacy=2.0, schema=SCHEMA, n=n, like=table_of(4000, seed=1))
+
+
+def test_widths_prices_and_records_agree():
+    """Prices that are found of the widths of others are theirs; so is the number of records."""
+    priced = [request | {"share": 0.14} for request in REQUESTS]
+    first = planning().plan(priced)
+    assert first.payable and first.needed.mu == pytest.approx(2.0 * math.sqrt(0.98), rel=1e-12)
+    assert [row.spend for row in first.rows] == [part_of(dpfast.GDP(2.0), 0.14)] * 7
+    # widths of quantiles go in steps of their grid
+    wanted = [r | {"width": 1.01 * row.width} for r, row in zip(REQUESTS, first.rows, strict=True)]
+    second = planning().plan(wanted)
+    for row, other in zip(first.rows, second.rows, strict=True):
+        assert other.width <= 1.01 * row.width
+        slack = 0.1 if row.request["analysis"] in ("fit", "counts") else 0.3  # a few simulations
+        assert other.spend.mu == pytest.approx(row.spend.mu, rel=slack), row.request
+    spent = sum(Fraction(row.spend.mu) ** 2 for row in second.rows)
+    assert Fraction(math.nextafter(second.needed.mu, 0.0)) ** 2 < spent
+    assert spent <= Fraction(second.needed.mu) ** 2
+    both = [r | {"share": 0.14} for r in wanted if r["analysis"] in ("fit", "means")]
+    found = planning(n=7).plan(both, records=True)
+    assert found.n == pytest.approx(5000, rel=0.1)
+
+
+def test_a_plan_says_what_does_not_fit_and_what_it_lacks():
+    study = dpfast.Study(None, privacy=1.0, schema=SCHEMA, n=5000)
+    counts = {"analysis": "counts", "by": "sex"}
+    found = study.plan([counts | {"share": 0.6}, counts | {"share": 0.5}])
+    assert not found.payable and "NOT ENOUGH" in str(found)
+    half = study.plan([counts | {"width": 4.0}]).rows[0].spend.mu
+    width = 2.0 * 1.959964 * math.sqrt(2.0) / half  # claim T1
+    assert width == pytest.approx(4.0, rel=2e-3)
+    unknown = study.plan([REQUESTS[1] | {"share": 0.1}]).rows[0]
+    assert math.isnan(unknown.width) and "like=" in unknown.told
+    for requests in ([], "x", {}, [counts], [counts | {"width": -1.0}], [counts | {"width": 1e-9}],
+                     [REQUESTS[1] | {"width": 1.0}], [counts | {"share": 0.1}] * 1001):  # fmt: skip
+        with pytest.raises(DpfastError):
+            study.plan(requests)
+    with pytest.raises(InvalidInput, match="a price"):
+        study.plan([counts | {"width": 1.0}], records=True)
+    with pytest.raises(InvalidInput, match="pass n="):
+        dpfast.Study(None, privacy=1.0, schema=SCHEMA).plan([counts | {"share": 0.1}])
+
+
 # ---- hostile requests ----------------------------------------------------------------------------
 
 FIT = {"analysis": "fit", "formula": "pay ~ age", "share": 0.1}
