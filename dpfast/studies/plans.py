@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -108,6 +108,9 @@ def plan_of(
         raise InvalidInput(f"requests must be a list of them; received {described(requests)}.")
     if not 0 < len(requests) <= MOST:
         raise InvalidInput(f"a plan is of 1 to {MOST} requests; received {len(requests)}.")
+    for i, one in enumerate(requests):  # not shown: a list of cells may stand in its place
+        if not isinstance(one, str | bytes | Mapping):
+            raise InvalidInput(f"requests[{i}] is neither a mapping nor text of JSON.")
     read = [read_request(one, schema, total, width=True) for one in requests]
     asked = [_Asked(one, schema, like) for one in read]
     if n is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from dpfast.arguments import file_path, flag, whole_number
@@ -113,7 +114,7 @@ class Study(Asking):
         )
         self.n = None if n is None else whole_number(n, "n", 1)
         if n is None and data is not None and not isinstance(self._data, str):
-            self.n = len(column(data, column_names(data)[0]))
+            self.n = _rows(data, column_names(data)[0])
         self.ledger = _ledger_of(ledger, privacy)
         self._answers: dict[str, tuple[Request, Any]] = {}
         self._one_at_a_time = threading.Lock()
@@ -340,7 +341,7 @@ class Study(Asking):
         if self._data is None:
             raise InvalidInput("this study has no table: it quotes, and answers nothing.")
         table = _columns(self._data, request.reads, self.schema)
-        rows = len(column(table, (*request.reads.declared, *request.reads.plain)[0]))
+        rows = _rows(table, (*request.reads.declared, *request.reads.plain)[0])
         if self.n is not None and rows != self.n:
             raise InvalidInput(
                 f"the table has {rows} records, and the study was declared to have n={self.n}."
@@ -407,3 +408,11 @@ def _columns(source: Any, reads: Reads, schema: Schema | None) -> Any:
     if reads.plain:
         table |= read_numbers(source, reads.plain)
     return table
+
+
+def _rows(table: Any, name: str) -> int:
+    """How many records there are, by the length of a column."""
+    values = column(table, name)
+    with suppress(TypeError):
+        return len(values)
+    raise InvalidInput(f"each column must have one entry a record; one is {described(values)}.")
