@@ -63,8 +63,8 @@ MOST_TOLD, FINEST = 1e8, 4
 #: of the public rows with noise; coefficients of which that would take too long.
 NOISY, TOO_MANY = 300.0, 60
 
-#: How many, until the error of their median is small.
-REHEARSALS, SURE = (25, 50, 100, 200), 0.05
+#: How many, until the error of their median is small; and where many widths are asked for.
+REHEARSALS, SURE, FEW = (25, 50, 100, 200), 0.05, (7,)
 
 #: How far apart budgets and numbers of records are sought that rehearsals move, in logarithms.
 NEARBY = 0.5
@@ -156,7 +156,10 @@ class Plan:
         else:
             assert mu is not None
             pairs = [(self.n, GDP(float(m)).mu) for m in real_array(mu, "mu").ravel()]
-        return np.array([self._forecast.width(*pair) for pair in pairs])
+        own = (self.n, self.mu)
+        return np.array(
+            [self.width if pair == own else self._forecast.width(*pair) for pair in pairs]
+        )
 
     def _budget(self) -> str:
         text = f"mu = {self.mu:.4g}"
@@ -387,7 +390,7 @@ class _Forecast:
     def width(self, n: int, mu: float, rehearse: bool = True) -> float:
         """Of the widest slope; infinite where a fit is refused."""
         try:
-            return self.expected(n, mu, rehearse).widest
+            return self.expected(n, mu, FEW if rehearse else ()).widest
         except (InvalidBudget, InvalidInput):
             return math.inf
 
@@ -408,7 +411,7 @@ class _Forecast:
         widths: Array = np.ptp(found.conf_int(self.level), axis=1)
         return widths * math.sqrt(len(y) / n)
 
-    def expected(self, n: int, mu: float, rehearse: bool = True) -> _Expected:
+    def expected(self, n: int, mu: float, rehearse: tuple[int, ...] = REHEARSALS) -> _Expected:
         """Expected widths, the method, and what makes them optimistic."""
         mu, told = min(mu, MOST_TOLD / n), _Standing(*self._rows, n)
         objective = Objective(**self._terms._replace(loss=self._loss_at(n, mu))._asdict())
@@ -418,7 +421,7 @@ class _Forecast:
         widest = self._widest(widths, found)
         if rehearse and self._is_noisy(n, mu):
             each: list[Array] = []
-            for count in REHEARSALS:
+            for count in rehearse:
                 each += [self._rehearsed(objective, n, mu, k) for k in range(len(each), count)]
                 largest = np.array([self.slopes(own).max() for own in each])
                 low, widest, high = np.quantile(largest, [0.25, 0.5, 0.75], method="nearest")
